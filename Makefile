@@ -1,0 +1,34 @@
+# Every target prepares .venv itself; ARGS is passed on: make test ARGS="-k rename -x"
+PYTHON_ENV := .venv/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench soak clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: setup ## a short tour of the catalog, in ./demo-output
+	@$(PYTHON_ENV)/python demo/catalog_demo.py $(ARGS)
+
+test: setup ## the tests, without the long ones
+	$(PYTHON_ENV)/python -m pytest $(ARGS)
+
+check: setup ## lint, formatting, types, direction of imports
+	$(PYTHON_ENV)/ruff check
+	$(PYTHON_ENV)/ruff format --check
+	$(PYTHON_ENV)/mypy
+	$(PYTHON_ENV)/lint-imports
+
+bench: setup ## the benchmarks, beside other clients
+	$(PYTHON_ENV)/python benchmarks/catalog.py $(ARGS)
+
+soak: setup ## the long tests
+	$(PYTHON_ENV)/python -m pytest -m soak --timeout 3600 $(ARGS)
+
+clean: ## remove the environment, caches and outputs
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist demo-output
+	find src tests benchmarks demo -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+setup:
+	@scripts/setup

@@ -1,0 +1,9 @@
+"""Pennon: a catalog for Lance tables that needs no server.
+
+`connect("dir", {...})` opens the directory namespace; `DirectoryNamespace(root=...)` does the same directly.
+"""
+
+from pennon.connection import connect
+from pennon.directory import DirectoryNamespace
+
+__all__ = ["DirectoryNamespace", "connect"]

@@ -1,0 +1,81 @@
+"""Properties of a namespace, turned into one frozen settings object.
+
+Unknown properties and bad values are errors that name the property; nothing is ignored in silence except the few
+properties of other clients that are listed in `HARMLESS`, each with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STORAGE_PREFIX = "storage."
+_TRUE = {"true", "1", "yes", "on"}
+_FALSE = {"false", "0", "no", "off"}
+
+HARMLESS: dict[str, str] = {
+    "inline_optimization_enabled": "the manifest is always kept in shape",
+    "commit_retries": "commits are retried until a deadline",
+    "ops_metrics_enabled": "only counts calls",
+    "table_version_tracking_enabled": "version management is a state of the catalog, not of a client",
+    "dir_listing_to_manifest_migration_enabled": "migration is asked for by migrate_to_manifest()",
+    "vend_input_storage_options_refresh_interval_millis": "static options do not expire",
+}
+"""Properties of the reference client that are accepted and not used, with the reason."""
+
+
+@dataclass(frozen=True)
+class DirectorySettings:
+    """What a directory namespace was asked to be."""
+
+    root: str
+    manifest_enabled: bool = True
+    dir_listing_enabled: bool = True
+    legacy_markers: bool = False
+    vend_input_storage_options: bool = False
+    storage_options: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any]) -> DirectorySettings:
+        """Read properties, all of which may be strings; raises InvalidInputError (13) that names a bad one."""
+        flags = {"manifest_enabled", "dir_listing_enabled", "legacy_markers", "vend_input_storage_options"}
+        values: dict[str, Any] = {}
+        storage: dict[str, str] = {}
+        for key, value in properties.items():
+            if key in flags:
+                values[key] = _boolean(key, value)
+            elif key == "root":
+                values[key] = _root(value)
+            elif key.startswith(STORAGE_PREFIX) and len(key) > len(STORAGE_PREFIX):
+                storage[key.removeprefix(STORAGE_PREFIX)] = str(value)
+            elif key not in HARMLESS:
+                raise InvalidInputError(f"Unknown property {key!r} of the directory namespace")
+        if "root" not in values:
+            raise InvalidInputError("The directory namespace needs the property 'root'")
+        settings = cls(**values, storage_options=storage)
+        if not (settings.manifest_enabled or settings.dir_listing_enabled):
+            raise InvalidInputError("One of 'manifest_enabled' and 'dir_listing_enabled' must be true")
+        return settings
+
+
+def _root(value: object) -> str:
+    text = str(value) if value is not None else ""
+    if not text.strip():
+        raise InvalidInputError("The property 'root' is empty")
+    if "\0" in text:
+        raise InvalidInputError("The property 'root' holds a NUL character")
+    return text
+
+
+def _boolean(key: str, value: object) -> bool:
+    text = str(value).strip().lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise InvalidInputError(f"Property {key!r} is a boolean (true or false), got {value!r}")

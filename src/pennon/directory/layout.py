@@ -1,0 +1,87 @@
+"""Names of directories and markers under the root, as other Lance clients know them.
+
+```
+__manifest/                   the manifest table
+<name>.lance/                 a root table (V1, compatibility mode)
+<8 hex digits>_<object id>/   any other table; the digits are random, so a directory is never used twice
+  .lance-reserved             declared; stays when data is written
+  .lance-deregistered         deregistered, for clients that look inside of directories
+<name>.deleted                the table is hidden: it is being created, or deleted
+<name>.deregistered           the table is deregistered
+<name or directory>.declared  the table was declared by Pennon; whether it has data since is for a look to tell
+```
+The last three stand beside the directories, so that one listing of the root shows them.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from pennon.errors import InvalidInputError
+
+MANIFEST = "__manifest"
+TABLE_SUFFIX = ".lance"
+DELETED_SUFFIX = ".deleted"
+DEREGISTERED_SUFFIX = ".deregistered"
+DECLARED_SUFFIX = ".declared"
+RESERVED_MARKER = ".lance-reserved"
+DEREGISTERED_MARKER = ".lance-deregistered"
+VERSIONS = "_versions"
+MARKER_BODY = b"reserved"
+SHORTEST_CLAIM = 32
+"""A `.deleted` file below this size counts as absent (a store that cannot delete conditionally leaves one)."""
+
+
+def root_table(name: str) -> str:
+    """Give the directory of the root table `name`."""
+    return name + TABLE_SUFFIX
+
+
+def root_table_name(location: str) -> str | None:
+    """Give the name that a listing of the root reads from a directory, or None if it is no root table's."""
+    if "/" in location or not location.endswith(TABLE_SUFFIX) or location == TABLE_SUFFIX:
+        return None
+    return location.removesuffix(TABLE_SUFFIX)
+
+
+def hashed(object_id: str) -> str:
+    """Choose a new directory for `object_id`, with random digits in front."""
+    return f"{secrets.randbits(32):08x}_{object_id}"
+
+
+def deleted(name: str) -> str:
+    """Give the path of the marker that hides a root table."""
+    return name + DELETED_SUFFIX
+
+
+def deregistered(name: str) -> str:
+    """Give the path of the marker beside a deregistered root table."""
+    return name + DEREGISTERED_SUFFIX
+
+
+def declared(location: str) -> str:
+    """Give the path of the marker beside a table that was declared."""
+    return location.removesuffix(TABLE_SUFFIX) + DECLARED_SUFFIX
+
+
+def inside(location: str, *names: str) -> str:
+    """Join a path below a table's directory."""
+    return "/".join((location, *names))
+
+
+def checked_location(location: str) -> str:
+    """Normalise a location given by a caller: relative, inside of the root, no part of the manifest; else 13."""
+    parts = location.rstrip("/").split("/")
+    first = parts[0]
+    fault = None
+    if not location or location.startswith("/") or "://" in location:
+        fault = "it must be a path relative to the root"
+    elif any(part in {"", ".", ".."} for part in parts):
+        fault = "it must not hold empty or relative parts"
+    elif any(ord(character) < ord(" ") or character in "\\\x7f" for character in location):
+        fault = "it holds a backslash or a control character"
+    elif first.startswith(("__", ".lance-")):
+        fault = f"{first!r} is reserved"
+    if fault is not None:
+        raise InvalidInputError(f"Bad table location {location!r}: {fault}")
+    return "/".join(parts)

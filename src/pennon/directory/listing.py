@@ -1,0 +1,118 @@
+"""V1: what one listing of the root tells, and what a look at one table's directory tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pennon.directory import claim, layout
+from pennon.identifiers import name_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pennon.store import Level, Store
+
+
+@dataclass(frozen=True)
+class RootListing:
+    """Names found by one listing of the root."""
+
+    directories: frozenset[str]
+    hidden: frozenset[str]
+    deregistered: frozenset[str]
+    declared: frozenset[str]
+    plain_files: frozenset[str]
+    empty: frozenset[str]
+
+    def visible(self) -> list[str]:
+        """List the root tables that are neither hidden nor deregistered nor unspeakable, sorted."""
+        names = self.directories - self.hidden - self.deregistered
+        return sorted(name for name in names if name_fault(name, at_root=True) is None)
+
+
+@dataclass(frozen=True)
+class TableDirectory:
+    """What is known of one table's directory and of the markers that concern it."""
+
+    location: str
+    has_files: bool
+    has_versions: bool
+    reserved: bool
+    deregistered: bool
+    hidden: bool
+
+    @property
+    def visible(self) -> bool:
+        """Tell whether a table is there for everybody to see."""
+        return self.has_files and not self.hidden and not self.deregistered
+
+    @property
+    def only_declared(self) -> bool:
+        """Tell whether the table was declared and has no data yet."""
+        return self.reserved and not self.has_versions
+
+
+def list_root(store: Store) -> RootListing:
+    """List the root: one request per 1,000 entries, nothing per table."""
+    level = store.list_level()
+    directories = _table_names(level.directories)
+    hidden, deregistered, declared, plain = set(), set(), set(), set()
+    for file in level.files:
+        if file.name.endswith(layout.DELETED_SUFFIX):
+            if claim.hides(file.size):
+                hidden.add(file.name.removesuffix(layout.DELETED_SUFFIX))
+        elif file.name.endswith(layout.DEREGISTERED_SUFFIX):
+            deregistered.add(file.name.removesuffix(layout.DEREGISTERED_SUFFIX))
+        elif file.name.endswith(layout.DECLARED_SUFFIX):
+            declared.add(file.name.removesuffix(layout.DECLARED_SUFFIX))
+        elif (name := layout.root_table_name(file.name)) is not None:
+            plain.add(name)
+    return RootListing(
+        directories,
+        frozenset(hidden),
+        frozenset(deregistered),
+        frozenset(declared),
+        frozenset(plain),
+        empty=_table_names(level.empty),
+    )
+
+
+def look_at(store: Store, location: str, *, name: str | None = None) -> TableDirectory:
+    """Look at a table's directory; `name` is the root table whose markers count too. Up to three requests, at once."""
+    if name is None:
+        return _directory(location, store.list_level(location), hidden=False, deregistered=False)
+    level, deleted_size, deregistered_size = store.concurrently(
+        [
+            lambda: store.list_level(location),
+            lambda: store.size(layout.deleted(name)),
+            lambda: store.size(layout.deregistered(name)),
+        ]
+    )
+    return _directory(
+        location,
+        level,  # type: ignore[arg-type]  # results come in the order of the calls
+        hidden=claim.hides(deleted_size),  # type: ignore[arg-type]
+        deregistered=deregistered_size is not None,
+    )
+
+
+def look_at_root_table(store: Store, name: str) -> TableDirectory:
+    """Look at a root table by its name."""
+    return look_at(store, layout.root_table(name), name=name)
+
+
+def _directory(location: str, level: Level, *, hidden: bool, deregistered: bool) -> TableDirectory:
+    files = {file.name for file in level.files}
+    return TableDirectory(
+        location=location,
+        has_files=bool(level.files or level.directories),
+        has_versions=layout.VERSIONS in level.directories,
+        reserved=layout.RESERVED_MARKER in files,
+        deregistered=deregistered or layout.DEREGISTERED_MARKER in files,
+        hidden=hidden,
+    )
+
+
+def _table_names(entries: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for entry in entries if (name := layout.root_table_name(entry)) is not None)

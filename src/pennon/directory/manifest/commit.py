@@ -1,0 +1,240 @@
+"""One commit to the manifest table: a compare-and-swap on its version.
+
+Every mutation is planned on a snapshot of version n and must become valid on top of exactly that version. Lance's
+`Merge` operation conflicts with every concurrent change of rows, whoever makes it, so it is what inserts and partial
+deletions use. It may not take fragments away; a commit that does (a fragment emptied, small fragments joined) is an
+`Update` that names all fragments, which conflicts with every other commit of this kind. Only metadata and index
+commits slip in between, and those change no row. See docs/adr/0002.
+
+The commit point is the put-if-absent of the next version's manifest file. A crash before it leaves files that nothing
+refers to; a crash after it leaves the change in place.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import lance
+from lance import LanceDataset, LanceOperation
+from lance.fragment import write_fragments
+
+from pennon.directory.manifest.row import SCHEMA, Row, rows_table
+from pennon.errors import is_commit_conflict, is_not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pennon.directory.manifest.draft import Draft
+    from pennon.directory.manifest.snapshot import Snapshot
+
+_FRAGMENT_SHIFT = 32
+_STORAGE_VERSION = "2.2"
+_TIMEOUT = timedelta(seconds=60)
+_FEW_FRAGMENTS = 16
+_TIERS = (1 << 10, 1 << 15, 1 << 20)
+_MANY_DELETIONS = 256
+COMMITTED_BY = "pennon.commit"
+"""Transaction property that marks Pennon's own commits; `upkeep` tells other writers by its absence."""
+
+
+class CommitConflict(Exception):  # noqa: N818 - not an error of the caller: the committer plans again
+    """Somebody else committed first; nothing was changed. `leftovers` are the files written in vain."""
+
+    def __init__(self, message: str = "", leftovers: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.leftovers = leftovers
+
+
+@dataclass
+class Change:
+    """Files that were written for a commit, and what they mean for the snapshot."""
+
+    written: dict[str, list[Row]] = field(default_factory=dict)
+    deleted: dict[int, list[int]] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+
+
+def create_table(uri: str, storage_options: dict[str, str], draft: Draft) -> tuple[LanceDataset, Change]:
+    """Create the manifest table with the draft's rows in it; loses with CommitConflict if it is there already."""
+    change = Change()
+    rows = draft.added()
+    try:
+        fragments = write_fragments(
+            rows_table(rows),
+            uri,
+            schema=SCHEMA,
+            mode="create",
+            data_storage_version=_STORAGE_VERSION,
+            storage_options=storage_options,
+        )
+    except (OSError, ValueError) as error:
+        if "already exists" in str(error).lower():
+            raise CommitConflict from error
+        raise
+    _note_written(change, fragments, rows)
+    transaction = _transaction(0, LanceOperation.Overwrite(SCHEMA, fragments))
+    dataset = _committed(
+        lambda: LanceDataset.commit(
+            uri,
+            transaction,
+            storage_options=storage_options,
+            enable_v2_manifest_paths=True,
+            max_retries=0,
+            commit_timeout=_TIMEOUT,
+        ),
+        lambda: lance.dataset(uri, storage_options=storage_options),
+        transaction,
+        change,
+    )
+    return dataset, change
+
+
+def commit(dataset: LanceDataset, snapshot: Snapshot, draft: Draft) -> tuple[LanceDataset, Change]:
+    """Commit a draft on top of the snapshot's version, which `dataset` has open, or raise CommitConflict."""
+    change = Change()
+    gone = _by_fragment(snapshot, draft.removed())
+    absorbed = _absorbed(snapshot, gone, inserting=bool(draft.added()))
+    rows = [
+        row
+        for fragment_id in absorbed
+        for row in snapshot.live_rows(fragment_id)
+        if snapshot.place(row.object_id)[1] not in gone.get(fragment_id, ())
+    ]
+    rows += draft.added()
+    emptied = {key for key, offsets in gone.items() if len(offsets) == snapshot.fragments[key].live}
+    removed = absorbed | emptied
+    kept = []
+    for fragment in dataset.get_fragments():
+        fragment_id = fragment.fragment_id
+        if fragment_id in removed:
+            continue
+        if fragment_id in gone:
+            kept.append(_without(fragment, gone[fragment_id], change))
+        else:
+            kept.append(fragment.metadata)
+    new = _write(dataset, rows, change)
+    operation = _operation(dataset, kept, sorted(removed), new)
+    transaction = _transaction(dataset.version, operation)
+    landed = _committed(
+        lambda: LanceDataset.commit(dataset, transaction, max_retries=0, commit_timeout=_TIMEOUT),
+        lambda: lance.dataset(dataset.uri, storage_options=dataset.latest_storage_options() or None),
+        transaction,
+        change,
+    )
+    return landed, change
+
+
+def _absorbed(snapshot: Snapshot, gone: dict[int, list[int]], *, inserting: bool) -> set[int]:
+    """Choose fragments to rewrite into the new one: small ones once there are many, and those that lose many rows."""
+    chosen = {key for key, offsets in gone.items() if len(offsets) >= _MANY_DELETIONS}
+    if inserting:
+        for tier in _TIERS:
+            small = {key for key, fragment in snapshot.fragments.items() if fragment.live < tier}
+            if len(small) >= _FEW_FRAGMENTS:
+                chosen |= small
+    return chosen
+
+
+def _by_fragment(snapshot: Snapshot, object_ids: list[str]) -> dict[int, list[int]]:
+    places: dict[int, list[int]] = {}
+    for object_id in object_ids:
+        fragment_id, offset = snapshot.place(object_id)
+        places.setdefault(fragment_id, []).append(offset)
+    return places
+
+
+def _without(fragment: Any, offsets: list[int], change: Change) -> Any:  # noqa: ANN401 - lance has no stubs
+    """Write the deletion file that takes rows out of a fragment."""
+    fragment_id = fragment.fragment_id
+    addresses = ", ".join(str((fragment_id << _FRAGMENT_SHIFT) | offset) for offset in offsets)
+    smaller = fragment.delete(f"_rowaddr IN ({addresses})")
+    change.deleted[fragment_id] = offsets
+    deletions = smaller.deletion_file
+    change.files.append(f"_deletions/{fragment_id}-{deletions.read_version}-{deletions.id}.arrow")
+    return smaller
+
+
+def _write(dataset: LanceDataset, rows: list[Row], change: Change) -> list[Any]:
+    if not rows:
+        return []
+    fragments = write_fragments(rows_table(rows, dataset.schema), dataset, mode="append")
+    _note_written(change, fragments, rows)
+    return list(fragments)
+
+
+def _note_written(change: Change, fragments: list[Any], rows: list[Row]) -> None:
+    start = 0
+    for fragment in fragments:
+        path = fragment.files[0].path
+        change.files.append(f"data/{path}")
+        change.written[path] = rows[start : start + fragment.physical_rows]
+        start += fragment.physical_rows
+
+
+def _operation(
+    dataset: LanceDataset, kept: list[Any], removed: list[int], new: list[Any]
+) -> LanceOperation.BaseOperation:
+    if not kept and not removed:
+        return LanceOperation.Overwrite(dataset.schema, new)
+    if removed:
+        return LanceOperation.Update(
+            removed_fragment_ids=removed,
+            updated_fragments=kept,
+            new_fragments=new,
+            fields_modified=[],
+            # Naming every field keeps Lance from counting the new fragments as covered by the indexes.
+            fields_for_preserving_frag_bitmap=list(range(dataset.max_field_id + 1)),
+        )
+    next_id = _next_fragment_id(dataset, kept)
+    for number, fragment in enumerate(new):
+        fragment.id = next_id + number
+    return LanceOperation.Merge(kept + new, dataset.schema)
+
+
+def _next_fragment_id(dataset: LanceDataset, kept: list[Any]) -> int:
+    # An index goes on naming fragments that were removed: a new fragment with such an id would count as indexed.
+    taken: list[int] = [fragment.id for fragment in kept]
+    for index in dataset.list_indices():
+        taken.extend(index["fragment_ids"])
+    return max(taken) + 1
+
+
+def _transaction(read_version: int, operation: LanceOperation.BaseOperation) -> lance.Transaction:
+    return lance.Transaction(
+        read_version=read_version,
+        operation=operation,
+        uuid=str(uuid.uuid4()),
+        transaction_properties={COMMITTED_BY: "1"},
+    )
+
+
+def _committed(
+    attempt: Callable[[], LanceDataset],
+    reopen: Callable[[], LanceDataset],
+    transaction: lance.Transaction,
+    change: Change,
+) -> LanceDataset:
+    """Run a commit whose failure may be a lost answer: look for the transaction before calling it lost."""
+    try:
+        return attempt()
+    except (OSError, ValueError, RuntimeError) as error:
+        latest = reopen()
+        for version in range(transaction.read_version + 1, latest.version + 1):
+            if _transaction_uuid(latest, version) == transaction.uuid:
+                return latest
+        if latest.version > transaction.read_version or is_commit_conflict(error):
+            raise CommitConflict(str(error), tuple(change.files)) from error
+        raise
+
+
+def _transaction_uuid(dataset: LanceDataset, version: int) -> str | None:
+    try:
+        found = dataset.read_transaction(version)
+    except (OSError, ValueError) as error:
+        if is_not_found(error):
+            return None
+        raise
+    return None if found is None else found.uuid

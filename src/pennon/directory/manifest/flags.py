@@ -1,0 +1,55 @@
+"""Feature flags in the manifest's metadata map, and the properties of the root namespace beside them.
+
+A client that finds a reader bit that it does not know must not read, one that finds a writer bit must not write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pennon.errors import InvalidInputError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+RESERVED_PREFIX = "lance.namespace.manifest."
+READER_FLAGS = RESERVED_PREFIX + "reader_feature_flags"
+WRITER_FLAGS = RESERVED_PREFIX + "writer_feature_flags"
+VERSION_MANAGEMENT = "table_version_management"
+KNOWN_READER_BITS = 0
+KNOWN_WRITER_BITS = 0
+
+
+def require_readable(metadata: Mapping[str, str], where: str) -> None:
+    """Refuse a manifest with reader bits that are unknown here."""
+    _require(metadata, READER_FLAGS, KNOWN_READER_BITS, f"read the catalog at {where}")
+
+
+def require_writable(metadata: Mapping[str, str], where: str) -> None:
+    """Refuse to write to a manifest with writer bits that are unknown here."""
+    _require(metadata, WRITER_FLAGS, KNOWN_WRITER_BITS, f"write to the catalog at {where}")
+
+
+def root_properties(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Give the root namespace's properties: all of the map that is not reserved."""
+    return {key: value for key, value in metadata.items() if not _reserved(key)}
+
+
+def require_free_keys(keys: Iterable[str]) -> None:
+    """Refuse property names that the format keeps for itself."""
+    for key in keys:
+        if _reserved(key):
+            raise InvalidInputError(f"The property {key!r} of the root namespace is reserved")
+
+
+def _reserved(key: str) -> bool:
+    return key.startswith(RESERVED_PREFIX) or key == VERSION_MANAGEMENT
+
+
+def _require(metadata: Mapping[str, str], key: str, known: int, action: str) -> None:
+    text = metadata.get(key, "0")
+    bits = int(text) if text.isdecimal() else -1
+    if bits < 0 or bits & ~known:
+        raise UnsupportedOperationError(
+            f"Cannot {action}: its manifest has {key}={text}, known here: {known}; upgrade Pennon to use it"
+        )

@@ -1,0 +1,87 @@
+"""Bringing a snapshot to a version of the manifest table by reading only the fragments that changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pennon.directory.manifest.row import COLUMNS, Row, extra_columns, table_rows
+from pennon.directory.manifest.snapshot import Fragment, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import lance
+
+_OFFSET_MASK = 0xFFFFFFFF
+_FRAGMENT_SHIFT = 32
+
+
+def advance(
+    snapshot: Snapshot,
+    dataset: lance.LanceDataset,
+    *,
+    written: Mapping[str, Sequence[Row]] | None = None,
+    deleted: Mapping[int, Sequence[int]] | None = None,
+) -> None:
+    """Bring `snapshot` to the version that `dataset` has open.
+
+    A writer passes what it wrote (data file -> its rows in order) and deleted (fragment -> offsets), which then is
+    not read back; `deleted` must be complete, so it is passed only if nothing else was committed in between.
+    """
+    fragments = {fragment.fragment_id: fragment for fragment in dataset.get_fragments()}
+    metadata = {fragment_id: fragment.metadata for fragment_id, fragment in fragments.items()}
+    for fragment_id, known in list(snapshot.fragments.items()):
+        now = metadata.get(fragment_id)
+        if now is None or _files(now) != known.files:
+            snapshot.drop_fragment(fragment_id)
+        elif _deletions(now) != known.deletions:
+            offsets = None if deleted is None else deleted.get(fragment_id)
+            if offsets is None:
+                offsets = _vanished(dataset, fragments[fragment_id], known)
+            snapshot.drop_offsets(fragment_id, offsets)
+            known.deletions = _deletions(now)
+    unread = []
+    for fragment_id, now in metadata.items():
+        if fragment_id in snapshot.fragments:
+            continue
+        rows = (written or {}).get(now.files[0].path)
+        if rows is None:
+            unread.append(fragment_id)
+        else:
+            _add(snapshot, fragment_id, now, dict(enumerate(rows)))
+    for fragment_id, found in _read(dataset, [fragments[fragment_id] for fragment_id in unread]).items():
+        _add(snapshot, fragment_id, metadata[fragment_id], found)
+    snapshot.version = dataset.version
+    snapshot.metadata = dataset.metadata
+
+
+def _add(snapshot: Snapshot, fragment_id: int, metadata: Any, rows: Mapping[int, Row]) -> None:  # noqa: ANN401 - lance has no stubs
+    ids: list[str | None] = [None] * metadata.physical_rows
+    for offset, row in rows.items():
+        ids[offset] = row.object_id
+    snapshot.add_fragment(fragment_id, Fragment(_files(metadata), _deletions(metadata), ids, len(rows)), rows)
+
+
+def _files(metadata: Any) -> tuple[str, ...]:  # noqa: ANN401 - lance has no stubs
+    return tuple(file.path for file in metadata.files)
+
+
+def _deletions(metadata: Any) -> str | None:  # noqa: ANN401 - lance has no stubs
+    return None if metadata.deletion_file is None else repr(metadata.deletion_file)
+
+
+def _vanished(dataset: lance.LanceDataset, fragment: Any, known: Fragment) -> list[int]:  # noqa: ANN401 - lance has no stubs
+    addresses = dataset.scanner(columns=[], fragments=[fragment], with_row_address=True).to_table()["_rowaddr"]
+    alive = {address & _OFFSET_MASK for address in addresses.to_pylist()}
+    return [offset for offset, key in enumerate(known.ids) if key is not None and offset not in alive]
+
+
+def _read(dataset: lance.LanceDataset, fragments: Sequence[Any]) -> dict[int, dict[int, Row]]:
+    if not fragments:
+        return {}
+    extra = extra_columns(dataset.schema)
+    table = dataset.scanner(columns=COLUMNS + extra, fragments=list(fragments), with_row_address=True).to_table()
+    found: dict[int, dict[int, Row]] = {fragment.fragment_id: {} for fragment in fragments}
+    for address, row in zip(table["_rowaddr"].to_pylist(), table_rows(table, extra), strict=True):
+        found[address >> _FRAGMENT_SHIFT][address & _OFFSET_MASK] = row
+    return found

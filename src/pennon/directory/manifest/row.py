@@ -1,0 +1,86 @@
+"""Rows of the manifest and the schema that all Lance clients share."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NAMESPACE = "namespace"
+TABLE = "table"
+
+SCHEMA = pa.schema(
+    [
+        pa.field(
+            "object_id", pa.string(), nullable=False, metadata={"lance-schema:unenforced-primary-key:position": "0"}
+        ),
+        pa.field("object_type", pa.string(), nullable=False),
+        pa.field("location", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("base_objects", pa.list_(pa.field("object_id", pa.string()))),
+    ]
+)
+COLUMNS = SCHEMA.names
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One object of the catalog."""
+
+    object_id: str
+    object_type: str
+    location: str | None = None
+    metadata: str | None = None
+    base_objects: tuple[str, ...] | None = None
+    extra: tuple[object, ...] = ()
+    """Values of columns that Pennon does not know, in the table's order: carried along, never lost."""
+
+    def properties(self) -> dict[str, str]:
+        """Read the properties; values that other clients wrote as something else than text are given as JSON."""
+        loaded = json.loads(self.metadata) if self.metadata else {}
+        if not isinstance(loaded, dict):
+            return {}
+        return {key: value if isinstance(value, str) else json.dumps(value) for key, value in loaded.items()}
+
+
+def properties_json(properties: Mapping[str, str] | None) -> str | None:
+    """Write properties the way the metadata column holds them: null if there are none."""
+    return json.dumps(dict(properties), ensure_ascii=False, separators=(",", ":")) if properties else None
+
+
+def rows_table(rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
+    """Build an Arrow table of rows in the manifest's own schema; new rows are null in unknown columns."""
+    columns: dict[str, list[object]] = {
+        "object_id": [row.object_id for row in rows],
+        "object_type": [row.object_type for row in rows],
+        "location": [row.location for row in rows],
+        "metadata": [row.metadata for row in rows],
+        "base_objects": [None if row.base_objects is None else list(row.base_objects) for row in rows],
+    }
+    for position, name in enumerate(extra_columns(schema)):
+        columns[name] = [row.extra[position] if row.extra else None for row in rows]
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def table_rows(table: pa.Table, extra: Sequence[str] = ()) -> list[Row]:
+    """Read rows from an Arrow table that has the five columns and those named in `extra`."""
+    columns = [table.column(name).to_pylist() for name in COLUMNS]
+    rows = [
+        Row(object_id, object_type, location, metadata, None if bases is None else tuple(bases))
+        for object_id, object_type, location, metadata, bases in zip(*columns, strict=True)
+    ]
+    if extra:
+        values = zip(*(table.column(name).to_pylist() for name in extra), strict=True)
+        rows = [replace(row, extra=value) for row, value in zip(rows, values, strict=True)]
+    return rows
+
+
+def extra_columns(schema: pa.Schema) -> list[str]:
+    """Name the columns that Pennon does not know."""
+    return [name for name in schema.names if name not in COLUMNS]

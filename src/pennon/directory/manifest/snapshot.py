@@ -1,0 +1,174 @@
+"""One version of the manifest in memory, indexed for every question that an operation asks.
+
+Lookups are dictionary lookups and pages are slices of sorted lists, so reads cost the same at a thousand and at a
+million entries. The snapshot knows which row lies where in the table (fragment and offset): that is what lets
+`loading` bring it from one version to the next by reading only what changed, and what lets `commit` delete rows
+without searching for them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pennon.directory.manifest.row import NAMESPACE, TABLE, Row
+from pennon.identifiers import DELIMITER, RESERVED_PREFIX, parent_and_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_BULK = 64
+"""From this many new entries on, sorting once is cheaper than inserting one by one."""
+
+
+@dataclass(slots=True)
+class Fragment:
+    """A fragment of the table: its files, its deletions, and the object id at each offset (None if deleted)."""
+
+    files: tuple[str, ...]
+    deletions: str | None
+    ids: list[str | None]
+    live: int
+
+
+@dataclass(slots=True)
+class Children:
+    """Names directly below a namespace, sorted."""
+
+    namespaces: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+
+    def of(self, object_type: str) -> list[str] | None:
+        """Give the list for an object type; types without one are not listed."""
+        return self.namespaces if object_type == NAMESPACE else self.tables if object_type == TABLE else None
+
+
+_NO_CHILDREN = Children()
+
+
+class Snapshot:
+    """The rows of one version. Not thread-safe by itself: its owner guards it."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.metadata: Mapping[str, str] = {}
+        self.fragments: dict[int, Fragment] = {}
+        self._rows: dict[str, Row] = {}
+        self._places: dict[str, tuple[int, int]] = {}
+        self._children: dict[str, Children] = {}
+        self._locations: dict[str, tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self._rows)
+
+    def get(self, object_id: str) -> Row | None:
+        """Find a row by its key."""
+        return self._rows.get(object_id)
+
+    def place(self, object_id: str) -> tuple[int, int]:
+        """Tell the fragment and the offset of a row."""
+        return self._places[object_id]
+
+    def namespace_names(self, parent: str) -> list[str]:
+        """List the namespaces directly below `parent`, sorted. The list is the snapshot's own: do not change it."""
+        return self._children.get(parent, _NO_CHILDREN).namespaces
+
+    def table_names(self, parent: str) -> list[str]:
+        """List the tables directly below `parent`, sorted. The list is the snapshot's own: do not change it."""
+        return self._children.get(parent, _NO_CHILDREN).tables
+
+    def object_ids_at(self, location: str) -> tuple[str, ...]:
+        """Tell which rows name a location."""
+        return self._locations.get(location, ())
+
+    def locations(self) -> Iterator[str]:
+        """Iterate over every location that a row names."""
+        return iter(self._locations)
+
+    def table_ids(self, below: str = "") -> list[str]:
+        """List the ids of all tables below a namespace, at any depth, sorted; reserved rows are left out."""
+        prefix = below + DELIMITER if below else ""
+        return sorted(
+            object_id
+            for object_id, row in self._rows.items()
+            if row.object_type == TABLE and object_id.startswith(prefix) and not object_id.startswith(RESERVED_PREFIX)
+        )
+
+    def descendants(self, parent: str) -> Iterator[str]:
+        """Iterate over the ids of everything below a namespace."""
+        children = self._children.get(parent, _NO_CHILDREN)
+        for name in children.tables:
+            yield f"{parent}{DELIMITER}{name}"
+        for name in children.namespaces:
+            child = f"{parent}{DELIMITER}{name}"
+            yield child
+            yield from self.descendants(child)
+
+    def live_rows(self, fragment_id: int) -> list[Row]:
+        """Give the rows of a fragment, in order."""
+        return [self._rows[object_id] for object_id in self.fragments[fragment_id].ids if object_id is not None]
+
+    def drop_fragment(self, fragment_id: int) -> None:
+        """Forget a fragment and its rows."""
+        fragment = self.fragments[fragment_id]
+        self.drop_offsets(fragment_id, [offset for offset, key in enumerate(fragment.ids) if key is not None])
+        del self.fragments[fragment_id]
+
+    def drop_offsets(self, fragment_id: int, offsets: Iterable[int]) -> None:
+        """Forget the rows at some offsets of a fragment."""
+        fragment = self.fragments[fragment_id]
+        for offset in offsets:
+            object_id = fragment.ids[offset]
+            if object_id is None:
+                continue
+            fragment.ids[offset] = None
+            fragment.live -= 1
+            if self._places.get(object_id) == (fragment_id, offset):
+                self._forget(object_id)
+
+    def add_fragment(self, fragment_id: int, fragment: Fragment, rows: Mapping[int, Row]) -> None:
+        """Take in a new fragment with its live rows by offset."""
+        self.fragments[fragment_id] = fragment
+        touched: dict[str, Children] = {}
+        bulk = len(rows) >= _BULK
+        for offset, row in rows.items():
+            object_id = row.object_id
+            if object_id in self._rows:
+                self._forget(object_id)
+            self._rows[object_id] = row
+            self._places[object_id] = (fragment_id, offset)
+            if row.location is not None:
+                self._locations[row.location] = (*self._locations.get(row.location, ()), object_id)
+            parent, name = parent_and_name(object_id)
+            children = self._children.get(parent)
+            if children is None:
+                children = self._children[parent] = Children()
+            names = children.of(row.object_type)
+            if names is None:
+                continue
+            if bulk:
+                names.append(name)
+                touched[parent] = children
+            else:
+                insort(names, name)
+        for children in touched.values():
+            children.namespaces.sort()
+            children.tables.sort()
+
+    def _forget(self, object_id: str) -> None:
+        row = self._rows.pop(object_id)
+        del self._places[object_id]
+        if row.location is not None:
+            left = tuple(other for other in self._locations[row.location] if other != object_id)
+            if left:
+                self._locations[row.location] = left
+            else:
+                del self._locations[row.location]
+        parent, name = parent_and_name(object_id)
+        names = self._children[parent].of(row.object_type)
+        if names is not None:
+            position = bisect_left(names, name)
+            if position < len(names) and names[position] == name:
+                del names[position]

@@ -1,0 +1,148 @@
+"""Keeping the manifest table in shape: indexes, and removal of old versions.
+
+It runs in a thread of its own after every so many commits of this process, so no caller waits for it, and gives way to
+whoever else works on the table: a conflict ends the round and the next one comes. Joining of small fragments needs no
+round of its own: commits do it as they go.
+
+Old versions are removed by number: the last `KEPT_VERSIONS` stay. That is many times what a reader needs between
+opening a version and having read it. Other writers may hold a version for longer, and one that commits on top of a
+version whose successors are gone would lose its commit; so as long as a version that others wrote is among those
+kept, everything younger than `GRACE_SECONDS` stays as well.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Literal
+
+import lance
+
+from pennon.directory.manifest import versions
+from pennon.directory.manifest.commit import COMMITTED_BY
+from pennon.errors import is_commit_conflict, is_not_found
+
+if TYPE_CHECKING:
+    from pennon.store import Store
+
+KEPT_VERSIONS = 24
+GRACE_SECONDS = 600.0
+VERSIONS_PER_ROUND = 16
+_UNINDEXED_SHARE = 0.2
+_INDEXES: tuple[tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"], str], ...] = (
+    ("object_id", "BTREE", "object_id_btree"),
+    ("object_type", "BITMAP", "object_type_bitmap"),
+    ("base_objects", "LABEL_LIST", "base_objects_label_list"),
+)
+_log = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """The rounds of upkeep of one manifest."""
+
+    def __init__(self, location: str, store: Store) -> None:
+        self._location = location
+        self._store = store
+        self._wake = Condition()
+        self._due = False
+        self._closing = False
+        self._thread: Thread | None = None
+        self._last_round = 0
+        self._authors: dict[int, bool] = {}
+
+    def committed(self, version: int) -> None:
+        """Take note of a commit; one in sixteen, whichever process it belongs to, begins a round in the background."""
+        with self._wake:
+            self._authors[version] = True
+            if version // VERSIONS_PER_ROUND == self._last_round // VERSIONS_PER_ROUND:
+                return
+            first = self._last_round == 0
+            self._last_round = version
+            if self._closing or (first and version % VERSIONS_PER_ROUND):
+                return
+            self._due = True
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="pennon-upkeep", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Finish the round that is due and stop the thread."""
+        with self._wake:
+            self._closing = True
+            thread = self._thread
+            self._wake.notify()
+        if thread is not None:
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._due or self._closing):
+                    self._wake.wait()
+                due, self._due = self._due, False
+            if not due:
+                return
+            self._round()
+
+    def _round(self) -> None:
+        try:
+            dataset = lance.dataset(self._location, storage_options=self._store.storage_options or None)
+            self._clean(dataset)
+            keep_indexes(dataset)
+        except Exception as error:  # noqa: BLE001 - upkeep must not end its thread; the next round tries again
+            if is_commit_conflict(error) or is_not_found(error):
+                _log.debug("upkeep of %s gave way to another writer: %s", self._location, error)
+            else:
+                _log.warning("upkeep of %s failed and is tried again later", self._location, exc_info=True)
+
+    def _clean(self, dataset: lance.LanceDataset) -> None:
+        """Remove versions that nobody needs any more, with the files that only they use."""
+        found = versions.listed(self._store)
+        kept = sorted(found)[-KEPT_VERSIONS:]
+        doomed = [version for version in found if version < kept[0]]
+        with self._wake:
+            self._authors = {version: ours for version, ours in self._authors.items() if version >= kept[0]}
+        if not doomed:
+            return
+        if not all(self._is_ours(dataset, version) for version in kept):
+            now = max(found.values())
+            doomed = [version for version in doomed if now - found[version] > GRACE_SECONDS]
+        if doomed:
+            dataset.cleanup_old_versions(versions=sorted(doomed), error_if_tagged_old_versions=False)
+
+    def _is_ours(self, dataset: lance.LanceDataset, version: int) -> bool:
+        """Tell whether a version was committed by Pennon, here or elsewhere; each foreign one is read once."""
+        with self._wake:
+            known = self._authors.get(version)
+        if known is None:
+            transaction = dataset.read_transaction(version)
+            known = transaction is not None and (
+                COMMITTED_BY in (transaction.transaction_properties or {})
+                # Index and metadata commits change no row.
+                or isinstance(
+                    transaction.operation, (lance.LanceOperation.CreateIndex, lance.LanceOperation.UpdateConfig)
+                )
+            )
+            with self._wake:
+                self._authors[version] = known
+        return known
+
+
+def keep_indexes(dataset: lance.LanceDataset) -> None:
+    """Make the indexes that are missing and take in new rows once they are a fair share of the table."""
+    present = {index["name"]: set(index["fragment_ids"]) for index in dataset.list_indices()}
+    if not dataset.get_fragments():
+        return
+    for column, kind, name in _INDEXES:
+        if name not in present:
+            dataset.create_scalar_index(column, kind, name=name, replace=True)
+    if len(present) < len(_INDEXES):
+        return
+    total = unindexed = 0
+    for fragment in dataset.get_fragments():
+        total += fragment.physical_rows
+        if any(fragment.fragment_id not in covered for covered in present.values()):
+            unindexed += fragment.physical_rows
+    if unindexed > _UNINDEXED_SHARE * total:
+        dataset.optimize.optimize_indices()

@@ -1,0 +1,120 @@
+"""From V1 to V2: bring root tables into the manifest, and lift markers that lie inside of directories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pennon.directory import layout
+from pennon.directory.listing import list_root, look_at
+from pennon.directory.manifest import TABLE, Draft, Row
+from pennon.identifiers import name_fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.listing import RootListing, TableDirectory
+
+
+@dataclass(frozen=True)
+class MigratedTable:
+    """A table that the manifest knows now (or would)."""
+
+    name: str
+    location: str
+
+
+@dataclass(frozen=True)
+class SkippedEntry:
+    """Something that was left alone, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class MigrationReport:
+    """What a migration did, or would do."""
+
+    dry_run: bool
+    migrated: list[MigratedTable] = field(default_factory=list)
+    already: list[str] = field(default_factory=list)
+    skipped: list[SkippedEntry] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class MarkerReport:
+    """Markers that were lifted to the root (or would be)."""
+
+    dry_run: bool
+    deregistered: list[str] = field(default_factory=list)
+    declared: list[str] = field(default_factory=list)
+
+
+def migrate_to_manifest(catalog: Catalog, *, dry_run: bool) -> MigrationReport:
+    """Register every V1 directory in one manifest commit, the commit point; repeating it finds nothing to do."""
+    manifest = catalog.require_manifest("migrate_to_manifest")
+    listing = list_root(catalog.store)
+    candidates, refused = _sorted_out(catalog, listing)
+
+    def plan(draft: Draft) -> MigrationReport:
+        report = MigrationReport(dry_run, skipped=list(refused))
+        for name in candidates:
+            location = layout.root_table(name)
+            row = draft.get(name)
+            if draft.object_ids_at(location):
+                report.already.append(name)
+            elif row is not None:
+                what = "table" if row.object_type == TABLE else "namespace"
+                report.skipped.append(SkippedEntry(name, f"the manifest has a {what} of that name elsewhere"))
+            else:
+                report.migrated.append(MigratedTable(name, location))
+                if not dry_run:
+                    draft.put(Row(name, TABLE, location))
+        return report
+
+    return manifest.mutate(plan)
+
+
+def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
+    """Write a marker at the root for every nested one that has none: one look per table, once."""
+    listing = list_root(catalog.store)
+    report = MarkerReport(dry_run)
+    names = [name for name in sorted(listing.directories - listing.hidden) if name_fault(name, at_root=True) is None]
+    looked = catalog.store.concurrently([_look(catalog, name) for name in names])
+    for name, directory in zip(names, looked, strict=True):
+        if directory.deregistered and name not in listing.deregistered:  # type: ignore[attr-defined]
+            report.deregistered.append(name)
+            if not dry_run:
+                catalog.store.put(layout.deregistered(name), layout.MARKER_BODY)
+        if directory.only_declared and name not in listing.declared:  # type: ignore[attr-defined]
+            report.declared.append(name)
+            if not dry_run:
+                catalog.store.put(layout.declared(layout.root_table(name)), layout.MARKER_BODY)
+    return report
+
+
+def _sorted_out(catalog: Catalog, listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
+    """Tell directories that can become rows from entries that cannot."""
+    refused = [SkippedEntry(name, "it is a plain file, not a directory") for name in sorted(listing.plain_files)]
+    refused += [SkippedEntry(name, "the directory is empty") for name in sorted(listing.empty)]
+    candidates = []
+    for name in sorted(listing.directories):
+        fault = name_fault(name, at_root=True)
+        if fault is not None:
+            refused.append(SkippedEntry(name, f"the name cannot be represented: {fault}"))
+        elif name in listing.hidden:
+            refused.append(SkippedEntry(name, "the table is being created or dropped"))
+        elif name in listing.deregistered:
+            refused.append(SkippedEntry(name, "the table is deregistered"))
+        else:
+            candidates.append(name)
+    looked = catalog.store.concurrently([_look(catalog, name) for name in candidates])
+    nested = {name for name, directory in zip(candidates, looked, strict=True) if directory.deregistered}  # type: ignore[attr-defined]
+    refused += [SkippedEntry(name, "the table is deregistered") for name in sorted(nested)]
+    return [name for name in candidates if name not in nested], refused
+
+
+def _look(catalog: Catalog, name: str) -> Callable[[], TableDirectory]:
+    return lambda: look_at(catalog.store, layout.root_table(name))

@@ -1,0 +1,348 @@
+"""DirectoryNamespace: the operations of the Lance namespace interface, each handed to the module that does it."""
+
+from __future__ import annotations
+
+from functools import wraps
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lance_namespace import (
+    CreateNamespaceRequest,
+    CreateNamespaceResponse,
+    CreateTableRequest,
+    CreateTableResponse,
+    DeclareTableRequest,
+    DeclareTableResponse,
+    DeregisterTableRequest,
+    DeregisterTableResponse,
+    DescribeNamespaceRequest,
+    DescribeNamespaceResponse,
+    DescribeTableRequest,
+    DescribeTableResponse,
+    DropNamespaceRequest,
+    DropNamespaceResponse,
+    DropTableRequest,
+    DropTableResponse,
+    LanceNamespace,
+    ListNamespacesRequest,
+    ListNamespacesResponse,
+    ListTablesRequest,
+    ListTablesResponse,
+    NamespaceExistsRequest,
+    NamespaceExistsResponse,
+    RegisterTableRequest,
+    RegisterTableResponse,
+    RenameTableRequest,
+    RenameTableResponse,
+    TableExistsRequest,
+    TableExistsResponse,
+)
+from pydantic import BaseModel, ValidationError
+
+from pennon.config import DirectorySettings
+from pennon.directory import creation, migrate, modes, namespaces, registration, removal, tables
+from pennon.directory.catalog import Catalog
+from pennon.directory.manifest import Manifest
+from pennon.directory.resolve import Resolver
+from pennon.errors import InvalidInputError, translated
+from pennon.identifiers import namespace_identifier, shown, table_identifier
+from pennon.store import open_store
+from pennon.store.root import absolute_root
+from pennon.table.ipc import read_ipc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+Request = TypeVar("Request", bound=BaseModel)
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def _operation(request_type: type[BaseModel]) -> Callable[[F], F]:
+    """Accept the request as the SDK's model or as a dict, and let only the SDK's errors out."""
+
+    def decorate(method: F) -> F:
+        @wraps(method)
+        def called(self: DirectoryNamespace, request: Any, *rest: Any, **named: Any) -> Any:  # noqa: ANN401 - as the method
+            checked = _request(request_type, request)
+            subject = f"{method.__name__} of {getattr(checked, 'id', None) or 'the root namespace'}"
+            with translated(subject):
+                return method(self, checked, *rest, **named)
+
+        return called  # type: ignore[return-value]  # same signature, wider request
+
+    return decorate
+
+
+class DirectoryNamespace(LanceNamespace):
+    """A catalog of Lance tables in one directory on a disk or in an object store.
+
+    Properties: `root`, `manifest_enabled`, `dir_listing_enabled`, `legacy_markers`, `storage.*`;
+    docs/reference/properties.md has them all. Nothing is requested until the first operation. Instances can be
+    pickled, shared by threads, used as context managers, and closed.
+    """
+
+    def __init__(self, **properties: Any) -> None:  # noqa: ANN401 - properties are texts or what str() makes of them
+        self._settings = DirectorySettings.from_properties(properties)
+        self._properties = {**properties, "root": absolute_root(self._settings.root)}
+        self._store = open_store(self._properties["root"], self._settings.storage_options)
+        self._lock = Lock()
+        self._opened: Catalog | None = None
+        self._closed = False
+
+    def namespace_id(self) -> str:
+        """Name this namespace for people; equal for equal roots."""
+        return f'DirectoryNamespace {{ root: "{self._store.identity()}" }}'
+
+    def __repr__(self) -> str:
+        """Show the root and the mode, no secrets."""
+        flags = self._settings
+        return (
+            f"DirectoryNamespace(root={self._store.identity()!r}, manifest_enabled={flags.manifest_enabled}, "
+            f"dir_listing_enabled={flags.dir_listing_enabled})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the properties; the copy opens its own store."""
+        return _rebuilt, (type(self), self._properties)
+
+    def __enter__(self) -> Self:
+        """Use the namespace in a with statement."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it at the end."""
+        self.close()
+
+    def close(self) -> None:
+        """Finish upkeep and let go of threads and connections; the namespace cannot be used any more."""
+        with self._lock:
+            catalog, self._opened = self._opened, None
+            self._closed = True
+        if catalog is not None and catalog.manifest is not None:
+            catalog.manifest.close()
+        self._store.close()
+
+    @property
+    def _catalog(self) -> Catalog:
+        with self._lock:
+            if self._closed:
+                raise InvalidInputError(f"{self!r} is closed")
+            if self._opened is None:
+                manifest = Manifest(self._store) if self._settings.manifest_enabled else None
+                resolver = Resolver(self._settings, self._store, manifest)
+                self._opened = Catalog(self._settings, self._store, manifest, resolver)
+            return self._opened
+
+    # Namespaces
+
+    @_operation(CreateNamespaceRequest)
+    def create_namespace(self, request: CreateNamespaceRequest) -> CreateNamespaceResponse:
+        """Create a namespace; errors 1 (parent), 2 (exists), 13."""
+        mode = modes.parsed(request.mode, modes.CreateMode.CREATE)
+        identifier = namespace_identifier(request.id)
+        return CreateNamespaceResponse(
+            properties=namespaces.create(self._catalog, identifier, mode, request.properties)
+        )
+
+    @_operation(ListNamespacesRequest)
+    def list_namespaces(self, request: ListNamespacesRequest) -> ListNamespacesResponse:
+        """List the names of child namespaces, sorted, in pages; error 1."""
+        identifier = namespace_identifier(request.id)
+        names, token = namespaces.list_children(self._catalog, identifier, request.page_token, request.limit)
+        return ListNamespacesResponse(namespaces=names, page_token=token)
+
+    @_operation(DescribeNamespaceRequest)
+    def describe_namespace(self, request: DescribeNamespaceRequest) -> DescribeNamespaceResponse:
+        """Give a namespace's properties; error 1."""
+        return DescribeNamespaceResponse(
+            properties=namespaces.describe(self._catalog, namespace_identifier(request.id))
+        )
+
+    @_operation(DropNamespaceRequest)
+    def drop_namespace(self, request: DropNamespaceRequest) -> DropNamespaceResponse:
+        """Drop a namespace: mode fail or skip, behavior restrict or cascade; errors 1, 3."""
+        mode = modes.parsed(request.mode, modes.DropMode.FAIL)
+        behavior = modes.parsed(request.behavior, modes.DropBehavior.RESTRICT)
+        identifier = namespace_identifier(request.id)
+        return DropNamespaceResponse(properties=namespaces.drop(self._catalog, identifier, mode, behavior))
+
+    @_operation(NamespaceExistsRequest)
+    def namespace_exists(self, request: NamespaceExistsRequest) -> NamespaceExistsResponse:
+        """Answer if the namespace is there, raise 1 if not."""
+        self._catalog.resolver.require_namespace(namespace_identifier(request.id))
+        return NamespaceExistsResponse()
+
+    def alter_namespace_properties(
+        self,
+        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        changes: Mapping[str, str | None],
+    ) -> dict[str, str]:
+        """Set and remove (None) properties of a namespace, the root included; returns those it has then."""
+        identifier = namespace_identifier(id)
+        with translated(f"alter_namespace_properties of {shown(identifier)}"):
+            return namespaces.alter_properties(self._catalog, identifier, changes)
+
+    # Tables
+
+    @_operation(ListTablesRequest)
+    def list_tables(self, request: ListTablesRequest) -> ListTablesResponse:
+        """List the names of a namespace's tables, sorted, in pages; error 1."""
+        names, token = tables.list_tables(
+            self._catalog,
+            namespace_identifier(request.id),
+            request.page_token,
+            request.limit,
+            include_declared=request.include_declared is not False,
+        )
+        return ListTablesResponse(tables=names, page_token=token)
+
+    @_operation(ListTablesRequest)
+    def list_all_tables(self, request: ListTablesRequest) -> ListTablesResponse:
+        """List the full identifiers of all tables at any depth, sorted, in pages."""
+        ids, token = tables.list_all_tables(
+            self._catalog,
+            namespace_identifier(request.id),
+            request.page_token,
+            request.limit,
+            include_declared=request.include_declared is not False,
+        )
+        return ListTablesResponse(tables=ids, page_token=token)
+
+    @_operation(DeclareTableRequest)
+    def declare_table(self, request: DeclareTableRequest) -> DeclareTableResponse:
+        """Reserve a name and a location without data; errors 1, 5, 13, 14."""
+        made = creation.declare(self._catalog, table_identifier(request.id), request.location, request.properties)
+        return DeclareTableResponse(
+            location=self._store.location(made.location),
+            properties=made.properties,
+            storage_options=self._vended(vend=request.vend_credentials),
+        )
+
+    @_operation(CreateTableRequest)
+    def create_table(self, request: CreateTableRequest, request_data: bytes) -> CreateTableResponse:
+        """Create a table from Arrow IPC data: mode create, exist_ok or overwrite; errors 1, 5, 13, 14."""
+        mode = modes.parsed(request.mode, modes.CreateMode.CREATE)
+        identifier = table_identifier(request.id)
+        made = creation.create(self._catalog, identifier, read_ipc(request_data), mode, request.properties)
+        return CreateTableResponse(
+            location=self._store.location(made.location),
+            version=made.version,
+            properties=made.properties,
+            storage_options=self._vended(vend=None),
+        )
+
+    @_operation(RegisterTableRequest)
+    def register_table(self, request: RegisterTableRequest) -> RegisterTableResponse:
+        """Give data that is in the root a name: mode create or overwrite; errors 1, 5, 13.
+
+        The context entry `allow_missing=true` accepts a location that holds no table yet.
+        """
+        location, properties = registration.register(
+            self._catalog,
+            table_identifier(request.id),
+            request.location,
+            modes.parsed(request.mode, modes.RegisterMode.CREATE),
+            request.properties,
+            allow_missing=(request.context or {}).get("allow_missing") == "true",
+        )
+        return RegisterTableResponse(location=location, properties=properties)
+
+    @_operation(DeregisterTableRequest)
+    def deregister_table(self, request: DeregisterTableRequest) -> DeregisterTableResponse:
+        """Take a table out of the catalog and keep its data; errors 1, 4."""
+        identifier = table_identifier(request.id)
+        location, properties = removal.deregister(self._catalog, identifier)
+        return DeregisterTableResponse(
+            id=list(identifier), location=self._store.location(location), properties=properties
+        )
+
+    @_operation(DescribeTableRequest)
+    def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
+        """Tell where a table is and, if asked, what it is; errors 1, 4, 8 (tag), 11 (version)."""
+        identifier = table_identifier(request.id)
+        described = tables.describe_table(
+            self._catalog,
+            identifier,
+            version=request.version,
+            tag=request.tag,
+            detailed=bool(request.load_detailed_metadata),
+            check_declared=bool(request.check_declared),
+        )
+        found, details = described.found, described.details
+        properties = None if self._catalog.manifest is None else {} if found.row is None else found.row.properties()
+        return DescribeTableResponse(
+            table=identifier[-1],
+            namespace=list(identifier[:-1]),
+            location=self._store.location(found.location),
+            table_uri=self._store.uri(found.location) if request.with_table_uri else None,
+            properties=properties,
+            storage_options=self._vended(vend=request.vend_credentials),
+            is_only_declared=described.only_declared,
+            version=None if details is None else details.version,
+            schema=None if details is None else details.schema,
+            stats=None if details is None else details.stats,
+            metadata=None if details is None else details.metadata,
+        )
+
+    @_operation(TableExistsRequest)
+    def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
+        """Answer if the table is there, raise 1 or 4 if not."""
+        identifier = table_identifier(request.id)
+        if request.version is not None:
+            tables.describe_table(self._catalog, identifier, version=request.version)
+        else:
+            tables.exists(self._catalog, identifier)
+        return TableExistsResponse()
+
+    @_operation(DropTableRequest)
+    def drop_table(self, request: DropTableRequest) -> DropTableResponse:
+        """Drop a table with its data; errors 1, 4, 14, 15."""
+        identifier = table_identifier(request.id)
+        location, properties = removal.drop(self._catalog, identifier)
+        return DropTableResponse(id=list(identifier), location=self._store.location(location), properties=properties)
+
+    @_operation(RenameTableRequest)
+    def rename_table(self, request: RenameTableRequest) -> RenameTableResponse:
+        """Rename a table, also into another namespace; errors 1, 4, 5. Not in V1 (0)."""
+        identifier = table_identifier(request.id)
+        parent = identifier[:-1] if request.new_namespace_id is None else namespace_identifier(request.new_namespace_id)
+        registration.rename(self._catalog, identifier, table_identifier([*parent, request.new_table_name]))
+        return RenameTableResponse()
+
+    # Care of the catalog
+
+    def migrate_to_manifest(self, *, dry_run: bool = False) -> migrate.MigrationReport:
+        """Register every V1 directory in the manifest, in one commit; safe to repeat and to interrupt."""
+        with translated("migrate_to_manifest"):
+            return migrate.migrate_to_manifest(self._catalog, dry_run=dry_run)
+
+    def migrate_markers(self, *, dry_run: bool = False) -> migrate.MarkerReport:
+        """Lift markers that other clients left inside of directories to the root, where listings see them."""
+        with translated("migrate_markers"):
+            return migrate.migrate_markers(self._catalog, dry_run=dry_run)
+
+    def _vended(self, *, vend: bool | None) -> dict[str, str] | None:
+        """Give the storage options to callers that ask for them, or where the namespace is set up to."""
+        if not (vend or self._settings.vend_input_storage_options):
+            return None
+        return dict(self._settings.storage_options)
+
+
+def _rebuilt(kind: type[DirectoryNamespace], properties: dict[str, Any]) -> DirectoryNamespace:
+    return kind(**properties)
+
+
+def _request(kind: type[Request], request: object) -> Request:
+    if isinstance(request, kind):
+        return request
+    if isinstance(request, BaseModel):
+        request = request.model_dump()
+    try:
+        return kind.model_validate(request)
+    except ValidationError as error:
+        raise InvalidInputError(f"Bad {kind.__name__}: {error}") from error

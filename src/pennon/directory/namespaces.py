@@ -1,0 +1,168 @@
+"""Namespaces: create, drop, list, describe. They are rows of the manifest and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pennon.directory import removal
+from pennon.directory.listing import look_at_root_table
+from pennon.directory.manifest import NAMESPACE, TABLE, Draft, Row, Snapshot, flags, properties_json
+from pennon.directory.modes import CreateMode, DropBehavior, DropMode
+from pennon.directory.paging import page
+from pennon.directory.resolve import namespace_exists
+from pennon.errors import (
+    InvalidInputError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+)
+from pennon.identifiers import ROOT, Identifier, object_id, shown, split
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon.directory.catalog import Catalog
+
+
+def create(
+    catalog: Catalog, identifier: Identifier, mode: CreateMode, properties: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Create a namespace and return its properties. The commit point is one manifest commit."""
+    if identifier == ROOT:
+        if mode is CreateMode.EXIST_OK:
+            return describe(catalog, ROOT) or {}
+        if mode is CreateMode.OVERWRITE:
+            raise InvalidInputError("The root namespace cannot be overwritten; use alter_namespace_properties")
+        raise NamespaceAlreadyExistsError("Namespace already exists: the root namespace")
+    manifest = catalog.require_manifest("create_namespace")
+    key = object_id(identifier)
+    wanted = Row(key, NAMESPACE, metadata=properties_json(properties))
+    _require_no_root_table(catalog, identifier)
+    doomed: list[Row] = []
+
+    def plan(draft: Draft) -> Row:
+        doomed.clear()
+        existing = draft.get(key)
+        if existing is None:
+            if not draft.parent_exists(key):
+                raise NamespaceNotFoundError(
+                    f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
+                )
+            draft.put(wanted)
+            return wanted
+        if existing.object_type != NAMESPACE or mode is CreateMode.CREATE:
+            what = "Namespace" if existing.object_type == NAMESPACE else "A table of that name"
+            raise NamespaceAlreadyExistsError(f"{what} already exists: {shown(identifier)}")
+        if mode is CreateMode.EXIST_OK:
+            return existing
+        doomed.extend(_take_out(draft, key))
+        draft.put(replace(wanted, extra=existing.extra))
+        return wanted
+
+    result = manifest.mutate(plan)
+    removal.delete_data(catalog, doomed)
+    return result.properties()
+
+
+def drop(catalog: Catalog, identifier: Identifier, mode: DropMode, behavior: DropBehavior) -> dict[str, str]:
+    """Drop a namespace, with everything in it if asked, and return its properties.
+
+    The commit point is one manifest commit. A crash after it leaves data that no table refers to any more.
+    """
+    if identifier == ROOT:
+        raise InvalidInputError("The root namespace cannot be dropped")
+    manifest = catalog.require_manifest("drop_namespace")
+    key = object_id(identifier)
+    doomed: list[Row] = []
+
+    def plan(draft: Draft) -> Row | None:
+        doomed.clear()
+        row = draft.get(key)
+        if row is None or row.object_type != NAMESPACE or not draft.parent_exists(key):
+            if mode is DropMode.SKIP:
+                return None
+            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+        if behavior is DropBehavior.RESTRICT and draft.has_children(key):
+            raise NamespaceNotEmptyError(f"Namespace is not empty: {shown(identifier)}")
+        doomed.extend(_take_out(draft, key))
+        draft.remove(key)
+        return row
+
+    row = manifest.mutate(plan)
+    removal.delete_data(catalog, doomed)
+    return {} if row is None else row.properties()
+
+
+def describe(catalog: Catalog, identifier: Identifier) -> dict[str, str] | None:
+    """Give a namespace's properties; None where they are not supported (V1)."""
+    if catalog.manifest is None:
+        catalog.resolver.require_namespace(identifier)
+        return None
+
+    def look(snapshot: Snapshot) -> dict[str, str]:
+        if identifier == ROOT:
+            return flags.root_properties(snapshot.metadata)
+        row = snapshot.get(object_id(identifier))
+        if row is None or not namespace_exists(snapshot, identifier):
+            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+        return row.properties()
+
+    return catalog.manifest.read(look)
+
+
+def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Set and remove (None) properties of a namespace, the root included, and return those it has now."""
+    manifest = catalog.require_manifest("alter_namespace_properties")
+    for key, value in changes.items():
+        if not isinstance(key, str) or not key or not (value is None or isinstance(value, str)):
+            raise InvalidInputError(f"A property is a name and a text, or None to remove it; got {key!r}: {value!r}")
+    if identifier == ROOT:
+        flags.require_free_keys(changes)
+        manifest.update_metadata(changes)
+        return manifest.read(lambda snapshot: flags.root_properties(snapshot.metadata))
+
+    def plan(draft: Draft) -> dict[str, str]:
+        row = draft.get(object_id(identifier))
+        if row is None or row.object_type != NAMESPACE:
+            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+        merged = {**row.properties(), **changes}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        draft.put(replace(row, metadata=properties_json(kept)))
+        return kept
+
+    return manifest.mutate(plan)
+
+
+def list_children(
+    catalog: Catalog, identifier: Identifier, token: str | None, limit: int | None
+) -> tuple[list[str], str | None]:
+    """List a page of the namespaces directly below one; V1 has none."""
+    if catalog.manifest is None:
+        catalog.resolver.require_namespace(identifier)
+        return page([], token, limit)
+
+    def look(snapshot: Snapshot) -> tuple[list[str], str | None]:
+        if not namespace_exists(snapshot, identifier):
+            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+        return page(snapshot.namespace_names(object_id(identifier)), token, limit)
+
+    return catalog.manifest.read(look)
+
+
+def _take_out(draft: Draft, key: str) -> list[Row]:
+    """Remove everything below a namespace from the draft and return the tables whose data is then unreachable."""
+    below = [row for object_id_ in list(draft.descendants(key)) if (row := draft.get(object_id_)) is not None]
+    for row in below:
+        draft.remove(row.object_id)
+    return [
+        row
+        for row in below
+        if row.object_type == TABLE and row.location is not None and not draft.object_ids_at(row.location)
+    ]
+
+
+def _require_no_root_table(catalog: Catalog, identifier: Identifier) -> None:
+    """Refuse the name of a root table that only the directory knows: names are unique among all objects."""
+    if len(identifier) == 1 and catalog.lists_directories and look_at_root_table(catalog.store, identifier[0]).visible:
+        raise NamespaceAlreadyExistsError(f"A table of that name already exists: {shown(split(identifier[0]))}")

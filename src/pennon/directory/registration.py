@@ -1,0 +1,163 @@
+"""Bringing existing data into the catalog: register, and rename."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pennon.directory import layout, removal
+from pennon.directory.listing import TableDirectory, look_at, look_at_root_table
+from pennon.directory.manifest import TABLE, Draft, Row, properties_json
+from pennon.directory.modes import RegisterMode
+from pennon.directory.resolve import Found, is_root_table
+from pennon.errors import (
+    InvalidInputError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+from pennon.identifiers import Identifier, object_id, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon.directory.catalog import Catalog
+
+
+def register(
+    catalog: Catalog,
+    identifier: Identifier,
+    location: str,
+    mode: RegisterMode,
+    properties: Mapping[str, str] | None,
+    *,
+    allow_missing: bool = False,
+) -> tuple[str, dict[str, str] | None]:
+    """Give the table at a location a name; returns the location and the properties.
+
+    The commit point is the manifest commit, or, for a root table that was deregistered, the removal of the marker
+    beside it.
+    """
+    chosen = layout.checked_location(location)
+    if catalog.manifest is None:
+        return _register_again(catalog, identifier, chosen, mode, properties)
+    owner = layout.root_table_name(chosen)
+    directory = look_at(catalog.store, chosen, name=owner)
+    if not (directory.has_versions or directory.reserved or allow_missing):
+        raise InvalidInputError(f"There is no Lance table at the location {chosen!r} given for {shown(identifier)}")
+    _require_no_other_root_table(catalog, identifier, directory, mode)
+    row = Row(object_id(identifier), TABLE, chosen, properties_json(properties))
+
+    def plan(draft: Draft) -> Row:
+        if not draft.parent_exists(row.object_id):
+            raise NamespaceNotFoundError(
+                f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
+            )
+        existing = draft.get(row.object_id)
+        if existing is not None and (mode is RegisterMode.CREATE or existing.object_type != TABLE):
+            what = "Table" if existing.object_type == TABLE else "A namespace of that name"
+            raise TableAlreadyExistsError(f"{what} already exists: {shown(identifier)}")
+        others = [key for key in draft.object_ids_at(chosen) if key != row.object_id]
+        if others:
+            raise InvalidInputError(f"The location {chosen!r} belongs to table '{others[0]}'; rename that one instead")
+        stored = row if existing is None else replace(row, extra=existing.extra)
+        draft.put(stored)
+        return stored
+
+    catalog.manifest.mutate(plan)
+    if is_root_table(identifier, chosen):
+        _show_root_table(catalog, identifier[0])
+    return chosen, row.properties()
+
+
+def rename(catalog: Catalog, identifier: Identifier, target: Identifier) -> None:
+    """Give a table another name, also in another namespace, in one manifest commit; no data moves.
+
+    A root table keeps its directory and is from then on found by its row alone. Markers keep clients that only list
+    the root from seeing it under its old name; they are written after the commit, and a crash in between leaves only
+    them unwritten.
+    """
+    manifest = catalog.require_manifest("rename_table")
+    found = catalog.resolver.table(identifier)
+    old, new = object_id(identifier), object_id(target)
+    if old == new:
+        return
+    _require_unused(catalog, target)
+
+    def plan(draft: Draft) -> None:
+        row = draft.get(old)
+        if found.row is not None and (row is None or row.location != found.location):
+            raise TableNotFoundError(f"Table not found: {shown(identifier)}")
+        if not draft.parent_exists(new):
+            raise NamespaceNotFoundError(f"Namespace not found: {shown(target[:-1])}, parent of {shown(target)}")
+        if draft.get(new) is not None:
+            raise TableAlreadyExistsError(f"Cannot rename {shown(identifier)}: {shown(target)} already exists")
+        if row is not None:
+            draft.remove(old)
+        draft.put(Row(new, TABLE, found.location) if row is None else replace(row, object_id=new))
+
+    manifest.mutate(plan)
+    _after_rename(catalog, found, target)
+
+
+def _after_rename(catalog: Catalog, found: Found, target: Identifier) -> None:
+    if found.is_root_table:
+        removal.hide_root_table(catalog, found.identifier[0])
+    elif is_root_table(target, found.location):
+        _show_root_table(catalog, target[0])
+
+
+def _register_again(
+    catalog: Catalog, identifier: Identifier, location: str, mode: RegisterMode, properties: Mapping[str, str] | None
+) -> tuple[str, None]:
+    """V1: bring a deregistered table back."""
+    if len(identifier) > 1:
+        raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier[:-1])}")
+    if properties:
+        raise UnsupportedOperationError("register_table with properties needs the manifest (manifest_enabled=true)")
+    if not is_root_table(identifier, location):
+        raise InvalidInputError(
+            f"Without a manifest table {shown(identifier)} can only be at {identifier[0]}.lance, not {location}"
+        )
+    directory = look_at_root_table(catalog.store, identifier[0])
+    if not directory.has_files or directory.hidden:
+        raise InvalidInputError(f"There is no Lance table at the location {location!r} given for {shown(identifier)}")
+    if not directory.deregistered and mode is RegisterMode.CREATE:
+        raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+    _show_root_table(catalog, identifier[0])
+    return location, None
+
+
+def _show_root_table(catalog: Catalog, name: str) -> None:
+    """Take the markers of a deregistered table away, the one inside first, so that asking again completes it."""
+    catalog.store.delete(layout.inside(layout.root_table(name), layout.DEREGISTERED_MARKER))
+    catalog.store.delete(layout.deregistered(name))
+
+
+def _require_no_other_root_table(
+    catalog: Catalog, identifier: Identifier, directory: TableDirectory, mode: RegisterMode
+) -> None:
+    """Refuse a directory that a listing of the root shows as a table, unless it is this very table, to be replaced."""
+    owner = layout.root_table_name(directory.location)
+    if owner is None:
+        return
+    if directory.hidden:
+        raise InvalidInputError(f"The table at {directory.location!r} is being created or dropped")
+    if not (catalog.lists_directories and directory.visible):
+        return
+    if identifier != (owner,):
+        raise InvalidInputError(
+            f"The location {directory.location!r} belongs to table '{owner}'; rename that one instead"
+        )
+    if mode is RegisterMode.CREATE:
+        raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+
+
+def _require_unused(catalog: Catalog, target: Identifier) -> None:
+    """Refuse a target name that a root table has which only the directory knows."""
+    if len(target) != 1 or not catalog.lists_directories:
+        return
+    there = catalog.resolver.find(target)
+    if there is not None and there.row is None and there.directory is not None and there.directory.visible:
+        raise TableAlreadyExistsError(f"Cannot rename: {shown(target)} already exists")

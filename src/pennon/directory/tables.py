@@ -1,0 +1,205 @@
+"""Looking at tables: list, exists, describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pennon.directory import layout
+from pennon.directory.listing import RootListing, list_root, look_at, look_at_root_table
+from pennon.directory.paging import page
+from pennon.directory.resolve import namespace_exists
+from pennon.errors import (
+    InvalidInputError,
+    InvalidTableStateError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+    TableTagNotFoundError,
+    TableVersionNotFoundError,
+    is_not_found,
+)
+from pennon.identifiers import DELIMITER, ROOT, Identifier, object_id, shown
+from pennon.table.description import Description, describe, open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.manifest import Snapshot
+    from pennon.directory.resolve import Found
+
+
+@dataclass(frozen=True)
+class Described:
+    """A table with what was asked about it."""
+
+    found: Found
+    only_declared: bool | None
+    details: Description | None
+
+
+def exists(catalog: Catalog, identifier: Identifier) -> None:
+    """Raise 1 or 4 unless the table is there."""
+    catalog.resolver.table(identifier)
+
+
+def describe_table(
+    catalog: Catalog,
+    identifier: Identifier,
+    *,
+    version: int | None = None,
+    tag: str | None = None,
+    detailed: bool = False,
+    check_declared: bool = False,
+) -> Described:
+    """Describe a table; the data is opened only if a version, a tag or details are asked for."""
+    if version is not None and tag is not None:
+        raise InvalidInputError(f"Describe table {shown(identifier)} at a version or at a tag, not both")
+    found = catalog.resolver.table(identifier, look=check_declared)
+    only_declared = found.directory.only_declared if found.directory is not None else None
+    if version is None and tag is None and not detailed:
+        return Described(found, only_declared if check_declared else None, None)
+    try:
+        dataset = open_table(
+            catalog.store.location(found.location),
+            catalog.store.storage_options,
+            shown=shown(identifier),
+            version=version,
+            tag=tag,
+        )
+    except (OSError, ValueError) as error:
+        if not is_not_found(error):
+            raise
+        _require_declared(catalog, found)
+        if version is not None:
+            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}") from error
+        if tag is not None:
+            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'") from error
+        return Described(found, only_declared=True, details=None)
+    return Described(found, only_declared=False, details=describe(dataset) if detailed else None)
+
+
+def list_tables(
+    catalog: Catalog, identifier: Identifier, token: str | None, limit: int | None, *, include_declared: bool
+) -> tuple[list[str], str | None]:
+    """List a page of the tables directly in a namespace. At the root, one listing and nothing per table."""
+    if identifier == ROOT and catalog.lists_directories:
+        names = _root_names(catalog)
+        if include_declared:
+            return page(names, token, limit)
+    elif include_declared and catalog.manifest is not None:
+        return catalog.manifest.read(
+            lambda snapshot: page(_required(snapshot, identifier).table_names(object_id(identifier)), token, limit)
+        )
+    else:
+        names = _manifest_names(catalog, identifier)
+    prefix = object_id(identifier) + DELIMITER if identifier else ""
+    return _page_with_data(catalog, names, token, limit, lambda name: prefix + name)
+
+
+def list_all_tables(
+    catalog: Catalog, below: Identifier, token: str | None, limit: int | None, *, include_declared: bool
+) -> tuple[list[str], str | None]:
+    """List a page of the full identifiers of all tables at any depth below a namespace."""
+    ids: list[str] = []
+    if catalog.manifest is not None:
+        ids = catalog.manifest.read(lambda snapshot: _required(snapshot, below).table_ids(object_id(below)))
+    else:
+        catalog.resolver.require_namespace(below)
+    if below == ROOT and catalog.lists_directories:
+        nested = [key for key in ids if DELIMITER in key]
+        ids = sorted(nested + _root_names(catalog))
+    if include_declared:
+        return page(ids, token, limit)
+    return _page_with_data(catalog, ids, token, limit, lambda key: key)
+
+
+def _root_names(catalog: Catalog) -> list[str]:
+    """Merge what the manifest and the directory know of the root: manifest first, no location and no name twice."""
+    listing = list_root(catalog.store)
+    names = _visible(catalog, listing)
+    if catalog.manifest is None:
+        return names
+
+    def merge(snapshot: Snapshot) -> list[str]:
+        merged = set()
+        for name in snapshot.table_names(""):
+            row = snapshot.get(name)
+            if row is not None and row.location == layout.root_table(name) and not _shows(listing, name):
+                continue
+            merged.add(name)
+        for name in names:
+            if not snapshot.object_ids_at(layout.root_table(name)) and snapshot.get(name) is None:
+                merged.add(name)
+        return sorted(name for name in merged if not name.startswith("__"))
+
+    return catalog.manifest.read(merge)
+
+
+def _visible(catalog: Catalog, listing: RootListing) -> list[str]:
+    names = listing.visible()
+    if not catalog.settings.legacy_markers:
+        return names
+    looked = catalog.store.concurrently([_look(catalog, name) for name in names])
+    return [name for name, visible in zip(names, looked, strict=True) if visible]
+
+
+def _look(catalog: Catalog, name: str) -> Callable[[], bool]:
+    return lambda: look_at_root_table(catalog.store, name).visible
+
+
+def _shows(listing: RootListing, name: str) -> bool:
+    return name in listing.directories and name not in listing.hidden and name not in listing.deregistered
+
+
+def _manifest_names(catalog: Catalog, identifier: Identifier) -> list[str]:
+    if catalog.manifest is None:
+        catalog.resolver.require_namespace(identifier)
+        return []
+    return catalog.manifest.read(
+        lambda snapshot: list(_required(snapshot, identifier).table_names(object_id(identifier)))
+    )
+
+
+def _page_with_data(
+    catalog: Catalog, names: list[str], token: str | None, limit: int | None, key_of: Callable[[str], str]
+) -> tuple[list[str], str | None]:
+    """Cut a page without tables that are only declared.
+
+    Tables that Pennon declared have a marker beside their directory, so one listing of the root tells which to look
+    at; with `legacy_markers` every table is looked at.
+    """
+    declared = list_root(catalog.store).declared
+    suspects = []
+    for name in names:
+        location = _location(catalog, key_of(name))
+        marker = layout.declared(location).removesuffix(layout.DECLARED_SUFFIX)
+        if catalog.settings.legacy_markers or marker in declared:
+            suspects.append((name, location))
+    looked = catalog.store.concurrently([_is_empty(catalog, location) for _, location in suspects])
+    empty = {name for (name, _), verdict in zip(suspects, looked, strict=True) if verdict}
+    return page([name for name in names if name not in empty], token, limit)
+
+
+def _location(catalog: Catalog, key: str) -> str:
+    row = None if catalog.manifest is None else catalog.manifest.peek(lambda snapshot: snapshot.get(key))
+    return layout.root_table(key) if row is None or row.location is None else row.location
+
+
+def _is_empty(catalog: Catalog, location: str) -> Callable[[], bool]:
+    return lambda: not look_at(catalog.store, location).has_versions
+
+
+def _required(snapshot: Snapshot, identifier: Identifier) -> Snapshot:
+    if not namespace_exists(snapshot, identifier):
+        raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+    return snapshot
+
+
+def _require_declared(catalog: Catalog, found: Found) -> None:
+    """Tell a table that has no data yet from one whose data is gone."""
+    directory = found.directory or look_at(catalog.store, found.location)
+    if not directory.has_files:
+        raise TableNotFoundError(f"Table {shown(found.identifier)} has nothing at its location {found.location!r}")
+    if directory.has_versions:
+        raise InvalidTableStateError(f"Table {shown(found.identifier)} cannot be opened at {found.location!r}")

@@ -1,0 +1,98 @@
+"""The SDK's errors, built with the identifier in the message, and what store and Lance errors become.
+
+Pennon adds no error classes: `lance_namespace.errors` has one for every code of the specification.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import obstore.exceptions as store_errors
+from lance_namespace.errors import (
+    ConcurrentModificationError,
+    InternalError,
+    InvalidInputError,
+    InvalidTableStateError,
+    LanceNamespaceError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    PermissionDeniedError,
+    ServiceUnavailableError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    TableTagNotFoundError,
+    TableVersionNotFoundError,
+    UnauthenticatedError,
+    UnsupportedOperationError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "ConcurrentModificationError",
+    "InternalError",
+    "InvalidInputError",
+    "InvalidTableStateError",
+    "LanceNamespaceError",
+    "NamespaceAlreadyExistsError",
+    "NamespaceNotEmptyError",
+    "NamespaceNotFoundError",
+    "PermissionDeniedError",
+    "ServiceUnavailableError",
+    "TableAlreadyExistsError",
+    "TableNotFoundError",
+    "TableTagNotFoundError",
+    "TableVersionNotFoundError",
+    "UnauthenticatedError",
+    "UnsupportedOperationError",
+    "is_commit_conflict",
+    "is_not_found",
+    "translated",
+]
+
+# Lance reports most failures as OSError or ValueError with a text; these are the texts that mean "somebody else was
+# first".
+_CONFLICT_TEXTS = (
+    "commit conflict",
+    "incompatible transaction",
+    "too many concurrent writers",
+    "concurrent transaction",
+)
+_MISSING_TEXTS = ("was not found", "not found:", "no such file")
+
+
+def is_commit_conflict(error: BaseException) -> bool:
+    """Tell whether a Lance error means that a concurrent commit came first."""
+    text = str(error).lower()
+    return type(error).__name__ == "CommitConflictError" or any(part in text for part in _CONFLICT_TEXTS)
+
+
+def is_not_found(error: BaseException) -> bool:
+    """Tell whether a store or Lance error means that the object is not there."""
+    if isinstance(error, FileNotFoundError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, (OSError, ValueError)) and any(part in text for part in _MISSING_TEXTS)
+
+
+@contextmanager
+def translated(subject: str) -> Iterator[None]:
+    """Let the SDK's errors pass and turn those of stores, Lance and the system into them, naming `subject`."""
+    try:
+        yield
+    except LanceNamespaceError:
+        raise
+    except (PermissionError, store_errors.PermissionDeniedError) as error:
+        raise PermissionDeniedError(f"{subject}: permission denied: {error}") from error
+    except store_errors.UnauthenticatedError as error:
+        raise UnauthenticatedError(f"{subject}: not authenticated: {error}") from error
+    except (OSError, ValueError, RuntimeError, store_errors.BaseError) as error:
+        text = str(error)
+        if "permission denied" in text.lower():
+            raise PermissionDeniedError(f"{subject}: {text}") from error
+        if is_commit_conflict(error):
+            raise ConcurrentModificationError(f"{subject}: {text}") from error
+        raise InternalError(f"{subject}: {type(error).__name__}: {text}") from error

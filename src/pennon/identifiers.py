@@ -1,0 +1,93 @@
+"""Object names and identifiers: validate, join, split.
+
+An identifier is a tuple of names; the root namespace is the empty tuple. Joined by `$` it is the `object_id` of the
+manifest. Everything that may become a path or a key passes through here before anything is read or written.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+from pennon.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DELIMITER = "$"
+RESERVED_PREFIX = "__"
+_FORBIDDEN = {DELIMITER: "the delimiter '$'", "/": "a slash", "\\": "a backslash"}
+# A name becomes part of a file name, whose limit is 255 bytes; the longest thing put around it is `<name>.deregistered`
+# or `<8 digits>_<object id>.declared`.
+_LONGEST_DECORATION = 18
+MAX_BYTES = 255 - _LONGEST_DECORATION
+
+Identifier = tuple[str, ...]
+ROOT: Identifier = ()
+
+
+def namespace_identifier(value: Sequence[str] | None) -> Identifier:
+    """Validate a namespace's identifier; None and the empty list are the root."""
+    return _identifier(value or ())
+
+
+def table_identifier(value: Sequence[str] | None) -> Identifier:
+    """Validate a table's identifier, which has at least one name."""
+    identifier = _identifier(value or ())
+    if not identifier:
+        raise InvalidInputError("A table identifier needs at least one name, got an empty one")
+    return identifier
+
+
+def object_id(identifier: Identifier) -> str:
+    """Join an identifier into the form that the manifest stores."""
+    return DELIMITER.join(identifier)
+
+
+def split(joined: str) -> Identifier:
+    """Split a joined identifier; the empty string is the root."""
+    return tuple(joined.split(DELIMITER)) if joined else ROOT
+
+
+def parent_and_name(joined: str) -> tuple[str, str]:
+    """Split `a$b$c` into `a$b` and `c`; a root-level object has the parent ""."""
+    parent, _, name = joined.rpartition(DELIMITER)
+    return parent, name
+
+
+def shown(identifier: Identifier) -> str:
+    """Give the identifier as messages show it."""
+    return f"'{object_id(identifier)}'" if identifier else "the root namespace"
+
+
+def name_fault(name: object, *, at_root: bool) -> str | None:
+    """Say why `name` cannot be an object's name, or None if it can."""
+    if not isinstance(name, str):
+        return f"it is not text but {type(name).__name__}"
+    if not name:
+        return "it is empty"
+    if name in {".", ".."}:
+        return "it is a relative path"
+    for character in name:
+        if character in _FORBIDDEN:
+            return f"it holds {_FORBIDDEN[character]}"
+        if unicodedata.category(character) in {"Cc", "Cs"}:
+            return "it holds a control character"
+    if at_root and name.startswith(RESERVED_PREFIX):
+        return f"names that begin with '{RESERVED_PREFIX}' are reserved at the root"
+    if len(name.encode()) > MAX_BYTES:
+        return f"it is longer than {MAX_BYTES} bytes"
+    return None
+
+
+def _identifier(value: Sequence[str]) -> Identifier:
+    if isinstance(value, (str, bytes)) or not all(isinstance(name, str) for name in value):
+        raise InvalidInputError(f"An identifier is a list of names, got {value!r}")
+    identifier = tuple(value)
+    for level, name in enumerate(identifier):
+        fault = name_fault(name, at_root=level == 0)
+        if fault is not None:
+            raise InvalidInputError(f"Bad name {name!r} in identifier {list(identifier)!r}: {fault}")
+    if len(object_id(identifier).encode()) > MAX_BYTES:
+        raise InvalidInputError(f"Identifier {list(identifier)!r} is longer than {MAX_BYTES} bytes when joined")
+    return identifier

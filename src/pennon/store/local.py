@@ -1,0 +1,222 @@
+"""The store on a local disk, straight on the operating system.
+
+Compare-and-swap is a `flock` on one of a fixed number of lock files, which are never unlinked, then read, compare,
+write beside and rename; the lock dies with its holder. Put-if-absent writes beside and hard-links.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote, urlsplit
+
+from pennon.store.protocol import Blob, FileEntry, Level, Removed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+LOCK_DIRECTORY = ".lance-locks"
+TRASH_DIRECTORY = ".lance-trash"
+_LOCK_FILES = 64
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+_LEAF_LINKS = 2
+
+
+class LocalStore:
+    """A root directory on a local disk."""
+
+    is_local = True
+
+    def __init__(self, root: Path, storage_options: dict[str, str]) -> None:
+        self._root = root
+        self.storage_options = storage_options
+
+    def identity(self) -> str:
+        """Name the root by its path."""
+        return str(self._root)
+
+    def location(self, path: str) -> str:
+        """Give the plain absolute path, which Lance takes as it is, whatever characters it holds."""
+        return f"{self._root}/{path}"
+
+    def uri(self, path: str) -> str:
+        """Give a percent-encoded file URI."""
+        return "file://" + quote(self.location(path))
+
+    def relative(self, location: str) -> str | None:
+        """Accept a path or a file URI below the root."""
+        if location.startswith("file:"):
+            location = unquote(urlsplit(location).path)
+        try:
+            return Path(location).relative_to(self._root).as_posix()
+        except ValueError:
+            return None
+
+    def list_level(self, path: str = "") -> Level:
+        """List one level; directories that hold no file at all, which an object store does not have, are told apart."""
+        files: list[FileEntry] = []
+        directories: list[str] = []
+        empty: list[str] = []
+        try:
+            with os.scandir(self._path(path)) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        occupied = self._is_occupied(entry.path, entry.stat().st_nlink)
+                        (directories if occupied else empty).append(entry.name)
+                    else:
+                        with contextlib.suppress(FileNotFoundError):
+                            status = entry.stat()
+                            files.append(FileEntry(entry.name, status.st_size, status.st_mtime))
+        except (FileNotFoundError, NotADirectoryError):
+            return Level((), ())
+        return Level(tuple(files), tuple(directories), tuple(empty))
+
+    def has_files(self, path: str) -> bool:
+        """Tell whether there is a file somewhere below `path`."""
+        return any(files for _, _, files in os.walk(self._path(path)))
+
+    def get(self, path: str) -> Blob | None:
+        """Read a file; its e-tag is a hash of the body."""
+        try:
+            body = self._path(path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        return Blob(body, _e_tag(body))
+
+    def size(self, path: str) -> int | None:
+        """Give a file's size."""
+        try:
+            return self._path(path).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def put(self, path: str, body: bytes) -> None:
+        """Write beside and rename, so that nobody sees half a file."""
+        target = self._path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._written_beside(body) as temporary:
+            temporary.replace(target)
+
+    def create(self, path: str, body: bytes) -> str | None:
+        """Write beside and hard-link, which fails if the name is taken."""
+        target = self._path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._written_beside(body) as temporary:
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return None
+            except OSError as error:
+                if error.errno not in _NO_HARD_LINKS:
+                    raise
+                return self._create_without_links(target, body)
+        return _e_tag(body)
+
+    def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
+        """Replace under the lock if the body is still the one that `e_tag` stands for."""
+        with self._locked("swap", path):
+            current = self.get(path)
+            if current is None or current.e_tag != e_tag:
+                return None
+            self.put(path, body)
+        return _e_tag(body)
+
+    def delete(self, path: str) -> None:
+        """Delete a file."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            self._path(path).unlink()
+
+    def delete_if(self, path: str, e_tag: str) -> bool:
+        """Delete under the lock if the body is still the same."""
+        with self._locked("swap", path):
+            current = self.get(path)
+            if current is None or current.e_tag != e_tag:
+                return False
+            self.delete(path)
+        return True
+
+    def delete_tree(
+        self,
+        path: str,
+        *,
+        first: str | None = None,  # noqa: ARG002 - the rename takes all at once
+        also: Sequence[str] = (),
+    ) -> Removed:
+        """Rename the directory away, which is atomic, and delete it there."""
+        for other in also:
+            self.delete(other)
+        trash = self._path(TRASH_DIRECTORY)
+        trash.mkdir(parents=True, exist_ok=True)
+        doomed = trash / uuid.uuid4().hex
+        try:
+            self._path(path).rename(doomed)
+        except FileNotFoundError:
+            return Removed()
+        sizes = [(Path(folder) / name).stat().st_size for folder, _, names in os.walk(doomed) for name in names]
+        shutil.rmtree(doomed)
+        return Removed(len(sizes), sum(sizes))
+
+    @contextlib.contextmanager
+    def exclusive(self, name: str) -> Iterator[None]:
+        """Hold the lock file that `name` falls on."""
+        with self._locked("name", name):
+            yield
+
+    def concurrently(self, calls: Iterable[Callable[[], object]]) -> list[object]:
+        """Run the calls one after the other: system calls cost less than threads."""
+        return [call() for call in calls]
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _path(self, path: str) -> Path:
+        return self._root / path if path else self._root
+
+    def _is_occupied(self, directory: str, links: int) -> bool:
+        # Most file systems count a directory's sub-directories in its link count: a table that was written has some.
+        if links > _LEAF_LINKS and Path(directory, "_versions").is_dir():
+            return True
+        return any(files for _, _, files in os.walk(directory))
+
+    @contextlib.contextmanager
+    def _written_beside(self, body: bytes) -> Iterator[Path]:
+        folder = self._path(LOCK_DIRECTORY)
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f"new-{uuid.uuid4().hex}"
+        try:
+            temporary.write_bytes(body)
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _create_without_links(self, target: Path, body: bytes) -> str | None:
+        try:
+            with target.open("xb") as file:
+                file.write(body)
+        except FileExistsError:
+            return None
+        return _e_tag(body)
+
+    @contextlib.contextmanager
+    def _locked(self, purpose: str, name: str) -> Iterator[None]:
+        # Swaps happen inside of `exclusive`: the two have lock files of their own, so that no thread waits for itself.
+        folder = self._path(LOCK_DIRECTORY)
+        folder.mkdir(parents=True, exist_ok=True)
+        slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % _LOCK_FILES
+        descriptor = os.open(folder / f"{purpose}-{slot:02}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _e_tag(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()

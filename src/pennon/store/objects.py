@@ -1,0 +1,248 @@
+"""The store in a bucket, through obstore: the same Rust library that Lance itself uses."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, unquote, urlsplit
+
+import obstore
+import urllib3
+from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError, UnknownConfigurationKeyError
+from obstore.store import from_url
+
+from pennon.errors import InternalError, InvalidInputError
+from pennon.store.protocol import Blob, FileEntry, Level, Removed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+_SIGNED_DELETE_SCHEMES = ("s3", "s3a", "az", "abfs", "abfss")
+# Options of the HTTP client rather than of the store; obstore wants them apart.
+_CLIENT_OPTIONS = {
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "http1_only",
+    "http2_only",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_url",
+    "timeout",
+    "user_agent",
+}
+_DELETE_BATCH = 1000
+_SIGNATURE_LIFETIME = timedelta(seconds=60)
+ABSENT_BODY = b"{}"
+"""What a conditional delete leaves where the store cannot delete conditionally: too short to be a marker."""
+
+
+class ObjectStore:
+    """A prefix of a bucket."""
+
+    is_local = False
+
+    def __init__(self, root: str, storage_options: dict[str, str]) -> None:
+        parts = urlsplit(root)
+        self._prefix = unquote(parts.path).strip("/")
+        self._base = f"{parts.scheme}://{parts.netloc}"
+        self._scheme = parts.scheme
+        self.storage_options = storage_options
+        self._lock = Lock()
+        self._opened: Any = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._http: urllib3.PoolManager | None = None
+
+    def identity(self) -> str:
+        """Name the root by its URI."""
+        return f"{self._base}/{self._prefix}"
+
+    def location(self, path: str) -> str:
+        """Give the percent-encoded URI: Lance decodes it to exactly the key that obstore uses."""
+        return f"{self._base}/{quote(self._key(path))}"
+
+    def uri(self, path: str) -> str:
+        """Give the same as `location`."""
+        return self.location(path)
+
+    def relative(self, location: str) -> str | None:
+        """Accept a URI below the root, percent-encoded or not."""
+        parts = urlsplit(location)
+        if f"{parts.scheme}://{parts.netloc}" != self._base:
+            return None
+        key = unquote(parts.path).strip("/")
+        inside = f"{self._prefix}/" if self._prefix else ""
+        return key.removeprefix(inside) if key.startswith(inside) else None
+
+    def list_level(self, path: str = "") -> Level:
+        """List one level: one request per 1,000 entries."""
+        key = self._key(path)
+        listing = obstore.list_with_delimiter(self._store, key or None)
+        skip = len(key) + 1 if key else 0
+        files = tuple(
+            FileEntry(item["path"][skip:], item["size"], item["last_modified"].timestamp())
+            for item in listing["objects"]
+        )
+        return Level(files, tuple(prefix[skip:] for prefix in listing["common_prefixes"]))
+
+    def has_files(self, path: str) -> bool:
+        """Ask for the first object below `path`."""
+        for chunk in obstore.list(self._store, self._key(path), chunk_size=1):
+            return bool(chunk)
+        return False
+
+    def get(self, path: str) -> Blob | None:
+        """Read an object with its e-tag."""
+        try:
+            result = obstore.get(self._store, self._key(path))
+            return Blob(bytes(result.bytes()), result.meta["e_tag"] or "")
+        except (FileNotFoundError, NotFoundError):
+            return None
+
+    def size(self, path: str) -> int | None:
+        """Ask for an object's size."""
+        try:
+            return int(obstore.head(self._store, self._key(path))["size"])
+        except (FileNotFoundError, NotFoundError):
+            return None
+
+    def put(self, path: str, body: bytes) -> None:
+        """Write an object."""
+        obstore.put(self._store, self._key(path), body)
+
+    def create(self, path: str, body: bytes) -> str | None:
+        """Put if absent."""
+        try:
+            return obstore.put(self._store, self._key(path), body, mode="create")["e_tag"]
+        except (AlreadyExistsError, PreconditionError):
+            return self._own_tag(path, body)
+
+    def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
+        """Put with If-Match."""
+        try:
+            return obstore.put(self._store, self._key(path), body, mode=cast("Any", {"e_tag": e_tag}))["e_tag"]
+        except (PreconditionError, AlreadyExistsError, FileNotFoundError, NotFoundError):
+            return self._own_tag(path, body)
+
+    def delete(self, path: str) -> None:
+        """Delete an object."""
+        with contextlib.suppress(FileNotFoundError, NotFoundError):
+            obstore.delete(self._store, self._key(path))
+
+    def delete_if(self, path: str, e_tag: str) -> bool:
+        """Delete with If-Match where the store takes a signed request, else swap to a body that counts as absent."""
+        if self._scheme not in _SIGNED_DELETE_SCHEMES:
+            return self.swap(path, ABSENT_BODY, e_tag) is not None
+        url = obstore.sign(self._store, "DELETE", self._key(path), _SIGNATURE_LIFETIME)
+        answer = self._client.request("DELETE", url, headers={"If-Match": e_tag}, retries=False)
+        if answer.status in {200, 202, 204}:
+            return True
+        if answer.status in {404, 409, 412}:
+            return False
+        raise InternalError(f"Conditional delete of {path!r} answered {answer.status}: {answer.data[:200]!r}")
+
+    def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Removed:
+        """Delete in bulk, the objects below `first` before the others."""
+        found = list(self._walk(path))
+        early = f"{self._key(path)}/{first}/" if first else None
+        before = [key for key, _ in found if early is not None and key.startswith(early)]
+        after = [key for key, _ in found if early is None or not key.startswith(early)]
+        for batch in (before, after + [self._key(other) for other in also]):
+            for start in range(0, len(batch), _DELETE_BATCH):
+                obstore.delete(self._store, batch[start : start + _DELETE_BATCH])
+        return Removed(len(found), sum(size for _, size in found))
+
+    def exclusive(self, name: str) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002 - there is no lock to name
+        """Do nothing: object stores have no locks, and conditional writes decide."""
+        return contextlib.nullcontext()
+
+    def concurrently(self, calls: Iterable[Callable[[], object]]) -> list[object]:
+        """Run the calls in threads: each waits for the network."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="pennon-store")
+            futures = [self._pool.submit(call) for call in calls]
+        return [future.result() for future in futures]
+
+    def close(self) -> None:
+        """Stop the threads and drop the connections."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            client, self._http = self._http, None
+            self._opened = None
+        if pool is not None:
+            pool.shutdown()
+        if client is not None:
+            client.clear()
+
+    @property
+    def _store(self) -> Any:  # noqa: ANN401 - obstore's stores have no common public type
+        with self._lock:
+            if self._opened is None:
+                self._opened = _open(self._base, self.storage_options)
+            return self._opened
+
+    @property
+    def _client(self) -> urllib3.PoolManager:
+        with self._lock:
+            if self._http is None:
+                self._http = urllib3.PoolManager(maxsize=8, timeout=urllib3.Timeout(connect=10, read=30))
+            return self._http
+
+    def _key(self, path: str) -> str:
+        return "/".join(part for part in (self._prefix, path) if part)
+
+    def _walk(self, path: str) -> Iterator[tuple[str, int]]:
+        for chunk in obstore.list(self._store, self._key(path)):
+            for item in chunk:
+                yield item["path"], item["size"]
+
+    def _own_tag(self, path: str, body: bytes) -> str | None:
+        # A write whose answer was lost and that was retried reports a conflict with itself.
+        current = self.get(path)
+        return current.e_tag if current is not None and current.body == body else None
+
+
+def _open(base: str, options: dict[str, str]) -> Any:  # noqa: ANN401 - obstore's stores have no common public type
+    """Open the bucket with those of Lance's storage options that obstore knows."""
+    client: dict[str, Any] = {}
+    config: dict[str, str] = {}
+    for key, value in options.items():
+        name = key.lower()
+        if name in _CLIENT_OPTIONS:
+            client[name] = value.lower() == "true" if value.lower() in {"true", "false"} else value
+        else:
+            config.setdefault(_canonical(name), value)
+    while True:
+        try:
+            return from_url(base, config=cast("Any", config), client_options=cast("Any", client))
+        except UnknownConfigurationKeyError as error:
+            # Options that only Lance knows (retry counts and the like) are none of obstore's business.
+            found = re.search(r"key: '([^']+)'", str(error))
+            if found is None or config.pop(found[1], None) is None:
+                raise InvalidInputError(f"Bad storage option for {base}: {error}") from error
+
+
+def _canonical(name: str) -> str:
+    """Give one spelling to options that have two, which obstore would refuse as duplicates."""
+    bare = name.removeprefix("aws_")
+    spellings = {"endpoint_url": "endpoint", "default_region": "region", "token": "session_token"}
+    if bare in {
+        "endpoint",
+        "endpoint_url",
+        "region",
+        "default_region",
+        "access_key_id",
+        "secret_access_key",
+    } or name in {
+        "aws_session_token",
+        "aws_token",
+        "session_token",
+    }:
+        return f"aws_{spellings.get(bare, bare)}"
+    return name

@@ -1,0 +1,109 @@
+"""What Pennon asks of a store: list one level, small reads and conditional writes, deletion of a tree.
+
+Paths are relative to the root, with `/` between segments and names as they are (no escaping). A missing object is
+None or False, never an exception. Outcomes of conditional writes are known by looking: a lost answer that was retried
+looks like a conflict, so every body that is written conditionally carries a token of its own, and `create` and `swap`
+compare bodies before they report a conflict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file found by a listing."""
+
+    name: str
+    size: int
+    modified: float
+    """When it was written, in seconds, by the store's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a directory: the files in it, its sub-directories, and those of them that hold no file at all."""
+
+    files: tuple[FileEntry, ...]
+    directories: tuple[str, ...]
+    empty: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A small object with the token that conditional writes compare."""
+
+    body: bytes
+    e_tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a deletion took away."""
+
+    files: int = 0
+    size: int = 0
+
+
+class Store(Protocol):
+    """A root directory on a disk or in a bucket."""
+
+    is_local: bool
+    storage_options: dict[str, str]
+
+    def identity(self) -> str:
+        """Name the root for people and for equality."""
+
+    def location(self, path: str) -> str:
+        """Give the address of `path` that Lance opens."""
+
+    def uri(self, path: str) -> str:
+        """Give the address of `path` as a complete, valid URI."""
+
+    def relative(self, location: str) -> str | None:
+        """Give the path of a location of this root, whichever way it is written, or None if it lies elsewhere."""
+
+    def list_level(self, path: str = "") -> Level:
+        """List one level; an absent directory is empty."""
+
+    def has_files(self, path: str) -> bool:
+        """Tell whether there is at least one file somewhere below `path`."""
+
+    def get(self, path: str) -> Blob | None:
+        """Read a small object."""
+
+    def size(self, path: str) -> int | None:
+        """Give an object's size, or None if it is absent."""
+
+    def put(self, path: str, body: bytes) -> None:
+        """Write an object, whatever was there."""
+
+    def create(self, path: str, body: bytes) -> str | None:
+        """Write an object that is absent and return its e-tag; None if another one is there."""
+
+    def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
+        """Replace the object that has `e_tag` and return the new e-tag; None if it is not the same any more."""
+
+    def delete(self, path: str) -> None:
+        """Delete an object; an absent one is fine."""
+
+    def delete_if(self, path: str, e_tag: str) -> bool:
+        """Delete the object that has `e_tag`, or leave a body so short that it counts as absent; False if not."""
+
+    def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Removed:
+        """Delete everything below `path`, its sub-directory `first` before the rest, and the objects `also` with it."""
+
+    def exclusive(self, name: str) -> AbstractContextManager[None]:
+        """Hold the root's lock for `name` where the store has locks (local disk); elsewhere do nothing."""
+
+    def concurrently(self, calls: Iterable[Callable[[], object]]) -> list[object]:
+        """Run independent calls side by side where that saves time, and return their results in order."""
+
+    def close(self) -> None:
+        """Let go of connections and threads."""

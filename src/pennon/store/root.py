@@ -1,0 +1,70 @@
+"""From the `root` property to a store.
+
+A root is a URI of an object store, a `file://` URI, an absolute or a relative path, or `memory://name`: a temporary
+directory that belongs to this process alone and goes away with it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from pennon.errors import InvalidInputError
+from pennon.store.local import LocalStore
+from pennon.store.objects import SCHEMES, ObjectStore
+
+if TYPE_CHECKING:
+    from pennon.store.protocol import Store
+
+_memory_lock = Lock()
+_memory_roots: dict[tuple[int, str], Path] = {}
+
+
+def absolute_root(root: str) -> str:
+    """Make a relative path absolute now, so that a later change of directory or a pickle does not move the catalog."""
+    if "://" in root:
+        return root
+    return str(Path(root).absolute())
+
+
+def open_store(root: str, storage_options: dict[str, str]) -> Store:
+    """Open the store at `root`; no request is made. A root that cannot be understood is InvalidInputError (13)."""
+    if "://" not in root:
+        return LocalStore(Path(os.path.normpath(Path(root).absolute())), storage_options)
+    parts = urlsplit(root)
+    if parts.scheme == "memory":
+        return LocalStore(_memory_root(root), storage_options)
+    if parts.scheme == "file":
+        if parts.netloc not in {"", "localhost"} or not parts.path:
+            raise InvalidInputError(f"The root {root!r} is not a local file URI")
+        return LocalStore(Path(os.path.normpath(unquote(parts.path))), storage_options)
+    if parts.scheme not in SCHEMES:
+        known = ", ".join((*SCHEMES, "file", "memory"))
+        raise InvalidInputError(f"The root {root!r} has the scheme {parts.scheme!r}; known: {known}")
+    if not parts.netloc:
+        raise InvalidInputError(f"The root {root!r} names no bucket")
+    if parts.query or parts.fragment:
+        raise InvalidInputError(f"The root {root!r} has a query or fragment; percent-encode '?' and '#'")
+    return ObjectStore(root, storage_options)
+
+
+def _memory_root(root: str) -> Path:
+    key = (os.getpid(), root)
+    with _memory_lock:
+        if key not in _memory_roots:
+            if not any(pid == key[0] for pid, _ in _memory_roots):
+                atexit.register(_forget_memory_roots)
+            _memory_roots[key] = Path(tempfile.mkdtemp(prefix="pennon-memory-"))
+        return _memory_roots[key]
+
+
+def _forget_memory_roots() -> None:
+    for (pid, _), path in _memory_roots.items():
+        if pid == os.getpid():
+            shutil.rmtree(path, ignore_errors=True)

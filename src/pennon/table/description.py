@@ -1,0 +1,65 @@
+"""What a table tells of itself: schema, statistics, metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import lance
+from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
+
+from pennon.errors import TableTagNotFoundError, TableVersionNotFoundError, is_not_found
+from pennon.table.json_schema import json_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_namespace_urllib3_client.models.json_arrow_schema import JsonArrowSchema
+
+
+@dataclass(frozen=True)
+class Description:
+    """One version of a table, described."""
+
+    version: int
+    schema: JsonArrowSchema
+    stats: TableBasicStats
+    metadata: dict[str, str]
+
+
+def open_table(
+    location: str,
+    storage_options: Mapping[str, str],
+    *,
+    shown: str,
+    version: int | None = None,
+    tag: str | None = None,
+) -> lance.LanceDataset:
+    """Open a table at a version or tag; one that is not there is TableVersionNotFoundError (11) or 8 for a tag."""
+    dataset = lance.dataset(location, storage_options=dict(storage_options) or None)
+    if tag is not None:
+        tags = dataset.tags.list()
+        if tag not in tags:
+            raise TableTagNotFoundError(f"Table {shown} has no tag '{tag}'")
+        version = int(tags[tag]["version"])
+    if version is None or version == dataset.version:
+        return dataset
+    try:
+        return dataset.checkout_version(version)
+    except (OSError, ValueError) as error:
+        if is_not_found(error):
+            raise TableVersionNotFoundError(f"Table {shown} has no version {version}") from error
+        raise
+
+
+def describe(dataset: lance.LanceDataset) -> Description:
+    """Describe the version that is open."""
+    numbers = dataset.stats.dataset_stats()
+    return Description(
+        version=int(dataset.version),
+        schema=json_schema(dataset.schema),
+        stats=TableBasicStats(
+            num_deleted_rows=int(numbers["num_deleted_rows"]), num_fragments=int(numbers["num_fragments"])
+        ),
+        metadata={str(key): str(value) for key, value in dataset.metadata.items()},
+    )

@@ -1,0 +1,104 @@
+"""Writing a table's first version, and replacing its contents."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import nullcontext
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import lance
+from lance import LanceDataset, LanceOperation
+from lance.fragment import write_fragments
+
+from pennon.errors import InvalidInputError, is_commit_conflict, is_not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    import pyarrow as pa
+
+_TIMEOUT = timedelta(seconds=60)
+
+
+class TableIsThere(Exception):  # noqa: N818 - an outcome that the catalog turns into its own error
+    """Another writer made the first version. `leftovers` are the files that were written in vain, below the table."""
+
+    def __init__(self, location: str, leftovers: tuple[str, ...] = ()) -> None:
+        super().__init__(location)
+        self.leftovers = leftovers
+
+
+def write_first_version(
+    location: str,
+    data: pa.Table,
+    storage_options: dict[str, str],
+    *,
+    commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> int:
+    """Write `data` as version 1, strictly: of several writers exactly one succeeds, the others raise TableIsThere.
+
+    The commit point is the put-if-absent of the first version's manifest; `commit_guard` is entered around it and may
+    refuse by raising. A crash before it leaves data files that nothing refers to.
+    """
+    options = storage_options or None
+    try:
+        fragments = write_fragments(data, location, schema=data.schema, mode="create", storage_options=options)
+    except (OSError, ValueError, NotImplementedError) as error:
+        if "already exists" in str(error).lower():
+            raise TableIsThere(location) from error
+        if _is_about_the_data(error):
+            raise InvalidInputError(f"Lance cannot store this data: {error}") from error
+        raise
+    transaction = lance.Transaction(
+        read_version=0, operation=LanceOperation.Overwrite(data.schema, fragments), uuid=str(uuid.uuid4())
+    )
+    with commit_guard():
+        try:
+            committed = LanceDataset.commit(
+                location,
+                transaction,
+                storage_options=options,
+                enable_v2_manifest_paths=True,
+                max_retries=0,
+                commit_timeout=_TIMEOUT,
+            )
+        except (OSError, ValueError) as error:
+            if _went_through(location, transaction, storage_options, error):
+                return 1
+            written = tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
+            raise TableIsThere(location, written) from error
+        return int(committed.version)
+
+
+def overwrite(location: str, data: pa.Table, storage_options: dict[str, str]) -> int:
+    """Replace a table's contents by a new version in the same lineage; readers of older versions go on."""
+    try:
+        written = lance.write_dataset(data, location, mode="overwrite", storage_options=storage_options or None)
+    except (OSError, ValueError, NotImplementedError) as error:
+        if _is_about_the_data(error):
+            raise InvalidInputError(f"Lance cannot store this data: {error}") from error
+        raise
+    return int(written.version)
+
+
+def _went_through(
+    location: str, transaction: lance.Transaction, storage_options: dict[str, str], error: Exception
+) -> bool:
+    """Find out by looking whether a commit that reported a failure made the first version; raises if nobody did."""
+    try:
+        found = lance.dataset(location, storage_options=storage_options or None)
+        first = found.read_transaction(1)
+    except (OSError, ValueError) as missing:
+        if is_not_found(missing) and not is_commit_conflict(error):
+            raise error from None
+        return False
+    return first is not None and first.uuid == transaction.uuid
+
+
+def _is_about_the_data(error: Exception) -> bool:
+    text = str(error).lower()
+    return isinstance(error, NotImplementedError) or any(
+        part in text for part in ("unsupported data type", "not supported", "schema error", "lanceerror(schema)")
+    )
