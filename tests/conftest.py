@@ -1,0 +1,59 @@
+"""Fixtures shared by all tests: roots on every kind of store, namespaces in every mode."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support import MODES, Root
+
+from pennon import DirectoryNamespace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(params=list(MODES))
+def mode(request) -> str:
+    """Name one of the three modes."""
+    return request.param
+
+
+@pytest.fixture(params=["local", "memory"])
+def root(request, tmp_path) -> Iterator[Root]:
+    """Give an empty root on local disk and in memory."""
+    if request.param == "local":
+        yield Root(str(tmp_path / "root"))
+        return
+    name = f"memory://test-{next(_numbers)}-{uuid.uuid4().hex}"
+    yield Root(name)
+    with DirectoryNamespace(root=name) as namespace:
+        shutil.rmtree(Path(namespace._store.identity()), ignore_errors=True)
+
+
+@pytest.fixture
+def open_namespace() -> Iterator[Callable[..., DirectoryNamespace]]:
+    """Open namespaces that are closed at the end of the test."""
+    opened: list[DirectoryNamespace] = []
+
+    def open_one(root: Root | str, mode: str = "compatibility", **properties: str) -> DirectoryNamespace:
+        where = root if isinstance(root, Root) else Root(str(root))
+        namespace = DirectoryNamespace(**where.properties, **MODES[mode], **properties)
+        opened.append(namespace)
+        return namespace
+
+    yield open_one
+    for namespace in opened:
+        namespace.close()
+
+
+@pytest.fixture
+def namespace(root, mode, open_namespace) -> DirectoryNamespace:
+    """Open an empty root in each mode on each store."""
+    return open_namespace(root, mode)
