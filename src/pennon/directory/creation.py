@@ -265,7 +265,7 @@ def _insert_row(catalog: Catalog, row: Row, *, adopt: bool = False) -> Row:
             raise TableAlreadyExistsError(f"{what} already exists: '{row.object_id}'")
         if not draft.parent_exists(row.object_id):
             raise NamespaceNotFoundError(f"Namespace not found: the parent of table '{row.object_id}'")
-        if row.location is not None and draft.object_ids_at(row.location):
+        if row.location is not None and draft.overlapping(row.location):
             raise TableAlreadyExistsError(
                 f"The location {row.location!r} of '{row.object_id}' belongs to another table"
             )

@@ -82,6 +82,8 @@ def checked_location(location: str) -> str:
         fault = "it holds a backslash or a control character"
     elif first.startswith(("__", ".lance-")):
         fault = f"{first!r} is reserved"
+    elif len(parts) > 1 and root_table_name(first) is not None:
+        fault = f"it lies inside of the table directory {first!r}"
     if fault is not None:
         raise InvalidInputError(f"Bad table location {location!r}: {fault}")
     return "/".join(parts)

@@ -58,7 +58,7 @@ def register(
         if existing is not None and (mode is RegisterMode.CREATE or existing.object_type != TABLE):
             what = "Table" if existing.object_type == TABLE else "A namespace of that name"
             raise TableAlreadyExistsError(f"{what} already exists: {shown(identifier)}")
-        others = [key for key in draft.object_ids_at(chosen) if key != row.object_id]
+        others = [key for key in draft.overlapping(chosen) if key != row.object_id]
         if others:
             raise InvalidInputError(f"The location {chosen!r} belongs to table '{others[0]}'; rename that one instead")
         stored = row if existing is None else replace(row, extra=existing.extra)

@@ -39,6 +39,18 @@ class Draft:
         kept = [key for key in self._snapshot.object_ids_at(location) if key not in self._changes]
         return kept + [key for key, row in self._changes.items() if row is not None and row.location == location]
 
+    def overlapping(self, location: str) -> list[str]:
+        """Tell which rows name a location, one inside of it, or one that it is inside of."""
+        parts = location.split("/")
+        owners = self.object_ids_at(location)
+        for depth in range(1, len(parts)):
+            owners += self.object_ids_at("/".join(parts[:depth]))
+        changed = {row.location for row in self._changes.values() if row is not None and row.location is not None}
+        for other in self._snapshot.deep_locations() | changed:
+            if other.startswith(location + "/"):
+                owners += self.object_ids_at(other)
+        return owners
+
     def descendants(self, parent: str) -> Iterator[str]:
         """Iterate over the ids of everything below a namespace, changes included."""
         for object_id in self._snapshot.descendants(parent):

@@ -16,6 +16,9 @@ RESERVED_PREFIX = "lance.namespace.manifest."
 READER_FLAGS = RESERVED_PREFIX + "reader_feature_flags"
 WRITER_FLAGS = RESERVED_PREFIX + "writer_feature_flags"
 VERSION_MANAGEMENT = "table_version_management"
+OWN_PREFIX = "pennon."
+SHARED = OWN_PREFIX + "shared"
+"""Set once a commit of another client was seen: old versions are then kept for longer (see `upkeep`)."""
 KNOWN_READER_BITS = 0
 KNOWN_WRITER_BITS = 0
 
@@ -43,7 +46,7 @@ def require_free_keys(keys: Iterable[str]) -> None:
 
 
 def _reserved(key: str) -> bool:
-    return key.startswith(RESERVED_PREFIX) or key == VERSION_MANAGEMENT
+    return key.startswith((RESERVED_PREFIX, OWN_PREFIX)) or key == VERSION_MANAGEMENT
 
 
 def _require(metadata: Mapping[str, str], key: str, known: int, action: str) -> None:

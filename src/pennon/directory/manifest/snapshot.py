@@ -58,6 +58,7 @@ class Snapshot:
         self._places: dict[str, tuple[int, int]] = {}
         self._children: dict[str, Children] = {}
         self._locations: dict[str, tuple[str, ...]] = {}
+        self._deep_locations: set[str] = set()
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -83,9 +84,9 @@ class Snapshot:
         """Tell which rows name a location."""
         return self._locations.get(location, ())
 
-    def locations(self) -> Iterator[str]:
-        """Iterate over every location that a row names."""
-        return iter(self._locations)
+    def deep_locations(self) -> set[str]:
+        """Give the locations that are more than one directory deep: few, if any."""
+        return self._deep_locations
 
     def table_ids(self, below: str = "") -> list[str]:
         """List the ids of all tables below a namespace, at any depth, sorted; reserved rows are left out."""
@@ -141,6 +142,8 @@ class Snapshot:
             self._places[object_id] = (fragment_id, offset)
             if row.location is not None:
                 self._locations[row.location] = (*self._locations.get(row.location, ()), object_id)
+                if "/" in row.location:
+                    self._deep_locations.add(row.location)
             parent, name = parent_and_name(object_id)
             children = self._children.get(parent)
             if children is None:
@@ -166,6 +169,7 @@ class Snapshot:
                 self._locations[row.location] = left
             else:
                 del self._locations[row.location]
+                self._deep_locations.discard(row.location)
         parent, name = parent_and_name(object_id)
         names = self._children[parent].of(row.object_type)
         if names is not None:

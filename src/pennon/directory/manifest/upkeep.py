@@ -4,10 +4,11 @@ It runs in a thread of its own after every so many commits of this process, so n
 whoever else works on the table: a conflict ends the round and the next one comes. Joining of small fragments needs no
 round of its own: commits do it as they go.
 
-Old versions are removed by number: the last `KEPT_VERSIONS` stay. That is many times what a reader needs between
-opening a version and having read it. Other writers may hold a version for longer, and one that commits on top of a
-version whose successors are gone would lose its commit; so as long as a version that others wrote is among those
-kept, everything younger than `GRACE_SECONDS` stays as well.
+Old versions are removed, with the files that only they use. Where Pennon alone writes, the last `KEPT_VERSIONS` stay:
+many times what a reader needs between opening a version and having read it. Other clients take a version for the
+latest as long as the next number is absent, and would commit into the gap that cleaning leaves. So once a commit of
+another client is seen, the manifest is marked as shared, and every version younger than `SHARED_RETENTION_SECONDS`
+stays. See docs/adr/0003.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from typing import TYPE_CHECKING, Literal
 
 import lance
 
-from pennon.directory.manifest import versions
+from pennon.directory.manifest import flags, versions
 from pennon.directory.manifest.commit import COMMITTED_BY
 from pennon.errors import is_commit_conflict, is_not_found
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pennon.store import Store
 
 KEPT_VERSIONS = 24
-GRACE_SECONDS = 600.0
+SHARED_RETENTION_SECONDS = 7 * 24 * 3600.0
 VERSIONS_PER_ROUND = 16
 _UNINDEXED_SHARE = 0.2
 _INDEXES: tuple[tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"], str], ...] = (
@@ -101,15 +104,24 @@ class Upkeep:
         found = versions.listed(self._store)
         kept = sorted(found)[-KEPT_VERSIONS:]
         doomed = [version for version in found if version < kept[0]]
-        with self._wake:
-            self._authors = {version: ours for version, ours in self._authors.items() if version >= kept[0]}
         if not doomed:
             return
-        if not all(self._is_ours(dataset, version) for version in kept):
+        if self._is_shared(dataset, found):
             now = max(found.values())
-            doomed = [version for version in doomed if now - found[version] > GRACE_SECONDS]
+            doomed = [version for version in doomed if now - found[version] > SHARED_RETENTION_SECONDS]
+        with self._wake:
+            self._authors = {version: ours for version, ours in self._authors.items() if version >= kept[0]}
         if doomed:
             dataset.cleanup_old_versions(versions=sorted(doomed), error_if_tagged_old_versions=False)
+
+    def _is_shared(self, dataset: lance.LanceDataset, found: Iterable[int]) -> bool:
+        """Tell whether other clients write to this manifest, and leave a mark if they do."""
+        if dataset.metadata.get(flags.SHARED) == "true":
+            return True
+        if all(self._is_ours(dataset, version) for version in sorted(found, reverse=True)):
+            return False
+        dataset.update_metadata({flags.SHARED: "true"})
+        return True
 
     def _is_ours(self, dataset: lance.LanceDataset, version: int) -> bool:
         """Tell whether a version was committed by Pennon, here or elsewhere; each foreign one is read once."""
