@@ -27,6 +27,7 @@ DECLARED_SUFFIX = ".declared"
 RESERVED_MARKER = ".lance-reserved"
 DEREGISTERED_MARKER = ".lance-deregistered"
 VERSIONS = "_versions"
+VERSION_SUFFIX = ".manifest"
 MARKER_BODY = b"reserved"
 SHORTEST_CLAIM = 32
 """A `.deleted` file below this size counts as absent (a store that cannot delete conditionally leaves one)."""

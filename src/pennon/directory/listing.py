@@ -11,7 +11,7 @@ from pennon.identifiers import name_fault
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pennon.store import Level, Store
+    from pennon.store import Store
 
 
 @dataclass(frozen=True)
@@ -81,17 +81,18 @@ def list_root(store: Store) -> RootListing:
 def look_at(store: Store, location: str, *, name: str | None = None) -> TableDirectory:
     """Look at a table's directory; `name` is the root table whose markers count too. Up to three requests, at once."""
     if name is None:
-        return _directory(location, store.list_level(location), hidden=False, deregistered=False)
-    level, deleted_size, deregistered_size = store.concurrently(
+        return _directory(store, location, store.names(location), hidden=False, deregistered=False)
+    names, deleted_size, deregistered_size = store.concurrently(
         [
-            lambda: store.list_level(location),
+            lambda: store.names(location),
             lambda: store.size(layout.deleted(name)),
             lambda: store.size(layout.deregistered(name)),
         ]
     )
     return _directory(
+        store,
         location,
-        level,  # type: ignore[arg-type]  # results come in the order of the calls
+        names,  # type: ignore[arg-type]  # results come in the order of the calls
         hidden=claim.hides(deleted_size),  # type: ignore[arg-type]
         deregistered=deregistered_size is not None,
     )
@@ -102,14 +103,19 @@ def look_at_root_table(store: Store, name: str) -> TableDirectory:
     return look_at(store, layout.root_table(name), name=name)
 
 
-def _directory(location: str, level: Level, *, hidden: bool, deregistered: bool) -> TableDirectory:
-    files = {file.name for file in level.files}
+def _directory(store: Store, location: str, names: set[str], *, hidden: bool, deregistered: bool) -> TableDirectory:
+    has_versions = layout.VERSIONS in names
+    if has_versions and store.is_local:
+        # On a disk the directory may be there before its first file.
+        versions = store.names(layout.inside(location, layout.VERSIONS))
+        has_versions = any(name.endswith(layout.VERSION_SUFFIX) for name in versions)
+    reserved = layout.RESERVED_MARKER in names
     return TableDirectory(
         location=location,
-        has_files=bool(level.files or level.directories),
-        has_versions=layout.VERSIONS in level.directories,
-        reserved=layout.RESERVED_MARKER in files,
-        deregistered=deregistered or layout.DEREGISTERED_MARKER in files,
+        has_files=has_versions or reserved or (bool(names) and store.has_files(location)),
+        has_versions=has_versions,
+        reserved=reserved,
+        deregistered=deregistered or layout.DEREGISTERED_MARKER in names,
         hidden=hidden,
     )
 

@@ -36,6 +36,7 @@ class LocalStore:
 
     def __init__(self, root: Path, storage_options: dict[str, str]) -> None:
         self._root = root
+        self._prefix = f"{root}/"
         self.storage_options = storage_options
 
     def identity(self) -> str:
@@ -44,7 +45,7 @@ class LocalStore:
 
     def location(self, path: str) -> str:
         """Give the plain absolute path, which Lance takes as it is, whatever characters it holds."""
-        return f"{self._root}/{path}"
+        return self._prefix + path
 
     def uri(self, path: str) -> str:
         """Give a percent-encoded file URI."""
@@ -78,6 +79,13 @@ class LocalStore:
             return Level((), ())
         return Level(tuple(files), tuple(directories), tuple(empty))
 
+    def names(self, path: str) -> set[str]:
+        """List one level without looking at the entries."""
+        try:
+            return set(os.listdir(f"{self._prefix}{path}"))  # noqa: PTH208 - three times as fast as Path.iterdir
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+
     def has_files(self, path: str) -> bool:
         """Tell whether there is a file somewhere below `path`."""
         return any(files for _, _, files in os.walk(self._path(path)))
@@ -93,7 +101,7 @@ class LocalStore:
     def size(self, path: str) -> int | None:
         """Give a file's size."""
         try:
-            return self._path(path).stat().st_size
+            return os.stat(self._prefix + path).st_size  # noqa: PTH116 - on the way of every look at a table
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -181,7 +189,7 @@ class LocalStore:
 
     def _is_occupied(self, directory: str, links: int) -> bool:
         # Most file systems count a directory's sub-directories in its link count: a table that was written has some.
-        if links > _LEAF_LINKS and Path(directory, "_versions").is_dir():
+        if links > _LEAF_LINKS and os.path.isdir(f"{directory}/_versions"):  # noqa: PTH112 - once per table of a listing
             return True
         return any(files for _, _, files in os.walk(directory))
 

@@ -90,6 +90,11 @@ class ObjectStore:
         )
         return Level(files, tuple(prefix[skip:] for prefix in listing["common_prefixes"]))
 
+    def names(self, path: str) -> set[str]:
+        """List one level."""
+        level = self.list_level(path)
+        return {file.name for file in level.files} | set(level.directories)
+
     def has_files(self, path: str) -> bool:
         """Ask for the first object below `path`."""
         for chunk in obstore.list(self._store, self._key(path), chunk_size=1):

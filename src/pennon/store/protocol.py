@@ -72,6 +72,9 @@ class Store(Protocol):
     def list_level(self, path: str = "") -> Level:
         """List one level; an absent directory is empty."""
 
+    def names(self, path: str) -> set[str]:
+        """Name the entries of one level, files and directories alike; an absent directory has none."""
+
     def has_files(self, path: str) -> bool:
         """Tell whether there is at least one file somewhere below `path`."""
 

@@ -30,29 +30,44 @@ def advance(
     """
     fragments = {fragment.fragment_id: fragment for fragment in dataset.get_fragments()}
     metadata = {fragment_id: fragment.metadata for fragment_id, fragment in fragments.items()}
-    for fragment_id, known in list(snapshot.fragments.items()):
-        now = metadata.get(fragment_id)
-        if now is None or _files(now) != known.files:
-            snapshot.drop_fragment(fragment_id)
-        elif _deletions(now) != known.deletions:
+    replaced = [
+        fragment_id
+        for fragment_id, known in snapshot.fragments.items()
+        if fragment_id in metadata and _files(metadata[fragment_id]) != known.files
+    ]
+    for fragment_id in replaced:
+        snapshot.drop_fragment(fragment_id)
+    # New fragments come in before old ones go: a row that only moved is then one entry that changes its place.
+    gone = [fragment_id for fragment_id in snapshot.fragments if fragment_id not in metadata]
+    kept = [fragment_id for fragment_id in snapshot.fragments if fragment_id in metadata]
+    _take_new(snapshot, dataset, {key: value for key, value in metadata.items() if key not in kept}, written or {})
+    for fragment_id in gone:
+        snapshot.drop_fragment(fragment_id)
+    for fragment_id in kept:
+        known, deletions = snapshot.fragments[fragment_id], _deletions(metadata[fragment_id])
+        if deletions != known.deletions:
             offsets = None if deleted is None else deleted.get(fragment_id)
             if offsets is None:
                 offsets = _vanished(dataset, fragments[fragment_id], known)
             snapshot.drop_offsets(fragment_id, offsets)
-            known.deletions = _deletions(now)
-    unread = []
-    for fragment_id, now in metadata.items():
-        if fragment_id in snapshot.fragments:
-            continue
-        rows = (written or {}).get(now.files[0].path)
-        if rows is None:
-            unread.append(fragment_id)
-        else:
-            _add(snapshot, fragment_id, now, dict(enumerate(rows)))
-    for fragment_id, found in _read(dataset, [fragments[fragment_id] for fragment_id in unread]).items():
-        _add(snapshot, fragment_id, metadata[fragment_id], found)
+            known.deletions = deletions
     snapshot.version = dataset.version
     snapshot.metadata = dataset.metadata
+
+
+def _take_new(
+    snapshot: Snapshot, dataset: lance.LanceDataset, metadata: Mapping[int, Any], written: Mapping[str, Sequence[Row]]
+) -> None:
+    """Take in fragments that are new: from memory if this process wrote them, else by reading them."""
+    unread = []
+    for fragment_id, now in metadata.items():
+        rows = written.get(now.files[0].path) if written else None
+        if rows is None:
+            unread.append(dataset.get_fragment(fragment_id))
+        else:
+            _add(snapshot, fragment_id, now, dict(enumerate(rows)))
+    for fragment_id, found in _read(dataset, unread).items():
+        _add(snapshot, fragment_id, metadata[fragment_id], found)
 
 
 def _add(snapshot: Snapshot, fragment_id: int, metadata: Any, rows: Mapping[int, Row]) -> None:  # noqa: ANN401 - lance has no stubs
@@ -62,8 +77,8 @@ def _add(snapshot: Snapshot, fragment_id: int, metadata: Any, rows: Mapping[int,
     snapshot.add_fragment(fragment_id, Fragment(_files(metadata), _deletions(metadata), ids, len(rows)), rows)
 
 
-def _files(metadata: Any) -> tuple[str, ...]:  # noqa: ANN401 - lance has no stubs
-    return tuple(file.path for file in metadata.files)
+def _files(metadata: Any) -> str:  # noqa: ANN401 - lance has no stubs
+    return repr(metadata.files)
 
 
 def _deletions(metadata: Any) -> str | None:  # noqa: ANN401 - lance has no stubs

@@ -26,7 +26,7 @@ _BULK = 64
 class Fragment:
     """A fragment of the table: its files, its deletions, and the object id at each offset (None if deleted)."""
 
-    files: tuple[str, ...]
+    files: str
     deletions: str | None
     ids: list[str | None]
     live: int
@@ -136,7 +136,11 @@ class Snapshot:
         bulk = len(rows) >= _BULK
         for offset, row in rows.items():
             object_id = row.object_id
-            if object_id in self._rows:
+            before = self._rows.get(object_id)
+            if before is not None:
+                if before == row:
+                    self._places[object_id] = (fragment_id, offset)
+                    continue
                 self._forget(object_id)
             self._rows[object_id] = row
             self._places[object_id] = (fragment_id, offset)

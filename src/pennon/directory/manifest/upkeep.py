@@ -128,17 +128,23 @@ class Upkeep:
         with self._wake:
             known = self._authors.get(version)
         if known is None:
-            transaction = dataset.read_transaction(version)
-            known = transaction is not None and (
-                COMMITTED_BY in (transaction.transaction_properties or {})
-                # Index and metadata commits change no row.
-                or isinstance(
-                    transaction.operation, (lance.LanceOperation.CreateIndex, lance.LanceOperation.UpdateConfig)
-                )
-            )
+            known = _is_harmless(version, dataset.read_transaction(version))
             with self._wake:
                 self._authors[version] = known
         return known
+
+
+def _is_harmless(version: int, transaction: lance.Transaction | None) -> bool:
+    """Tell whether a commit shows no other client at work on the catalog."""
+    if transaction is None:
+        return False
+    if COMMITTED_BY in (transaction.transaction_properties or {}):
+        return True
+    operation = transaction.operation
+    if version == 1 and isinstance(operation, lance.LanceOperation.Overwrite):
+        # A manifest that begins with rows in it was filled by an import; other clients begin with an empty one.
+        return bool(operation.fragments)
+    return isinstance(operation, (lance.LanceOperation.CreateIndex, lance.LanceOperation.UpdateConfig))
 
 
 def keep_indexes(dataset: lance.LanceDataset) -> None:

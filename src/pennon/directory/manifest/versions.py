@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
     from pennon.store import Store
 
-_SUFFIX = ".manifest"
 _NEWEST_FIRST_DIGITS = 20
 _LARGEST = (1 << 64) - 1
 
@@ -42,7 +40,7 @@ def listed(store: Store) -> dict[int, float]:
 
 def parsed(file_name: str) -> int | None:
     """Read the version from a manifest's file name, in either naming scheme."""
-    stem = file_name.removesuffix(_SUFFIX)
+    stem = file_name.removesuffix(layout.VERSION_SUFFIX)
     if stem == file_name or not stem.isdecimal():
         return None
     return _LARGEST - int(stem) if len(stem) == _NEWEST_FIRST_DIGITS else int(stem)
@@ -51,7 +49,7 @@ def parsed(file_name: str) -> int | None:
 def local(location: str) -> list[int]:
     """List the versions of a manifest on local disk."""
     try:
-        names = os.listdir(Path(location, layout.VERSIONS))  # noqa: PTH208 - three times as fast as Path.iterdir
+        names = os.listdir(f"{location}/{layout.VERSIONS}")  # noqa: PTH208 - three times as fast as Path.iterdir
     except FileNotFoundError:
         return []
     return [version for name in names if (version := parsed(name)) is not None]
