@@ -240,6 +240,10 @@ def what_is(path: Path) -> str:
     """Say what one entry of the root is for."""
     if path.name == "__manifest":
         return "the manifest: namespaces, tables, where they are"
+    if path.suffix == ".declared":
+        return "marks a table that is only declared"
+    if path.name.startswith(".lance-"):
+        return "locks, and what is being deleted"
     return "a table in the V1 layout" if path.suffix == ".lance" else "a table's directory"
 
 

@@ -10,12 +10,10 @@ from pennon.errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lance_namespace import LanceNamespace
-
 _IMPLEMENTATIONS: dict[str, type[DirectoryNamespace]] = {"dir": DirectoryNamespace}
 
 
-def connect(impl: str, properties: Mapping[str, Any]) -> LanceNamespace:
+def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace:
     """Open the namespace `impl` ("dir") with `properties`; bad ones raise InvalidInputError (13)."""
     if impl not in _IMPLEMENTATIONS:
         known = ", ".join(sorted(_IMPLEMENTATIONS))

@@ -270,6 +270,7 @@ class DirectoryNamespace(LanceNamespace):
             identifier,
             version=request.version,
             tag=request.tag,
+            branch=request.branch,
             detailed=bool(request.load_detailed_metadata),
             check_declared=bool(request.check_declared),
         )

@@ -13,6 +13,7 @@ from pennon.errors import (
     InvalidInputError,
     InvalidTableStateError,
     NamespaceNotFoundError,
+    TableBranchNotFoundError,
     TableNotFoundError,
     TableTagNotFoundError,
     TableVersionNotFoundError,
@@ -49,15 +50,16 @@ def describe_table(
     *,
     version: int | None = None,
     tag: str | None = None,
+    branch: str | None = None,
     detailed: bool = False,
     check_declared: bool = False,
 ) -> Described:
-    """Describe a table; the data is opened only if a version, a tag or details are asked for."""
-    if version is not None and tag is not None:
-        raise InvalidInputError(f"Describe table {shown(identifier)} at a version or at a tag, not both")
+    """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
+    if tag is not None and (version is not None or branch is not None):
+        raise InvalidInputError(f"Describe table {shown(identifier)} at a tag or at a version or branch, not both")
     found = catalog.resolver.table(identifier, look=check_declared)
     only_declared = found.directory.only_declared if found.directory is not None else None
-    if version is None and tag is None and not detailed:
+    if version is None and tag is None and branch is None and not detailed:
         return Described(found, only_declared if check_declared else None, None)
     try:
         dataset = open_table(
@@ -66,6 +68,7 @@ def describe_table(
             shown=shown(identifier),
             version=version,
             tag=tag,
+            branch=branch,
         )
     except (OSError, ValueError) as error:
         if not is_not_found(error):
@@ -75,6 +78,8 @@ def describe_table(
             raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}") from error
         if tag is not None:
             raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'") from error
+        if branch is not None:
+            raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{branch}'") from error
         return Described(found, only_declared=True, details=None)
     return Described(found, only_declared=False, details=describe(dataset) if detailed else None)
 

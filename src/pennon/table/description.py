@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import lance
 from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
 
-from pennon.errors import TableTagNotFoundError, TableVersionNotFoundError, is_not_found
+from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, TableVersionNotFoundError, is_not_found
 from pennon.table.json_schema import json_schema
 
 if TYPE_CHECKING:
@@ -34,18 +34,21 @@ def open_table(
     shown: str,
     version: int | None = None,
     tag: str | None = None,
+    branch: str | None = None,
 ) -> lance.LanceDataset:
-    """Open a table at a version or tag; one that is not there is TableVersionNotFoundError (11) or 8 for a tag."""
+    """Open a table at a version, tag or branch; raises 11, 8 or 22 if that is not there."""
     dataset = lance.dataset(location, storage_options=dict(storage_options) or None)
     if tag is not None:
         tags = dataset.tags.list()
         if tag not in tags:
             raise TableTagNotFoundError(f"Table {shown} has no tag '{tag}'")
         version = int(tags[tag]["version"])
-    if version is None or version == dataset.version:
+    if branch is not None and branch not in dataset.branches.list():
+        raise TableBranchNotFoundError(f"Table {shown} has no branch '{branch}'")
+    if branch is None and version in {None, dataset.version}:
         return dataset
     try:
-        return dataset.checkout_version(version)
+        return dataset.checkout_version((branch, version))
     except (OSError, ValueError) as error:
         if is_not_found(error):
             raise TableVersionNotFoundError(f"Table {shown} has no version {version}") from error

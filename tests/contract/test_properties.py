@@ -1,0 +1,164 @@
+"""Properties of the directory namespace, and the two ways to connect by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance_namespace
+import pytest
+from lance_namespace.errors import InvalidInputError
+from support import create_namespace, create_table, describe_table, fails, list_namespaces, list_tables
+
+import pennon
+from pennon import DirectoryNamespace
+
+REFERENCE_PROPERTIES = {
+    "inline_optimization_enabled": "true",
+    "commit_retries": "5",
+    "ops_metrics_enabled": "false",
+    "table_version_tracking_enabled": "false",
+    "dir_listing_to_manifest_migration_enabled": "true",
+    "vend_input_storage_options": "true",
+    "vend_input_storage_options_refresh_interval_millis": "1000",
+}
+
+
+def test_missing_root_is_refused_by_name():
+    with fails(13, naming="root"):
+        DirectoryNamespace()
+
+
+@pytest.mark.parametrize("root", ["", "  ", None, "a\0b"])
+def test_root_that_is_no_place_is_refused(root):
+    with fails(13, naming="root"):
+        DirectoryNamespace(root=root)
+
+
+@pytest.mark.parametrize("root", ["ftp://host/x", "s3://", "file://elsewhere/x", "s3://bucket/a?b", "s3://bucket/a#b"])
+def test_root_uri_that_cannot_be_used_is_refused_by_name(root):
+    with fails(13, naming=root):
+        DirectoryNamespace(root=root)
+
+
+@pytest.mark.parametrize("key", ["roots", "Root", "manifest-enabled", "storage", "storage.", "delimiter", ""])
+def test_unknown_property_is_refused_by_name(tmp_path, key):
+    with fails(13, naming=repr(key)):
+        DirectoryNamespace(**{"root": str(tmp_path), key: "true"})
+
+
+@pytest.mark.parametrize(
+    "key", ["manifest_enabled", "dir_listing_enabled", "legacy_markers", "vend_input_storage_options"]
+)
+@pytest.mark.parametrize("value", ["tru", "", "2", None, "null"])
+def test_bad_boolean_is_refused_by_name(tmp_path, key, value):
+    with fails(13, naming=key):
+        DirectoryNamespace(**{"root": str(tmp_path), key: value})
+
+
+@pytest.mark.parametrize("value", ["false", "FALSE", "False", "0", "no", "off", False])
+def test_boolean_is_read_in_any_spelling(tmp_path, value):
+    with DirectoryNamespace(root=str(tmp_path), manifest_enabled=value) as ns, fails(0):
+        create_namespace(ns, "a")
+
+
+def test_a_catalog_with_neither_manifest_nor_listing_is_refused(tmp_path):
+    with fails(13, naming="dir_listing_enabled"):
+        DirectoryNamespace(root=str(tmp_path), manifest_enabled="false", dir_listing_enabled="false")
+
+
+def test_properties_of_the_reference_client_do_no_harm(tmp_path):
+    with DirectoryNamespace(root=str(tmp_path), **REFERENCE_PROPERTIES) as ns:
+        create_table(ns, "t")
+        assert list_tables(ns) == ["t"]
+
+
+def test_storage_options_lose_their_prefix_and_are_given_to_those_who_ask(tmp_path):
+    with DirectoryNamespace(root=str(tmp_path), **{"storage.region": "nowhere-1"}) as ns:
+        create_table(ns, "t")
+        assert describe_table(ns, "t").storage_options is None
+        assert describe_table(ns, "t", vend_credentials=True).storage_options == {"region": "nowhere-1"}
+
+
+def test_storage_options_are_always_given_if_the_namespace_is_set_up_to(tmp_path):
+    properties = {"storage.region": "nowhere-1", "vend_input_storage_options": "true"}
+    with DirectoryNamespace(root=str(tmp_path), **properties) as ns:
+        assert create_table(ns, "t").storage_options == {"region": "nowhere-1"}
+        assert describe_table(ns, "t").storage_options == {"region": "nowhere-1"}
+
+
+def test_secrets_are_not_shown(tmp_path):
+    with DirectoryNamespace(root=str(tmp_path), **{"storage.aws_secret_access_key": "hush"}) as ns:
+        assert str(tmp_path) in repr(ns)
+        assert "hush" not in repr(ns) + ns.namespace_id()
+
+
+def test_the_sdk_connects_by_class_path(tmp_path):
+    with lance_namespace.connect("pennon.DirectoryNamespace", {"root": str(tmp_path)}) as ns:
+        assert isinstance(ns, DirectoryNamespace)
+        create_table(ns, "t")
+        assert list_tables(ns) == ["t"]
+
+
+def test_the_sdk_wraps_a_refused_property_and_keeps_our_error():
+    with pytest.raises(ValueError, match="root") as caught:
+        lance_namespace.connect("pennon.DirectoryNamespace", {})
+    assert isinstance(caught.value.__context__, InvalidInputError)
+
+
+def test_connect_opens_the_directory_namespace_by_its_short_name(tmp_path):
+    with pennon.connect("dir", {"root": str(tmp_path), "manifest_enabled": "false"}) as ns:
+        assert isinstance(ns, DirectoryNamespace)
+        with fails(0):
+            create_namespace(ns, "a")
+
+
+def test_connect_refuses_an_unknown_implementation_by_name():
+    with fails(13, naming="'nothing'"):
+        pennon.connect("nothing", {})
+
+
+def test_connect_refuses_bad_properties():
+    with fails(13, naming="root"):
+        pennon.connect("dir", {})
+
+
+def test_relative_root_stays_where_it_was_when_the_working_directory_changes(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with DirectoryNamespace(root="my/../my/root") as ns:
+        create_table(ns, "before")
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        create_table(ns, "after")
+        assert Path(describe_table(ns, "after").location) == tmp_path / "my/root/after.lance"
+        assert list_tables(ns) == ["after", "before"]
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("prefix", ["file://", "file://localhost"])
+def test_file_uri_and_path_are_the_same_root(tmp_path, prefix):
+    where = tmp_path / "with space %41"
+    uri = prefix + where.as_uri().removeprefix("file://")
+    with DirectoryNamespace(root=uri) as by_uri, DirectoryNamespace(root=str(where)) as by_path:
+        create_table(by_uri, "t")
+        assert list_tables(by_path) == ["t"]
+        assert by_uri.namespace_id() == by_path.namespace_id()
+        assert describe_table(by_uri, "t").location == str(where / "t.lance")
+
+
+def test_trailing_slash_of_a_root_makes_no_difference(tmp_path):
+    with DirectoryNamespace(root=f"{tmp_path}/") as slash, DirectoryNamespace(root=str(tmp_path)) as plain:
+        create_table(slash, "t")
+        assert describe_table(slash, "t").location == describe_table(plain, "t").location
+        assert slash.namespace_id() == plain.namespace_id()
+
+
+def test_memory_roots_of_one_name_are_one_catalog_and_others_are_apart():
+    names = [f"memory://{test_memory_roots_of_one_name_are_one_catalog_and_others_are_apart.__name__}-{i}" for i in (1, 2)]
+    with (
+        DirectoryNamespace(root=names[0]) as first,
+        DirectoryNamespace(root=names[0]) as same,
+        DirectoryNamespace(root=names[1]) as other,
+    ):
+        create_namespace(first, "a")
+        assert list_namespaces(same) == ["a"]
+        assert list_namespaces(other) == []

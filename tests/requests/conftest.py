@@ -1,0 +1,28 @@
+"""A store that counts requests, and roots on it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from servers import CountingS3
+from support import Root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[CountingS3]:
+    """Give the counting server, one for all of these tests."""
+    with CountingS3() as server:
+        yield server
+
+
+@pytest.fixture
+def s3_root(s3) -> Root:
+    """Give an empty root of its own to each test."""
+    return Root(s3.endpoint.uri(f"root-{next(_numbers)}"), s3.endpoint.storage_options())

@@ -1,0 +1,204 @@
+"""How many store requests each operation may make, warm, beside what pylance's own client makes.
+
+Warm means that the client has worked on the root before and nobody else has since. The budgets are what Pennon needs;
+lower one when it needs less. `reference` is the figure recorded for pylance 14.0.2 on S3, where there is one: every
+budget stays below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from support import (
+    create_namespace,
+    create_table,
+    declare_table,
+    deregister_table,
+    describe_namespace,
+    describe_table,
+    drop_namespace,
+    drop_table,
+    list_all_tables,
+    list_namespaces,
+    list_tables,
+    namespace_exists,
+    register_table,
+    rename_table,
+    table_exists,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Step = Callable[[Any, list[str]], object]
+
+ROOT = "root"
+CHILD = "child"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most requests that an operation on an object in the root or in a child namespace may make, by mode."""
+
+    operation: str
+    place: str
+    v1: int | None
+    v2: int | None
+    compatibility: int | None
+    reference: int | None = None
+
+
+BUDGETS = [
+    #      operation                    place  V1    V2    compat. reference
+    Budget("create_namespace", ROOT, None, 4, 7, 8),
+    Budget("create_namespace", CHILD, None, 4, 4, 8),
+    Budget("create_namespace exist_ok", ROOT, None, 1, 4),
+    Budget("namespace_exists", ROOT, None, 1, 1),
+    Budget("namespace_exists", CHILD, None, 1, 1),
+    Budget("describe_namespace", ROOT, None, 1, 1),
+    Budget("list_namespaces", ROOT, 0, 1, 1),
+    Budget("list_namespaces", CHILD, None, 1, 1),
+    Budget("alter_namespace_properties", CHILD, None, 4, 4),
+    Budget("drop_namespace", ROOT, None, 3, 3),
+    Budget("drop_namespace", CHILD, None, 3, 3),
+    Budget("drop_namespace cascade", ROOT, None, 5, 5),
+    Budget("declare_table", ROOT, 5, 6, 9, 13),
+    Budget("declare_table", CHILD, None, 6, 6, 13),
+    Budget("create_table", ROOT, 9, 10, 13, 14),
+    Budget("create_table", CHILD, None, 10, 10, 14),
+    Budget("create_table of a declared one", ROOT, 10, 9, 13, 14),
+    Budget("create_table of a declared one", CHILD, None, 9, 9, 14),
+    Budget("create_table exist_ok", ROOT, 3, 2, 4, 14),
+    Budget("create_table exist_ok", CHILD, None, 2, 2, 14),
+    Budget("create_table overwrite", ROOT, 9, 8, 10, 14),
+    Budget("create_table overwrite", CHILD, None, 8, 8, 14),
+    Budget("table_exists", ROOT, 3, 1, 4),
+    Budget("table_exists", CHILD, None, 1, 1),
+    Budget("describe_table", ROOT, 3, 1, 4),
+    Budget("describe_table", CHILD, None, 1, 1),
+    Budget("describe_table check_declared", ROOT, 3, 2, 4),
+    Budget("describe_table check_declared", CHILD, None, 2, 2),
+    Budget("describe_table detailed", ROOT, 5, 3, 6),
+    Budget("describe_table detailed", CHILD, None, 3, 3),
+    Budget("list_tables", ROOT, 1, 1, 2),
+    Budget("list_tables", CHILD, None, 1, 1),
+    Budget("list_tables without declared", ROOT, 1, 2, 2),
+    Budget("list_tables without declared", CHILD, None, 2, 2),
+    Budget("list_all_tables", ROOT, 1, 1, 3),
+    Budget("rename_table", ROOT, None, 5, 14),
+    Budget("rename_table", CHILD, None, 5, 5),
+    Budget("deregister_table", ROOT, 5, 4, 9),
+    Budget("deregister_table", CHILD, None, 4, 4),
+    Budget("register_table", ROOT, 5, 5, 9),
+    Budget("register_table", CHILD, None, 5, 5),
+    Budget("drop_table", ROOT, 8, 5, 8, 11),
+    Budget("drop_table", CHILD, None, 5, 5, 11),
+    Budget("drop_table declared", ROOT, 7, 5, 7, 11),
+    Budget("drop_table declared", CHILD, None, 5, 5, 11),
+]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is done before counting, and what is counted; both get the client and the parent of what they work on."""
+
+    call: Step
+    prepare: Step = lambda ns, parent: None  # noqa: ARG005 - as the others
+    reads: bool = False
+
+
+def _deregistered(ns: Any, parent: list[str]) -> str:
+    create_table(ns, *parent, "x")
+    location = deregister_table(ns, *parent, "x").location
+    return location.rstrip("/").rpartition("/")[2]
+
+
+class _RegisterAgain:
+    """Registers what was deregistered: the location is known only then."""
+
+    location = ""
+
+    def prepare(self, ns: Any, parent: list[str]) -> None:
+        type(self).location = _deregistered(ns, parent).replace("%24", "$")
+
+    def call(self, ns: Any, parent: list[str]) -> None:
+        register_table(ns, *parent, "x", location=type(self).location)
+
+
+def _x_table(ns: Any, parent: list[str]) -> None:
+    create_table(ns, *parent, "x")
+
+
+def _x_declared(ns: Any, parent: list[str]) -> None:
+    declare_table(ns, *parent, "x")
+
+
+def _x_namespace(ns: Any, parent: list[str]) -> None:
+    create_namespace(ns, *parent, "x")
+
+
+def _x_namespace_with_table(ns: Any, parent: list[str]) -> None:
+    create_namespace(ns, *parent, "x")
+    create_table(ns, *parent, "x", "t")
+
+
+OPERATIONS: dict[str, Operation] = {
+    "create_namespace": Operation(lambda ns, parent: create_namespace(ns, *parent, "x")),
+    "create_namespace exist_ok": Operation(
+        lambda ns, parent: create_namespace(ns, *parent, "x", mode="exist_ok"), _x_namespace
+    ),
+    "namespace_exists": Operation(lambda ns, parent: namespace_exists(ns, *parent, "x"), _x_namespace, reads=True),
+    "describe_namespace": Operation(lambda ns, parent: describe_namespace(ns, *parent, "x"), _x_namespace, reads=True),
+    "list_namespaces": Operation(lambda ns, parent: list_namespaces(ns, *parent), reads=True),
+    "alter_namespace_properties": Operation(lambda ns, parent: ns.alter_namespace_properties(parent, {"k": "v"})),
+    "drop_namespace": Operation(lambda ns, parent: drop_namespace(ns, *parent, "x"), _x_namespace),
+    "drop_namespace cascade": Operation(
+        lambda ns, parent: drop_namespace(ns, *parent, "x", behavior="Cascade"), _x_namespace_with_table
+    ),
+    "declare_table": Operation(lambda ns, parent: declare_table(ns, *parent, "x")),
+    "create_table": Operation(_x_table),
+    "create_table of a declared one": Operation(_x_table, _x_declared),
+    "create_table exist_ok": Operation(lambda ns, parent: create_table(ns, *parent, "x", mode="exist_ok"), _x_table),
+    "create_table overwrite": Operation(lambda ns, parent: create_table(ns, *parent, "x", mode="overwrite"), _x_table),
+    "table_exists": Operation(lambda ns, parent: table_exists(ns, *parent, "x"), _x_table, reads=True),
+    "describe_table": Operation(lambda ns, parent: describe_table(ns, *parent, "x"), _x_table, reads=True),
+    "describe_table check_declared": Operation(
+        lambda ns, parent: describe_table(ns, *parent, "x", check_declared=True), _x_table, reads=True
+    ),
+    "describe_table detailed": Operation(
+        lambda ns, parent: describe_table(ns, *parent, "x", load_detailed_metadata=True), _x_table, reads=True
+    ),
+    "list_tables": Operation(lambda ns, parent: list_tables(ns, *parent), _x_table, reads=True),
+    "list_tables without declared": Operation(
+        lambda ns, parent: list_tables(ns, *parent, include_declared=False), _x_table, reads=True
+    ),
+    "list_all_tables": Operation(lambda ns, parent: list_all_tables(ns, id=parent), _x_table, reads=True),
+    "rename_table": Operation(lambda ns, parent: rename_table(ns, *parent, "x", to="y"), _x_table),
+    "deregister_table": Operation(lambda ns, parent: deregister_table(ns, *parent, "x"), _x_table),
+    "register_table": Operation(_RegisterAgain().call, _RegisterAgain().prepare),
+    "drop_table": Operation(lambda ns, parent: drop_table(ns, *parent, "x"), _x_table),
+    "drop_table declared": Operation(lambda ns, parent: drop_table(ns, *parent, "x"), _x_declared),
+}
+
+COMPARED = ["create_namespace", "declare_table", "create_table", "drop_table"]
+"""Operations that must need fewer requests than pylance's client does in the same run."""
+
+
+def warm_up(ns: Any, mode: str, place: str) -> list[str]:
+    """Let a client work on an empty root, and return the parent that the operations use."""
+    parent = ["parent"] if place == CHILD else []
+    if mode != "v1":
+        create_namespace(ns, "parent")
+    create_table(ns, *parent, "w")
+    table_exists(ns, *parent, "w")
+    return parent
+
+
+def cases() -> Iterator[tuple[Budget, str, int]]:
+    """Go through the table mode by mode."""
+    for budget in BUDGETS:
+        for mode in ("v1", "v2", "compatibility"):
+            requests = getattr(budget, mode)
+            if requests is not None:
+                yield budget, mode, requests
