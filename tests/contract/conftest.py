@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from support import create_namespace
 
-from pennon import DirectoryNamespace
+if TYPE_CHECKING:
+    from pennon import DirectoryNamespace
 
 PLACES = {
     "v1": ("v1", ()),

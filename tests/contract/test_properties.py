@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import lance_namespace
@@ -153,7 +154,7 @@ def test_trailing_slash_of_a_root_makes_no_difference(tmp_path):
 
 
 def test_memory_roots_of_one_name_are_one_catalog_and_others_are_apart():
-    names = [f"memory://{test_memory_roots_of_one_name_are_one_catalog_and_others_are_apart.__name__}-{i}" for i in (1, 2)]
+    names = [f"memory://{uuid.uuid4().hex}" for _ in range(2)]
     with (
         DirectoryNamespace(root=names[0]) as first,
         DirectoryNamespace(root=names[0]) as same,

@@ -29,7 +29,7 @@ def counted(s3, ns, mode, operation, place):
         for budget, mode, limit in cases()
     ],
 )
-def test_operation_keeps_to_its_budget(budget, mode, limit, s3, s3_root, open_namespace):
+def test_operation_keeps_to_its_budget(budget, mode, limit, *, s3, s3_root, open_namespace):
     count = counted(s3, open_namespace(s3_root, mode), mode, budget.operation, budget.place)
 
     assert count.total <= limit, count.summary()
@@ -48,7 +48,7 @@ def test_budgets_stay_below_the_recorded_figures_of_the_reference(budget):
 @pytest.mark.parametrize("place", [ROOT, CHILD])
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
 @pytest.mark.parametrize("operation", COMPARED)
-def test_operation_needs_fewer_requests_than_the_reference_client(operation, mode, place, s3, s3_root, open_namespace):
+def test_operation_needs_fewer_requests_than_the_reference(operation, mode, place, *, s3, s3_root, open_namespace):
     ours = counted(s3, open_namespace(s3_root, mode), mode, operation, place)
     other_root = Root(s3_root.uri + "-reference", s3_root.options)
     theirs = counted(s3, ReferenceNamespace(**other_root.properties, **MODES[mode]), mode, operation, place)
@@ -98,8 +98,8 @@ def test_a_new_client_reads_the_catalog_once(s3, s3_root, open_namespace):
     ns = open_namespace(s3_root, "v2")
 
     with s3.count() as count:
-        describe_after = [ns.namespace_exists({"id": [f"n{number}"]}) for number in range(10)]
+        answers = [ns.namespace_exists({"id": [f"n{number}"]}) for number in range(10)]
 
-    assert len(describe_after) == 10
+    assert len(answers) == 10
     # Open (2), each of ten fragments once, and a version check for each of the nine later answers.
     assert count.total <= 2 + 10 + 9, count.summary()

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
 
 _BYTES_PER_LEASE_SECOND = 1_000_000
+_NOTHING_SEEN = TableDirectory(
+    location="", has_files=False, has_versions=False, reserved=False, deregistered=False, hidden=False
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def declare(
     chosen = _checked_wish(catalog, identifier, location) or _new_location(catalog, identifier)
     row = Row(object_id(identifier), TABLE, chosen, properties_json(properties))
     if is_root_table(identifier, chosen):
-        with _claimed(catalog, identifier, lease_seconds=claim.LEASE_SECONDS) as there:
+        with _claimed(catalog, identifier) as there:
             if there.has_files:
                 raise _already_there(identifier, there)
             _reserve(catalog, chosen)
@@ -110,7 +113,7 @@ def _created(
     location = _new_location(catalog, identifier) if declared is None else declared.location
     row = Row(object_id(identifier), TABLE, location, properties_json(properties))
     if is_root_table(identifier, location):
-        return _create_root_table(catalog, identifier, row, data)
+        return _create_root_table(catalog, identifier, row, data, declared=declared is not None)
     return _create_hashed_table(catalog, row, data)
 
 
@@ -153,10 +156,12 @@ def _existing_table(catalog: Catalog, found: Found, data: pa.Table, mode: Create
     return Created(found.location, properties, version)
 
 
-def _create_root_table(catalog: Catalog, identifier: Identifier, row: Row, data: pa.Table) -> Created:
+def _create_root_table(
+    catalog: Catalog, identifier: Identifier, row: Row, data: pa.Table, *, declared: bool
+) -> Created:
     location = str(row.location)
     lease = claim.LEASE_SECONDS + data.nbytes / _BYTES_PER_LEASE_SECOND
-    with _claimed(catalog, identifier, lease_seconds=lease) as there:
+    with _claimed(catalog, identifier, lease_seconds=lease, look=declared) as there:
         if there.has_versions or there.deregistered:
             raise _already_there(identifier, there)
         with _undone_on_error(catalog, location, keep=there.has_files):
@@ -166,7 +171,7 @@ def _create_root_table(catalog: Catalog, identifier: Identifier, row: Row, data:
                 catalog.store.storage_options,
                 commit_guard=there.commit_guard,
             )
-            stored = _insert_row(catalog, row, adopt=there.reserved)
+            stored = _insert_row(catalog, row, adopt=True)
         if there.reserved:
             catalog.store.delete(layout.declared(location))
     return Created(location, _shown_properties(catalog, stored), version)
@@ -208,21 +213,25 @@ class _Claimed(TableDirectory):
 
 
 @contextmanager
-def _claimed(catalog: Catalog, identifier: Identifier, *, lease_seconds: float) -> Iterator[_Claimed]:
-    """Hold the marker of a root table, complete what a dead owner began, and look at the directory under the claim."""
+def _claimed(
+    catalog: Catalog, identifier: Identifier, *, lease_seconds: float = claim.LEASE_SECONDS, look: bool = True
+) -> Iterator[_Claimed]:
+    """Hold the marker of a root table, complete what a dead owner began, and look at the directory under the claim.
+
+    A creator need not look where that is a request of its own: writing the first version finds out what matters.
+    """
     name = identifier[0]
     _require_free(catalog, identifier, root_table=True)
     held = claim.take(catalog.store, name, claim.REVIVING, lease_seconds=lease_seconds)
     try:
         if held.took_over == claim.PURGING:
             removal.finish_purge(catalog, name)
-        seen = look_at(catalog.store, layout.root_table(name))
-        if not seen.deregistered and catalog.store.is_local:
-            deregistered = catalog.store.size(layout.deregistered(name)) is not None
-        else:
-            deregistered = seen.deregistered
+        seen = look_at(catalog.store, layout.root_table(name)) if look or catalog.store.is_local else _NOTHING_SEEN
+        deregistered = seen.deregistered
+        if catalog.store.is_local:
+            deregistered |= catalog.store.size(layout.deregistered(name)) is not None
         yield _Claimed(
-            location=seen.location,
+            location=layout.root_table(name),
             has_files=seen.has_files,
             has_versions=seen.has_versions,
             reserved=seen.reserved,

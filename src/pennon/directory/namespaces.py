@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pennon.directory import removal
+from pennon.directory import layout, removal
 from pennon.directory.listing import look_at_root_table
 from pennon.directory.manifest import NAMESPACE, TABLE, Draft, Row, Snapshot, flags, properties_json
 from pennon.directory.modes import CreateMode, DropBehavior, DropMode
@@ -17,7 +17,7 @@ from pennon.errors import (
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
 )
-from pennon.identifiers import ROOT, Identifier, object_id, shown, split
+from pennon.identifiers import ROOT, Identifier, object_id, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,5 +164,9 @@ def _take_out(draft: Draft, key: str) -> list[Row]:
 
 def _require_no_root_table(catalog: Catalog, identifier: Identifier) -> None:
     """Refuse the name of a root table that only the directory knows: names are unique among all objects."""
-    if len(identifier) == 1 and catalog.lists_directories and look_at_root_table(catalog.store, identifier[0]).visible:
-        raise NamespaceAlreadyExistsError(f"A table of that name already exists: {shown(split(identifier[0]))}")
+    if len(identifier) > 1 or not catalog.lists_directories:
+        return
+    name = identifier[0]
+    # Nearly always there is nothing, which one request tells.
+    if catalog.store.names(layout.root_table(name)) and look_at_root_table(catalog.store, name).visible:
+        raise NamespaceAlreadyExistsError(f"A table of that name already exists: {shown(identifier)}")

@@ -46,6 +46,7 @@ def deregister(catalog: Catalog, identifier: Identifier) -> tuple[str, dict[str,
     found = catalog.resolver.table(identifier)
     properties = None if found.row is None else found.row.properties()
     if found.is_root_table:
+        _require_writable(catalog)
         hide_root_table(catalog, identifier[0])
     if found.row is not None:
         _remove_row(catalog, identifier, found)
@@ -104,6 +105,7 @@ def _drop_by_row(catalog: Catalog, identifier: Identifier) -> tuple[str, dict[st
 def _drop_root_table(catalog: Catalog, name: str, row: Row | None) -> tuple[str, dict[str, str] | None]:
     """Hide, forget, delete, release. A table that is deregistered goes as well."""
     location = layout.root_table(name)
+    _require_writable(catalog)
     held = claim.take(catalog.store, name, claim.PURGING)
     there = row is not None
     if catalog.manifest is not None:
@@ -119,6 +121,11 @@ def _drop_root_table(catalog: Catalog, name: str, row: Row | None) -> tuple[str,
     if not (there or removed or held.took_over == claim.PURGING):
         raise TableNotFoundError(f"Table not found: '{name}'")
     return location, None if row is None else row.properties()
+
+
+def _require_writable(catalog: Catalog) -> None:
+    if catalog.manifest is not None:
+        catalog.manifest.require_writable()
 
 
 def _take_root_row(draft: Draft, name: str) -> bool:

@@ -191,14 +191,15 @@ def _operation(
     next_id = _next_fragment_id(dataset, kept)
     for number, fragment in enumerate(new):
         fragment.id = next_id + number
-    return LanceOperation.Merge(kept + new, dataset.schema)
+    return LanceOperation.Merge(kept + new, dataset.lance_schema)
 
 
 def _next_fragment_id(dataset: LanceDataset, kept: list[Any]) -> int:
     # An index goes on naming fragments that were removed: a new fragment with such an id would count as indexed.
     taken: list[int] = [fragment.id for fragment in kept]
-    for index in dataset.list_indices():
-        taken.extend(index["fragment_ids"])
+    for index in dataset.describe_indices():
+        for segment in index.segments:
+            taken.extend(segment.fragment_ids)
     return max(taken) + 1
 
 

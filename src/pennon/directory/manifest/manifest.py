@@ -92,6 +92,10 @@ class Manifest:
             raise mutation.error
         return mutation.result  # type: ignore[return-value]  # a mutation without error has its result
 
+    def require_writable(self) -> None:
+        """Refuse now, before anything beside the manifest is written, what a mutation would refuse."""
+        self.read(lambda snapshot: flags.require_writable(snapshot.metadata, self._store.identity()))
+
     def update_metadata(self, changes: Mapping[str, str | None]) -> None:
         """Set and remove (None) keys of the table's metadata map, which creates the manifest if there is none."""
         deadline = time.monotonic() + _DEADLINE_SECONDS
@@ -144,43 +148,27 @@ class Manifest:
                 mutation.done.set()
 
     def _commit_group(self, group: list[_Mutation[Any]]) -> None:
-        """Plan and commit until it holds.
-
-        The first plan may be made on a version that is not the latest: the commit would find out. Only what needs no
-        commit, an error or a wish that is fulfilled already, is made sure of first.
-        """
+        """Plan on the latest version and commit on top of exactly that one, again and again until it holds."""
         deadline = time.monotonic() + _DEADLINE_SECONDS
         attempt = 0
-        with self._guard:
-            validated = self._dataset is None
-        if validated:
-            self._validate()
         while True:
+            self._validate()
             with self._guard:
                 flags.require_readable(self._snapshot.metadata, self._store.identity())
                 flags.require_writable(self._snapshot.metadata, self._store.identity())
-                draft, failures = self._planned(group)
+                draft = self._planned(group)
+                settled = not (draft.added() or draft.removed())
                 dataset = self._dataset
-            settled = not (draft.added() or draft.removed())
-            if (failures or settled) and not validated:
-                self._validate()
-                validated = True
-                continue
-            for mutation, error in failures.items():
-                mutation.error = error
             if settled or self._try_commit(dataset, draft):
                 break
             self._pause(attempt, deadline, "the catalog")
             attempt += 1
-            self._validate()
-            validated = True
         for mutation in group:
             mutation.done.set()
 
-    def _planned(self, group: list[_Mutation[Any]]) -> tuple[Draft, dict[_Mutation[Any], Exception]]:
-        """Run the plans that are not settled on one draft; a plan that fails leaves no change."""
+    def _planned(self, group: list[_Mutation[Any]]) -> Draft:
+        """Run the plans on one draft; a plan that fails is settled and leaves no change."""
         draft = Draft(self._snapshot)
-        failures: dict[_Mutation[Any], Exception] = {}
         for mutation in group:
             if mutation.error is not None:
                 continue
@@ -188,9 +176,9 @@ class Manifest:
             try:
                 mutation.result = mutation.plan(draft)
             except Exception as error:  # noqa: BLE001 - whatever a plan raises is its caller's to see
-                failures[mutation] = error
+                mutation.error = error
                 draft.roll_back(savepoint)
-        return draft, failures
+        return draft
 
     def _try_commit(self, dataset: lance.LanceDataset | None, draft: Draft) -> bool:
         """Commit and bring the snapshot along; False after a conflict."""

@@ -149,7 +149,10 @@ def _is_harmless(version: int, transaction: lance.Transaction | None) -> bool:
 
 def keep_indexes(dataset: lance.LanceDataset) -> None:
     """Make the indexes that are missing and take in new rows once they are a fair share of the table."""
-    present = {index["name"]: set(index["fragment_ids"]) for index in dataset.list_indices()}
+    present = {
+        index.name: {fragment_id for segment in index.segments for fragment_id in segment.fragment_ids}
+        for index in dataset.describe_indices()
+    }
     if not dataset.get_fragments():
         return
     for column, kind, name in _INDEXES:

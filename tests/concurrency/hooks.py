@@ -1,0 +1,115 @@
+"""Named points in the code under test at which a process kills or stops itself.
+
+A point is a call, `module:name` or `module:class.method`, and a side of it. It is the only thing that these tests put
+into Pennon's own code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLAIM = "pennon.directory.claim:take"
+RELEASE = "pennon.directory.claim:release"
+WRITE_DATA = "pennon.table.writing:write_fragments"
+COMMIT_DATA = "pennon.table.writing:LanceDataset.commit"
+TRY_COMMIT = "pennon.directory.manifest.manifest:Manifest._try_commit"
+COMMIT_ROWS = "pennon.directory.manifest.manifest:commit"
+WRITE_ROWS = "pennon.directory.manifest.commit:write_fragments"
+COMMIT_MANIFEST = "pennon.directory.manifest.commit:LanceDataset.commit"
+PUT = "pennon.store.local:LocalStore.put"
+CREATE = "pennon.store.local:LocalStore.create"
+DELETE = "pennon.store.local:LocalStore.delete"
+DELETE_TREE = "pennon.store.local:LocalStore.delete_tree"
+REMOVE_FILES = "pennon.store.local:shutil.rmtree"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One side of the `number`-th call of something."""
+
+    side: str
+    call: str
+    number: int = 1
+
+    def __str__(self) -> str:
+        times = "" if self.number == 1 else f"-{self.number}"
+        return f"{self.side}-{self.call.rpartition(':')[2]}{times}"
+
+
+def before(call: str, number: int = 1) -> Point:
+    return Point("before", call, number)
+
+
+def after(call: str, number: int = 1) -> Point:
+    return Point("after", call, number)
+
+
+def strike_at(point: Point, signal: int) -> None:
+    """Send this process a signal when it gets to the point."""
+    module_name, _, name = point.call.partition(":")
+    owner: Any = importlib.import_module(module_name)
+    *outer, last = name.split(".")
+    for part in outer:
+        inner = getattr(owner, part)
+        if inspect.isclass(inner) and inner.__module__ != module_name:
+            # A class from elsewhere is replaced in this module alone.
+            inner = type(part, (inner,), {})
+            setattr(owner, part, inner)
+        owner = inner
+    static = isinstance(inspect.getattr_static(owner, last), staticmethod)
+    struck = _striking(getattr(owner, last), point, signal)
+    setattr(owner, last, staticmethod(struck) if static else struck)
+
+
+def _striking(original: Callable[..., Any], point: Point, signal: int) -> Callable[..., Any]:
+    calls = [0]
+
+    @wraps(original)
+    def called(*arguments: Any, **options: Any) -> Any:
+        calls[0] += 1
+        due = calls[0] == point.number
+        if due and point.side == "before":
+            os.kill(os.getpid(), signal)
+        result = original(*arguments, **options)
+        if due and point.side == "after":
+            os.kill(os.getpid(), signal)
+        return result
+
+    return called
+
+
+def strike_after_calls(count: int, signal: int) -> None:
+    """Send this process a signal when it has entered `count` functions of Pennon."""
+    entered = [0]
+
+    def watch(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and "/pennon/" in frame.f_code.co_filename:
+            entered[0] += 1
+            if entered[0] == count:
+                os.kill(os.getpid(), signal)
+
+    sys.setprofile(watch)
+
+
+def count_calls(function: Callable[..., Any], *arguments: Any) -> int:
+    """Count the functions of Pennon that a call enters."""
+    entered = [0]
+
+    def watch(frame: Any, event: str, _: Any) -> None:
+        entered[0] += event == "call" and "/pennon/" in frame.f_code.co_filename
+
+    sys.setprofile(watch)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return entered[0]

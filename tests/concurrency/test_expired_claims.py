@@ -1,0 +1,125 @@
+"""Root tables whose creator or dropper is stopped past its lease, while another client takes the name over."""
+
+from __future__ import annotations
+
+import pytest
+import workers
+from crew import Child
+from hooks import CLAIM, DELETE_TREE, PUT, WRITE_DATA, after, before
+from places import column, entries
+from support import create_table, declare_table, describe_table, drop_table, ipc, list_tables
+
+pytestmark = pytest.mark.concurrency
+
+SECOND = [2, 2]
+OVER = {4, 5, 14}
+
+
+@pytest.fixture(params=["v1", "compatibility"])
+def listing_mode(request):
+    return request.param
+
+
+@pytest.fixture
+def second(disk, listing_mode, open_namespace):
+    """Give a client that goes on while the first one is stopped."""
+    return open_namespace(disk, listing_mode)
+
+
+def expect_second_stands(disk, ns):
+    assert list_tables(ns) == ["t"]
+    assert column(disk, ns, "t") == SECOND
+    assert entries(disk) == {"t.lance"}
+
+
+@pytest.mark.parametrize("point", [after(CLAIM), before(WRITE_DATA), after(WRITE_DATA)], ids=str)
+def test_a_creator_stopped_past_its_lease_fails_and_the_second_table_stands(
+    disk, listing_mode, second, open_namespace, point
+):
+    with Child(workers.stop_past_lease, disk, listing_mode, point, workers.create_own_rows, "t") as child:
+        child.wait_until_stopped()
+        create_table(second, "t", data=ipc({"who": SECOND}))
+        child.go_on()
+        told = child.result()
+    assert told.code in OVER, told
+    expect_second_stands(disk, open_namespace(disk, listing_mode))
+
+
+@pytest.mark.parametrize("point", [after(CLAIM), after(PUT)], ids=str)
+def test_a_declaration_stopped_past_its_lease_fails_and_the_second_table_stands(
+    disk, listing_mode, second, open_namespace, point
+):
+    with Child(workers.stop_past_lease, disk, listing_mode, point, workers.declare, "t") as child:
+        child.wait_until_stopped()
+        create_table(second, "t", data=ipc({"who": SECOND}))
+        child.go_on()
+        told = child.result()
+    assert told.code in OVER, told
+    ns = open_namespace(disk, listing_mode)
+    assert column(disk, ns, "t") == SECOND
+    assert describe_table(ns, "t", check_declared=True).is_only_declared is False
+
+
+def test_a_creator_does_not_fill_what_another_client_declared_after_its_lease(
+    disk, listing_mode, second, open_namespace
+):
+    with Child(workers.stop_past_lease, disk, listing_mode, after(WRITE_DATA), workers.create_own_rows, "t") as child:
+        child.wait_until_stopped()
+        told_second = workers.attempt(declare_table, second, "t")
+        child.go_on()
+        told_first = child.result()
+    ns = open_namespace(disk, listing_mode)
+    if told_second.acknowledged:
+        assert told_first.code in OVER, told_first
+        assert describe_table(ns, "t", check_declared=True).is_only_declared
+    else:
+        assert list_tables(ns) == (["t"] if told_first.acknowledged else [])
+
+
+@pytest.mark.parametrize("point", [after(CLAIM), before(DELETE_TREE)], ids=str)
+def test_a_drop_stopped_past_its_lease_does_not_delete_the_table_made_since(
+    disk, listing_mode, second, open_namespace, point
+):
+    create_table(second, "t", data=ipc({"who": [0]}))
+    with Child(workers.stop_past_lease, disk, listing_mode, point, workers.drop, "t") as child:
+        child.wait_until_stopped()
+        create_table(second, "t", data=ipc({"who": SECOND}))
+        child.go_on()
+        told = child.result()
+    # The old table is gone, by the first client or by the second one: both answers are right.
+    assert told.acknowledged or told.code in OVER, told
+    expect_second_stands(disk, open_namespace(disk, listing_mode))
+
+
+def test_a_creator_stopped_while_its_table_is_taken_over_and_dropped_leaves_the_name_free(
+    disk, listing_mode, second, open_namespace
+):
+    point = after("pennon.directory.creation:write_first_version")
+    with Child(workers.stop_past_lease, disk, listing_mode, point, workers.create_own_rows, "t") as child:
+        child.wait_until_stopped()
+        drop_table(second, "t")
+        child.go_on()
+        told = child.result()
+    ns = open_namespace(disk, listing_mode)
+    if told.acknowledged:
+        # The drop came after the creation's commit, so both may be told yes, but then the table is gone for good.
+        assert list_tables(ns) == []
+        assert entries(disk) == set()
+    create_table(ns, "t", data=ipc({"who": SECOND}))
+    assert column(disk, ns, "t") == SECOND
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("point", [after(CLAIM), after(WRITE_DATA)], ids=str)
+def test_on_s3_a_creator_stopped_past_its_lease_does_not_take_the_second_table_away(
+    bucket, listing_mode, open_namespace, point
+):
+    ns = open_namespace(bucket, listing_mode)
+    with Child(workers.stop_past_lease, bucket, listing_mode, point, workers.create_own_rows, "t") as child:
+        child.wait_until_stopped()
+        create_table(ns, "t", data=ipc({"who": SECOND}))
+        child.go_on()
+        told = child.result()
+    assert told.code in OVER, told
+    assert column(bucket, ns, "t") == SECOND
+    assert entries(bucket) == {"t.lance"}

@@ -1,0 +1,49 @@
+"""Listings while other processes create and drop."""
+
+from __future__ import annotations
+
+import pytest
+import workers
+from support import create_table, drop_table, list_tables
+
+from pennon.store.local import LocalStore
+
+pytestmark = pytest.mark.concurrency
+
+STABLE = [f"stable_{number}" for number in range(20)]
+
+
+def test_tables_that_stay_are_in_every_listing(crew, disk, mode, open_namespace):
+    ns = open_namespace(disk, mode)
+    for name in STABLE:
+        create_table(ns, name)
+    results = crew.run(workers.come_and_go, disk, mode, 40)
+    listings = [listing for told in results for listing in told]
+    assert listings
+    for listing in listings:
+        assert set(STABLE) <= set(listing)
+        assert listing == sorted(set(listing))
+    assert list_tables(ns) == sorted(STABLE)
+
+
+@pytest.mark.parametrize("listing_mode", ["v1", "compatibility"])
+def test_a_table_that_goes_in_the_middle_of_a_listing_takes_no_other_with_it(
+    disk, listing_mode, open_namespace, monkeypatch
+):
+    ns, other = open_namespace(disk, listing_mode), open_namespace(disk, listing_mode)
+    for name in STABLE:
+        create_table(ns, name)
+    judge = LocalStore._is_occupied
+    gone: list[str] = []
+
+    def drop_one_then_judge(store, directory, links):
+        if not gone:
+            gone.append(next(name for name in STABLE if not directory.endswith(f"/{name}.lance")))
+            drop_table(other, gone[0])
+            gone.append(next(name for name in reversed(STABLE) if not directory.endswith(f"/{name}.lance")))
+            drop_table(other, gone[1])
+        return judge(store, directory, links)
+
+    monkeypatch.setattr(LocalStore, "_is_occupied", drop_one_then_judge)
+    assert set(list_tables(ns)) >= set(STABLE) - set(gone)
+    assert len(gone) == 2

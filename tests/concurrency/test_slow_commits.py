@@ -1,0 +1,103 @@
+"""A commit that is on its way for long, or a client that idles, while Pennon makes many others and cleans up."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import workers
+from lance.namespace import DirectoryNamespace as ReferenceNamespace
+from places import versions
+from slow_s3 import PATIENCE, SlowS3
+from support import MODES, Root, create_namespace, fails, list_namespaces
+
+pytestmark = [pytest.mark.concurrency, pytest.mark.s3]
+
+COMMITS = 60
+
+
+@pytest.fixture(scope="module")
+def server():
+    with SlowS3() as running:
+        yield running
+
+
+@pytest.fixture
+def root(server, request):
+    return Root(server.endpoint.uri(request.node.name.replace("[", "-").rstrip("]")), server.endpoint.storage_options())
+
+
+def commit_slowly(server, client, ns):
+    """Let `client` create a namespace whose commit waits until `ns` has made many; gives what it was told."""
+    list_namespaces(client)
+    server.hold_next_commit()
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(workers.attempt, create_namespace, client, "slow")
+        assert server.held.wait(PATIENCE)
+        for number in range(COMMITS):
+            create_namespace(ns, f"n{number:02}")
+        ns.close()
+        server.let_go.set()
+        return slow.result()
+
+
+def expect_no_loss(root, open_namespace, told):
+    expected = {f"n{number:02}" for number in range(COMMITS)} | ({"slow"} if told.acknowledged else set())
+    missing = expected - set(list_namespaces(open_namespace(root, "v2")))
+    assert not missing, f"acknowledged and lost: {sorted(missing)}"
+
+
+def test_a_slow_commit_of_pennon_is_in_the_latest_version_or_reported(server, root, open_namespace):
+    ns, slow = open_namespace(root, "v2"), open_namespace(root, "v2")
+    create_namespace(ns, "before")
+    held = versions(root)[-1]
+    told = commit_slowly(server, slow, ns)
+    assert told.acknowledged or told.code == 14, told
+    expect_no_loss(root, open_namespace, told)
+    assert len([version for version in versions(root) if version <= held + 24]) < 24
+
+
+def test_an_idle_client_of_pennon_sees_all_and_loses_nothing(root, open_namespace):
+    ns, idle = open_namespace(root, "v2"), open_namespace(root, "v2")
+    create_namespace(ns, "before")
+    assert list_namespaces(idle) == ["before"]
+    held = versions(root)[-1]
+    for number in range(COMMITS):
+        create_namespace(ns, f"n{number:02}")
+    ns.close()
+    assert held + 1 not in versions(root)
+    expected = ["before", *(f"n{number:02}" for number in range(COMMITS))]
+    assert list_namespaces(idle) == expected
+    create_namespace(idle, "later")
+    assert list_namespaces(open_namespace(root, "v2")) == sorted([*expected, "later"])
+
+
+def test_an_idle_client_of_pennon_writes_without_reading_first(root, open_namespace):
+    ns, idle = open_namespace(root, "v2"), open_namespace(root, "v2")
+    create_namespace(ns, "before")
+    assert list_namespaces(idle) == ["before"]
+    for number in range(COMMITS):
+        create_namespace(ns, f"n{number:02}")
+    ns.close()
+    with fails(2):
+        create_namespace(idle, "n07")
+    idle_again = open_namespace(root, "v2")
+    create_namespace(idle, "later")
+    assert len(list_namespaces(idle_again)) == COMMITS + 2
+
+
+@pytest.mark.interop
+def test_a_slow_commit_of_a_reference_client_that_wrote_before_is_not_lost(server, root, open_namespace):
+    ns, reference = open_namespace(root, "v2"), ReferenceNamespace(**root.properties, **MODES["v2"])
+    create_namespace(ns, "before")
+    create_namespace(reference, "also before")
+    told = commit_slowly(server, reference, ns)
+    expect_no_loss(root, open_namespace, told)
+
+
+@pytest.mark.interop
+def test_a_slow_first_commit_of_a_reference_client_is_not_lost(server, root, open_namespace):
+    ns, reference = open_namespace(root, "v2"), ReferenceNamespace(**root.properties, **MODES["v2"])
+    create_namespace(ns, "before")
+    told = commit_slowly(server, reference, ns)
+    expect_no_loss(root, open_namespace, told)

@@ -1,0 +1,354 @@
+"""What other processes do in the tests: each function is called by its name in a process of a crew or in a child."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hooks import Point, count_calls, strike_after_calls, strike_at
+from lance.namespace import DirectoryNamespace as ReferenceNamespace
+from lance_namespace.errors import LanceNamespaceError
+from support import (
+    MODES,
+    Root,
+    create_namespace,
+    create_table,
+    declare_table,
+    deregister_table,
+    drop_namespace,
+    drop_table,
+    ipc,
+    list_all_tables,
+    list_namespaces,
+    list_tables,
+    register_table,
+    rename_table,
+)
+
+from pennon import DirectoryNamespace
+from pennon.directory import claim, layout
+from pennon.directory.manifest.upkeep import Upkeep
+from pennon.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from crew import Member
+
+ROWS = 3
+UNEXPECTED = -1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one call: acknowledged, or an error with its code."""
+
+    code: int | None
+    text: str = ""
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.code is None
+
+
+@contextmanager
+def opened(root: Root, mode: str, kind: str = "pennon") -> Iterator[Any]:
+    """Open a client of either kind and close it at the end."""
+    properties = {**root.properties, **MODES[mode]}
+    if kind == "reference":
+        yield ReferenceNamespace(**properties)
+        return
+    with DirectoryNamespace(**properties) as namespace:
+        yield namespace
+
+
+def attempt(call: Callable[..., Any], *arguments: Any, **options: Any) -> Outcome:
+    """Make a call; errors of the SDK become their code, any other error is unexpected."""
+    try:
+        call(*arguments, **options)
+    except LanceNamespaceError as error:
+        return Outcome(int(error.code), str(error))
+    except Exception as error:  # noqa: BLE001 - the test looks at it
+        return Outcome(UNEXPECTED, f"{type(error).__name__}: {error}")
+    return Outcome(None)
+
+
+def look_around(ns: Any) -> None:
+    """Read the catalog, so that the client has in memory what was there before the race."""
+    list_tables(ns)
+    list_namespaces(ns)
+    list_all_tables(ns)
+
+
+def race(member: Member, root: Root, mode: str, operation: Callable[..., Any], names: list[str]) -> list[Outcome]:
+    """Do `operation` on each name at the same moment as all the others."""
+    with opened(root, mode) as ns:
+        look_around(ns)
+        outcomes = []
+        for name in names:
+            member.together()
+            outcomes.append(attempt(operation, ns, member.index, name))
+        return outcomes
+
+
+def race_on_new_roots(
+    member: Member, roots: list[Root], mode: str, operation: Callable[..., Any], name: str
+) -> list[Outcome]:
+    """Do `operation` on one name in each root, every time as a client that has seen nothing yet."""
+    outcomes = []
+    for root in roots:
+        with opened(root, mode) as ns:
+            member.together()
+            outcomes.append(attempt(operation, ns, member.index, name))
+    return outcomes
+
+
+# Operations: of a client, the member's number, and a name whose levels are joined by "$".
+
+
+def create_own_rows(ns: Any, index: int, name: str, **options: Any) -> None:
+    create_table(ns, *name.split("$"), data=ipc({"who": [index] * ROWS}), **options)
+
+
+def create_own_rows_if_absent(ns: Any, index: int, name: str) -> None:
+    create_own_rows(ns, index, name, mode="exist_ok")
+
+
+def create_or_overwrite(ns: Any, index: int, name: str) -> None:
+    create_own_rows(ns, index, name, mode="overwrite")
+
+
+def create_name_of_own(ns: Any, index: int, name: str) -> None:
+    create_own_rows(ns, index, f"{name}_{index}")
+
+
+def declare(ns: Any, _: int, name: str) -> None:
+    declare_table(ns, *name.split("$"))
+
+
+def declare_at_one_location(ns: Any, index: int, name: str) -> None:
+    declare_table(ns, f"{name}_{index}", location=f"shared/{name}")
+
+
+def drop(ns: Any, _: int, name: str) -> None:
+    drop_table(ns, *name.split("$"))
+
+
+def make_namespace(ns: Any, index: int, name: str) -> None:
+    create_namespace(ns, *name.split("$"), properties={"who": str(index)})
+
+
+def make_namespace_if_absent(ns: Any, index: int, name: str) -> None:
+    create_namespace(ns, *name.split("$"), properties={"who": str(index)}, mode="exist_ok")
+
+
+def make_same_namespace(ns: Any, _: int, name: str) -> None:
+    create_namespace(ns, *name.split("$"))
+
+
+def unmake_namespace(ns: Any, _: int, name: str) -> None:
+    drop_namespace(ns, *name.split("$"))
+
+
+def create_child_or_drop_parent(ns: Any, index: int, name: str) -> None:
+    if index % 4 == 0:
+        create_table(ns, name, f"table_{index}")
+    elif index % 4 == 1:
+        declare_table(ns, name, f"declared_{index}")
+    elif index % 4 == 2:
+        create_namespace(ns, name, f"child_{index}")
+    else:
+        drop_namespace(ns, name)
+
+
+def create_table_or_namespace(ns: Any, index: int, name: str) -> None:
+    if index % 2:
+        create_namespace(ns, name)
+    else:
+        create_own_rows(ns, index, name)
+
+
+def rename_own_to_one_target(ns: Any, index: int, name: str) -> None:
+    rename_table(ns, f"{name}_from_{index}", to=name)
+
+
+def rename_one_to_own_target(ns: Any, index: int, name: str) -> None:
+    rename_table(ns, name, to=f"{name}_to_{index}")
+
+
+def register_one_location(ns: Any, index: int, name: str) -> None:
+    register_table(ns, f"{name}_as_{index}", location=f"found/{name}")
+
+
+def rename_or_create(ns: Any, index: int, name: str) -> None:
+    if index % 2:
+        rename_table(ns, f"{name}_from_{index}", to=name)
+    else:
+        create_own_rows(ns, index, name)
+
+
+def drop_or_create(ns: Any, index: int, name: str) -> None:
+    if index % 2:
+        drop_table(ns, *name.split("$"))
+    else:
+        create_own_rows(ns, index, name)
+
+
+def deregister(ns: Any, _: int, name: str) -> None:
+    deregister_table(ns, *name.split("$"))
+
+
+def register_again(ns: Any, _: int, name: str) -> None:
+    register_table(ns, name, location=f"{name}.lance")
+
+
+def rename_to_other(ns: Any, _: int, name: str) -> None:
+    rename_table(ns, name, to="other")
+
+
+def migrate(ns: Any, _: int, __: str) -> None:
+    ns.migrate_to_manifest()
+
+
+# Work of children that are killed or stopped on the way.
+
+
+def die_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
+    """Do `operation` and be killed at the point."""
+    with opened(root, mode) as ns:
+        look_around(ns)
+        strike_at(point, signal.SIGKILL)
+        return attempt(operation, ns, 1, name)
+
+
+def die_after_calls(root: Root, mode: str, count: int, operation: Callable[..., Any], name: str) -> Outcome:
+    """Do `operation` and be killed when `count` functions of Pennon have been entered."""
+    with opened(root, mode) as ns:
+        look_around(ns)
+        strike_after_calls(count, signal.SIGKILL)
+        return attempt(operation, ns, 1, name)
+
+
+def measure_calls(root: Root, mode: str, operation: Callable[..., Any], name: str) -> int:
+    """Count the functions of Pennon that `operation` enters."""
+    with opened(root, mode) as ns:
+        look_around(ns)
+        return count_calls(operation, ns, 1, name)
+
+
+def stop_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
+    """Do `operation` and be stopped at the point; the outcome is told after somebody lets the process go on."""
+    with opened(root, mode) as ns:
+        look_around(ns)
+        strike_at(point, signal.SIGSTOP)
+        return attempt(operation, ns, 1, name)
+
+
+def stop_past_lease(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
+    """Do `operation` with a claim whose lease is over at once, and be stopped at the point."""
+    claim.LEASE_SECONDS = 0.0
+    claim.take.__kwdefaults__["lease_seconds"] = 0.0
+    return stop_at(root, mode, point, operation, name)
+
+
+def clean_after_stop(root: Root, point: Point) -> None:
+    """Do one round of upkeep, being stopped at the point."""
+    strike_at(point, signal.SIGSTOP)
+    store = open_store(root.uri, root.options)
+    Upkeep(store.location(layout.MANIFEST), store)._round()
+
+
+def list_after_stop(root: Root, mode: str, point: Point) -> tuple[list[str] | None, list[str]]:
+    """List namespaces, being stopped at the point (None if that fails), and list them again."""
+    with opened(root, mode) as ns:
+        look_around(ns)
+        strike_at(point, signal.SIGSTOP)
+        try:
+            first = list_namespaces(ns)
+        except LanceNamespaceError:
+            first = None
+        return first, list_namespaces(ns)
+
+
+# Longer work of one member.
+
+
+def live(member: Member, root: Root, mode: str, rounds: int) -> list[Outcome]:
+    """Make and unmake things of one's own beside all the others."""
+    from lives import live as live_here  # noqa: PLC0415 (it needs this module)
+
+    with opened(root, mode) as ns:
+        return live_here(ns, root, mode, f"process{member.index}", rounds)
+
+
+def come_and_go(member: Member, root: Root, mode: str, rounds: int) -> list[list[str]]:
+    """Create and drop tables, or, as the first member, list all the while; give the listings."""
+    with opened(root, mode) as ns:
+        look_around(ns)
+        member.together()
+        listings: list[list[str]] = []
+        for number in range(rounds):
+            if member.index < 2:
+                listings.append(list_tables(ns))
+                continue
+            name = f"passing_{member.index}_{number}"
+            create_table(ns, name)
+            drop_table(ns, name)
+        return listings
+
+
+@dataclass
+class Account:
+    """What one writer was told: what must be there at the end, what must not, and what failed."""
+
+    made: dict[str, str]
+    unmade: list[str]
+    failed: list[Outcome]
+
+
+def write_beside_others(member: Member, root: Root, mode: str, kinds: list[str], rounds: int) -> Account:
+    """Make namespaces and tables, and drop every third one, as a client of one kind beside those of both."""
+    account = Account({}, [], [])
+    if member.index >= len(kinds):
+        member.together()
+        return account
+    kind = kinds[member.index]
+    with opened(root, mode, kind) as ns:
+        list_namespaces(ns)
+        member.together()
+        for number in range(rounds):
+            name = f"{kind}_{member.index}_{number}"
+            _account(account, name, attempt(create_namespace, ns, name, properties={"who": name}))
+            table = f"{name}$t"
+            rows = ipc({"who": [table]})
+            if name in account.made:
+                _account(account, table, attempt(create_table, ns, name, "t", data=rows))
+            if table in account.made and number % 3 == 0:
+                told = attempt(drop_table, ns, name, "t")
+                if told.acknowledged:
+                    del account.made[table]
+                    account.unmade.append(table)
+                else:
+                    account.failed.append(told)
+                    account.made.pop(table)
+    return account
+
+
+def _account(account: Account, name: str, told: Outcome) -> None:
+    if told.acknowledged:
+        account.made[name] = name
+    else:
+        account.failed.append(told)
+
+
+def race_of_both_kinds(member: Member, root: Root, mode: str, kinds: list[str], names: list[str]) -> list[Outcome]:
+    """Create each namespace at the same moment as all the others, as clients of both kinds."""
+    outcomes = []
+    with opened(root, mode, kinds[member.index % len(kinds)]) as ns:
+        list_namespaces(ns)
+        for name in names:
+            member.together()
+            outcomes.append(attempt(make_namespace, ns, member.index, name))
+    return outcomes

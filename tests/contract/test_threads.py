@@ -1,0 +1,136 @@
+"""One namespace used from many threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from disk import contents, directory, rows
+from lance_namespace.errors import LanceNamespaceError
+from support import (
+    create_namespace,
+    create_table,
+    declare_table,
+    describe_table,
+    drop_table,
+    ipc,
+    list_namespaces,
+    list_tables,
+    rename_table,
+)
+
+THREADS = 8
+
+
+def together(calls):
+    """Run the calls in threads and give the result or the error code of each."""
+
+    def outcome(call):
+        try:
+            return call()
+        except LanceNamespaceError as error:
+            return int(error.code)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(outcome, calls))
+
+
+def test_threads_create_different_tables(place):
+    ns, parent = place
+    names = [f"t{number:02}" for number in range(16)]
+    made = together(
+        [lambda name=name: create_table(ns, *parent, name, data=ipc({"x": [int(name[1:])]})) for name in names]
+    )
+    assert [answer.version for answer in made] == [1] * 16
+    assert list_tables(ns, *parent) == names
+    for number, name in enumerate(names):
+        assert rows(describe_table(ns, *parent, name).location) == [number]
+
+
+def test_of_threads_that_create_one_table_exactly_one_wins(place):
+    ns, parent = place
+    for name in [f"t{number}" for number in range(5)]:
+        outcomes = together(
+            [lambda n=n, name=name: create_table(ns, *parent, name, data=ipc({"x": [n]})) for n in range(THREADS)]
+        )
+        won = [number for number, outcome in enumerate(outcomes) if not isinstance(outcome, int)]
+        assert len(won) == 1
+        assert {outcome for outcome in outcomes if isinstance(outcome, int)} <= {5, 14}
+        assert rows(describe_table(ns, *parent, name).location) == won
+    assert len(list_tables(ns, *parent)) == 5
+    tables = [path for path in directory(ns).iterdir() if path.is_dir() and not path.name.startswith((".", "__"))]
+    assert len(tables) == 5
+
+
+def test_of_threads_that_declare_one_table_exactly_one_wins(place):
+    ns, parent = place
+    outcomes = together([lambda: declare_table(ns, *parent, "t")] * THREADS)
+    assert len([outcome for outcome in outcomes if not isinstance(outcome, int)]) == 1
+    assert {outcome for outcome in outcomes if isinstance(outcome, int)} <= {5, 14}
+    assert list_tables(ns, *parent) == ["t"]
+
+
+def test_of_threads_that_drop_one_table_exactly_one_wins(place):
+    ns, parent = place
+    create_table(ns, *parent, "t")
+    outcomes = together([lambda: drop_table(ns, *parent, "t")] * THREADS)
+    assert len([outcome for outcome in outcomes if not isinstance(outcome, int)]) == 1
+    assert {outcome for outcome in outcomes if isinstance(outcome, int)} <= {4, 14}
+    assert list_tables(ns, *parent) == []
+    assert not [path for path in contents(ns) if not path.startswith("__manifest/")]
+
+
+def test_of_threads_that_rename_one_table_exactly_one_wins(nested):
+    create_namespace(nested, "a")
+    for names in (["t"], ["a", "t"]):
+        create_table(nested, *names, data=ipc({"x": [1]}))
+        outcomes = together([lambda n=n: rename_table(nested, *names, to=f"new{n}") for n in range(THREADS)])  # noqa: B023
+        won = [number for number, outcome in enumerate(outcomes) if not isinstance(outcome, int)]
+        assert len(won) == 1
+        assert {outcome for outcome in outcomes if isinstance(outcome, int)} <= {4, 14}
+        assert list_tables(nested, *names[:-1]) == [f"new{won[0]}"]
+        assert rows(describe_table(nested, *names[:-1], f"new{won[0]}").location) == [1]
+
+
+def test_of_threads_that_create_one_namespace_exactly_one_wins(nested):
+    outcomes = together([lambda: create_namespace(nested, "a")] * THREADS)
+    assert sorted(str(outcome) for outcome in outcomes if isinstance(outcome, int)) == ["2"] * (THREADS - 1)
+    assert list_namespaces(nested) == ["a"]
+
+
+def test_a_child_is_never_left_without_its_parent(nested):
+    for number in range(6):
+        parent = f"p{number}"
+        create_namespace(nested, parent)
+        outcomes = together(
+            [
+                lambda parent=parent: nested.drop_namespace({"id": [parent]}),
+                lambda parent=parent: create_table(nested, parent, "t"),
+                lambda parent=parent: create_namespace(nested, parent, "n"),
+            ]
+        )
+        if parent in list_namespaces(nested):
+            assert outcomes[0] == 3
+            assert list_tables(nested, parent) + list_namespaces(nested, parent)
+        else:
+            assert outcomes[1:] == [1, 1]
+
+
+def test_readers_see_every_table_that_stays_while_others_come_and_go(place):
+    ns, parent = place
+    for name in ("stays1", "stays2"):
+        create_table(ns, *parent, name)
+
+    def come_and_go(name):
+        for _ in range(4):
+            create_table(ns, *parent, name)
+            drop_table(ns, *parent, name)
+
+    def look():
+        seen = [set(list_tables(ns, *parent)) for _ in range(20)]
+        describe_table(ns, *parent, "stays1", load_detailed_metadata=True)
+        return all({"stays1", "stays2"} <= names for names in seen)
+
+    outcomes = together([*(lambda name=name: come_and_go(name) for name in ("x", "y", "z")), *[look] * 4])
+    assert outcomes[3:] == [True] * 4
+    assert outcomes[:3] == [None] * 3
+    assert list_tables(ns, *parent) == ["stays1", "stays2"]

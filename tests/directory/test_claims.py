@@ -1,0 +1,146 @@
+"""The marker that hides a root table while somebody creates or drops it, and what becomes of abandoned ones."""
+
+from __future__ import annotations
+
+import pytest
+from on_disk import directory, files, manifest_rows, rows, write_table
+from support import (
+    create_namespace,
+    create_table,
+    declare_table,
+    deregister_table,
+    describe_table,
+    drop_table,
+    fails,
+    ipc,
+    list_all_tables,
+    list_tables,
+    register_table,
+    rename_table,
+    table_exists,
+)
+
+from pennon.directory import claim
+
+ABANDONED = -1.0
+"""A lease that was over before it began."""
+
+
+@pytest.fixture(params=["v1", "compatibility"])
+def ns(request, root, open_namespace):
+    """Open a root in a mode that lists directories."""
+    return open_namespace(root, request.param)
+
+
+@pytest.mark.parametrize("state", [claim.REVIVING, claim.PURGING])
+def test_a_table_that_somebody_holds_is_hidden(ns, state):
+    create_table(ns, "t")
+    create_table(ns, "other")
+    claim.take(ns._store, "t", state)
+    assert list_tables(ns) == ["other"]
+    assert list_all_tables(ns) == ["other"]
+    for call in (describe_table, table_exists, deregister_table):
+        with fails(4, naming="t'"):
+            call(ns, "t")
+
+
+@pytest.mark.parametrize("state", [claim.REVIVING, claim.PURGING])
+def test_a_table_that_somebody_holds_cannot_be_created_or_dropped(ns, state):
+    create_table(ns, "t", data=ipc({"x": [1]}))
+    held = claim.take(ns._store, "t", state)
+    before = files(ns)
+    for mode in ("create", "exist_ok", "overwrite"):
+        with fails(14, naming="t'"):
+            create_table(ns, "t", mode=mode)
+    for call in (drop_table, declare_table):
+        with fails(14, naming="t'"):
+            call(ns, "t")
+    assert files(ns) == before
+    assert claim.release(ns._store, held)
+    assert rows(describe_table(ns, "t").location) == [1]
+
+
+def test_a_new_name_that_somebody_holds_cannot_be_created(ns):
+    held = claim.take(ns._store, "t", claim.REVIVING)
+    with fails(14, naming="t'"):
+        create_table(ns, "t")
+    with fails(4):
+        describe_table(ns, "t")
+    claim.release(ns._store, held)
+    create_table(ns, "t")
+    assert list_tables(ns) == ["t"]
+
+
+def test_a_held_name_cannot_be_registered(root, open_namespace):
+    ns = open_namespace(root)
+    create_namespace(ns, "a")
+    write_table(directory(ns) / "t.lance")
+    claim.take(ns._store, "t", claim.PURGING)
+    for names in (["t"], ["a", "u"]):
+        for mode in ("create", "overwrite"):
+            with fails(13, naming="t.lance"):
+                register_table(ns, *names, location="t.lance", mode=mode)
+
+
+def test_an_abandoned_creation_is_taken_over(ns):
+    claim.take(ns._store, "t", claim.REVIVING, lease_seconds=ABANDONED)
+    (directory(ns) / "t.lance/data").mkdir(parents=True)
+    (directory(ns) / "t.lance/data/half.lance").write_bytes(b"half")
+    assert list_tables(ns) == []
+    made = create_table(ns, "t", data=ipc({"x": [1]}))
+    assert (made.version, rows(made.location)) == (1, [1])
+    assert list_tables(ns) == ["t"]
+    assert not (directory(ns) / "t.deleted").exists()
+
+
+def test_an_abandoned_drop_is_completed_by_the_next_creation(ns):
+    create_table(ns, "t", data=ipc({"x": [1]}))
+    claim.take(ns._store, "t", claim.PURGING, lease_seconds=ABANDONED)
+    assert list_tables(ns) == []
+    made = create_table(ns, "t", data=ipc({"x": [2]}))
+    assert (made.version, rows(made.location)) == (1, [2])
+    assert list_tables(ns) == ["t"]
+
+
+def test_an_abandoned_drop_is_completed_by_the_next_drop(ns):
+    create_table(ns, "t")
+    claim.take(ns._store, "t", claim.PURGING, lease_seconds=ABANDONED)
+    drop_table(ns, "t")
+    assert not [path for path in files(ns) if not path.startswith("__manifest/")]
+    with fails(4):
+        drop_table(ns, "t")
+
+
+def test_a_drop_that_died_after_the_files_were_gone_is_completed(root, open_namespace):
+    v1, both = open_namespace(root, "v1"), open_namespace(root, "compatibility")
+    create_table(both, "t")
+    drop_table(v1, "t")
+    assert "t" in manifest_rows(both)
+    claim.take(both._store, "t", claim.PURGING, lease_seconds=ABANDONED)
+    made = create_table(both, "t", data=ipc({"x": [2]}))
+    assert rows(made.location) == [2]
+    assert list_tables(both) == ["t"]
+
+
+def test_a_marker_of_unknown_content_is_left_alone(ns):
+    create_table(ns, "t", data=ipc({"x": [1]}))
+    marker = directory(ns) / "t.deleted"
+    for body in (b"x" * 64, b'{"state": "soft", "pad": "' + b"x" * 64 + b'"}'):
+        marker.write_bytes(body)
+        assert list_tables(ns) == []
+        with fails(14):
+            drop_table(ns, "t")
+        with fails(14):
+            create_table(ns, "t")
+        assert marker.read_bytes() == body
+    marker.unlink()
+    assert rows(describe_table(ns, "t").location) == [1]
+
+
+def test_a_held_name_is_free_for_tables_elsewhere(root, open_namespace):
+    ns = open_namespace(root)
+    create_namespace(ns, "a")
+    claim.take(ns._store, "t", claim.PURGING)
+    create_table(ns, "a", "t")
+    rename_table(ns, "a", "t", to="u")
+    assert list_all_tables(ns) == ["a$u"]

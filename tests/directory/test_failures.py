@@ -1,0 +1,186 @@
+"""What the operating system refuses: 15 for permissions, 18 for the rest, and a way on when the obstacle is gone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from on_disk import directory, files, rows
+from support import (
+    MODES,
+    create_namespace,
+    create_table,
+    declare_table,
+    deregister_table,
+    describe_table,
+    drop_table,
+    fails,
+    ipc,
+    list_tables,
+    table_exists,
+)
+
+from pennon import DirectoryNamespace
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def open_place():
+    """Give a directory that any user of the machine can get to."""
+    place = Path(tempfile.mkdtemp(prefix="pennon-test-"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+@contextmanager
+def permissions(top: Path, mode: int):
+    """Set the permissions of all directories below, and be somebody to whom they apply."""
+    directories = [top, *(path for path in top.rglob("*") if path.is_dir())]
+    before = {path: path.stat().st_mode for path in directories}
+    for path in reversed(directories):
+        path.chmod(mode)
+    privileged = os.geteuid() == 0
+    if privileged:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if privileged:
+            os.seteuid(0)
+        for path in directories:
+            path.chmod(before[path])
+
+
+@pytest.fixture
+def ns(open_place, mode, open_namespace):
+    """Open a root with a table in it in each mode."""
+    ns = open_namespace(open_place / "root", mode)
+    create_table(ns, "t", data=ipc({"x": [1]}))
+    return ns
+
+
+WRITES = {
+    "drop": lambda ns: drop_table(ns, "t"),
+    "create": lambda ns: create_table(ns, "new"),
+    "declare": lambda ns: declare_table(ns, "new"),
+    "overwrite": lambda ns: create_table(ns, "t", mode="overwrite"),
+    "deregister": lambda ns: deregister_table(ns, "t"),
+}
+MANIFEST_WRITES = {
+    "create namespace": lambda ns: create_namespace(ns, "a"),
+    "alter the root": lambda ns: ns.alter_namespace_properties([], {"k": "v"}),
+    "rename": lambda ns: ns.rename_table({"id": ["t"], "new_table_name": "u"}),
+}
+
+
+def test_without_permission_to_write_every_mutation_is_15_and_reads_work(ns, mode):
+    before = files(ns)
+    calls = WRITES if mode == "v1" else {**WRITES, **MANIFEST_WRITES}
+    codes = {}
+    with permissions(directory(ns), 0o555):
+        for label, call in calls.items():
+            try:
+                codes[label] = call(ns)
+            except Exception as error:  # noqa: BLE001 - any other error than ours is what the test is to show
+                codes[label] = int(error.code) if hasattr(error, "code") else repr(error)
+        assert list_tables(ns) == ["t"]
+        assert rows(describe_table(ns, "t", load_detailed_metadata=True).location) == [1]
+    assert codes == dict.fromkeys(calls, 15)
+    assert files(ns) == before
+    drop_table(ns, "t")
+    assert list_tables(ns) == []
+
+
+def test_without_permission_to_read_every_read_is_15(ns, mode):
+    with permissions(directory(ns), 0o000), DirectoryNamespace(root=ns._store.identity(), **MODES[mode]) as fresh:
+        for client in (ns, fresh):
+            for call in (list_tables, lambda ns: describe_table(ns, "t"), lambda ns: table_exists(ns, "t")):
+                with fails(15):
+                    call(client)
+    assert list_tables(ns) == ["t"]
+
+
+def test_a_root_that_is_a_file_is_18(tmp_path, mode, open_namespace):
+    (tmp_path / "root").write_text("a file")
+    ns = open_namespace(tmp_path / "root", mode)
+    with fails(18):
+        create_table(ns, "t")
+    with fails(18):
+        declare_table(ns, "t")
+    assert (tmp_path / "root").read_text() == "a file"
+
+
+def block_deletion(ns):
+    """Put a file where deleted directories are moved to."""
+    trash = directory(ns) / ".lance-trash"
+    if trash.exists():
+        trash.rmdir()
+    trash.write_text("in the way")
+    return trash
+
+
+@pytest.mark.parametrize("mode_of_root", ["v1", "compatibility"])
+def test_a_drop_that_cannot_delete_fails_and_can_be_repeated_at_once(root, open_namespace, mode_of_root):
+    ns = open_namespace(root, mode_of_root)
+    create_table(ns, "t")
+    trash = block_deletion(ns)
+    with fails(18, naming="t"):
+        drop_table(ns, "t")
+    trash.unlink()
+    drop_table(ns, "t")
+    assert list_tables(ns) == []
+    assert not [path for path in files(ns) if not path.startswith("__manifest/")]
+
+
+@pytest.mark.parametrize("mode_of_root", ["v1", "compatibility"])
+def test_after_a_drop_that_cannot_delete_the_name_can_be_created(root, open_namespace, mode_of_root):
+    ns = open_namespace(root, mode_of_root)
+    create_table(ns, "t", data=ipc({"x": [1]}))
+    trash = block_deletion(ns)
+    with fails(18):
+        drop_table(ns, "t")
+    trash.unlink()
+    made = create_table(ns, "t", data=ipc({"x": [2]}), mode="overwrite")
+    assert rows(made.location) == [2]
+    assert list_tables(ns) == ["t"]
+
+
+def test_a_drop_from_the_manifest_has_succeeded_even_if_the_files_stay(root, open_namespace, caplog):
+    ns = open_namespace(root, "v2")
+    location = create_table(ns, "t").location
+    block_deletion(ns)
+    drop_table(ns, "t")
+    assert list_tables(ns) == []
+    assert rows(location) == [1, 2, 3]
+    assert "'t'" in caplog.text
+
+
+def test_a_table_that_cannot_be_opened_is_19(root, mode, open_namespace):
+    ns = open_namespace(root, mode)
+    location = Path(create_table(ns, "t").location)
+    for path in (location / "_versions").iterdir():
+        path.write_bytes(b"broken")
+    with fails(19, naming="t"):
+        describe_table(ns, "t", load_detailed_metadata=True)
+    assert describe_table(ns, "t").location == str(location)
+    drop_table(ns, "t")
+    assert list_tables(ns) == []
+
+
+def test_a_manifest_that_cannot_be_read_is_18_and_stays_as_it_is(root, open_namespace):
+    ns = open_namespace(root, "v2")
+    create_namespace(ns, "a")
+    for path in (directory(ns) / "__manifest/_versions").iterdir():
+        path.write_bytes(b"broken")
+    before = files(ns)
+    fresh = open_namespace(root, "v2")
+    for call in (list_tables, lambda ns: create_namespace(ns, "b"), lambda ns: create_table(ns, "t")):
+        with fails(18):
+            call(fresh)
+    assert files(ns) == before

@@ -1,0 +1,161 @@
+"""Commits of other Lance clients that come between a look and a commit of ours: every rule still holds."""
+
+from __future__ import annotations
+
+import lance
+import pyarrow as pa
+import pytest
+from on_disk import manifest, manifest_rows, rows
+from support import create_namespace, create_table, describe_table, drop_namespace, drop_table, fails, ipc, rename_table
+
+
+def new_rows(ns, *keys, kind="namespace", location=None):
+    found = [{"object_id": key, "object_type": kind, "location": location} for key in keys]
+    return pa.Table.from_pylist(found, manifest(ns).schema)
+
+
+def by_append(ns, table):
+    lance.write_dataset(table, manifest(ns).uri, mode="append")
+
+
+def by_insert(ns, table):
+    manifest(ns).merge_insert("object_id").when_not_matched_insert_all().execute(table)
+
+
+def by_upsert(ns, table):
+    manifest(ns).merge_insert("object_id").when_matched_update_all().when_not_matched_insert_all().execute(table)
+
+
+def by_rewrite(ns, table):
+    lance.write_dataset(pa.concat_tables([manifest(ns).to_table(), table]), manifest(ns).uri, mode="overwrite")
+
+
+@pytest.fixture(params=[by_append, by_insert, by_upsert, by_rewrite], ids=lambda way: way.__name__)
+def inserted(request):
+    """Give each way in which other clients insert rows."""
+    return request.param
+
+
+def by_delete(ns, *keys):
+    listed = ", ".join(f"'{key}'" for key in keys)
+    manifest(ns).delete(f"object_id IN ({listed})")
+
+
+def by_merge_delete(ns, *keys):
+    manifest(ns).merge_insert("object_id").when_matched_delete().execute(new_rows(ns, *keys))
+
+
+def by_rewrite_without(ns, *keys):
+    kept = manifest(ns).to_table().filter(~pa.compute.field("object_id").isin(list(keys)))
+    lance.write_dataset(kept, manifest(ns).uri, mode="overwrite")
+
+
+@pytest.fixture(params=[by_delete, by_merge_delete, by_rewrite_without], ids=lambda way: way.__name__)
+def deleted(request):
+    """Give each way in which other clients delete rows."""
+    return request.param
+
+
+@pytest.fixture(params=[0, 15, 17], ids=lambda count: f"after {count}")
+def ns(request, tmp_path, open_namespace):
+    """Open a catalog that has seen a number of commits, so that its rows lie in more or fewer fragments."""
+    ns = open_namespace(tmp_path, "v2")
+    create_namespace(ns, "a")
+    for number in range(request.param):
+        create_namespace(ns, f"n{number}")
+    return ns
+
+
+def test_a_namespace_that_somebody_put_a_child_into_is_not_dropped(ns, inserted):
+    inserted(ns, new_rows(ns, "a$child"))
+    with fails(3):
+        drop_namespace(ns, "a")
+    assert {"a", "a$child"} <= set(manifest_rows(ns))
+
+
+def test_a_cascade_takes_the_child_that_somebody_put_in(ns, inserted):
+    inserted(ns, new_rows(ns, "a$child"))
+    drop_namespace(ns, "a", behavior="cascade")
+    assert not {"a", "a$child"} & set(manifest_rows(ns))
+
+
+def test_a_name_that_somebody_took_is_not_taken_twice(ns, inserted):
+    inserted(ns, new_rows(ns, "taken"))
+    with fails(2):
+        create_namespace(ns, "taken")
+    with fails(5):
+        create_table(ns, "taken")
+    assert manifest(ns).count_rows("object_id = 'taken'") == 1
+
+
+def test_a_table_is_not_renamed_onto_a_name_that_somebody_took(ns, inserted):
+    create_table(ns, "a", "t")
+    inserted(ns, new_rows(ns, "a$taken", kind="table", location="elsewhere"))
+    with fails(5):
+        rename_table(ns, "a", "t", to="taken")
+    assert manifest(ns).count_rows("object_id = 'a$taken'") == 1
+    assert {"a$t", "a$taken"} <= set(manifest_rows(ns))
+
+
+def test_data_that_somebody_registered_under_another_name_is_not_deleted(ns, inserted):
+    location = create_table(ns, "a", "t", data=ipc({"x": [1]})).location
+    inserted(ns, new_rows(ns, "a$other", kind="table", location=location.rpartition("/")[2]))
+    drop_table(ns, "a", "t")
+    assert rows(describe_table(ns, "a", "other").location) == [1]
+
+
+def test_nothing_is_put_into_a_namespace_that_somebody_dropped(ns, deleted):
+    deleted(ns, "a")
+    with fails(1):
+        create_namespace(ns, "a", "child")
+    with fails(1):
+        create_table(ns, "a", "t")
+    assert not [key for key in manifest_rows(ns) if key.startswith("a")]
+
+
+def test_what_somebody_dropped_is_not_there(ns, deleted):
+    create_table(ns, "a", "t")
+    deleted(ns, "a$t")
+    with fails(4):
+        drop_table(ns, "a", "t")
+    with fails(4):
+        rename_table(ns, "a", "t", to="u")
+    create_table(ns, "a", "t")
+    assert manifest(ns).count_rows("object_id = 'a$t'") == 1
+
+
+def test_rows_that_somebody_inserted_survive_ours(ns, inserted):
+    inserted(ns, new_rows(ns, "theirs"))
+    create_namespace(ns, "ours")
+    inserted(ns, new_rows(ns, "theirs too"))
+    drop_namespace(ns, "a")
+    inserted(ns, new_rows(ns, "theirs as well"))
+    ns.alter_namespace_properties(["ours"], {"k": "v"})
+    found = manifest_rows(ns)
+    assert {"theirs", "theirs too", "theirs as well", "ours"} <= set(found)
+    assert manifest(ns).count_rows() == len(found)
+    assert "a" not in found
+
+
+def test_rows_that_somebody_deleted_do_not_come_back(ns, deleted):
+    create_namespace(ns, "b")
+    create_namespace(ns, "c")
+    deleted(ns, "b")
+    create_namespace(ns, "ours")
+    deleted(ns, "c")
+    drop_namespace(ns, "a")
+    assert not {"a", "b", "c"} & set(manifest_rows(ns))
+    assert "ours" in manifest_rows(ns)
+
+
+def test_compaction_by_somebody_is_no_hindrance(tmp_path, open_namespace):
+    ns = open_namespace(tmp_path, "v2")
+    for number in range(6):
+        create_namespace(ns, f"n{number}")
+    manifest(ns).optimize.compact_files()
+    create_namespace(ns, "ours")
+    drop_namespace(ns, "n0")
+    manifest(ns).optimize.compact_files()
+    drop_namespace(ns, "n1")
+    assert sorted(manifest_rows(ns)) == ["n2", "n3", "n4", "n5", "ours"]
+    assert manifest(ns).count_rows() == 5

@@ -1,0 +1,63 @@
+"""Listings of a root in which directories come and go meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from threading import Event, Thread
+
+import pytest
+from on_disk import directory, write_table
+from support import create_table, describe_table, list_all_tables, list_tables
+
+
+@pytest.fixture(params=["v1", "compatibility"])
+def ns(request, root, open_namespace):
+    """Open a root in a mode that lists directories, with tables that stay."""
+    ns = open_namespace(root, request.param)
+    create_table(ns, "stays")
+    write_table(directory(ns) / "v1.lance")
+    return ns
+
+
+def test_directories_that_vanish_during_a_listing_do_not_take_others_with_them(ns):
+    done = Event()
+
+    def come_and_go():
+        while not done.is_set():
+            for number in range(20):
+                (directory(ns) / f"t{number}.lance" / "data").mkdir(parents=True)
+                (directory(ns) / f"t{number}.lance" / "data" / "file").touch()
+            for number in range(20):
+                shutil.rmtree(directory(ns) / f"t{number}.lance")
+
+    others = Thread(target=come_and_go)
+    others.start()
+    try:
+        for _ in range(150):
+            assert {"stays", "v1"} <= set(list_tables(ns))
+            assert {"stays", "v1"} <= set(list_all_tables(ns))
+            describe_table(ns, "stays")
+    finally:
+        done.set()
+        others.join()
+    assert list_tables(ns) == ["stays", "v1"]
+
+
+def test_markers_that_vanish_during_a_listing_do_not_take_tables_with_them(ns):
+    done = Event()
+
+    def come_and_go():
+        while not done.is_set():
+            for number in range(20):
+                (directory(ns) / f"t{number}.deleted").touch()
+            for number in range(20):
+                (directory(ns) / f"t{number}.deleted").unlink()
+
+    others = Thread(target=come_and_go)
+    others.start()
+    try:
+        for _ in range(150):
+            assert list_tables(ns) == ["stays", "v1"]
+    finally:
+        done.set()
+        others.join()

@@ -1,0 +1,207 @@
+"""Markers: beside the directories for listings, inside of them for other clients."""
+
+from __future__ import annotations
+
+import pytest
+from on_disk import directory, files, rows, write_table
+from support import (
+    create_namespace,
+    create_table,
+    declare_table,
+    deregister_table,
+    describe_table,
+    drop_table,
+    fails,
+    ipc,
+    list_all_tables,
+    list_tables,
+    register_table,
+    table_exists,
+)
+
+
+@pytest.fixture(params=["v1", "compatibility"])
+def listing_mode(request):
+    return request.param
+
+
+@pytest.fixture
+def ns(root, listing_mode, open_namespace):
+    """Open a root in a mode that lists directories."""
+    return open_namespace(root, listing_mode)
+
+
+def mark(ns, name, marker=".lance-deregistered"):
+    """Leave a marker inside of a directory, as the reference client does."""
+    (directory(ns) / f"{name}.lance" / marker).write_bytes(b"reserved")
+
+
+def markers(ns):
+    return sorted(
+        path
+        for path in files(ns)
+        if not path.startswith("__manifest/")
+        and "data/" not in path
+        and "_versions/" not in path
+        and "_transactions/" not in path
+    )
+
+
+def test_deregistering_leaves_a_marker_beside_and_one_inside(ns):
+    create_table(ns, "t")
+    deregister_table(ns, "t")
+    assert markers(ns) == ["t.deregistered", "t.lance/.lance-deregistered"]
+    assert (directory(ns) / "t.lance/.lance-deregistered").read_bytes() == b"reserved"
+
+
+def test_registering_takes_both_markers_away(ns):
+    create_table(ns, "t")
+    deregister_table(ns, "t")
+    register_table(ns, "t", location="t.lance")
+    assert markers(ns) == []
+
+
+def test_dropping_takes_both_markers_away(ns):
+    create_table(ns, "t")
+    deregister_table(ns, "t")
+    drop_table(ns, "t")
+    assert markers(ns) == []
+    assert create_table(ns, "t").version == 1
+
+
+def test_deregistering_a_nested_table_leaves_no_marker(root, open_namespace):
+    ns = open_namespace(root)
+    create_namespace(ns, "a")
+    create_table(ns, "a", "t")
+    deregister_table(ns, "a", "t")
+    assert not [path for path in files(ns) if "deregistered" in path]
+
+
+def test_declaring_leaves_the_reserved_marker_with_the_bytes_that_others_write(ns):
+    declare_table(ns, "t")
+    assert markers(ns) == ["t.declared", "t.lance/.lance-reserved"]
+    assert (directory(ns) / "t.lance/.lance-reserved").read_bytes() == b"reserved"
+    create_table(ns, "t")
+    assert markers(ns) == ["t.lance/.lance-reserved"]
+
+
+def test_creating_leaves_no_marker(ns):
+    create_table(ns, "t")
+    assert markers(ns) == []
+
+
+def test_a_marker_inside_that_others_wrote_is_honoured_where_one_table_is_asked_for(ns):
+    write_table(directory(ns) / "t.lance", [7])
+    mark(ns, "t")
+    for call in (describe_table, table_exists, deregister_table):
+        with fails(4, naming="t'"):
+            call(ns, "t")
+    for mode in ("create", "exist_ok", "overwrite"):
+        with fails(5, naming="deregistered"):
+            create_table(ns, "t", mode=mode)
+    assert rows(directory(ns) / "t.lance") == [7]
+
+
+def test_a_listing_does_not_look_for_markers_inside_unless_told_to(ns, root, listing_mode, open_namespace):
+    for name in ("t", "u"):
+        write_table(directory(ns) / f"{name}.lance")
+    mark(ns, "t")
+    assert list_tables(ns) == ["t", "u"]
+    careful = open_namespace(root, listing_mode, legacy_markers="true")
+    assert list_tables(careful) == ["u"]
+    assert list_all_tables(careful) == ["u"]
+
+
+def test_a_careful_listing_hides_rows_with_markers_inside_as_well(root, open_namespace):
+    ns = open_namespace(root, "compatibility", legacy_markers="true")
+    for name in ("t", "u"):
+        create_table(ns, name)
+    mark(ns, "t")
+    with fails(4):
+        describe_table(ns, "t")
+    assert list_tables(ns) == ["u"]
+    assert list_all_tables(ns) == ["u"]
+
+
+def test_a_careful_listing_finds_declared_tables_of_others(root, listing_mode, open_namespace):
+    ns = open_namespace(root, listing_mode, legacy_markers="true")
+    create_table(ns, "t")
+    (directory(ns) / "u.lance").mkdir()
+    mark(ns, "u", ".lance-reserved")
+    assert list_tables(ns) == ["t", "u"]
+    assert list_tables(ns, include_declared=False) == ["t"]
+    assert describe_table(ns, "u", check_declared=True).is_only_declared is True
+
+
+def test_markers_inside_can_be_lifted(ns):
+    for name in ("gone", "here"):
+        write_table(directory(ns) / f"{name}.lance")
+    mark(ns, "gone")
+    (directory(ns) / "promised.lance").mkdir()
+    mark(ns, "promised", ".lance-reserved")
+    assert list_tables(ns) == ["gone", "here", "promised"]
+    report = ns.migrate_markers()
+    assert (report.deregistered, report.declared, report.dry_run) == (["gone"], ["promised"], False)
+    assert list_tables(ns) == ["here", "promised"]
+    assert list_tables(ns, include_declared=False) == ["here"]
+    with fails(4):
+        describe_table(ns, "gone")
+
+
+def test_lifting_markers_on_trial_changes_nothing(ns):
+    write_table(directory(ns) / "gone.lance")
+    mark(ns, "gone")
+    before = files(ns)
+    report = ns.migrate_markers(dry_run=True)
+    assert (report.deregistered, report.dry_run) == (["gone"], True)
+    assert files(ns) == before
+    assert list_tables(ns) == ["gone"]
+
+
+def test_lifting_markers_again_finds_nothing(ns):
+    write_table(directory(ns) / "gone.lance")
+    mark(ns, "gone")
+    (directory(ns) / "promised.lance").mkdir()
+    mark(ns, "promised", ".lance-reserved")
+    ns.migrate_markers()
+    before = files(ns)
+    report = ns.migrate_markers()
+    assert (report.deregistered, report.declared) == ([], [])
+    assert files(ns) == before
+
+
+def test_a_lifted_marker_goes_when_the_table_is_registered(ns):
+    write_table(directory(ns) / "t.lance", [7])
+    mark(ns, "t")
+    ns.migrate_markers()
+    register_table(ns, "t", location="t.lance")
+    assert list_tables(ns) == ["t"]
+    assert markers(ns) == []
+
+
+def test_a_table_with_a_marker_inside_can_be_dropped(ns):
+    write_table(directory(ns) / "t.lance")
+    mark(ns, "t")
+    drop_table(ns, "t")
+    assert not (directory(ns) / "t.lance").exists()
+    assert list_tables(ns) == []
+
+
+def test_a_stray_marker_beside_nothing_is_no_table(ns):
+    directory(ns).mkdir(parents=True, exist_ok=True)
+    for suffix in ("deleted", "deregistered", "declared"):
+        (directory(ns) / f"t.{suffix}").write_bytes(b"reserved")
+    assert list_tables(ns) == []
+    with fails(4):
+        describe_table(ns, "t")
+
+
+def test_an_answer_that_was_withdrawn_does_not_hide_its_table(ns):
+    # Where a store cannot delete conditionally, a claim is given up by a body that is too short to be one.
+    create_table(ns, "t", data=ipc({"x": [1]}))
+    (directory(ns) / "t.deleted").write_bytes(b"{}")
+    assert list_tables(ns) == ["t"]
+    table_exists(ns, "t")
+    drop_table(ns, "t")
+    create_table(ns, "t")
+    assert list_tables(ns) == ["t"]

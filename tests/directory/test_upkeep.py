@@ -1,0 +1,192 @@
+"""Upkeep of the manifest: bounded files, the three indexes, and queries of others that use them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import lance
+import pytest
+from on_disk import directory, manifest
+from support import (
+    create_namespace,
+    create_table,
+    declare_table,
+    deregister_table,
+    drop_namespace,
+    list_all_tables,
+    list_namespaces,
+    rename_table,
+)
+
+INDEXES = {
+    "object_id_btree": "object_id",
+    "object_type_bitmap": "object_type",
+    "base_objects_label_list": "base_objects",
+}
+
+
+def manifest_files(ns) -> Counter[str]:
+    top = directory(ns) / "__manifest"
+    return Counter(path.relative_to(top).parts[0] for path in top.rglob("*") if path.is_file())
+
+
+def churn(ns, steps, seed=0):
+    """Create, rename and drop at random; give what must be there at the end."""
+    draw = random.Random(seed)
+    spaces, tables = set(), set()
+    for number in range(steps):
+        choice = draw.random()
+        if choice < 0.5:
+            create_namespace(ns, f"n{number}")
+            spaces.add(f"n{number}")
+        elif choice < 0.7 and spaces:
+            space = draw.choice(sorted(spaces))
+            ns.register_table(
+                {"id": [space, f"t{number}"], "location": f"at{number}", "context": {"allow_missing": "true"}}
+            )
+            tables.add((space, f"t{number}"))
+        elif choice < 0.8 and tables:
+            old = draw.choice(sorted(tables))
+            space = draw.choice(sorted(spaces))
+            rename_table(ns, *old, to=f"r{number}", into=[space])
+            tables.remove(old)
+            tables.add((space, f"r{number}"))
+        elif spaces:
+            space = draw.choice(sorted(spaces))
+            drop_namespace(ns, space, behavior="cascade")
+            spaces.remove(space)
+            tables = {table for table in tables if table[0] != space}
+    return spaces, {"$".join(table) for table in tables}
+
+
+def assert_holds(ns, spaces, tables):
+    """Compare what a plain scan, the indexes and the catalog tell with what must be there."""
+    dataset = lance.dataset(manifest(ns).uri)
+    scanned = dataset.scanner(use_scalar_index=False).to_table()
+    assert sorted(scanned["object_id"].to_pylist()) == sorted(spaces | tables)
+    for kind, expected in (("namespace", spaces), ("table", tables)):
+        found = dataset.to_table(filter=f"object_type = '{kind}'")["object_id"].to_pylist()
+        assert sorted(found) == sorted(expected)
+    for key in sorted(spaces | tables):
+        assert dataset.to_table(filter=f"object_id = '{key}'")["object_id"].to_pylist() == [key]
+    assert dataset.count_rows("object_id = 'never'") == 0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_queries_of_others_find_every_row_after_some_hundred_mutations(tmp_path, open_namespace, seed):
+    ns = open_namespace(tmp_path, "v2")
+    spaces, tables = churn(ns, 160, seed)
+    assert_holds(ns, spaces, tables)
+    assert set(list_namespaces(ns)) == spaces
+    assert set(list_all_tables(ns)) == tables
+    fresh = open_namespace(tmp_path, "v2")
+    assert set(list_namespaces(fresh)) == spaces
+    assert set(list_all_tables(fresh)) == tables
+
+
+def test_the_files_of_the_manifest_are_bounded(tmp_path, open_namespace):
+    ns = open_namespace(tmp_path, "v2")
+    for number in range(200):
+        create_namespace(ns, f"n{number}")
+        if number % 2:
+            drop_namespace(ns, f"n{number}")
+    ns.close()
+    count = manifest_files(ns)
+    assert count["_versions"] <= 64
+    assert count.total() <= 300
+    assert len(manifest(ns).get_fragments()) <= 20
+    assert manifest(ns).count_rows() == 100
+
+
+def test_a_manifest_of_few_commits_keeps_them_all(root, open_namespace):
+    ns = open_namespace(root, "v2")
+    for number in range(10):
+        create_namespace(ns, f"n{number}")
+    ns.close()
+    assert [version["version"] for version in manifest(ns).versions()] == list(range(1, 11))
+
+
+def test_the_three_indexes_come_by_themselves_under_the_names_that_others_use(root, open_namespace):
+    ns = open_namespace(root, "v2")
+    for number in range(40):
+        create_namespace(ns, f"n{number}")
+    ns.close()
+    assert {index.name: index.field_names[0] for index in manifest(ns).describe_indices()} == INDEXES
+
+
+def test_indexes_come_back_after_another_client_rewrote_the_manifest(root, open_namespace):
+    ns = open_namespace(root, "v2")
+    for number in range(40):
+        create_namespace(ns, f"n{number}")
+    ns.close()
+    lance.write_dataset(manifest(ns).to_table(), manifest(ns).uri, mode="overwrite")
+    assert not manifest(ns).describe_indices()
+    again = open_namespace(root, "v2")
+    for number in range(40, 80):
+        create_namespace(again, f"n{number}")
+    again.close()
+    assert {index.name for index in manifest(ns).describe_indices()} == set(INDEXES)
+    assert_holds(ns, {f"n{number}" for number in range(80)}, set())
+
+
+def test_an_index_answers_the_queries_that_it_is_for(root, open_namespace):
+    ns = open_namespace(root, "v2")
+    for number in range(48):
+        create_namespace(ns, f"n{number}")
+    ns.close()
+    dataset = manifest(ns)
+    dataset.optimize.optimize_indices()
+    plan = lance.dataset(dataset.uri).scanner(filter="object_id = 'n7'").explain_plan()
+    assert "ScalarIndexQuery" in plan
+    assert_holds(ns, {f"n{number}" for number in range(48)}, set())
+
+
+def test_a_reader_of_an_older_version_goes_on(root, open_namespace):
+    ns = open_namespace(root, "v2")
+    for number in range(20):
+        create_namespace(ns, f"n{number}")
+    reader = manifest(ns)
+    for number in range(20, 30):
+        create_namespace(ns, f"n{number}")
+        drop_namespace(ns, f"n{number - 20}")
+    assert reader.count_rows() == 20
+    assert sorted(reader.to_table()["object_id"].to_pylist()) == sorted(f"n{number}" for number in range(20))
+
+
+def test_a_namespace_that_sleeps_while_others_work_goes_on(root, open_namespace):
+    sleeper, worker = open_namespace(root, "v2"), open_namespace(root, "v2")
+    create_namespace(sleeper, "first")
+    for number in range(120):
+        create_namespace(worker, f"n{number}")
+    for number in range(0, 120, 2):
+        drop_namespace(worker, f"n{number}")
+    worker.close()
+    left = {"first", *(f"n{number}" for number in range(1, 120, 2))}
+    assert set(list_namespaces(sleeper)) == left
+    create_namespace(sleeper, "last")
+    assert_holds(sleeper, left | {"last"}, set())
+
+
+def test_a_namespace_that_sleeps_while_others_work_can_write_at_once(root, open_namespace):
+    sleeper, worker = open_namespace(root, "v2"), open_namespace(root, "v2")
+    create_namespace(sleeper, "first")
+    for number in range(120):
+        create_namespace(worker, f"n{number}")
+    worker.close()
+    create_namespace(sleeper, "last")
+    assert_holds(sleeper, {"first", "last", *(f"n{number}" for number in range(120))}, set())
+    fresh = open_namespace(root, "v2")
+    assert "last" in list_namespaces(fresh)
+
+
+def test_tables_stay_whole_while_their_manifest_is_tidied(tmp_path, open_namespace):
+    ns = open_namespace(tmp_path)
+    locations = {name: create_table(ns, name).location for name in ("p", "q")}
+    declare_table(ns, "d")
+    for number in range(60):
+        create_namespace(ns, f"n{number}")
+    deregister_table(ns, "q")
+    for location in locations.values():
+        assert lance.dataset(location).count_rows() == 3
+    assert list_all_tables(ns) == ["d", "p"]

@@ -1,0 +1,97 @@
+"""A reference client that stays open while Pennon makes hundreds of commits and cleans old versions."""
+
+from __future__ import annotations
+
+import pytest
+from lance_namespace.errors import LanceNamespaceError
+from peers import manifest, reference_client, values
+from support import create_namespace, create_table, drop_namespace, ipc, list_namespaces, list_tables
+
+pytestmark = pytest.mark.interop
+
+COMMITS = 200
+NAMES = [f"n{number:03}" for number in range(COMMITS)]
+
+
+@pytest.fixture
+def ours(place, open_namespace):
+    return open_namespace(place, "v2")
+
+
+@pytest.fixture
+def reference(place):
+    return reference_client(place, "v2")
+
+
+def commit_often(place, open_namespace):
+    """Make hundreds of commits, and finish the cleaning that they bring along."""
+    ns = open_namespace(place, "v2")
+    for name in NAMES:
+        create_namespace(ns, name)
+    ns.close()
+
+
+def test_a_client_that_wrote_before_sees_all_and_loses_nothing(place, ours, reference, open_namespace):
+    create_namespace(ours, "first")
+    create_namespace(reference, "second")
+    commit_often(place, open_namespace)
+    assert list_namespaces(reference) == sorted([*NAMES, "first", "second"])
+    create_namespace(reference, "third")
+    assert list_namespaces(ours) == list_namespaces(reference) == sorted([*NAMES, "first", "second", "third"])
+    create_table(reference, "n100", "t", data=ipc({"x": [1]}))
+    assert values(ours, "n100", "t") == [1]
+
+
+def test_a_client_that_founded_the_manifest_sees_all_and_loses_nothing(place, ours, reference, open_namespace):
+    create_namespace(reference, "first")
+    commit_often(place, open_namespace)
+    create_namespace(reference, "second")
+    drop_namespace(reference, "n000")
+    expected = sorted([*NAMES[1:], "first", "second"])
+    assert list_namespaces(ours) == list_namespaces(reference) == expected
+
+
+def test_a_client_that_only_read_is_not_told_that_a_lost_write_is_done(place, ours, reference, open_namespace):
+    create_namespace(ours, "first")
+    assert list_namespaces(reference) == ["first"]
+    commit_often(place, open_namespace)
+    try:
+        create_namespace(reference, "second")
+    except LanceNamespaceError:
+        expected = sorted([*NAMES, "first"])
+    else:
+        expected = sorted([*NAMES, "first", "second"])
+    assert list_namespaces(ours) == expected
+    assert list_namespaces(reference_client(place, "v2")) == expected
+
+
+def test_a_client_that_only_read_does_not_go_on_serving_an_old_version(place, ours, reference, open_namespace):
+    create_namespace(ours, "first")
+    assert list_namespaces(reference) == ["first"]
+    commit_often(place, open_namespace)
+    try:
+        listed = list_namespaces(reference)
+    except LanceNamespaceError:
+        return
+    assert listed == sorted([*NAMES, "first"])
+
+
+def test_both_write_by_turns_over_hundreds_of_commits(ours, reference):
+    for number, name in enumerate(NAMES):
+        create_namespace(reference if number % 20 == 0 else ours, name)
+    assert list_namespaces(ours) == list_namespaces(reference) == NAMES
+
+
+def test_a_manifest_of_pennon_alone_stays_small(place, open_namespace):
+    commit_often(place, open_namespace)
+    assert len(manifest(place).versions()) < 60
+
+
+def test_a_reader_of_an_old_version_reads_on_while_pennon_commits(place, ours):
+    create_namespace(ours, "first")
+    create_table(ours, "first", "t")
+    held = manifest(place)
+    for name in NAMES[:20]:
+        create_namespace(ours, name)
+    assert held.to_table().num_rows == 2
+    assert list_tables(ours, "first") == ["t"]

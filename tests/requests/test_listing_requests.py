@@ -1,0 +1,178 @@
+"""Listing the root costs one request per 1,000 entries and nothing per table."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+
+import obstore
+import pytest
+from obstore.store import S3Store
+from support import Root, create_table, declare_table, deregister_table, list_all_tables, list_tables
+
+pytestmark = pytest.mark.s3
+
+MANIFEST_REQUESTS = {"v1": 0, "compatibility": 1}
+"""What a read of the root costs besides the listing: the look at the manifest's latest version."""
+HIDING = json.dumps({"state": "purging", "nonce": "n", "lease_until_ms": 1 << 60, "owner": None}).encode()
+
+
+def seed(s3, prefix, objects):
+    """Put many small objects at once."""
+    store = S3Store(s3.endpoint.bucket, config=s3.endpoint.storage_options())
+
+    async def put_all():
+        waiting = [(f"{prefix}/{path}", body) for path, body in objects.items()]
+        for start in range(0, len(waiting), 100):
+            await asyncio.gather(*(obstore.put_async(store, path, body) for path, body in waiting[start : start + 100]))
+
+    asyncio.run(put_all())
+    return Root(s3.endpoint.uri(prefix), s3.endpoint.storage_options())
+
+
+def brief(count):
+    """Show the first requests of many."""
+    return "\n".join(count.summary().splitlines()[:40])
+
+
+def listing_requests(count, root):
+    """Pick the requests that list the root itself."""
+    prefix = root.uri.partition("://")[2].partition("/")[2]
+    return [request for request in count.requests if f"prefix={prefix}%2F&" in f"{request.query}&"]
+
+
+@pytest.fixture(scope="module")
+def many_tables(s3) -> Root:
+    """Give a root with 2,500 tables that only the directory knows."""
+    return seed(s3, "many-tables", {f"t{number:05}.lance/_versions/x": b"x" for number in range(2500)})
+
+
+@pytest.fixture(scope="module")
+def mixed_tables(s3) -> Root:
+    """Give a root with 1,000 live tables, 100 that are hidden, 100 deregistered, and 20 declared."""
+    objects = {f"live{number:04}.lance/_versions/x": b"x" for number in range(1000)}
+    for number in range(100):
+        objects[f"hidden{number:04}.lance/_versions/x"] = b"x"
+        objects[f"hidden{number:04}.deleted"] = HIDING
+        objects[f"deregistered{number:04}.lance/_versions/x"] = b"x"
+        objects[f"deregistered{number:04}.lance/.lance-deregistered"] = b"reserved"
+        objects[f"deregistered{number:04}.deregistered"] = b"reserved"
+    for number in range(20):
+        objects[f"declared{number:04}.lance/.lance-reserved"] = b"reserved"
+        objects[f"declared{number:04}.declared"] = b"reserved"
+    return seed(s3, "mixed-tables", objects)
+
+
+MIXED_ENTRIES = 1000 + 2 * 100 + 2 * 100 + 2 * 20
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+@pytest.mark.parametrize("options", [{}, {"limit": 5}, {"limit": 5, "include_declared": True}], ids=str)
+def test_listing_2500_tables_costs_three_listings(mode, options, s3, many_tables, open_namespace):
+    ns = open_namespace(many_tables, mode)
+    list_tables(ns, limit=1)
+
+    with s3.count() as count:
+        names = list_tables(ns, **options)
+
+    assert names == [f"t{number:05}" for number in range(options.get("limit", 2500))]
+    assert count.total <= 3 + MANIFEST_REQUESTS[mode], brief(count)
+    assert len(listing_requests(count, many_tables)) <= 3, brief(count)
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+def test_listing_without_declared_costs_no_more_where_none_is_declared(mode, s3, many_tables, open_namespace):
+    ns = open_namespace(many_tables, mode)
+
+    with s3.count() as count:
+        names = list_tables(ns, include_declared=False)
+
+    assert len(names) == 2500
+    assert count.total <= 3 + MANIFEST_REQUESTS[mode], brief(count)
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+def test_hidden_and_deregistered_tables_cost_no_request_of_their_own(mode, s3, mixed_tables, open_namespace):
+    ns = open_namespace(mixed_tables, mode)
+
+    with s3.count() as count:
+        names = list_tables(ns)
+
+    expected = [f"declared{number:04}" for number in range(20)] + [f"live{number:04}" for number in range(1000)]
+    assert names == expected
+    assert count.total <= math.ceil(MIXED_ENTRIES / 1000) + MANIFEST_REQUESTS[mode], brief(count)
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+def test_leaving_out_declared_tables_costs_one_look_at_each_of_them(mode, s3, mixed_tables, open_namespace):
+    ns = open_namespace(mixed_tables, mode)
+
+    with s3.count() as count:
+        names = list_tables(ns, include_declared=False)
+
+    assert names == [f"live{number:04}" for number in range(1000)]
+    limit = math.ceil(MIXED_ENTRIES / 1000) + MANIFEST_REQUESTS[mode] + 20
+    assert count.total <= limit, brief(count)
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+def test_listing_all_tables_lists_the_root_once(mode, s3, many_tables, open_namespace):
+    ns = open_namespace(many_tables, mode)
+
+    with s3.count() as count:
+        names = list_all_tables(ns)
+
+    assert len(names) == 2500
+    assert len(listing_requests(count, many_tables)) <= 3, brief(count)
+    # In compatibility mode the manifest is looked at once before and once after the listing.
+    assert count.total <= 3 + 2 * MANIFEST_REQUESTS[mode], brief(count)
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+def test_tables_made_by_this_client_are_listed_at_the_same_price(mode, s3, s3_root, open_namespace):
+    ns = open_namespace(s3_root, mode)
+    for number in range(3):
+        create_table(ns, f"t{number}")
+        declare_table(ns, f"d{number}")
+    deregister_table(ns, "t2")
+
+    with s3.count() as count:
+        names = list_tables(ns)
+    with s3.count() as without_declared:
+        with_data = list_tables(ns, include_declared=False)
+
+    assert names == ["d0", "d1", "d2", "t0", "t1"]
+    assert with_data == ["t0", "t1"]
+    assert count.total <= 1 + MANIFEST_REQUESTS[mode], brief(count)
+    assert without_declared.total <= 1 + MANIFEST_REQUESTS[mode] + 3, brief(without_declared)
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+def test_listing_probes_every_table_only_where_legacy_markers_are_asked_for(mode, s3, s3_root, open_namespace):
+    plain = open_namespace(s3_root, mode)
+    for number in range(4):
+        create_table(plain, f"t{number}")
+    store = S3Store(s3.endpoint.bucket, config=s3.endpoint.storage_options())
+    prefix = s3_root.uri.partition("://")[2].partition("/")[2]
+    obstore.put(store, f"{prefix}/t3.lance/.lance-deregistered", b"reserved")
+    legacy = open_namespace(s3_root, mode, legacy_markers="true")
+    list_tables(legacy)
+
+    with s3.count() as count:
+        names = list_tables(legacy)
+
+    assert names == ["t0", "t1", "t2"]
+    # 1 + N: the markers beside the tables are known from the listing.
+    assert count.total <= 1 + 4 + MANIFEST_REQUESTS[mode], brief(count)
+
+
+def test_a_page_in_v2_costs_one_request_and_no_listing_of_the_root(s3, many_tables, open_namespace):
+    ns = open_namespace(many_tables, "v2")
+    list_tables(ns)
+
+    with s3.count() as count:
+        assert list_tables(ns, limit=5) == []
+
+    assert count.total <= 1, brief(count)
+    assert not listing_requests(count, many_tables)
