@@ -51,6 +51,7 @@ __all__ = [
     "UnauthenticatedError",
     "UnsupportedOperationError",
     "is_commit_conflict",
+    "is_damaged",
     "is_not_found",
     "translated",
 ]
@@ -63,6 +64,7 @@ _CONFLICT_TEXTS = (
     "too many concurrent writers",
     "concurrent transaction",
 )
+_DAMAGED_TEXTS = ("sufficient data", "corrupt", "magic", "failed to decode", "decode error")
 _MISSING_TEXTS = ("was not found", "not found:", "no such file")
 
 
@@ -70,6 +72,12 @@ def is_commit_conflict(error: BaseException) -> bool:
     """Tell whether a Lance error means that a concurrent commit came first."""
     text = str(error).lower()
     return type(error).__name__ == "CommitConflictError" or any(part in text for part in _CONFLICT_TEXTS)
+
+
+def is_damaged(error: BaseException) -> bool:
+    """Tell whether a Lance error means that a file is there but is not what it should be."""
+    text = str(error).lower()
+    return isinstance(error, (OSError, ValueError)) and any(part in text for part in _DAMAGED_TEXTS)
 
 
 def is_not_found(error: BaseException) -> bool:

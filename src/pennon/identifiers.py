@@ -6,7 +6,7 @@ manifest. Everything that may become a path or a key passes through here before 
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 DELIMITER = "$"
 RESERVED_PREFIX = "__"
-_FORBIDDEN = {DELIMITER: "the delimiter '$'", "/": "a slash", "\\": "a backslash"}
+_FORBIDDEN = re.compile(r"[$/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_FORBIDDEN_NAMES = {DELIMITER: "the delimiter '$'", "/": "a slash", "\\": "a backslash"}
 # A name becomes part of a file name, whose limit is 255 bytes; the longest thing put around it is `<name>.deregistered`
 # or `<8 digits>_<object id>.declared`.
 _LONGEST_DECORATION = 18
@@ -68,11 +69,9 @@ def name_fault(name: object, *, at_root: bool) -> str | None:
         return "it is empty"
     if name in {".", ".."}:
         return "it is a relative path"
-    for character in name:
-        if character in _FORBIDDEN:
-            return f"it holds {_FORBIDDEN[character]}"
-        if unicodedata.category(character) in {"Cc", "Cs"}:
-            return "it holds a control character"
+    found = _FORBIDDEN.search(name)
+    if found is not None:
+        return f"it holds {_FORBIDDEN_NAMES.get(found[0], 'a control character or a lone surrogate')}"
     if at_root and name.startswith(RESERVED_PREFIX):
         return f"names that begin with '{RESERVED_PREFIX}' are reserved at the root"
     if len(name.encode()) > MAX_BYTES:

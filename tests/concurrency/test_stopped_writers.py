@@ -21,7 +21,7 @@ from support import (
 
 pytestmark = pytest.mark.concurrency
 
-COMMITS = 120
+COMMITS = 105
 BETWEEN_PLAN_AND_COMMIT = [
     before(TRY_COMMIT),
     before(COMMIT_ROWS),

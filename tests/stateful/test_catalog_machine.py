@@ -214,7 +214,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=clients, choice=ids, how=create_modes, properties=properties)
     def create_table(self, who: int, choice: Choice, how: str, properties: dict[str, str]) -> None:
-        identifier = self.picked(choice, "any")
+        identifier = self.picked(choice, "new")
         mode, rows = self.modes[who], self.new_rows()
         both = self.compared(
             lambda: self.model.create(mode, identifier, how, properties),
@@ -247,6 +247,7 @@ class CatalogMachine(RuleBasedStateMachine):
             assert found == expected
         return found
 
+    @precondition(lambda self: self.model.directories)
     @rule(
         who=clients,
         choice=ids,
@@ -270,6 +271,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     # Tables that go
 
+    @precondition(lambda self: self.model.directories)
     @rule(who=clients, choice=ids)
     def deregister_table(self, who: int, choice: Choice) -> None:
         identifier = self.picked(choice, "table")
@@ -280,6 +282,7 @@ class CatalogMachine(RuleBasedStateMachine):
         if both:
             assert self.relative(both[1].location) == both[0][0]
 
+    @precondition(lambda self: self.model.directories)
     @rule(who=clients, choice=ids, goal=ids)
     def rename_table(self, who: int, choice: Choice, goal: Choice) -> None:
         identifier = self.picked(choice, "table")
@@ -289,6 +292,7 @@ class CatalogMachine(RuleBasedStateMachine):
             lambda: rename_table(self.clients[who], *identifier, to=target[-1], into=list(target[:-1])),
         )
 
+    @precondition(lambda self: self.model.directories)
     @rule(who=clients, choice=ids)
     def drop_table(self, who: int, choice: Choice) -> None:
         identifier = self.picked(choice, "table")

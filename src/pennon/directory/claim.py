@@ -14,6 +14,7 @@ import os
 import socket
 import time
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from pennon.directory import layout
 from pennon.errors import ConcurrentModificationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pennon.store import Store
 
 REVIVING = "reviving"
@@ -80,15 +83,20 @@ def release(store: Store, claim: Claim) -> bool:
     return store.get(layout.deleted(claim.name)) is None
 
 
+@contextmanager
+def given_up_on_error(store: Store, claim: Claim) -> Iterator[None]:
+    """Leave the marker in place, but to be taken over at once, if what the claim is for fails half-way."""
+    try:
+        yield
+    except BaseException:
+        body = _body(PURGING, uuid.uuid4().hex, lease_seconds=-1)
+        store.swap(layout.deleted(claim.name), body, claim.e_tag)
+        raise
+
+
 def hides(size: int | None) -> bool:
     """Tell from the size of a marker whether it hides its table."""
     return size is not None and size >= layout.SHORTEST_CLAIM
-
-
-def is_abandoned(store: Store, name: str) -> bool:
-    """Tell whether a marker is there whose owner is gone."""
-    current = store.get(layout.deleted(name))
-    return current is not None and hides(len(current.body)) and _is_over(_parsed(current.body))
 
 
 def _body(state: str, nonce: str, lease_seconds: float) -> bytes:

@@ -15,6 +15,7 @@ from pennon.directory import claim, layout, removal
 from pennon.directory.listing import TableDirectory, look_at
 from pennon.directory.manifest import TABLE, Draft, Row, Snapshot, properties_json
 from pennon.directory.modes import CreateMode
+from pennon.directory.registration import require_unused
 from pennon.directory.resolve import Found, is_root_table, namespace_exists
 from pennon.errors import (
     ConcurrentModificationError,
@@ -72,6 +73,7 @@ def declare(
                 f"There is something at the location {chosen!r} of {shown(identifier)} already"
             )
         _require_free(catalog, identifier)
+        require_unused(catalog, identifier)
         _reserve(catalog, chosen)
         with _undone_on_error(catalog, chosen):
             _insert_row(catalog, row)

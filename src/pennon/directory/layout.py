@@ -15,6 +15,7 @@ The last three stand beside the directories, so that one listing of the root sho
 
 from __future__ import annotations
 
+import posixpath
 import secrets
 
 from pennon.errors import InvalidInputError
@@ -47,7 +48,9 @@ def root_table_name(location: str) -> str | None:
 
 def hashed(object_id: str) -> str:
     """Choose a new directory for `object_id`, with random digits in front."""
-    return f"{secrets.randbits(32):08x}_{object_id}"
+    # With the suffix of a root table, a listing of the root would take it for one.
+    end = "_" if object_id.endswith(TABLE_SUFFIX) else ""
+    return f"{secrets.randbits(32):08x}_{object_id}{end}"
 
 
 def deleted(name: str) -> str:
@@ -68,6 +71,12 @@ def declared(location: str) -> str:
 def inside(location: str, *names: str) -> str:
     """Join a path below a table's directory."""
     return "/".join((location, *names))
+
+
+def normalised(location: str) -> str:
+    """Write a location in the one way that tells whether two rows name the same place."""
+    odd = "//" in location or "./" in location or "/." in location or location.endswith("/") or location in {"", "."}
+    return posixpath.normpath(location) if odd else location
 
 
 def checked_location(location: str) -> str:

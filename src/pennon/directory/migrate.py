@@ -56,7 +56,10 @@ def migrate_to_manifest(catalog: Catalog, *, dry_run: bool) -> MigrationReport:
     """Register every V1 directory in one manifest commit, the commit point; repeating it finds nothing to do."""
     manifest = catalog.require_manifest("migrate_to_manifest")
     listing = list_root(catalog.store)
-    candidates, refused = _sorted_out(catalog, listing)
+    candidates, refused = _sorted_out(listing)
+    looked = catalog.store.concurrently([_look(catalog, name) for name in candidates])
+    deregistered = {name for name, directory in zip(candidates, looked, strict=True) if directory.deregistered}  # type: ignore[attr-defined]
+    deregistered |= listing.deregistered
 
     def plan(draft: Draft) -> MigrationReport:
         report = MigrationReport(dry_run, skipped=list(refused))
@@ -65,6 +68,8 @@ def migrate_to_manifest(catalog: Catalog, *, dry_run: bool) -> MigrationReport:
             row = draft.get(name)
             if draft.object_ids_at(location):
                 report.already.append(name)
+            elif name in deregistered:
+                report.skipped.append(SkippedEntry(name, "the table is deregistered"))
             elif row is not None:
                 what = "table" if row.object_type == TABLE else "namespace"
                 report.skipped.append(SkippedEntry(name, f"the manifest has a {what} of that name elsewhere"))
@@ -79,6 +84,8 @@ def migrate_to_manifest(catalog: Catalog, *, dry_run: bool) -> MigrationReport:
 
 def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
     """Write a marker at the root for every nested one that has none: one look per table, once."""
+    if catalog.manifest is not None:
+        catalog.manifest.require_writable()
     listing = list_root(catalog.store)
     report = MarkerReport(dry_run)
     names = [name for name in sorted(listing.directories - listing.hidden) if name_fault(name, at_root=True) is None]
@@ -95,7 +102,7 @@ def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
     return report
 
 
-def _sorted_out(catalog: Catalog, listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
+def _sorted_out(listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
     """Tell directories that can become rows from entries that cannot."""
     refused = [SkippedEntry(name, "it is a plain file, not a directory") for name in sorted(listing.plain_files)]
     refused += [SkippedEntry(name, "the directory is empty") for name in sorted(listing.empty)]
@@ -106,14 +113,9 @@ def _sorted_out(catalog: Catalog, listing: RootListing) -> tuple[list[str], list
             refused.append(SkippedEntry(name, f"the name cannot be represented: {fault}"))
         elif name in listing.hidden:
             refused.append(SkippedEntry(name, "the table is being created or dropped"))
-        elif name in listing.deregistered:
-            refused.append(SkippedEntry(name, "the table is deregistered"))
         else:
             candidates.append(name)
-    looked = catalog.store.concurrently([_look(catalog, name) for name in candidates])
-    nested = {name for name, directory in zip(candidates, looked, strict=True) if directory.deregistered}  # type: ignore[attr-defined]
-    refused += [SkippedEntry(name, "the table is deregistered") for name in sorted(nested)]
-    return [name for name in candidates if name not in nested], refused
+    return candidates, refused
 
 
 def _look(catalog: Catalog, name: str) -> Callable[[], TableDirectory]:

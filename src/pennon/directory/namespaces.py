@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import layout, removal
 from pennon.directory.listing import look_at_root_table
-from pennon.directory.manifest import NAMESPACE, TABLE, Draft, Row, Snapshot, flags, properties_json
+from pennon.directory.manifest import NAMESPACE, Draft, Row, Snapshot, flags, properties_json
 from pennon.directory.modes import CreateMode, DropBehavior, DropMode
 from pennon.directory.paging import page
 from pennon.directory.resolve import namespace_exists
@@ -155,11 +155,7 @@ def _take_out(draft: Draft, key: str) -> list[Row]:
     below = [row for object_id_ in list(draft.descendants(key)) if (row := draft.get(object_id_)) is not None]
     for row in below:
         draft.remove(row.object_id)
-    return [
-        row
-        for row in below
-        if row.object_type == TABLE and row.location is not None and not draft.object_ids_at(row.location)
-    ]
+    return removal.unreachable_after(draft, below)
 
 
 def _require_no_root_table(catalog: Catalog, identifier: Identifier) -> None:

@@ -47,6 +47,8 @@ def register(
     if not (directory.has_versions or directory.reserved or allow_missing):
         raise InvalidInputError(f"There is no Lance table at the location {chosen!r} given for {shown(identifier)}")
     _require_no_other_root_table(catalog, identifier, directory, mode)
+    if mode is RegisterMode.CREATE and not is_root_table(identifier, chosen):
+        require_unused(catalog, identifier)
     row = Row(object_id(identifier), TABLE, chosen, properties_json(properties))
 
     def plan(draft: Draft) -> Row:
@@ -55,7 +57,8 @@ def register(
                 f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
             )
         existing = draft.get(row.object_id)
-        if existing is not None and (mode is RegisterMode.CREATE or existing.object_type != TABLE):
+        returning = existing is not None and existing.location == chosen and directory.deregistered
+        if existing is not None and not returning and (mode is RegisterMode.CREATE or existing.object_type != TABLE):
             what = "Table" if existing.object_type == TABLE else "A namespace of that name"
             raise TableAlreadyExistsError(f"{what} already exists: {shown(identifier)}")
         others = [key for key in draft.overlapping(chosen) if key != row.object_id]
@@ -83,7 +86,7 @@ def rename(catalog: Catalog, identifier: Identifier, target: Identifier) -> None
     old, new = object_id(identifier), object_id(target)
     if old == new:
         return
-    _require_unused(catalog, target)
+    require_unused(catalog, target)
 
     def plan(draft: Draft) -> None:
         row = draft.get(old)
@@ -154,10 +157,10 @@ def _require_no_other_root_table(
         raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
 
 
-def _require_unused(catalog: Catalog, target: Identifier) -> None:
-    """Refuse a target name that a root table has which only the directory knows."""
+def require_unused(catalog: Catalog, target: Identifier) -> None:
+    """Refuse a name that a root table has which only the directory knows."""
     if len(target) != 1 or not catalog.lists_directories:
         return
     there = catalog.resolver.find(target)
     if there is not None and there.row is None and there.directory is not None and there.directory.visible:
-        raise TableAlreadyExistsError(f"Cannot rename: {shown(target)} already exists")
+        raise TableAlreadyExistsError(f"Table already exists: {shown(target)}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pennon.directory import claim, layout
 from pennon.directory.manifest import TABLE, Draft, Row
 from pennon.directory.resolve import Found, is_root_table
-from pennon.errors import TableNotFoundError
+from pennon.errors import InvalidInputError, TableNotFoundError
 from pennon.identifiers import Identifier, object_id, shown
 
 if TYPE_CHECKING:
@@ -68,6 +68,22 @@ def delete_data(catalog: Catalog, rows: Iterable[Row]) -> None:
             _log.warning("the data of dropped table %r could not be deleted", row.object_id, exc_info=True)
 
 
+def unreachable_after(draft: Draft, removed: Iterable[Row]) -> list[Row]:
+    """Choose the tables among removed rows whose data may go: at a sound location that no other row touches."""
+    chosen = []
+    for row in removed:
+        if row.object_type != TABLE or row.location is None:
+            continue
+        try:
+            layout.checked_location(row.location)
+        except InvalidInputError:
+            _log.warning("table %r had the location %r, which is left alone", row.object_id, row.location)
+            continue
+        if not draft.overlapping(row.location):
+            chosen.append(row)
+    return chosen
+
+
 def finish_purge(catalog: Catalog, name: str) -> None:
     """Delete what a drop that died left of a root table; the caller holds its marker."""
     if catalog.manifest is not None:
@@ -93,8 +109,7 @@ def _drop_by_row(catalog: Catalog, identifier: Identifier) -> tuple[str, dict[st
         if row is None or row.object_type != TABLE or not draft.parent_exists(key):
             raise TableNotFoundError(f"Table not found: {shown(identifier)}")
         draft.remove(key)
-        if row.location is not None and not draft.object_ids_at(row.location):
-            unreachable.append(row)
+        unreachable.extend(unreachable_after(draft, [row]))
         return row
 
     row = catalog.require_manifest("drop_table").mutate(plan)
@@ -116,7 +131,8 @@ def _drop_root_table(catalog: Catalog, name: str, row: Row | None) -> tuple[str,
             if not there:
                 raise TableNotFoundError(f"Table not found: '{name}'")
             return location, None if row is None else row.properties()
-    removed = _delete_root_directory(catalog, name)
+    with claim.given_up_on_error(catalog.store, held):
+        removed = _delete_root_directory(catalog, name)
     claim.release(catalog.store, held)
     if not (there or removed or held.took_over == claim.PURGING):
         raise TableNotFoundError(f"Table not found: '{name}'")
@@ -149,7 +165,8 @@ def _delete_directory(catalog: Catalog, location: str) -> None:
         return
     # A root directory may be wanted by a new table of its name: deleting it needs the marker.
     held = claim.take(catalog.store, name, claim.PURGING)
-    _delete_root_directory(catalog, name)
+    with claim.given_up_on_error(catalog.store, held):
+        _delete_root_directory(catalog, name)
     claim.release(catalog.store, held)
 
 

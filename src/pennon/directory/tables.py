@@ -17,6 +17,7 @@ from pennon.errors import (
     TableNotFoundError,
     TableTagNotFoundError,
     TableVersionNotFoundError,
+    is_damaged,
     is_not_found,
 )
 from pennon.identifiers import DELIMITER, ROOT, Identifier, object_id, shown
@@ -71,6 +72,8 @@ def describe_table(
             branch=branch,
         )
     except (OSError, ValueError) as error:
+        if is_damaged(error):
+            raise InvalidTableStateError(f"Table {shown(identifier)} cannot be opened: {error}") from error
         if not is_not_found(error):
             raise
         _require_declared(catalog, found)
@@ -126,17 +129,19 @@ def _root_names(catalog: Catalog) -> list[str]:
     if catalog.manifest is None:
         return names
 
+    shown_names = set(names)
+
     def merge(snapshot: Snapshot) -> list[str]:
         merged = set()
         for name in snapshot.table_names(""):
             row = snapshot.get(name)
-            if row is not None and row.location == layout.root_table(name) and not _shows(listing, name):
+            if row is not None and row.location == layout.root_table(name) and name not in shown_names:
                 continue
             merged.add(name)
         for name in names:
             if not snapshot.object_ids_at(layout.root_table(name)) and snapshot.get(name) is None:
                 merged.add(name)
-        return sorted(name for name in merged if not name.startswith("__"))
+        return sorted(merged)
 
     return catalog.manifest.read(merge)
 
@@ -151,10 +156,6 @@ def _visible(catalog: Catalog, listing: RootListing) -> list[str]:
 
 def _look(catalog: Catalog, name: str) -> Callable[[], bool]:
     return lambda: look_at_root_table(catalog.store, name).visible
-
-
-def _shows(listing: RootListing, name: str) -> bool:
-    return name in listing.directories and name not in listing.hidden and name not in listing.deregistered
 
 
 def _manifest_names(catalog: Catalog, identifier: Identifier) -> list[str]:

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,13 +69,15 @@ class LocalStore:
         try:
             with os.scandir(self._path(path)) as entries:
                 for entry in entries:
-                    if entry.is_dir():
-                        occupied = self._is_occupied(entry.path, entry.stat().st_nlink)
-                        (directories if occupied else empty).append(entry.name)
-                    else:
-                        with contextlib.suppress(FileNotFoundError):
-                            status = entry.stat()
+                    # What goes away during the listing is not there.
+                    with contextlib.suppress(FileNotFoundError):
+                        status = entry.stat()
+                        if not stat.S_ISDIR(status.st_mode):
                             files.append(FileEntry(entry.name, status.st_size, status.st_mtime))
+                        elif self._is_occupied(entry.path, status.st_nlink):
+                            directories.append(entry.name)
+                        elif os.path.isdir(entry.path):  # noqa: PTH112 - once per entry of a listing
+                            empty.append(entry.name)
         except (FileNotFoundError, NotADirectoryError):
             return Level((), ())
         return Level(tuple(files), tuple(directories), tuple(empty))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pennon.directory import layout
 from pennon.identifiers import DELIMITER, parent_and_name
 
 if TYPE_CHECKING:
@@ -36,8 +37,13 @@ class Draft:
 
     def object_ids_at(self, location: str) -> list[str]:
         """Tell which rows name a location, changes included."""
-        kept = [key for key in self._snapshot.object_ids_at(location) if key not in self._changes]
-        return kept + [key for key, row in self._changes.items() if row is not None and row.location == location]
+        place = layout.normalised(location)
+        kept = [key for key in self._snapshot.object_ids_at(place) if key not in self._changes]
+        return kept + [
+            key
+            for key, row in self._changes.items()
+            if row is not None and row.location is not None and layout.normalised(row.location) == place
+        ]
 
     def overlapping(self, location: str) -> list[str]:
         """Tell which rows name a location, one inside of it, or one that it is inside of."""

@@ -104,6 +104,7 @@ class Manifest:
             self._validate()
             with self._guard:
                 dataset = self._dataset
+                flags.require_readable(self._snapshot.metadata, self._store.identity())
                 flags.require_writable(self._snapshot.metadata, self._store.identity())
             try:
                 if dataset is None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pennon.errors import InvalidInputError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -42,7 +44,10 @@ class Row:
 
     def properties(self) -> dict[str, str]:
         """Read the properties; values that other clients wrote as something else than text are given as JSON."""
-        loaded = json.loads(self.metadata) if self.metadata else {}
+        try:
+            loaded = json.loads(self.metadata) if self.metadata else {}
+        except ValueError:
+            loaded = {}
         if not isinstance(loaded, dict):
             return {}
         return {key: value if isinstance(value, str) else json.dumps(value) for key, value in loaded.items()}
@@ -50,7 +55,14 @@ class Row:
 
 def properties_json(properties: Mapping[str, str] | None) -> str | None:
     """Write properties the way the metadata column holds them: null if there are none."""
-    return json.dumps(dict(properties), ensure_ascii=False, separators=(",", ":")) if properties else None
+    if not properties:
+        return None
+    text = json.dumps(dict(properties), ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"Properties must be valid Unicode text: {error}") from error
+    return text
 
 
 def rows_table(rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
@@ -76,7 +88,8 @@ def table_rows(table: pa.Table, extra: Sequence[str] = ()) -> list[Row]:
         for object_id, object_type, location, metadata, bases in zip(*columns, strict=True)
     ]
     if extra:
-        values = zip(*(table.column(name).to_pylist() for name in extra), strict=True)
+        # As Arrow scalars: not every Arrow value has a Python type that holds it.
+        values = zip(*(list(table.column(name)) for name in extra), strict=True)
         rows = [replace(row, extra=value) for row, value in zip(rows, values, strict=True)]
     return rows
 

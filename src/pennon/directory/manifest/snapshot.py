@@ -12,8 +12,9 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pennon.directory import layout
 from pennon.directory.manifest.row import NAMESPACE, TABLE, Row
-from pennon.identifiers import DELIMITER, RESERVED_PREFIX, parent_and_name
+from pennon.identifiers import DELIMITER, name_fault, parent_and_name, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -82,7 +83,7 @@ class Snapshot:
 
     def object_ids_at(self, location: str) -> tuple[str, ...]:
         """Tell which rows name a location."""
-        return self._locations.get(location, ())
+        return self._locations.get(layout.normalised(location), ())
 
     def deep_locations(self) -> set[str]:
         """Give the locations that are more than one directory deep: few, if any."""
@@ -94,7 +95,9 @@ class Snapshot:
         return sorted(
             object_id
             for object_id, row in self._rows.items()
-            if row.object_type == TABLE and object_id.startswith(prefix) and not object_id.startswith(RESERVED_PREFIX)
+            if row.object_type == TABLE
+            and object_id.startswith(prefix)
+            and not any(name_fault(name, at_root=level == 0) for level, name in enumerate(split(object_id)))
         )
 
     def descendants(self, parent: str) -> Iterator[str]:
@@ -132,50 +135,55 @@ class Snapshot:
     def add_fragment(self, fragment_id: int, fragment: Fragment, rows: Mapping[int, Row]) -> None:
         """Take in a new fragment with its live rows by offset."""
         self.fragments[fragment_id] = fragment
-        touched: dict[str, Children] = {}
+        unsorted: dict[int, list[str]] = {}
         bulk = len(rows) >= _BULK
         for offset, row in rows.items():
-            object_id = row.object_id
-            before = self._rows.get(object_id)
-            if before is not None:
-                if before == row:
-                    self._places[object_id] = (fragment_id, offset)
-                    continue
-                self._forget(object_id)
-            self._rows[object_id] = row
-            self._places[object_id] = (fragment_id, offset)
-            if row.location is not None:
-                self._locations[row.location] = (*self._locations.get(row.location, ()), object_id)
-                if "/" in row.location:
-                    self._deep_locations.add(row.location)
-            parent, name = parent_and_name(object_id)
-            children = self._children.get(parent)
-            if children is None:
-                children = self._children[parent] = Children()
-            names = children.of(row.object_type)
+            before = self._rows.get(row.object_id)
+            if before is not None and before != row:
+                self._forget(row.object_id)
+            self._places[row.object_id] = (fragment_id, offset)
+            if before == row:
+                continue
+            names, name = self._learn(row)
             if names is None:
                 continue
             if bulk:
                 names.append(name)
-                touched[parent] = children
+                unsorted[id(names)] = names
             else:
                 insort(names, name)
-        for children in touched.values():
-            children.namespaces.sort()
-            children.tables.sort()
+        for names in unsorted.values():
+            names.sort()
+
+    def _learn(self, row: Row) -> tuple[list[str] | None, str]:
+        """Index a row by key and location; returns the list that its name belongs into, None if it is not listed."""
+        self._rows[row.object_id] = row
+        if row.location is not None:
+            location = layout.normalised(row.location)
+            self._locations[location] = (*self._locations.get(location, ()), row.object_id)
+            if "/" in location:
+                self._deep_locations.add(location)
+        parent, name = parent_and_name(row.object_id)
+        if name_fault(name, at_root=not parent) is not None:
+            return None, name
+        children = self._children.get(parent)
+        if children is None:
+            children = self._children[parent] = Children()
+        return children.of(row.object_type), name
 
     def _forget(self, object_id: str) -> None:
         row = self._rows.pop(object_id)
         del self._places[object_id]
         if row.location is not None:
-            left = tuple(other for other in self._locations[row.location] if other != object_id)
+            location = layout.normalised(row.location)
+            left = tuple(other for other in self._locations[location] if other != object_id)
             if left:
-                self._locations[row.location] = left
+                self._locations[location] = left
             else:
-                del self._locations[row.location]
-                self._deep_locations.discard(row.location)
+                del self._locations[location]
+                self._deep_locations.discard(location)
         parent, name = parent_and_name(object_id)
-        names = self._children[parent].of(row.object_type)
+        names = self._children.get(parent, _NO_CHILDREN).of(row.object_type)
         if names is not None:
             position = bisect_left(names, name)
             if position < len(names) and names[position] == name:
