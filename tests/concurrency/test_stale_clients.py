@@ -91,6 +91,16 @@ def test_a_table_that_another_client_created_is_in_the_way(two_clients, disk):
     assert entries(disk) == {location(disk, other, name) for name in ("old", "new")}
 
 
+def test_a_table_that_another_client_declared_is_filled(two_clients, disk):
+    stale, other = two_clients
+    where = declare_table(other, "new").location
+    create_table(stale, "new", data=ipc({"who": [1]}))
+    assert column(disk, other, "new") == [1]
+    assert describe_table(other, "new", check_declared=True).is_only_declared is False
+    assert describe_table(stale, "new").location == where
+    assert len(entries(disk)) == 2
+
+
 def test_a_name_that_another_client_created_and_dropped_is_free(two_clients, disk):
     stale, other = two_clients
     create_table(other, "new")

@@ -248,8 +248,12 @@ def stop_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], 
 
 def stop_past_lease(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
     """Do `operation` with a claim whose lease is over at once, and be stopped at the point."""
-    claim.LEASE_SECONDS = 0.0
-    claim.take.__kwdefaults__["lease_seconds"] = 0.0
+    take = claim.take
+
+    def take_for_no_time(store: Any, claimed: str, state: str, **_: Any) -> claim.Claim:
+        return take(store, claimed, state, lease_seconds=0.0)
+
+    claim.take = take_for_no_time
     return stop_at(root, mode, point, operation, name)
 
 

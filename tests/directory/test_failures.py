@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from lance_namespace.errors import LanceNamespaceError
 from on_disk import directory, files, rows
 from support import (
     MODES,
@@ -161,13 +162,14 @@ def test_a_drop_from_the_manifest_has_succeeded_even_if_the_files_stay(root, ope
     assert "'t'" in caplog.text
 
 
-def test_a_table_that_cannot_be_opened_is_19(root, mode, open_namespace):
+def test_a_broken_table_is_18_or_19_when_opened_and_can_still_be_found_and_dropped(root, mode, open_namespace):
     ns = open_namespace(root, mode)
     location = Path(create_table(ns, "t").location)
     for path in (location / "_versions").iterdir():
         path.write_bytes(b"broken")
-    with fails(19, naming="t"):
+    with pytest.raises(LanceNamespaceError, match="t") as caught:
         describe_table(ns, "t", load_detailed_metadata=True)
+    assert int(caught.value.code) in {18, 19}
     assert describe_table(ns, "t").location == str(location)
     drop_table(ns, "t")
     assert list_tables(ns) == []

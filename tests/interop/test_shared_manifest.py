@@ -21,6 +21,7 @@ from support import (
     rename_table,
 )
 
+from pennon.directory.manifest import commit
 from pennon.directory.manifest.upkeep import keep_indexes
 
 pytestmark = pytest.mark.interop
@@ -137,14 +138,22 @@ def test_the_same_root_is_changed_by_turns_for_long(ours, reference):
         assert values(ours, name, "t") == [int(name[1:])]
 
 
-def test_rows_made_while_indexes_are_built_are_found_through_them(place, ours, reference):
+def test_rows_made_while_indexes_are_built_are_found_through_them(place, ours, reference, monkeypatch):
     for name in names(5):
         create_namespace(ours, name)
     create_namespace(ours, "passing")
     slow_upkeep = manifest(place)
     drop_namespace(ours, "passing")
-    keep_indexes(slow_upkeep)
+    write_fragments = commit.write_fragments
+
+    def index_then_write(*arguments, **options):
+        # Upkeep of another process, which began before the drop, comes to its end while a commit is under way.
+        keep_indexes(slow_upkeep)
+        return write_fragments(*arguments, **options)
+
+    monkeypatch.setattr(commit, "write_fragments", index_then_write)
     create_namespace(ours, "last")
+    monkeypatch.undo()
     assert manifest_rows(place).keys() == {*names(5), "last"}
     assert manifest(place).to_table(filter="object_id = 'last'").num_rows == 1
     assert list_namespaces(ours) == list_namespaces(reference) == sorted([*names(5), "last"])

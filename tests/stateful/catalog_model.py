@@ -247,9 +247,10 @@ class Model:
             self.tables[identifier] = TableRow(location, dict(properties) or kept)
 
     def overwrite(self, mode: str, identifier: Identifier, location: str, properties: dict, rows: list[int]) -> None:
+        """Replace a table by a new one in the same place, as the specification says of this mode."""
         directory = self.directories[location]
         directory.rows, directory.version = rows, directory.version + 1
-        if mode != V1 and properties:
+        if mode != V1:
             self.tables[identifier] = TableRow(location, dict(properties))
 
     def register(self, mode: str, identifier: Identifier, location: str, how: str, properties: dict[str, str]) -> None:
@@ -331,20 +332,17 @@ class Model:
                 return location
         raise Refused(NO_TABLE)
 
-    def migrate(self, mode: str, *, dry_run: bool) -> tuple[list[str], list[str]]:
-        """Say which names a migration brings into the manifest and which are there already."""
+    def migrate(self, mode: str, *, dry_run: bool) -> list[str]:
+        """Say which names a migration brings into the manifest."""
         if mode == V1:
             raise Refused(UNSUPPORTED)
-        migrated, already = [], []
+        migrated = []
         for location in sorted(self.directories):
-            if not location.endswith(".lance") or not self.shows(location):
-                continue
             identifier = (location.removesuffix(".lance"),)
-            if self.owners(location):
-                already.append(identifier[0])
-            elif identifier not in self.tables and identifier not in self.namespaces:
+            known = identifier in self.tables or identifier in self.namespaces or self.owners(location)
+            if location == own(identifier[0]) and self.shows(location) and not known:
                 migrated.append(identifier[0])
         if not dry_run:
             for name in migrated:
                 self.tables[name,] = TableRow(own(name), {})
-        return migrated, already
+        return migrated

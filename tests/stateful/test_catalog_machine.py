@@ -8,9 +8,11 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote, unquote
 
 import lance
+import obstore
 import pyarrow as pa
 import pytest
 from catalog_model import COMPATIBILITY, HASHED, OWN, V1, V2, Model, Refused, own
@@ -27,6 +29,8 @@ from hypothesis.stateful import (
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
 from lance_namespace import ListNamespacesRequest, ListTablesRequest
 from lance_namespace.errors import LanceNamespaceError
+from obstore.store import S3Store
+from servers import CountingS3, S3Endpoint
 from support import (
     MODES,
     create_namespace,
@@ -97,14 +101,76 @@ class Refusal:
         return f"error {self.code} {self.message}".strip()
 
 
+class LocalRoot:
+    """A new directory."""
+
+    options: ClassVar[dict[str, str] | None] = None
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="pennon-machine-"))
+        self.properties = {"root": str(self.path)}
+
+    def location(self, path: str) -> str:
+        return str(self.path / path)
+
+    def relative(self, location: str) -> str:
+        return Path(location).relative_to(self.path).as_posix()
+
+    def files(self) -> set[str]:
+        return {
+            Path(folder, name).relative_to(self.path).as_posix()
+            for folder, _, names in os.walk(self.path)
+            for name in names
+        }
+
+    def empty_folders(self) -> set[str]:
+        return {
+            Path(folder).relative_to(self.path).as_posix()
+            for folder, _, _ in os.walk(self.path)
+            if folder != str(self.path) and not any(names for _, _, names in os.walk(folder))
+        }
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path)
+
+
+class S3Root:
+    """A new prefix of a bucket."""
+
+    def __init__(self, endpoint: S3Endpoint, prefix: str) -> None:
+        self.uri = endpoint.uri(prefix)
+        self.prefix = prefix
+        self.options = endpoint.storage_options()
+        self.properties = {"root": self.uri, **endpoint.properties()}
+        self.store = S3Store(endpoint.bucket, config=self.options)
+
+    def location(self, path: str) -> str:
+        return f"{self.uri}/{quote(path)}"
+
+    def relative(self, location: str) -> str:
+        return unquote(location).removeprefix(self.uri + "/")
+
+    def files(self) -> set[str]:
+        found = [item["path"] for chunk in obstore.list(self.store, self.prefix) for item in chunk]
+        return {path.removeprefix(self.prefix + "/") for path in found}
+
+    def empty_folders(self) -> set[str]:
+        return set()
+
+    def remove(self) -> None:
+        obstore.delete(self.store, [f"{self.prefix}/{path}" for path in self.files()])
+
+
 class CatalogMachine(RuleBasedStateMachine):
     """Drives the clients; each rule lets the model say what must come, and compares."""
 
     second = COMPATIBILITY
+    server: CountingS3 | None = None
+    numbers = itertools.count(1)
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="pennon-machine-"))
+        self.root = LocalRoot() if self.server is None else S3Root(self.server.endpoint, f"root-{next(self.numbers)}")
         self.model = Model()
         self.modes = [COMPATIBILITY, self.second]
         self.clients: list[DirectoryNamespace] = []
@@ -121,10 +187,10 @@ class CatalogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         for client in self.clients:
             client.close()
-        shutil.rmtree(self.root)
+        self.root.remove()
 
     def opened(self, mode: str) -> DirectoryNamespace:
-        return DirectoryNamespace(root=str(self.root), **MODES[mode])
+        return DirectoryNamespace(**self.root.properties, **MODES[mode])
 
     def picked(self, choice: Choice, what: str) -> tuple[str, ...]:
         """Turn a choice into an identifier: a number counts through what the model holds."""
@@ -146,9 +212,6 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def new_rows(self) -> list[int]:
         return [next(self.values), next(self.values)]
-
-    def relative(self, location: str) -> str:
-        return Path(location).relative_to(self.root).as_posix()
 
     def compared(self, predicted: Callable[[], Any], actual: Callable[[], Any]) -> Any:
         """Check that a client does what the model predicts; returns both results, or None if both refuse."""
@@ -237,7 +300,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def checked_place(self, identifier: tuple[str, ...], expected: str, location: str) -> str:
         """Check that a location is of the kind that was expected, and new if it is a hashed one."""
-        found = self.relative(location)
+        found = self.root.relative(location)
         if expected == OWN:
             assert found == own(identifier[0])
         elif expected == HASHED:
@@ -280,7 +343,7 @@ class CatalogMachine(RuleBasedStateMachine):
             lambda: deregister_table(self.clients[who], *identifier),
         )
         if both:
-            assert self.relative(both[1].location) == both[0][0]
+            assert self.root.relative(both[1].location) == both[0][0]
 
     @precondition(lambda self: self.model.directories)
     @rule(who=clients, choice=ids, goal=ids)
@@ -300,7 +363,7 @@ class CatalogMachine(RuleBasedStateMachine):
             lambda: self.model.drop(self.modes[who], identifier), lambda: drop_table(self.clients[who], *identifier)
         )
         if both:
-            assert self.relative(both[1].location) == both[0]
+            assert self.root.relative(both[1].location) == both[0]
 
     # Looking
 
@@ -326,7 +389,7 @@ class CatalogMachine(RuleBasedStateMachine):
         location, answer = both
         directory = self.model.directories[location]
         only_declared = directory.rows is None
-        assert self.relative(answer.location) == location
+        assert self.root.relative(answer.location) == location
         assert answer.table == identifier[-1]
         assert answer.namespace == list(identifier[:-1])
         assert answer.properties == self.model.properties(mode, identifier)
@@ -379,15 +442,21 @@ class CatalogMachine(RuleBasedStateMachine):
             lambda: self.clients[who].migrate_to_manifest(dry_run=dry_run),
         )
         if both:
-            migrated, already = both[0]
-            assert [table.name for table in both[1].migrated] == migrated
-            assert both[1].already == already
+            report = both[1]
+            assert [table.name for table in report.migrated] == both[0]
+            seen = {*both[0], *report.already, *(entry.name for entry in report.skipped)}
+            assert seen == {name for name in ROOT_NAMES if own(name) in self.model.directories}
 
     @rule(name=root_names)
     def write_as_an_outsider(self, name: str) -> None:
         directory = self.model.directories.get(own(name))
         rows = self.new_rows()
-        lance.write_dataset(pa.table({"x": rows}), str(self.root / own(name)), mode="append" if directory else "create")
+        lance.write_dataset(
+            pa.table({"x": rows}),
+            self.root.location(own(name)),
+            mode="append" if directory else "create",
+            storage_options=self.root.options,
+        )
         if directory is None:
             self.model.place(V1, (name,), own(name), {}, rows)
             self.model.directories[own(name)].declared = False
@@ -400,7 +469,7 @@ class CatalogMachine(RuleBasedStateMachine):
         assume(self.model.namespace_exists(COMPATIBILITY, identifier[:-1]))
         assume(identifier not in self.model.all_keys())
         assume(self.model.find(COMPATIBILITY, identifier) is None)
-        create_namespace(ReferenceNamespace(root=str(self.root)), *identifier, properties={"by": "pylance"})
+        create_namespace(ReferenceNamespace(**self.root.properties), *identifier, properties={"by": "pylance"})
         self.model.create_namespace(COMPATIBILITY, identifier, "create", {"by": "pylance"})
 
     @rule(who=clients)
@@ -426,7 +495,7 @@ class CatalogMachine(RuleBasedStateMachine):
     def tables_hold_their_rows(self) -> None:
         for location, directory in self.model.directories.items():
             if directory.rows is not None:
-                dataset = lance.dataset(str(self.root / location))
+                dataset = lance.dataset(self.root.location(location), storage_options=self.root.options)
                 assert dataset.to_table()["x"].to_pylist() == directory.rows
                 assert dataset.version == directory.version
 
@@ -434,16 +503,10 @@ class CatalogMachine(RuleBasedStateMachine):
     @invariant()
     def every_file_is_accounted_for(self) -> None:
         directories = self.model.directories
-        files = {entry.name for entry in os.scandir(self.root) if entry.is_file()}
-        folders = {entry.name for entry in os.scandir(self.root) if entry.is_dir()}
-        assert folders - {"__manifest", ".lance-locks", ".lance-trash", "deep"} == {
-            location for location in directories if "/" not in location
-        }
-        deep = self.root / "deep"
-        assert {f"deep/{path.name}" for path in deep.glob("*") if path.is_dir()} == {
-            location for location in directories if location.startswith("deep/")
-        }
-        assert {name for name in files if name.endswith(".deregistered")} == {
+        files = self.root.files()
+        outside = {path for path in files if not any(path.startswith(f"{folder}/") for folder in directories)}
+        outside = {path for path in outside if not path.startswith(("__manifest/", ".lance-locks/"))}
+        assert {path for path in outside if path.endswith(".deregistered")} == {
             location.removesuffix(".lance") + ".deregistered"
             for location, directory in directories.items()
             if directory.deregistered
@@ -451,14 +514,14 @@ class CatalogMachine(RuleBasedStateMachine):
         declared = {
             location.removesuffix(".lance") + ".declared"
             for location, directory in directories.items()
-            if directory.declared and "/" not in location
+            if directory.declared
         }
-        assert {name for name in files if not name.endswith(".deregistered")} <= declared
+        assert {path for path in outside if not path.endswith(".deregistered")} <= declared
+        assert not [path for path in files if path.startswith(".lance-locks/new-")]
         for location, directory in directories.items():
-            nested = (self.root / location / ".lance-deregistered").exists()
-            assert nested == directory.deregistered, location
-        assert not list((self.root / ".lance-trash").glob("*"))
-        assert not list((self.root / ".lance-locks").glob("new-*"))
+            assert any(path.startswith(f"{location}/") for path in files), location
+            assert (f"{location}/.lance-deregistered" in files) == directory.deregistered, location
+        assert self.root.empty_folders() <= {".lance-locks", ".lance-trash", "deep"}
 
 
 def paged(ask: Callable[[str | None], Any], field: str, limit: int | None) -> list[str]:
@@ -501,8 +564,26 @@ def test_two_clients_on_one_root_do_what_the_model_says(machine):
     run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=30, **COMMON))
 
 
+@pytest.mark.s3
+@machines
+def test_two_clients_in_a_bucket_do_what_the_model_says(machine):
+    with CountingS3() as server:
+        on_s3 = type(f"{machine.__name__}OnS3", (machine,), {"server": server})
+        run_state_machine_as_test(on_s3, settings=settings(max_examples=8, stateful_step_count=20, **COMMON))
+
+
 @pytest.mark.soak
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @machines
 def test_two_clients_on_one_root_do_what_the_model_says_for_minutes(machine):
     run_state_machine_as_test(machine, settings=settings(max_examples=400, stateful_step_count=50, **COMMON))
+
+
+@pytest.mark.s3
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@machines
+def test_two_clients_in_a_bucket_do_what_the_model_says_for_minutes(machine):
+    with CountingS3() as server:
+        on_s3 = type(f"{machine.__name__}OnS3", (machine,), {"server": server})
+        run_state_machine_as_test(on_s3, settings=settings(max_examples=60, stateful_step_count=40, **COMMON))

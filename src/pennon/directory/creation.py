@@ -8,7 +8,7 @@ manifest row; whoever loses the row takes the directory away again.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pennon.directory import claim, layout, removal
@@ -90,7 +90,7 @@ def create(
     for _ in range(3):
         existing = None if trusting and _seems_free(catalog, identifier) else _existing(catalog, identifier)
         if existing is not None and not _only_declared(existing):
-            return _existing_table(catalog, existing, data, mode)
+            return _existing_table(catalog, existing, data, mode, properties)
         try:
             return _created(catalog, identifier, existing, data, properties)
         except (TableAlreadyExistsError, TableIsThere) as error:
@@ -143,19 +143,35 @@ def _existing(catalog: Catalog, identifier: Identifier) -> Found | None:
 
 
 def _only_declared(found: Found) -> bool:
-    return found.directory is not None and not found.directory.deregistered and not found.directory.has_versions
+    if found.directory is None or found.directory.has_versions:
+        return False
+    # The markers of a root table say nothing about a table of another name that kept its directory.
+    return not (found.is_root_table and found.directory.deregistered)
 
 
-def _existing_table(catalog: Catalog, found: Found, data: pa.Table, mode: CreateMode) -> Created:
+def _existing_table(
+    catalog: Catalog, found: Found, data: pa.Table, mode: CreateMode, properties: Mapping[str, str] | None
+) -> Created:
     if found.directory is not None and found.is_root_table and found.directory.deregistered:
         raise _already_there(found.identifier, found.directory)
-    properties = None if catalog.manifest is None else {} if found.row is None else found.row.properties()
     if mode is CreateMode.CREATE:
         raise TableAlreadyExistsError(f"Table already exists: {shown(found.identifier)}")
+    row = found.row or Row(object_id(found.identifier), TABLE, found.location)
     if mode is CreateMode.EXIST_OK:
-        return Created(found.location, properties)
+        return Created(found.location, _shown_properties(catalog, row))
     version = overwrite(catalog.store.location(found.location), data, catalog.store.storage_options)
-    return Created(found.location, properties, version)
+    row = replace(row, metadata=properties_json(properties))
+    if catalog.manifest is not None and found.row is not None:
+        catalog.manifest.mutate(lambda draft: _replace_row(draft, row))
+    return Created(found.location, _shown_properties(catalog, row), version)
+
+
+def _replace_row(draft: Draft, row: Row) -> None:
+    """Give an overwritten table its new properties, unless it went away meanwhile."""
+    existing = draft.get(row.object_id)
+    if existing is None or existing.location != row.location:
+        raise ConcurrentModificationError(f"Table '{row.object_id}' was dropped or replaced while it was overwritten")
+    draft.put(row)
 
 
 def _create_root_table(

@@ -16,6 +16,7 @@ The last three stand beside the directories, so that one listing of the root sho
 from __future__ import annotations
 
 import posixpath
+import re
 import secrets
 
 from pennon.errors import InvalidInputError
@@ -30,6 +31,9 @@ DEREGISTERED_MARKER = ".lance-deregistered"
 VERSIONS = "_versions"
 VERSION_SUFFIX = ".manifest"
 MARKER_BODY = b"reserved"
+_FORBIDDEN = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_LONGEST_LOCATION = 800
+_LONGEST_PART = 240
 SHORTEST_CLAIM = 32
 """A `.deleted` file below this size counts as absent (a store that cannot delete conditionally leaves one)."""
 
@@ -88,10 +92,14 @@ def checked_location(location: str) -> str:
         fault = "it must be a path relative to the root"
     elif any(part in {"", ".", ".."} for part in parts):
         fault = "it must not hold empty or relative parts"
-    elif any(ord(character) < ord(" ") or character in "\\\x7f" for character in location):
-        fault = "it holds a backslash or a control character"
-    elif first.startswith(("__", ".lance-")):
+    elif _FORBIDDEN.search(location):
+        fault = "it holds a backslash, a control character or a lone surrogate"
+    elif len(location.encode()) > _LONGEST_LOCATION or any(len(part.encode()) > _LONGEST_PART for part in parts):
+        fault = "it is too long"
+    elif first.startswith("__") or (first.startswith(".lance-") and root_table_name(first) is None):
         fault = f"{first!r} is reserved"
+    elif len(parts) == 1 and first.endswith((DELETED_SUFFIX, DEREGISTERED_SUFFIX, DECLARED_SUFFIX)):
+        fault = "it is the name of a marker"
     elif len(parts) > 1 and root_table_name(first) is not None:
         fault = f"it lies inside of the table directory {first!r}"
     if fault is not None:

@@ -117,6 +117,7 @@ def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[
     for key, value in changes.items():
         if not isinstance(key, str) or not key or not (value is None or isinstance(value, str)):
             raise InvalidInputError(f"A property is a name and a text, or None to remove it; got {key!r}: {value!r}")
+        properties_json({key: value or ""})
     if identifier == ROOT:
         flags.require_free_keys(changes)
         manifest.update_metadata(changes)

@@ -38,6 +38,9 @@ def _decoded(token: str) -> str:
     if mark != _TOKEN_MARK:
         raise InvalidInputError(f"Bad page token {token!r}")
     try:
-        return base64.b64decode(encoded, altchars=b"-_", validate=True).decode()
+        last = base64.b64decode(encoded, altchars=b"-_", validate=True).decode()
     except (ValueError, binascii.Error) as error:
         raise InvalidInputError(f"Bad page token {token!r}") from error
+    if not last:
+        raise InvalidInputError(f"Bad page token {token!r}")
+    return last

@@ -51,7 +51,7 @@ def register(
         require_unused(catalog, identifier)
     row = Row(object_id(identifier), TABLE, chosen, properties_json(properties))
 
-    def plan(draft: Draft) -> Row:
+    def plan(draft: Draft) -> Row | None:
         if not draft.parent_exists(row.object_id):
             raise NamespaceNotFoundError(
                 f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
@@ -64,13 +64,15 @@ def register(
         others = [key for key in draft.overlapping(chosen) if key != row.object_id]
         if others:
             raise InvalidInputError(f"The location {chosen!r} belongs to table '{others[0]}'; rename that one instead")
-        stored = row if existing is None else replace(row, extra=existing.extra)
-        draft.put(stored)
-        return stored
+        draft.put(row if existing is None else replace(row, extra=existing.extra))
+        return existing
 
-    catalog.manifest.mutate(plan)
+    replaced = catalog.manifest.mutate(plan)
     if is_root_table(identifier, chosen):
         _show_root_table(catalog, identifier[0])
+    elif replaced is not None and is_root_table(identifier, str(replaced.location)):
+        # The directory that the name alone leads to is not this table any more.
+        removal.hide_root_table(catalog, identifier[0])
     return chosen, row.properties()
 
 

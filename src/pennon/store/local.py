@@ -27,7 +27,7 @@ LOCK_DIRECTORY = ".lance-locks"
 TRASH_DIRECTORY = ".lance-trash"
 _LOCK_FILES = 64
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
-_LEAF_LINKS = 2
+_TABLE_LINKS = 5
 
 
 class LocalStore:
@@ -191,8 +191,9 @@ class LocalStore:
         return self._root / path if path else self._root
 
     def _is_occupied(self, directory: str, links: int) -> bool:
-        # Most file systems count a directory's sub-directories in its link count: a table that was written has some.
-        if links > _LEAF_LINKS and os.path.isdir(f"{directory}/_versions"):  # noqa: PTH112 - once per table of a listing
+        # Most file systems count a directory's sub-directories in its link count: a table that was written has data,
+        # transactions and versions. Whatever has less is looked at closely.
+        if links >= _TABLE_LINKS and os.path.isdir(f"{directory}/_versions"):  # noqa: PTH112 - once per table of a listing
             return True
         return any(files for _, _, files in os.walk(directory))
 

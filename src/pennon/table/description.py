@@ -49,8 +49,8 @@ def open_table(
         return dataset
     try:
         return dataset.checkout_version((branch, version))
-    except (OSError, ValueError) as error:
-        if is_not_found(error):
+    except (OSError, ValueError, OverflowError) as error:
+        if is_not_found(error) or isinstance(error, OverflowError):
             raise TableVersionNotFoundError(f"Table {shown} has no version {version}") from error
         raise
 

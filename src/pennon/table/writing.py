@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TIMEOUT = timedelta(seconds=60)
+# What Lance says when it cannot store what it was given.
+_DATA_TEXTS = ("invalid user input", "invalid argument", "lanceerror(arrow)", "lanceerror(schema)", "not supported")
 
 
 class TableIsThere(Exception):  # noqa: N818 - an outcome that the catalog turns into its own error
@@ -99,6 +101,4 @@ def _went_through(
 
 def _is_about_the_data(error: Exception) -> bool:
     text = str(error).lower()
-    return isinstance(error, NotImplementedError) or any(
-        part in text for part in ("unsupported data type", "not supported", "schema error", "lanceerror(schema)")
-    )
+    return isinstance(error, NotImplementedError) or any(part in text for part in _DATA_TEXTS)
