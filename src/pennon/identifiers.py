@@ -19,8 +19,8 @@ RESERVED_PREFIX = "__"
 _FORBIDDEN = re.compile(r"[$/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _FORBIDDEN_NAMES = {DELIMITER: "the delimiter '$'", "/": "a slash", "\\": "a backslash"}
 # A name becomes part of a file name, whose limit is 255 bytes; the longest thing put around it is `<name>.deregistered`
-# or `<8 digits>_<object id>.declared`.
-_LONGEST_DECORATION = 18
+# or `<8 digits>_<object id>_.declared`.
+_LONGEST_DECORATION = 19
 MAX_BYTES = 255 - _LONGEST_DECORATION
 
 Identifier = tuple[str, ...]

@@ -304,3 +304,20 @@ def test_a_hashed_directory_is_never_taken_for_a_root_table(root, open_namespace
     assert list_tables(both) == [name]
     deregister_table(v2, name)
     assert list_tables(both) == []
+
+
+def test_a_v1_client_cannot_take_the_directory_of_a_renamed_table(root, open_namespace):
+    both, flat = open_namespace(root, "compatibility"), open_namespace(root, "v1")
+    create_table(both, "old", data=ipc({"x": [7]}))
+    location = describe_table(both, "old").location
+    rename_table(both, "old", to="new")
+    for call in (drop_table, deregister_table, table_exists):
+        with fails(4, naming="old"):
+            call(flat, "old")
+    with fails(13, naming="old"):
+        register_table(flat, "old", location="old.lance")
+    with fails(5, naming="old"):
+        create_table(flat, "old")
+    assert list_tables(flat) == []
+    assert rows(location) == [7]
+    assert list_tables(both) == ["new"]

@@ -124,11 +124,8 @@ class LocalRoot:
         }
 
     def empty_folders(self) -> set[str]:
-        return {
-            Path(folder).relative_to(self.path).as_posix()
-            for folder, _, _ in os.walk(self.path)
-            if folder != str(self.path) and not any(names for _, _, names in os.walk(folder))
-        }
+        folders = {path.name for path in self.path.iterdir() if path.is_dir()} - {"__manifest"}
+        return {name for name in folders if not any(names for _, _, names in os.walk(self.path / name))}
 
     def remove(self) -> None:
         shutil.rmtree(self.path)
@@ -483,10 +480,12 @@ class CatalogMachine(RuleBasedStateMachine):
     @invariant()
     def clients_list_what_the_model_holds(self) -> None:
         for mode, client in zip(self.modes, self.clients, strict=True):
-            assert client.list_all_tables(ListTablesRequest()).tables == self.model.all_tables(mode)
-            assert client.list_tables(ListTablesRequest()).tables == self.model.table_names(mode, ())
+            listed = client.list_all_tables(ListTablesRequest()).tables
+            assert listed == self.model.all_tables(mode), f"{mode}: {listed}"
+            listed = client.list_tables(ListTablesRequest()).tables
+            assert listed == self.model.table_names(mode, ()), f"{mode}: {listed}"
             listed = client.list_namespaces(ListNamespacesRequest()).namespaces
-            assert listed == self.model.namespace_names(mode, ())
+            assert listed == self.model.namespace_names(mode, ()), f"{mode}: {listed}"
             if mode != V1:
                 assert describe_namespace(client).properties == self.model.root_properties
 
@@ -496,8 +495,8 @@ class CatalogMachine(RuleBasedStateMachine):
         for location, directory in self.model.directories.items():
             if directory.rows is not None:
                 dataset = lance.dataset(self.root.location(location), storage_options=self.root.options)
-                assert dataset.to_table()["x"].to_pylist() == directory.rows
-                assert dataset.version == directory.version
+                assert dataset.to_table()["x"].to_pylist() == directory.rows, location
+                assert dataset.version == directory.version, location
 
     @precondition(lambda self: self.clients)
     @invariant()
@@ -506,22 +505,19 @@ class CatalogMachine(RuleBasedStateMachine):
         files = self.root.files()
         outside = {path for path in files if not any(path.startswith(f"{folder}/") for folder in directories)}
         outside = {path for path in outside if not path.startswith(("__manifest/", ".lance-locks/"))}
-        assert {path for path in outside if path.endswith(".deregistered")} == {
-            location.removesuffix(".lance") + ".deregistered"
-            for location, directory in directories.items()
-            if directory.deregistered
-        }
-        declared = {
-            location.removesuffix(".lance") + ".declared"
-            for location, directory in directories.items()
-            if directory.declared
-        }
-        assert {path for path in outside if not path.endswith(".deregistered")} <= declared
-        assert not [path for path in files if path.startswith(".lance-locks/new-")]
+        markers = {path for path in outside if path.endswith(".deregistered")}
+        hidden = {key.removesuffix(".lance") for key, directory in directories.items() if directory.deregistered}
+        assert markers == {f"{name}.deregistered" for name in hidden}, markers
+        declared = {key.removesuffix(".lance") for key, directory in directories.items() if directory.declared}
+        unknown = outside - markers - {f"{name}.declared" for name in declared}
+        assert not unknown, unknown
+        staged = [path for path in files if path.startswith(".lance-locks/new-")]
+        assert not staged, staged
         for location, directory in directories.items():
             assert any(path.startswith(f"{location}/") for path in files), location
             assert (f"{location}/.lance-deregistered" in files) == directory.deregistered, location
-        assert self.root.empty_folders() <= {".lance-locks", ".lance-trash", "deep"}
+        empty = self.root.empty_folders() - {".lance-locks", ".lance-trash", "deep"}
+        assert not empty, empty
 
 
 def paged(ask: Callable[[str | None], Any], field: str, limit: int | None) -> list[str]:

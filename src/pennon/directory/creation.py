@@ -111,7 +111,7 @@ def _created(
 ) -> Created:
     """Write a new table, or the first version of one that is declared, where its kind of location wants it."""
     if declared is not None and not declared.is_root_table:
-        return _fill_declared(catalog, declared, data)
+        return _fill_declared(catalog, declared, data, properties)
     location = _new_location(catalog, identifier) if declared is None else declared.location
     row = Row(object_id(identifier), TABLE, location, properties_json(properties))
     if is_root_table(identifier, location):
@@ -203,12 +203,16 @@ def _create_hashed_table(catalog: Catalog, row: Row, data: pa.Table) -> Created:
     return Created(location, row.properties(), version)
 
 
-def _fill_declared(catalog: Catalog, found: Found, data: pa.Table) -> Created:
+def _fill_declared(catalog: Catalog, found: Found, data: pa.Table, properties: Mapping[str, str] | None) -> Created:
+    """Write the first version of a declared table, which keeps its properties unless new ones are given."""
     with _undone_on_error(catalog, found.location, keep=True):
         version = write_first_version(catalog.store.location(found.location), data, catalog.store.storage_options)
     catalog.store.delete(layout.declared(found.location))
-    properties = {} if found.row is None else found.row.properties()
-    return Created(found.location, properties, version)
+    row = found.row or Row(object_id(found.identifier), TABLE, found.location)
+    if properties and catalog.manifest is not None:
+        row = replace(row, metadata=properties_json(properties))
+        catalog.manifest.mutate(lambda draft: _replace_row(draft, row))
+    return Created(found.location, _shown_properties(catalog, row), version)
 
 
 @dataclass(frozen=True)
@@ -286,7 +290,9 @@ def _insert_row(catalog: Catalog, row: Row, *, adopt: bool = False) -> Row:
     def plan(draft: Draft) -> Row:
         existing = draft.get(row.object_id)
         if existing is not None and adopt and existing.location == row.location:
-            return existing
+            adopted = existing if row.metadata is None else replace(existing, metadata=row.metadata)
+            draft.put(adopted)
+            return adopted
         if existing is not None:
             what = "Table" if existing.object_type == TABLE else "A namespace of that name"
             raise TableAlreadyExistsError(f"{what} already exists: '{row.object_id}'")

@@ -31,9 +31,13 @@ DEREGISTERED_MARKER = ".lance-deregistered"
 VERSIONS = "_versions"
 VERSION_SUFFIX = ".manifest"
 MARKER_BODY = b"reserved"
+MOVED_BODY = b"renamed; the manifest knows where"
+"""In `<name>.deregistered`: the directory belongs to a table that was renamed, and is not this name's to take."""
+_MARKER_SUFFIXES = (DELETED_SUFFIX, DEREGISTERED_SUFFIX, DECLARED_SUFFIX)
+_SPOKEN_SUFFIXES = (TABLE_SUFFIX, *_MARKER_SUFFIXES)
 _FORBIDDEN = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LONGEST_LOCATION = 800
-_LONGEST_PART = 240
+_LONGEST_PART = 246
 SHORTEST_CLAIM = 32
 """A `.deleted` file below this size counts as absent (a store that cannot delete conditionally leaves one)."""
 
@@ -52,8 +56,8 @@ def root_table_name(location: str) -> str | None:
 
 def hashed(object_id: str) -> str:
     """Choose a new directory for `object_id`, with random digits in front."""
-    # With the suffix of a root table, a listing of the root would take it for one.
-    end = "_" if object_id.endswith(TABLE_SUFFIX) else ""
+    # With the suffix of a root table or of a marker, a listing of the root would take it for one.
+    end = "_" if object_id.endswith(_SPOKEN_SUFFIXES) else ""
     return f"{secrets.randbits(32):08x}_{object_id}{end}"
 
 
@@ -98,7 +102,7 @@ def checked_location(location: str) -> str:
         fault = "it is too long"
     elif first.startswith("__") or (first.startswith(".lance-") and root_table_name(first) is None):
         fault = f"{first!r} is reserved"
-    elif len(parts) == 1 and first.endswith((DELETED_SUFFIX, DEREGISTERED_SUFFIX, DECLARED_SUFFIX)):
+    elif len(parts) == 1 and first.endswith(_MARKER_SUFFIXES):
         fault = "it is the name of a marker"
     elif len(parts) > 1 and root_table_name(first) is not None:
         fault = f"it lies inside of the table directory {first!r}"

@@ -108,7 +108,7 @@ def rename(catalog: Catalog, identifier: Identifier, target: Identifier) -> None
 
 def _after_rename(catalog: Catalog, found: Found, target: Identifier) -> None:
     if found.is_root_table:
-        removal.hide_root_table(catalog, found.identifier[0])
+        removal.hide_root_table(catalog, found.identifier[0], moved=True)
     elif is_root_table(target, found.location):
         _show_root_table(catalog, target[0])
 
@@ -126,7 +126,7 @@ def _register_again(
             f"Without a manifest table {shown(identifier)} can only be at {identifier[0]}.lance, not {location}"
         )
     directory = look_at_root_table(catalog.store, identifier[0])
-    if not directory.has_files or directory.hidden:
+    if not directory.has_files or directory.hidden or removal.has_moved(catalog, identifier[0]):
         raise InvalidInputError(f"There is no Lance table at the location {location!r} given for {shown(identifier)}")
     if not directory.deregistered and mode is RegisterMode.CREATE:
         raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")

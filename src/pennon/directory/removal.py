@@ -29,7 +29,7 @@ def drop(catalog: Catalog, identifier: Identifier) -> tuple[str, dict[str, str] 
     row = _known_row(catalog, identifier)
     if row is None:
         found = catalog.resolver.find(identifier)
-        if found is None:
+        if found is None or _belongs_elsewhere(catalog, found):
             raise TableNotFoundError(f"Table not found: {shown(identifier)}")
         row = found.row
     if row is None or is_root_table(identifier, str(row.location)):
@@ -53,10 +53,16 @@ def deregister(catalog: Catalog, identifier: Identifier) -> tuple[str, dict[str,
     return found.location, properties
 
 
-def hide_root_table(catalog: Catalog, name: str) -> None:
+def hide_root_table(catalog: Catalog, name: str, *, moved: bool = False) -> None:
     """Mark a root table as deregistered: beside it for listings, inside of it for clients that look there."""
-    catalog.store.put(layout.deregistered(name), layout.MARKER_BODY)
+    catalog.store.put(layout.deregistered(name), layout.MOVED_BODY if moved else layout.MARKER_BODY)
     catalog.store.put(layout.inside(layout.root_table(name), layout.DEREGISTERED_MARKER), layout.MARKER_BODY)
+
+
+def has_moved(catalog: Catalog, name: str) -> bool:
+    """Tell whether the directory of a root table belongs to a table that was renamed."""
+    marker = catalog.store.get(layout.deregistered(name))
+    return marker is not None and marker.body == layout.MOVED_BODY
 
 
 def delete_data(catalog: Catalog, rows: Iterable[Row]) -> None:
@@ -89,6 +95,11 @@ def finish_purge(catalog: Catalog, name: str) -> None:
     if catalog.manifest is not None:
         catalog.manifest.mutate(lambda draft: _take_root_row(draft, name))
     _delete_root_directory(catalog, name)
+
+
+def _belongs_elsewhere(catalog: Catalog, found: Found) -> bool:
+    deregistered = found.directory is not None and found.directory.deregistered
+    return found.row is None and deregistered and has_moved(catalog, found.identifier[0])
 
 
 def _known_row(catalog: Catalog, identifier: Identifier) -> Row | None:

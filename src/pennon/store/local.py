@@ -170,6 +170,9 @@ class LocalStore:
             self._path(path).rename(doomed)
         except FileNotFoundError:
             return Removed()
+        if doomed.is_symlink():
+            doomed.unlink()
+            return Removed(1)
         sizes = [(Path(folder) / name).stat().st_size for folder, _, names in os.walk(doomed) for name in names]
         shutil.rmtree(doomed)
         return Removed(len(sizes), sum(sizes))

@@ -29,13 +29,8 @@ def read_ipc(data: object) -> pa.Table:
 
 def _aligned(table: pa.Table) -> pa.Table:
     """Copy data whose buffers lie where wide values cannot be read in place; Lance requires it."""
-    buffers = (
-        buffer
-        for column in table.columns
-        for chunk in column.chunks
-        for buffer in chunk.buffers()
-        if buffer is not None
-    )
+    chunks = (chunk for column in table.columns for chunk in column.chunks)
+    buffers = (buffer for chunk in chunks for buffer in chunk.buffers() if buffer is not None)
     if all(buffer.address % _ALIGNMENT == 0 for buffer in buffers):
         return table
     memory = pa.default_cpu_memory_manager()
