@@ -147,6 +147,16 @@ class Child:
             told = self.result() if self._connection.poll(0) else "nothing"
             raise CrewError(f"the child was not killed but ended with {self._process.exitcode} and told {told!r}")
 
+    def was_killed(self) -> bool:
+        """Wait for the end, and tell whether the process killed itself; if not, it must have got what it asked for."""
+        self._process.join(PATIENCE)
+        if self._process.exitcode == -signal.SIGKILL:
+            return True
+        told = self.result()
+        if not told.acknowledged:
+            raise CrewError(f"the child was told {told!r}")
+        return False
+
     def wait_until_stopped(self) -> None:
         """Wait until the process has stopped itself; fails if it ends instead."""
         deadline = time.monotonic() + PATIENCE

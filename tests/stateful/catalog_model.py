@@ -283,7 +283,7 @@ class Model:
         self.require_namespace(V1, identifier[:-1])
         if properties:
             raise Refused(UNSUPPORTED)
-        if not is_own(identifier, location) or location not in self.directories:
+        if not is_own(identifier, location) or location not in self.directories or self.owned_by_another(identifier):
             raise Refused(BAD_INPUT)
         if self.shows(location) and how == "create":
             raise Refused(TABLE_EXISTS)

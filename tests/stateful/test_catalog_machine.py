@@ -319,8 +319,6 @@ class CatalogMachine(RuleBasedStateMachine):
         identifier = self.picked(choice, "new")
         known = [*self.model.directories, "nowhere"]
         location = known[pick % len(known)]
-        # A V1 client cannot know that a directory belongs to a table of another name.
-        assume(self.modes[who] != V1 or not self.model.owned_by_another(identifier))
         both = self.compared(
             lambda: self.model.register(self.modes[who], identifier, location, how, properties),
             lambda: register_table(self.clients[who], *identifier, location=location, mode=how, properties=properties),

@@ -192,6 +192,9 @@ def _create_root_table(
             stored = _insert_row(catalog, row, adopt=True)
         if there.reserved:
             catalog.store.delete(layout.declared(location))
+        if catalog.store.is_local or catalog.manifest is None:
+            # Left over where another client deleted a deregistered table. With a row, listings look closely.
+            catalog.store.delete(layout.deregistered(identifier[0]))
     return Created(location, _shown_properties(catalog, stored), version)
 
 
@@ -249,15 +252,12 @@ def _claimed(
         if held.took_over == claim.PURGING:
             removal.finish_purge(catalog, name)
         seen = look_at(catalog.store, layout.root_table(name)) if look or catalog.store.is_local else _NOTHING_SEEN
-        deregistered = seen.deregistered
-        if catalog.store.is_local:
-            deregistered |= catalog.store.size(layout.deregistered(name)) is not None
         yield _Claimed(
             location=layout.root_table(name),
             has_files=seen.has_files,
             has_versions=seen.has_versions,
             reserved=seen.reserved,
-            deregistered=deregistered,
+            deregistered=seen.deregistered,
             hidden=False,
             catalog=catalog,
             held=held,

@@ -1,4 +1,9 @@
-"""V1: what one listing of the root tells, and what a look at one table's directory tells."""
+"""V1: what one listing of the root tells, and what a look at one table's directory tells.
+
+Whether a table is deregistered is decided by the marker inside of its directory, which every client knows. The one
+beside it only saves listings a look at each table; without its counterpart inside it is left over from something that
+did not end.
+"""
 
 from __future__ import annotations
 
@@ -79,22 +84,15 @@ def list_root(store: Store) -> RootListing:
 
 
 def look_at(store: Store, location: str, *, name: str | None = None) -> TableDirectory:
-    """Look at a table's directory; `name` is the root table whose markers count too. Up to three requests, at once."""
+    """Look at a table's directory; `name` is the root table whose claim counts too. One request, or two at once."""
     if name is None:
-        return _directory(store, location, store.names(location), hidden=False, deregistered=False)
-    names, deleted_size, deregistered_size = store.concurrently(
-        [
-            lambda: store.names(location),
-            lambda: store.size(layout.deleted(name)),
-            lambda: store.size(layout.deregistered(name)),
-        ]
-    )
+        return _directory(store, location, store.names(location), hidden=False)
+    names, size = store.concurrently([lambda: store.names(location), lambda: store.size(layout.deleted(name))])
     return _directory(
         store,
         location,
         names,  # type: ignore[arg-type]  # results come in the order of the calls
-        hidden=claim.hides(deleted_size),  # type: ignore[arg-type]
-        deregistered=deregistered_size is not None,
+        hidden=claim.hides(size),  # type: ignore[arg-type]
     )
 
 
@@ -103,7 +101,7 @@ def look_at_root_table(store: Store, name: str) -> TableDirectory:
     return look_at(store, layout.root_table(name), name=name)
 
 
-def _directory(store: Store, location: str, names: set[str], *, hidden: bool, deregistered: bool) -> TableDirectory:
+def _directory(store: Store, location: str, names: set[str], *, hidden: bool) -> TableDirectory:
     has_versions = layout.VERSIONS in names
     if has_versions and store.is_local:
         # On a disk the directory may be there before its first file.
@@ -115,7 +113,7 @@ def _directory(store: Store, location: str, names: set[str], *, hidden: bool, de
         has_files=has_versions or reserved or (bool(names) and store.has_files(location)),
         has_versions=has_versions,
         reserved=reserved,
-        deregistered=deregistered or layout.DEREGISTERED_MARKER in names,
+        deregistered=layout.DEREGISTERED_MARKER in names,
         hidden=hidden,
     )
 

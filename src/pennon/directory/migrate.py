@@ -50,6 +50,8 @@ class MarkerReport:
     dry_run: bool
     deregistered: list[str] = field(default_factory=list)
     declared: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    """Names whose marker beside the directory was left over, and is gone."""
 
 
 def migrate_to_manifest(catalog: Catalog, *, dry_run: bool) -> MigrationReport:
@@ -83,7 +85,7 @@ def migrate_to_manifest(catalog: Catalog, *, dry_run: bool) -> MigrationReport:
 
 
 def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
-    """Write a marker at the root for every nested one that has none: one look per table, once."""
+    """Make the markers beside directories agree with those inside: one look per table, once."""
     if catalog.manifest is not None:
         catalog.manifest.require_writable()
     listing = list_root(catalog.store)
@@ -95,6 +97,10 @@ def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
             report.deregistered.append(name)
             if not dry_run:
                 catalog.store.put(layout.deregistered(name), layout.MARKER_BODY)
+        if not directory.deregistered and name in listing.deregistered:  # type: ignore[attr-defined]
+            report.removed.append(name)
+            if not dry_run:
+                catalog.store.delete(layout.deregistered(name))
         if directory.only_declared and name not in listing.declared:  # type: ignore[attr-defined]
             report.declared.append(name)
             if not dry_run:

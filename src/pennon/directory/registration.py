@@ -126,9 +126,11 @@ def _register_again(
             f"Without a manifest table {shown(identifier)} can only be at {identifier[0]}.lance, not {location}"
         )
     directory = look_at_root_table(catalog.store, identifier[0])
-    if not directory.has_files or directory.hidden or removal.has_moved(catalog, identifier[0]):
+    marker = catalog.store.get(layout.deregistered(identifier[0]))
+    moved = marker is not None and marker.body == layout.MOVED_BODY
+    if not directory.has_files or directory.hidden or moved:
         raise InvalidInputError(f"There is no Lance table at the location {location!r} given for {shown(identifier)}")
-    if not directory.deregistered and mode is RegisterMode.CREATE:
+    if not directory.deregistered and marker is None and mode is RegisterMode.CREATE:
         raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
     _show_root_table(catalog, identifier[0])
     return location, None
@@ -155,7 +157,7 @@ def _require_no_other_root_table(
         raise InvalidInputError(
             f"The location {directory.location!r} belongs to table '{owner}'; rename that one instead"
         )
-    if mode is RegisterMode.CREATE:
+    if mode is RegisterMode.CREATE and catalog.store.size(layout.deregistered(owner)) is None:
         raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
 
 

@@ -91,8 +91,10 @@ def list_tables(
     catalog: Catalog, identifier: Identifier, token: str | None, limit: int | None, *, include_declared: bool
 ) -> tuple[list[str], str | None]:
     """List a page of the tables directly in a namespace. At the root, one listing and nothing per table."""
+    listing = None
     if identifier == ROOT and catalog.lists_directories:
-        names = _root_names(catalog)
+        listing = list_root(catalog.store)
+        names = _root_names(catalog, listing)
         if include_declared:
             return page(names, token, limit)
     elif include_declared and catalog.manifest is not None:
@@ -102,7 +104,8 @@ def list_tables(
     else:
         names = _manifest_names(catalog, identifier)
     prefix = object_id(identifier) + DELIMITER if identifier else ""
-    return _page_with_data(catalog, names, token, limit, lambda name: prefix + name)
+    names = _with_data(catalog, names, listing or list_root(catalog.store), lambda name: prefix + name)
+    return page(names, token, limit)
 
 
 def list_all_tables(
@@ -114,36 +117,44 @@ def list_all_tables(
         ids = catalog.manifest.read(lambda snapshot: _required(snapshot, below).table_ids(object_id(below)))
     else:
         catalog.resolver.require_namespace(below)
+    listing = None
     if below == ROOT and catalog.lists_directories:
+        listing = list_root(catalog.store)
         nested = [key for key in ids if DELIMITER in key]
-        ids = sorted(nested + _root_names(catalog))
-    if include_declared:
-        return page(ids, token, limit)
-    return _page_with_data(catalog, ids, token, limit, lambda key: key)
+        ids = sorted(nested + _root_names(catalog, listing))
+    if not include_declared:
+        ids = _with_data(catalog, ids, listing or list_root(catalog.store), lambda key: key)
+    return page(ids, token, limit)
 
 
-def _root_names(catalog: Catalog) -> list[str]:
+def _root_names(catalog: Catalog, listing: RootListing) -> list[str]:
     """Merge what the manifest and the directory know of the root: manifest first, no location and no name twice."""
-    listing = list_root(catalog.store)
     names = _visible(catalog, listing)
     if catalog.manifest is None:
         return names
 
-    shown_names = set(names)
+    doubtful = catalog.manifest.read(lambda snapshot: [name for name in _marked(listing) if _root_row(snapshot, name)])
+    looked = catalog.store.concurrently([_look(catalog, name) for name in doubtful])
+    shown_names = set(names) | {name for name, visible in zip(doubtful, looked, strict=True) if visible}
 
     def merge(snapshot: Snapshot) -> list[str]:
-        merged = set()
-        for name in snapshot.table_names(""):
-            row = snapshot.get(name)
-            if row is not None and row.location == layout.root_table(name) and name not in shown_names:
-                continue
-            merged.add(name)
+        merged = {name for name in snapshot.table_names("") if name in shown_names or not _root_row(snapshot, name)}
         for name in names:
             if not snapshot.object_ids_at(layout.root_table(name)) and snapshot.get(name) is None:
                 merged.add(name)
         return sorted(merged)
 
-    return catalog.manifest.read(merge)
+    return catalog.manifest.peek(merge)
+
+
+def _marked(listing: RootListing) -> list[str]:
+    """Name the tables whose row and whose marker at the root may contradict each other."""
+    return sorted(name for name in listing.deregistered & listing.directories if name not in listing.hidden)
+
+
+def _root_row(snapshot: Snapshot, name: str) -> bool:
+    row = snapshot.get(name)
+    return row is not None and row.location == layout.root_table(name)
 
 
 def _visible(catalog: Catalog, listing: RootListing) -> list[str]:
@@ -167,24 +178,21 @@ def _manifest_names(catalog: Catalog, identifier: Identifier) -> list[str]:
     )
 
 
-def _page_with_data(
-    catalog: Catalog, names: list[str], token: str | None, limit: int | None, key_of: Callable[[str], str]
-) -> tuple[list[str], str | None]:
-    """Cut a page without tables that are only declared.
+def _with_data(catalog: Catalog, names: list[str], listing: RootListing, key_of: Callable[[str], str]) -> list[str]:
+    """Leave out tables that are only declared.
 
-    Tables that Pennon declared have a marker beside their directory, so one listing of the root tells which to look
-    at; with `legacy_markers` every table is looked at.
+    Tables that Pennon declared have a marker beside their directory, so the listing of the root tells which to look at;
+    with `legacy_markers` every table is looked at.
     """
-    declared = list_root(catalog.store).declared
     suspects = []
     for name in names:
         location = _location(catalog, key_of(name))
         marker = layout.declared(location).removesuffix(layout.DECLARED_SUFFIX)
-        if catalog.settings.legacy_markers or marker in declared:
+        if catalog.settings.legacy_markers or marker in listing.declared:
             suspects.append((name, location))
     looked = catalog.store.concurrently([_is_empty(catalog, location) for _, location in suspects])
     empty = {name for (name, _), verdict in zip(suspects, looked, strict=True) if verdict}
-    return page([name for name in names if name not in empty], token, limit)
+    return [name for name in names if name not in empty]
 
 
 def _location(catalog: Catalog, key: str) -> str:

@@ -116,7 +116,7 @@ def commit(dataset: LanceDataset, snapshot: Snapshot, draft: Draft) -> tuple[Lan
         else:
             kept.append(fragment.metadata)
     new = _write(dataset, rows, change)
-    operation = _operation(dataset, kept, sorted(removed), new)
+    operation = _operation(dataset, kept, sorted(removed), new, above=snapshot.highest_fragment)
     transaction = _transaction(dataset.version, operation)
     landed = _committed(
         lambda: LanceDataset.commit(dataset, transaction, max_retries=0, commit_timeout=_TIMEOUT),
@@ -175,7 +175,7 @@ def _note_written(change: Change, fragments: list[Any], rows: list[Row]) -> None
 
 
 def _operation(
-    dataset: LanceDataset, kept: list[Any], removed: list[int], new: list[Any]
+    dataset: LanceDataset, kept: list[Any], removed: list[int], new: list[Any], *, above: int
 ) -> LanceOperation.BaseOperation:
     if not kept and not removed:
         return LanceOperation.Overwrite(dataset.schema, new)
@@ -188,15 +188,15 @@ def _operation(
             # Naming every field keeps Lance from counting the new fragments as covered by the indexes.
             fields_for_preserving_frag_bitmap=list(range(dataset.max_field_id + 1)),
         )
-    next_id = _next_fragment_id(dataset, kept)
+    next_id = _next_fragment_id(dataset, above)
     for number, fragment in enumerate(new):
         fragment.id = next_id + number
     return LanceOperation.Merge(kept + new, dataset.lance_schema)
 
 
-def _next_fragment_id(dataset: LanceDataset, kept: list[Any]) -> int:
+def _next_fragment_id(dataset: LanceDataset, above: int) -> int:
     # An index goes on naming fragments that were removed: a new fragment with such an id would count as indexed.
-    taken: list[int] = [fragment.id for fragment in kept]
+    taken = [above]
     for index in dataset.describe_indices():
         for segment in index.segments:
             taken.extend(segment.fragment_ids)

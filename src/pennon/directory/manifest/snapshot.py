@@ -55,6 +55,8 @@ class Snapshot:
         self.version = 0
         self.metadata: Mapping[str, str] = {}
         self.fragments: dict[int, Fragment] = {}
+        self.highest_fragment = -1
+        """The highest fragment id that was ever seen: ids of fragments that went away are not used again."""
         self._rows: dict[str, Row] = {}
         self._places: dict[str, tuple[int, int]] = {}
         self._children: dict[str, Children] = {}
@@ -135,6 +137,7 @@ class Snapshot:
     def add_fragment(self, fragment_id: int, fragment: Fragment, rows: Mapping[int, Row]) -> None:
         """Take in a new fragment with its live rows by offset."""
         self.fragments[fragment_id] = fragment
+        self.highest_fragment = max(self.highest_fragment, fragment_id)
         unsorted: dict[int, list[str]] = {}
         bulk = len(rows) >= _BULK
         for offset, row in rows.items():
