@@ -105,15 +105,7 @@ def prepared(disk, open_namespace):
     return prepare
 
 
-ROOT_TABLE_CREATION = [
-    before(CLAIM),
-    after(CLAIM),
-    after(WRITE_DATA),
-    before(COMMIT_DATA),
-    after(COMMIT_DATA),
-    before(RELEASE),
-    after(RELEASE),
-]
+ROOT_TABLE_CREATION = [after(CLAIM), after(WRITE_DATA), after(COMMIT_DATA), before(RELEASE)]
 
 
 @pytest.mark.parametrize(

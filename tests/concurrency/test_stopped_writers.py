@@ -1,6 +1,12 @@
-"""Processes that are stopped (SIGSTOP) in the middle of an operation, and go on when the world has changed."""
+"""Processes that are stopped (SIGSTOP) in the middle of an operation, and go on when the world has changed.
+
+Several are stopped at once, each at a point of its own; then another client commits so often that the versions which
+they hold, and those after them, are cleaned away.
+"""
 
 from __future__ import annotations
+
+from contextlib import ExitStack
 
 import pytest
 import workers
@@ -21,7 +27,6 @@ from support import (
 
 pytestmark = pytest.mark.concurrency
 
-COMMITS = 105
 BETWEEN_PLAN_AND_COMMIT = [
     before(TRY_COMMIT),
     before(COMMIT_ROWS),
@@ -30,101 +35,119 @@ BETWEEN_PLAN_AND_COMMIT = [
     before(COMMIT_MANIFEST),
 ]
 AFTER_COMMIT = after(COMMIT_MANIFEST)
+POINTS = [*BETWEEN_PLAN_AND_COMMIT, AFTER_COMMIT]
+BEFORE_COMMIT = [before(TRY_COMMIT), before(COMMIT_MANIFEST)]
+FEW_POINTS = [*BEFORE_COMMIT, AFTER_COMMIT]
+NAMES = [f"n{number:03}" for number in range(105)]
 
 
 @pytest.fixture
 def prepared(disk, open_namespace):
-    """Give a client of a manifest that holds a namespace, a table in it, and a root table."""
+    """Give a client of a manifest that holds a namespace with a table, and a root table per point."""
     ns = open_namespace(disk, "v2")
     create_namespace(ns, "space")
     create_table(ns, "space", "t", data=ipc({"who": [0]}))
-    create_table(ns, "t", data=ipc({"who": [0]}))
+    for number in range(len(FEW_POINTS)):
+        create_table(ns, f"t{number}", data=ipc({"who": [number]}))
     return ns
 
 
 def make_many_commits(disk, ns):
-    """Commit so often that the versions after the one which the stopped process holds are cleaned away."""
+    """Commit so often that what the stopped processes hold is cleaned away."""
     held = versions(disk)[-1]
-    for number in range(COMMITS):
-        create_namespace(ns, f"n{number:03}")
+    for name in NAMES:
+        create_namespace(ns, name)
     ns.close()
     assert held + 1 not in versions(disk), "nothing was cleaned, so this test shows nothing"
 
 
-NAMES = [f"n{number:03}" for number in range(COMMITS)]
-
-
-@pytest.mark.parametrize("point", [*BETWEEN_PLAN_AND_COMMIT, AFTER_COMMIT], ids=str)
-def test_an_insert_that_was_stopped_is_in_the_latest_version_or_reported(disk, prepared, open_namespace, point):
-    with Child(workers.stop_at, disk, "v2", point, workers.make_namespace, "late") as child:
-        child.wait_until_stopped()
+def outcomes(disk, prepared, points, operation, *, name, meanwhile=None):
+    """Stop a process at each point, change the world, let them go on; gives what each was told, by its number."""
+    with ExitStack() as stack:
+        children = []
+        for number, point in enumerate(points):
+            arguments = (disk, "v2", point, operation, f"{name}{number}")
+            children.append(stack.enter_context(Child(workers.stop_at, *arguments)))
+        for child in children:
+            child.wait_until_stopped()
+        if meanwhile is not None:
+            meanwhile()
         make_many_commits(disk, prepared)
-        child.go_on()
-        told = child.result()
+        told = []
+        for child in children:
+            child.go_on()
+            told.append(child.result())
+        return told
+
+
+def strange(points, told, allowed):
+    """Name the points at which a process was told something else than yes or one of the codes."""
+    return [
+        f"{point}: {outcome}"
+        for point, outcome in zip(points, told, strict=True)
+        if not outcome.acknowledged and outcome.code not in allowed
+    ]
+
+
+def test_inserts_that_were_stopped_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
+    told = outcomes(disk, prepared, POINTS, workers.make_namespace, name="late")
+    late = [f"late{number}" for number, outcome in enumerate(told) if outcome.acknowledged]
+    assert list_namespaces(open_namespace(disk, "v2")) == sorted([*NAMES, "space", *late]), told
+    assert not strange(POINTS, told, {14})
+
+
+def test_drops_that_were_stopped_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
+    told = outcomes(disk, prepared, FEW_POINTS, workers.drop, name="t")
     ns = open_namespace(disk, "v2")
-    assert told.acknowledged or told.code == 14, told
-    assert list_namespaces(ns) == sorted([*NAMES, "space", *(["late"] if told.acknowledged else [])])
-
-
-REMOVALS = {"drop": (workers.drop, []), "rename": (workers.rename_to_other, ["other"])}
-
-
-@pytest.mark.parametrize("point", [BETWEEN_PLAN_AND_COMMIT[0], BETWEEN_PLAN_AND_COMMIT[-1], AFTER_COMMIT], ids=str)
-@pytest.mark.parametrize("removal", list(REMOVALS))
-def test_a_removal_that_was_stopped_is_in_the_latest_version_or_reported(
-    disk, prepared, open_namespace, point, removal
-):
-    operation, left = REMOVALS[removal]
-    with Child(workers.stop_at, disk, "v2", point, operation, "t") as child:
-        child.wait_until_stopped()
-        make_many_commits(disk, prepared)
-        child.go_on()
-        told = child.result()
-    ns = open_namespace(disk, "v2")
-    assert told.acknowledged or told.code == 14, told
     assert list_namespaces(ns) == sorted([*NAMES, "space"])
-    assert list_tables(ns) == (left if told.acknowledged else ["t"])
-
-
-@pytest.mark.parametrize("point", [BETWEEN_PLAN_AND_COMMIT[0], BETWEEN_PLAN_AND_COMMIT[-1], AFTER_COMMIT], ids=str)
-def test_a_table_whose_creation_was_stopped_is_whole_or_not_there(disk, prepared, open_namespace, point):
-    with Child(workers.stop_at, disk, "v2", point, workers.create_own_rows, "space$late") as child:
-        child.wait_until_stopped()
-        make_many_commits(disk, prepared)
-        child.go_on()
-        told = child.result()
-    ns = open_namespace(disk, "v2")
-    assert list_tables(ns, "space") == (["late", "t"] if told.acknowledged else ["t"]), told
-    if told.acknowledged:
-        assert column(disk, ns, "space", "late") == [1] * workers.ROWS
+    assert list_tables(ns) == [f"t{number}" for number, outcome in enumerate(told) if not outcome.acknowledged], told
+    assert not strange(FEW_POINTS, told, {14})
     assert entries(disk) == {location(disk, ns, *key.split("$")) for key in list_all_tables(ns)}
 
 
-@pytest.mark.parametrize("point", [BETWEEN_PLAN_AND_COMMIT[0], BETWEEN_PLAN_AND_COMMIT[-1]], ids=str)
-def test_a_name_taken_meanwhile_is_refused(disk, prepared, open_namespace, point):
-    with Child(workers.stop_at, disk, "v2", point, workers.make_namespace, "late") as child:
-        child.wait_until_stopped()
-        create_namespace(prepared, "late", properties={"who": "another"})
-        make_many_commits(disk, prepared)
-        child.go_on()
-        told = child.result()
-    assert told.code == 2, told
-    assert describe_namespace(open_namespace(disk, "v2"), "late").properties == {"who": "another"}
+def test_renames_that_were_stopped_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
+    told = outcomes(disk, prepared, FEW_POINTS, workers.rename_aside, name="t")
+    ns = open_namespace(disk, "v2")
+    expected = [f"t{number}_aside" if outcome.acknowledged else f"t{number}" for number, outcome in enumerate(told)]
+    assert list_tables(ns) == sorted(expected), told
+    assert [column(disk, ns, name) for name in expected] == [[0], [1], [2]]
+    assert not strange(FEW_POINTS, told, {14})
 
 
-@pytest.mark.parametrize("point", [BETWEEN_PLAN_AND_COMMIT[0], BETWEEN_PLAN_AND_COMMIT[-1]], ids=str)
-def test_a_table_in_a_namespace_dropped_meanwhile_is_refused(disk, prepared, open_namespace, point):
-    with Child(workers.stop_at, disk, "v2", point, workers.create_own_rows, "space$late") as child:
-        child.wait_until_stopped()
+def test_tables_whose_creation_was_stopped_are_whole_or_not_there(disk, prepared, open_namespace):
+    told = outcomes(disk, prepared, FEW_POINTS, workers.create_own_rows, name="space$late")
+    ns = open_namespace(disk, "v2")
+    late = [f"late{number}" for number, outcome in enumerate(told) if outcome.acknowledged]
+    assert list_tables(ns, "space") == [*late, "t"], told
+    assert all(column(disk, ns, "space", name) == [1] * workers.ROWS for name in late)
+    assert entries(disk) == {location(disk, ns, *key.split("$")) for key in list_all_tables(ns)}
+    assert not strange(FEW_POINTS, told, {14})
+
+
+def test_names_taken_meanwhile_are_refused(disk, prepared, open_namespace):
+    def take_the_names():
+        for number in range(len(BEFORE_COMMIT)):
+            create_namespace(prepared, f"late{number}", properties={"who": "another"})
+
+    operation = workers.make_namespace
+    told = outcomes(disk, prepared, BEFORE_COMMIT, operation, name="late", meanwhile=take_the_names)
+    assert [outcome.code for outcome in told] == [2] * len(told), told
+    ns = open_namespace(disk, "v2")
+    for number in range(len(told)):
+        assert describe_namespace(ns, f"late{number}").properties == {"who": "another"}
+
+
+def test_tables_in_a_namespace_dropped_meanwhile_are_refused(disk, prepared, open_namespace):
+    def drop_the_namespace():
         drop_table(prepared, "space", "t")
         drop_namespace(prepared, "space")
-        make_many_commits(disk, prepared)
-        child.go_on()
-        told = child.result()
-    assert told.code == 1, told
+
+    operation = workers.create_own_rows
+    told = outcomes(disk, prepared, BEFORE_COMMIT, operation, name="space$late", meanwhile=drop_the_namespace)
+    assert [outcome.code for outcome in told] == [1] * len(told), told
     ns = open_namespace(disk, "v2")
     assert list_namespaces(ns) == NAMES
-    assert entries(disk) == {location(disk, ns, "t")}
+    assert entries(disk) == {location(disk, ns, name) for name in list_tables(ns)}
 
 
 def test_a_reader_that_was_stopped_sees_the_latest_version(disk, prepared):

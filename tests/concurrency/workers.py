@@ -208,6 +208,10 @@ def rename_to_other(ns: Any, _: int, name: str) -> None:
     rename_table(ns, name, to="other")
 
 
+def rename_aside(ns: Any, _: int, name: str) -> None:
+    rename_table(ns, name, to=f"{name}_aside")
+
+
 def migrate(ns: Any, _: int, __: str) -> None:
     ns.migrate_to_manifest()
 
