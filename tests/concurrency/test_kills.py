@@ -163,9 +163,7 @@ def test_a_killed_drop_leaves_the_whole_table_or_none(disk, prepared, open_names
     expect_nothing_left(disk, "t")
 
 
-@pytest.mark.parametrize(
-    ("mode", "point"), cases("v1 compatibility", [after(CLAIM), before(DELETE_TREE), before(REMOVE_FILES)])
-)
+@pytest.mark.parametrize(("mode", "point"), cases("v1 compatibility", [before(DELETE_TREE)]))
 def test_a_killed_drop_can_be_repeated(disk, prepared, open_namespace, mode, point):
     create_table(prepared(mode), "t", data=ipc({"who": OLD}))
     kill(disk, mode, point, workers.drop, "t")

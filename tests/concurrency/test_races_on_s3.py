@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import workers
 from crew import Child
-from hooks import CLAIM, COMMIT_DATA, WRITE_DATA, after
+from hooks import CLAIM, COMMIT_DATA, after
 from places import column, data_files, entries, location
 from rounds import CONFLICT, EXISTS, MISSING, all_acknowledged, by_name, expect_codes, winner
 from support import (
@@ -115,7 +115,7 @@ def test_one_of_eight_tables_gets_the_name_that_all_are_renamed_to(crew, bucket,
     assert len(list_tables(ns)) == crew.size
 
 
-@pytest.mark.parametrize("point", [after(CLAIM), after(WRITE_DATA), after(COMMIT_DATA)], ids=str)
+@pytest.mark.parametrize("point", [after(CLAIM), after(COMMIT_DATA)], ids=str)
 @pytest.mark.parametrize("listing_mode", ["v1", "compatibility"])
 def test_a_killed_creation_leaves_a_whole_table_or_none(bucket, listing_mode, open_namespace, point):
     with Child(workers.die_at, bucket, listing_mode, point, workers.create_own_rows, "t") as child:

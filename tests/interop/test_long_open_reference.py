@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
-from lance_namespace.errors import LanceNamespaceError
+from lance_namespace.errors import InternalError, LanceNamespaceError
 from peers import manifest, reference_client, values
 from support import create_namespace, create_table, drop_namespace, ipc, list_namespaces, list_tables
 
@@ -73,10 +75,8 @@ def test_a_client_that_only_read_serves_one_whole_version_and_is_current_once_re
     assert list_namespaces(reference) == ["first"]
     commit_often(place, open_namespace)
     everything = sorted([*NAMES, "first"])
-    try:
+    with suppress(InternalError):
         assert list_namespaces(reference) in (["first"], everything)
-    except LanceNamespaceError as error:
-        assert int(error.code) == 18
     assert list_namespaces(reference_client(place, "v2")) == everything
 
 

@@ -138,7 +138,11 @@ def test_the_same_root_is_changed_by_turns_for_long(ours, reference):
         assert values(ours, name, "t") == [int(name[1:])]
 
 
-def test_rows_made_while_indexes_are_built_are_found_through_them(place, ours, reference, monkeypatch):
+@pytest.mark.parametrize("writer", ["that was there all the time", "that came after the drop"])
+def test_rows_made_while_indexes_are_built_are_found_through_them(
+    place, reference, open_namespace, monkeypatch, writer
+):
+    ours = open_namespace(place, "v2")
     for name in names(5):
         create_namespace(ours, name)
     create_namespace(ours, "passing")
@@ -151,8 +155,10 @@ def test_rows_made_while_indexes_are_built_are_found_through_them(place, ours, r
         keep_indexes(slow_upkeep)
         return write_fragments(*arguments, **options)
 
+    client = ours if writer == "that was there all the time" else open_namespace(place, "v2")
+    list_namespaces(client)
     monkeypatch.setattr(commit, "write_fragments", index_then_write)
-    create_namespace(ours, "last")
+    create_namespace(client, "last")
     monkeypatch.undo()
     assert manifest_rows(place).keys() == {*names(5), "last"}
     assert manifest(place).to_table(filter="object_id = 'last'").num_rows == 1

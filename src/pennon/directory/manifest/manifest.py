@@ -58,6 +58,7 @@ class Manifest:
         self._location = store.location(layout.MANIFEST)
         self._snapshot = Snapshot()
         self._dataset: lance.LanceDataset | None = None
+        self._looked = False
         self._guard = RLock()
         self._commit_lock = Lock()
         self._waiting: deque[_Mutation[Any]] = deque()
@@ -73,7 +74,7 @@ class Manifest:
     def peek(self, look: Callable[[Snapshot], T]) -> T:
         """Answer from what is in memory, which may be out of date: for hints that a later commit makes sure of."""
         with self._guard:
-            if self._dataset is not None:
+            if self._looked:
                 flags.require_readable(self._snapshot.metadata, self._store.identity())
                 return look(self._snapshot)
         return self.read(look)
@@ -245,6 +246,7 @@ class Manifest:
     def _open(self) -> None:
         """Open the latest version and read it; there may be no manifest."""
         self._snapshot = Snapshot()
+        self._looked = True
         if self._store.is_local and not versions.local(self._location):
             return
         for remaining in reversed(range(_OPEN_ATTEMPTS)):
