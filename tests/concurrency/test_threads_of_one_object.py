@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Thread
 
 import lives
 import pytest
@@ -89,15 +89,17 @@ def test_a_row_that_arrives_between_plan_and_commit_is_not_taken_for_ones_own(di
 
     def arrive_then_add(draft):
         if not arrived:
-            # Another process creates the same namespace, and another thread reads, which brings memory up to date.
-            arrived.append("n")
+            # Another process creates the same namespace, and another thread reads, which brings memory up to date
+            # at once, or, where memory is guarded, after this.
+            arrived.append(Thread(target=list_namespaces, args=(ns,)))
             create_namespace(other, "n")
-            assert "n" in list_namespaces(ns)
+            arrived[0].start()
+            arrived[0].join(1)
         return added(draft)
 
     monkeypatch.setattr(Draft, "added", arrive_then_add)
     told = workers.attempt(create_namespace, ns, "n")
-    assert arrived
+    arrived[0].join()
     assert told.code == 2, told
 
 

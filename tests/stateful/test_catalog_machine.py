@@ -555,7 +555,7 @@ machines = pytest.mark.parametrize("machine", [CatalogMachine, BesideV2, BesideV
 
 @machines
 def test_two_clients_on_one_root_do_what_the_model_says(machine):
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=30, **COMMON))
+    run_state_machine_as_test(machine, settings=settings(max_examples=15, stateful_step_count=25, **COMMON))
 
 
 @pytest.mark.s3
@@ -563,7 +563,7 @@ def test_two_clients_on_one_root_do_what_the_model_says(machine):
 def test_two_clients_in_a_bucket_do_what_the_model_says(machine):
     with CountingS3() as server:
         on_s3 = type(f"{machine.__name__}OnS3", (machine,), {"server": server})
-        run_state_machine_as_test(on_s3, settings=settings(max_examples=8, stateful_step_count=20, **COMMON))
+        run_state_machine_as_test(on_s3, settings=settings(max_examples=3, stateful_step_count=15, **COMMON))
 
 
 @pytest.mark.soak

@@ -534,7 +534,7 @@ def test_local_swap_works_while_exclusive_is_held(tmp_path):
         assert store.swap("marker", token(), e_tag) is not None
 
 
-# Six processes that work until they are killed and tell of each success by a letter; forked, so that they start at once.
+# Six processes that work until killed and tell of each success by a letter; forked, so that they start at once.
 SIX_PROCESSES = """
 import hashlib, itertools, json, os, sys
 from pennon.store import open_store
