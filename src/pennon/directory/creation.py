@@ -7,8 +7,10 @@ manifest row; whoever loses the row takes the directory away again.
 
 from __future__ import annotations
 
+import random
+import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pennon.directory import claim, layout, removal
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
 
 _BYTES_PER_LEASE_SECOND = 1_000_000
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.05
 _NOTHING_SEEN = TableDirectory(
     location="", has_files=False, has_versions=False, reserved=False, deregistered=False, hidden=False
 )
@@ -64,8 +68,9 @@ def declare(
         with _claimed(catalog, identifier) as there:
             if there.has_files:
                 raise _already_there(identifier, there)
-            _reserve(catalog, chosen)
-            with _undone_on_error(catalog, chosen):
+            with there.undone_on_error():
+                with there.commit_guard():
+                    _reserve(catalog, chosen)
                 _insert_row(catalog, row)
     else:
         if location is not None and look_at(catalog.store, chosen).has_files:
@@ -87,19 +92,24 @@ def create(
     _require_property_support(catalog, "create_table", properties)
     # Creating is tried at once where memory says that the name is free: the claim, or the row, finds out if it is not.
     trusting = mode is CreateMode.CREATE
-    for _ in range(3):
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
         existing = None if trusting and _seems_free(catalog, identifier) else _existing(catalog, identifier)
         if existing is not None and not _only_declared(existing):
             return _existing_table(catalog, existing, data, mode, properties)
         try:
             return _created(catalog, identifier, existing, data, properties)
         except (TableAlreadyExistsError, TableIsThere) as error:
-            if mode is CreateMode.CREATE:
-                if isinstance(error, TableAlreadyExistsError):
-                    raise
+            if mode is CreateMode.CREATE and not trusting:
                 raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}") from error
+            if time.monotonic() > deadline:
+                raise ConcurrentModificationError(f"Table {shown(identifier)} comes and goes; try again") from error
+        except ConcurrentModificationError:
+            # Whoever takes an existing table as well waits for the one that is being made.
+            if mode is CreateMode.CREATE or time.monotonic() > deadline:
+                raise
+            time.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - jitter, not a secret
         trusting = False
-    raise ConcurrentModificationError(f"Table {shown(identifier)} comes and goes; try again later")
 
 
 def _created(
@@ -143,7 +153,7 @@ def _existing(catalog: Catalog, identifier: Identifier) -> Found | None:
 
 
 def _only_declared(found: Found) -> bool:
-    if found.directory is None or found.directory.has_versions:
+    if found.directory is None or not found.directory.only_declared:
         return False
     # The markers of a root table say nothing about a table of another name that kept its directory.
     return not (found.is_root_table and found.directory.deregistered)
@@ -182,13 +192,14 @@ def _create_root_table(
     with _claimed(catalog, identifier, lease_seconds=lease, look=declared) as there:
         if there.has_versions or there.deregistered:
             raise _already_there(identifier, there)
-        with _undone_on_error(catalog, location, keep=there.has_files):
+        with there.undone_on_error():
             version = write_first_version(
                 catalog.store.location(location),
                 data,
                 catalog.store.storage_options,
                 commit_guard=there.commit_guard,
             )
+            there.committed.append(version)
             stored = _insert_row(catalog, row, adopt=True)
         if there.reserved:
             catalog.store.delete(layout.declared(location))
@@ -212,9 +223,11 @@ def _fill_declared(catalog: Catalog, found: Found, data: pa.Table, properties: M
         version = write_first_version(catalog.store.location(found.location), data, catalog.store.storage_options)
     catalog.store.delete(layout.declared(found.location))
     row = found.row or Row(object_id(found.identifier), TABLE, found.location)
-    if properties and catalog.manifest is not None:
+    if properties:
         row = replace(row, metadata=properties_json(properties))
-        catalog.manifest.mutate(lambda draft: _replace_row(draft, row))
+    with _undone_on_error(catalog, found.location):
+        # The table may have been dropped while it was filled.
+        catalog.require_manifest("create_table").mutate(lambda draft: _replace_row(draft, row))
     return Created(found.location, _shown_properties(catalog, row), version)
 
 
@@ -224,6 +237,27 @@ class _Claimed(TableDirectory):
 
     catalog: Catalog
     held: claim.Claim
+    committed: list[int] = field(default_factory=list)
+
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """Take away what this caller made if the table does not come into being, and nothing that is another's."""
+        try:
+            yield
+        except BaseException as error:
+            store = self.catalog.store
+            for path in getattr(error, "leftovers", ()):
+                store.delete(layout.inside(self.location, path))
+            with store.exclusive(self.held.name):
+                if claim.is_mine(store, self.held) and (self.committed or not self._is_anothers()):
+                    store.delete_tree(self.location, also=[layout.declared(self.location)])
+            raise
+
+    def _is_anothers(self) -> bool:
+        if self.has_files:
+            return True
+        now = look_at(self.catalog.store, self.location)
+        return now.has_versions or now.deregistered or (now.reserved and not self.catalog.store.is_local)
 
     @contextmanager
     def commit_guard(self) -> Iterator[None]:
@@ -250,7 +284,7 @@ def _claimed(
     held = claim.take(catalog.store, name, claim.REVIVING, lease_seconds=lease_seconds)
     try:
         if held.took_over == claim.PURGING:
-            removal.finish_purge(catalog, name)
+            removal.finish_purge(catalog, held)
         seen = look_at(catalog.store, layout.root_table(name)) if look or catalog.store.is_local else _NOTHING_SEEN
         yield _Claimed(
             location=layout.root_table(name),

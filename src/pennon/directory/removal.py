@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pennon.directory import claim, layout
 from pennon.directory.manifest import TABLE, Draft, Row
 from pennon.directory.resolve import Found, is_root_table
-from pennon.errors import InvalidInputError, TableNotFoundError
+from pennon.errors import ConcurrentModificationError, InvalidInputError, TableNotFoundError
 from pennon.identifiers import Identifier, object_id, shown
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ def unreachable_after(draft: Draft, removed: Iterable[Row]) -> list[Row]:
     return chosen
 
 
-def finish_purge(catalog: Catalog, name: str) -> None:
+def finish_purge(catalog: Catalog, held: claim.Claim) -> None:
     """Delete what a drop that died left of a root table; the caller holds its marker."""
     if catalog.manifest is not None:
-        catalog.manifest.mutate(lambda draft: _take_root_row(draft, name))
-    _delete_root_directory(catalog, name)
+        catalog.manifest.mutate(lambda draft: _take_root_row(draft, held.name))
+    _delete_root_directory(catalog, held)
 
 
 def _belongs_elsewhere(catalog: Catalog, found: Found) -> bool:
@@ -133,9 +133,9 @@ def _drop_root_table(catalog: Catalog, name: str, row: Row | None) -> tuple[str,
     location = layout.root_table(name)
     _require_writable(catalog)
     held = claim.take(catalog.store, name, claim.PURGING)
-    there = row is not None
+    there = False
     if catalog.manifest is not None:
-        there = catalog.manifest.mutate(lambda draft: _take_root_row(draft, name)) or there
+        there = catalog.manifest.mutate(lambda draft: _take_root_row(draft, name))
         if catalog.manifest.peek(lambda snapshot: bool(snapshot.object_ids_at(location))):
             # The directory belongs to a table of another name: only the name goes.
             claim.release(catalog.store, held)
@@ -143,7 +143,7 @@ def _drop_root_table(catalog: Catalog, name: str, row: Row | None) -> tuple[str,
                 raise TableNotFoundError(f"Table not found: '{name}'")
             return location, None if row is None else row.properties()
     with claim.given_up_on_error(catalog.store, held):
-        removed = _delete_root_directory(catalog, name)
+        removed = _delete_root_directory(catalog, held)
     claim.release(catalog.store, held)
     if not (there or removed or held.took_over == claim.PURGING):
         raise TableNotFoundError(f"Table not found: '{name}'")
@@ -163,10 +163,14 @@ def _take_root_row(draft: Draft, name: str) -> bool:
     return True
 
 
-def _delete_root_directory(catalog: Catalog, name: str) -> int:
-    location = layout.root_table(name)
-    siblings = [layout.deregistered(name), layout.declared(location)]
-    return catalog.store.delete_tree(location, first=layout.VERSIONS, also=siblings).files
+def _delete_root_directory(catalog: Catalog, held: claim.Claim) -> int:
+    """Delete a root table's directory; on local disk exactly while the claim stands."""
+    location = layout.root_table(held.name)
+    siblings = [layout.deregistered(held.name), layout.declared(location)]
+    with catalog.store.exclusive(held.name):
+        if catalog.store.is_local and not claim.is_mine(catalog.store, held):
+            raise ConcurrentModificationError(f"The claim on table '{held.name}' was taken over; nothing was deleted")
+        return catalog.store.delete_tree(location, first=layout.VERSIONS, also=siblings).files
 
 
 def _delete_directory(catalog: Catalog, location: str) -> None:
@@ -177,7 +181,7 @@ def _delete_directory(catalog: Catalog, location: str) -> None:
     # A root directory may be wanted by a new table of its name: deleting it needs the marker.
     held = claim.take(catalog.store, name, claim.PURGING)
     with claim.given_up_on_error(catalog.store, held):
-        _delete_root_directory(catalog, name)
+        _delete_root_directory(catalog, held)
     claim.release(catalog.store, held)
 
 

@@ -37,6 +37,7 @@ _CLIENT_OPTIONS = {
     "user_agent",
 }
 _DELETE_BATCH = 1000
+_PAGE = 1000
 _SIGNATURE_LIFETIME = timedelta(seconds=60)
 ABSENT_BODY = b"{}"
 """What a conditional delete leaves where the store cannot delete conditionally: too short to be a marker."""
@@ -91,9 +92,15 @@ class ObjectStore:
         return Level(files, tuple(prefix[skip:] for prefix in listing["common_prefixes"]))
 
     def names(self, path: str) -> set[str]:
-        """List one level."""
-        level = self.list_level(path)
-        return {file.name for file in level.files} | set(level.directories)
+        """Read the names off the keys below: some servers go on listing prefixes that have none any more."""
+        skip = len(self._key(path)) + 1
+        for chunk in obstore.list(self._store, self._key(path), chunk_size=_PAGE):
+            found = {item["path"][skip:].partition("/")[0] for item in chunk}
+            if len(chunk) < _PAGE:
+                return found
+            level = self.list_level(path)
+            return found | {file.name for file in level.files} | set(level.directories)
+        return set()
 
     def has_files(self, path: str) -> bool:
         """Ask for the first object below `path`."""

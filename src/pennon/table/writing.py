@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from lance.fragment import write_fragments
 from pennon.errors import InvalidInputError, is_commit_conflict, is_not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -56,7 +56,8 @@ def write_first_version(
     transaction = lance.Transaction(
         read_version=0, operation=LanceOperation.Overwrite(data.schema, fragments), uuid=str(uuid.uuid4())
     )
-    with commit_guard():
+    written = tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
+    with _naming_leftovers(written), commit_guard():
         try:
             committed = LanceDataset.commit(
                 location,
@@ -69,9 +70,18 @@ def write_first_version(
         except (OSError, ValueError) as error:
             if _went_through(location, transaction, storage_options, error):
                 return 1
-            written = tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
             raise TableIsThere(location, written) from error
         return int(committed.version)
+
+
+@contextmanager
+def _naming_leftovers(files: tuple[str, ...]) -> Iterator[None]:
+    """Note on whatever is raised which files were written in vain."""
+    try:
+        yield
+    except Exception as error:
+        error.leftovers = files  # type: ignore[attr-defined]
+        raise
 
 
 def overwrite(location: str, data: pa.Table, storage_options: dict[str, str]) -> int:

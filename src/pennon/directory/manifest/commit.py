@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pennon.directory.manifest.snapshot import Snapshot
 
 _FRAGMENT_SHIFT = 32
+_MAX_FRAGMENT_ID = 11
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
 _STORAGE_VERSION = "2.2"
 _TIMEOUT = timedelta(seconds=60)
 _FEW_FRAGMENTS = 16
@@ -195,12 +197,38 @@ def _operation(
 
 
 def _next_fragment_id(dataset: LanceDataset, above: int) -> int:
-    # An index goes on naming fragments that were removed: a new fragment with such an id would count as indexed.
-    taken = [above]
-    for index in dataset.describe_indices():
-        for segment in index.segments:
-            taken.extend(segment.fragment_ids)
-    return max(taken) + 1
+    # An index goes on naming fragments that were removed: a new fragment with such an id would count as indexed. So ids
+    # go on from the highest that the table ever had, which its manifest file says.
+    return max(above, _protobuf_number(dataset._ds.serialized_manifest(), _MAX_FRAGMENT_ID)) + 1  # noqa: SLF001
+
+
+def _protobuf_number(message: bytes, wanted: int) -> int:
+    """Read a number field of a protobuf message; -1 if it is not set."""
+    position, found = 0, -1
+    while position < len(message):
+        tag, position = _varint(message, position)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, position = _varint(message, position)
+            if tag >> 3 == wanted:
+                found = value
+        elif kind == _BYTES:
+            length, position = _varint(message, position)
+            position += length
+        else:
+            position += 8 if kind == _FIXED64 else 4
+    return found
+
+
+def _varint(message: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the last byte of a number has no high bit
+            return value, position
+        shift += 7
 
 
 def _transaction(read_version: int, operation: LanceOperation.BaseOperation) -> lance.Transaction:

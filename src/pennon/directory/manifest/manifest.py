@@ -29,6 +29,7 @@ from pennon.errors import ConcurrentModificationError, is_commit_conflict, is_no
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pennon.directory.manifest.row import Row
     from pennon.store import Store
 
 T = TypeVar("T")
@@ -185,6 +186,7 @@ class Manifest:
     def _try_commit(self, dataset: lance.LanceDataset | None, draft: Draft) -> bool:
         """Commit and bring the snapshot along; False after a conflict."""
         started = time.monotonic()
+        added, removed = draft.added(), draft.removed()
         try:
             if dataset is None:
                 landed, change = create_table(self._location, self._store.storage_options, draft)
@@ -194,7 +196,8 @@ class Manifest:
             self._discard(conflict.leftovers)
             return False
         if not self._stands(landed, started):
-            return False
+            self._validate()
+            return self._holds(added, removed)
         self._take(dataset, landed, change)
         self._upkeep.committed(landed.version)
         return True
@@ -222,6 +225,14 @@ class Manifest:
         if not later:
             return True
         return mine is not None and min(later) >= mine
+
+    def _holds(self, added: list[Row], removed: list[str]) -> bool:
+        """Tell from the latest version whether a change took effect, where its own version is gone."""
+        kept = {row.object_id for row in added}
+        with self._guard:
+            return all(self._snapshot.get(row.object_id) == row for row in added) and not any(
+                self._snapshot.get(key) for key in removed if key not in kept
+            )
 
     def _discard(self, leftovers: tuple[str, ...]) -> None:
         """Remove the files of a lost commit; if that fails, cleaning finds them later."""
