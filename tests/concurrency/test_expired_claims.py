@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import workers
 from crew import Child
-from hooks import CLAIM, DELETE_TREE, PUT, WRITE_DATA, after, before
+from hooks import CLAIM, PUT, WRITE_DATA, after, before
 from places import column, entries
 from support import create_table, declare_table, describe_table, drop_table, ipc, list_tables
 
@@ -76,7 +76,8 @@ def test_a_creator_does_not_fill_what_another_client_declared_after_its_lease(
         assert list_tables(ns) == (["t"] if told_first.acknowledged else [])
 
 
-@pytest.mark.parametrize("point", [after(CLAIM), before(DELETE_TREE)], ids=str)
+# Later on it holds the lock of the name, and nobody takes over until it goes on or dies.
+@pytest.mark.parametrize("point", [after(CLAIM)], ids=str)
 def test_a_drop_stopped_past_its_lease_does_not_delete_the_table_made_since(
     disk, listing_mode, second, open_namespace, point
 ):

@@ -83,6 +83,11 @@ def test_a_slow_commit_of_a_reference_client_that_wrote_before_is_not_lost(serve
     expect_no_loss(root, open_namespace, told)
 
 
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="docs/adr/0003: a first commit of another client that takes longer than 24 of ours goes into a cleaned gap",
+)
 @pytest.mark.interop
 def test_a_slow_first_commit_of_a_reference_client_is_not_lost(server, root, open_namespace):
     ns, reference = open_namespace(root, "v2"), ReferenceNamespace(**root.properties, **MODES["v2"])

@@ -575,7 +575,7 @@ def test_two_clients_on_one_root_do_what_the_model_says(machine):
 @pytest.mark.s3
 @pytest.mark.timeout(900)
 def test_two_clients_in_a_bucket_do_what_the_model_says():
-    run_in_a_bucket(BesideV1, examples=6, steps=15)
+    run_in_a_bucket(BesideV1, examples=12, steps=20)
 
 
 @pytest.mark.soak

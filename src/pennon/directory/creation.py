@@ -69,6 +69,7 @@ def declare(
             if there.has_files:
                 raise _already_there(identifier, there)
             with there.undone_on_error():
+                _announce(catalog, chosen)
                 with there.commit_guard():
                     _reserve(catalog, chosen)
                 _insert_row(catalog, row)
@@ -79,6 +80,7 @@ def declare(
             )
         _require_free(catalog, identifier)
         require_unused(catalog, identifier)
+        _announce(catalog, chosen)
         _reserve(catalog, chosen)
         with _undone_on_error(catalog, chosen):
             _insert_row(catalog, row)
@@ -413,8 +415,12 @@ def _shown_properties(catalog: Catalog, row: Row) -> dict[str, str] | None:
     return None if catalog.manifest is None else row.properties()
 
 
-def _reserve(catalog: Catalog, location: str) -> None:
+def _announce(catalog: Catalog, location: str) -> None:
+    """Tell listings that they have to look whether the table has data."""
     catalog.store.put(layout.declared(location), layout.MARKER_BODY)
+
+
+def _reserve(catalog: Catalog, location: str) -> None:
     if catalog.store.create(layout.inside(location, layout.RESERVED_MARKER), layout.MARKER_BODY) is None:
         raise TableAlreadyExistsError(f"Something was declared at {location!r} already")
 
