@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import obstore
 import pytest
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
+from obstore.store import S3Store
 from request_budgets import BUDGETS, CHILD, COMPARED, OPERATIONS, ROOT, cases, warm_up
 from support import MODES, Root, create_namespace, create_table, describe_table, table_exists
 
@@ -103,3 +105,23 @@ def test_a_new_client_reads_the_catalog_once(s3, s3_root, open_namespace):
     assert len(answers) == 10
     # Open (2), each of ten fragments once, and a version check for each of the nine later answers.
     assert count.total <= 2 + 10 + 9, count.summary()
+
+
+@pytest.mark.parametrize("mode", ["v1", "compatibility"])
+def test_a_table_of_many_files_is_found_by_one_request_more_at_most(mode, s3, s3_root, open_namespace):
+    ns = open_namespace(s3_root, mode)
+    create_table(ns, "small")
+    create_table(ns, "large")
+    store = S3Store(s3.endpoint.bucket, config=s3.endpoint.storage_options())
+    prefix = s3_root.uri.partition("://")[2].partition("/")[2]
+    for number in range(1100):
+        # Names that come before and after those of the versions.
+        obstore.put(store, f"{prefix}/large.lance/{'_deletions' if number % 2 else 'data'}/{number:05}", b"x")
+
+    with s3.count() as small:
+        describe_table(ns, "small", check_declared=True)
+    with s3.count() as large:
+        answer = describe_table(ns, "large", check_declared=True)
+
+    assert answer.is_only_declared is False
+    assert large.total <= small.total + 1, large.summary()

@@ -324,12 +324,24 @@ def test_creating_a_table_leaves_a_plain_file_in_its_place(tmp_path, mode, open_
     assert (tmp_path / "t.lance").read_text() == "somebody's file"
 
 
-LISTS_WITH_LEGACY_MARKERS = """
+# In a process of its own: threads that wait for each other would keep this one from ending.
+LISTS = """
 import json, sys
 from pennon import DirectoryNamespace
-with DirectoryNamespace(**json.loads(sys.argv[1]), legacy_markers="true") as ns:
+with DirectoryNamespace(**json.loads(sys.argv[1])) as ns:
     print(len(ns.list_tables({"id": []}).tables))
 """
+
+
+def listed_by_a_process(**properties):
+    command = [sys.executable, "-c", LISTS, json.dumps(properties)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            output, _ = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail("the listing never ends")
+    return int(output)
 
 
 def test_legacy_markers_of_many_tables_are_looked_at(place, open_namespace):
@@ -337,12 +349,13 @@ def test_legacy_markers_of_many_tables_are_looked_at(place, open_namespace):
     for number in range(20):
         declare_table(ns, f"t{number}")
 
-    # In a process of its own: threads that wait for each other would keep this one from ending.
-    command = [sys.executable, "-c", LISTS_WITH_LEGACY_MARKERS, json.dumps(place.properties)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            output, _ = process.communicate(timeout=30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            pytest.fail("the listing never ends")
-    assert output.strip() == b"20"
+    assert listed_by_a_process(**place.properties, legacy_markers="true") == 20
+
+
+def test_many_tables_that_v1_deregistered_are_left_out(place, open_namespace):
+    ns, v1 = open_namespace(place), open_namespace(place, "v1")
+    for number in range(20):
+        declare_table(ns, f"t{number}")
+        deregister_table(v1, f"t{number}")
+
+    assert listed_by_a_process(**place.properties) == 0

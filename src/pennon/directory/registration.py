@@ -57,7 +57,8 @@ def register(
                 f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
             )
         existing = draft.get(row.object_id)
-        returning = existing is not None and existing.location == chosen and directory.deregistered
+        home = is_root_table(identifier, chosen)
+        returning = home and existing is not None and existing.location == chosen and directory.deregistered
         if existing is not None and not returning and (mode is RegisterMode.CREATE or existing.object_type != TABLE):
             what = "Table" if existing.object_type == TABLE else "A namespace of that name"
             raise TableAlreadyExistsError(f"{what} already exists: {shown(identifier)}")

@@ -104,9 +104,10 @@ class LocalStore:
     def size(self, path: str) -> int | None:
         """Give a file's size."""
         try:
-            return os.stat(self._prefix + path).st_size  # noqa: PTH116 - on the way of every look at a table
+            status = os.stat(self._prefix + path)  # noqa: PTH116 - on the way of every look at a table
         except (FileNotFoundError, NotADirectoryError):
             return None
+        return None if stat.S_ISDIR(status.st_mode) else status.st_size
 
     def put(self, path: str, body: bytes) -> None:
         """Write beside and rename, so that nobody sees half a file."""

@@ -6,7 +6,7 @@ import contextlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from threading import Lock
+from threading import Lock, current_thread
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote, urlsplit
 
@@ -38,6 +38,7 @@ _CLIENT_OPTIONS = {
 }
 _DELETE_BATCH = 1000
 _PAGE = 1000
+_POOL_NAME = "pennon-store"
 _SIGNATURE_LIFETIME = timedelta(seconds=60)
 ABSENT_BODY = b"{}"
 """What a conditional delete leaves where the store cannot delete conditionally: too short to be a marker."""
@@ -174,10 +175,12 @@ class ObjectStore:
         return contextlib.nullcontext()
 
     def concurrently(self, calls: Iterable[Callable[[], object]]) -> list[object]:
-        """Run the calls in threads: each waits for the network."""
+        """Run the calls in threads: each waits for the network. Calls made from such a thread run one by one."""
+        if current_thread().name.startswith(_POOL_NAME):
+            return [call() for call in calls]
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="pennon-store")
+                self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix=_POOL_NAME)
             futures = [self._pool.submit(call) for call in calls]
         return [future.result() for future in futures]
 
