@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
 
 _BYTES_PER_LEASE_SECOND = 1_000_000
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
 _NOTHING_SEEN = TableDirectory(
     location="", has_files=False, has_versions=False, reserved=False, deregistered=False, hidden=False
