@@ -1,8 +1,8 @@
 """Bringing tables into the catalog: declare and create.
 
-A root table in `<name>.lance` is made under its marker (see `claim`), which excludes every other creator and hides
-the table until it is complete. Any other table is made in a new directory of its own and comes into being by its
-manifest row; whoever loses the row takes the directory away again.
+A root table in `<name>.lance` is made under the claim on its name (see `root_creation`). Any other table is made in a
+new directory of its own and comes into being by its manifest row; whoever loses the row takes the directory away
+again.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import random
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pennon.directory import claim, layout, removal
-from pennon.directory.listing import TableDirectory, look_at
-from pennon.directory.manifest import TABLE, Draft, Row, Snapshot, properties_json
+from pennon.directory import layout, names
+from pennon.directory.listing import look_at
+from pennon.directory.manifest import TABLE, Draft, Row, properties_json
 from pennon.directory.modes import CreateMode
-from pennon.directory.registration import require_unused
+from pennon.directory.reservation import Reservation
 from pennon.directory.resolve import Found, is_root_table, namespace_exists
+from pennon.directory.root_creation import already_there, create_root_table, declare_root_table
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -36,12 +37,22 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
 
-_BYTES_PER_LEASE_SECOND = 1_000_000
 _PATIENCE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
-_NOTHING_SEEN = TableDirectory(
-    location="", has_files=False, has_versions=False, reserved=False, deregistered=False, hidden=False
-)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A table to be created."""
+
+    identifier: Identifier
+    data: pa.Table
+    properties: Mapping[str, str] | None
+    storage_options: dict[str, str]
+
+    def row(self, location: str) -> Row:
+        """Give the row that the table gets at a location."""
+        return Row(object_id(self.identifier), TABLE, location, properties_json(self.properties))
 
 
 @dataclass(frozen=True)
@@ -62,45 +73,59 @@ def declare(
     leaves a marker whose lease runs out, or an empty directory that nothing refers to.
     """
     _require_property_support(catalog, "declare_table", properties)
-    chosen = _checked_wish(catalog, identifier, location) or _new_location(catalog, identifier)
-    row = Row(object_id(identifier), TABLE, chosen, properties_json(properties))
-    if is_root_table(identifier, chosen):
-        with _claimed(catalog, identifier) as there:
-            if there.has_files:
-                raise _already_there(identifier, there)
-            with there.undone_on_error():
-                _announce(catalog, chosen)
-                with there.commit_guard():
-                    _reserve(catalog, chosen)
-                _insert_row(catalog, row)
-    else:
-        if location is not None and look_at(catalog.store, chosen).has_files:
-            raise TableAlreadyExistsError(
-                f"There is something at the location {chosen!r} of {shown(identifier)} already"
-            )
-        _require_free(catalog, identifier)
-        require_unused(catalog, identifier)
-        _announce(catalog, chosen)
-        _reserve(catalog, chosen)
-        with _undone_on_error(catalog, chosen):
-            _insert_row(catalog, row)
-    return Created(chosen, _shown_properties(catalog, row))
+    wish = _checked_wish(catalog, identifier, location)
+    return names.forgetting_dead_rows(catalog, identifier, lambda: _declared(catalog, identifier, wish, properties))
 
 
 def create(
-    catalog: Catalog, identifier: Identifier, data: pa.Table, mode: CreateMode, properties: Mapping[str, str] | None
+    catalog: Catalog,
+    identifier: Identifier,
+    data: pa.Table,
+    mode: CreateMode,
+    *,
+    properties: Mapping[str, str] | None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Created:
-    """Create a table from data, fill one that is only declared, or do with an existing one what `mode` says."""
+    """Create a table from data, fill one that is only declared, or do with an existing one what `mode` says.
+
+    `storage_options` go on top of the catalog's own for what is written now.
+    """
     _require_property_support(catalog, "create_table", properties)
+    options = {**catalog.store.storage_options, **(storage_options or {})}
+    wanted = Wanted(identifier, data, properties, options)
+    return names.forgetting_dead_rows(catalog, identifier, lambda: _create(catalog, wanted, mode))
+
+
+def _declared(
+    catalog: Catalog, identifier: Identifier, wish: str | None, properties: Mapping[str, str] | None
+) -> Created:
+    location = wish or _new_location(catalog, identifier)
+    row = Row(object_id(identifier), TABLE, location, properties_json(properties))
+    if is_root_table(identifier, location):
+        declare_root_table(catalog, identifier, row)
+        return Created(location, _shown_properties(catalog, row))
+    names.require_free(catalog, identifier)
+    names.require_unused(catalog, identifier)
+    if wish is not None and look_at(catalog.store, location).has_files:
+        raise TableAlreadyExistsError(f"There is something at the location {location!r} of {shown(identifier)} already")
+    reservation = Reservation(catalog.store, location)
+    with reservation.undone_on_error():
+        reservation.make()
+        names.insert_row(catalog, row)
+    return Created(location, _shown_properties(catalog, row))
+
+
+def _create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
     # Creating is tried at once where memory says that the name is free: the claim, or the row, finds out if it is not.
     trusting = mode is CreateMode.CREATE
     deadline = time.monotonic() + _PATIENCE_SECONDS
+    identifier = wanted.identifier
     while True:
         existing = None if trusting and _seems_free(catalog, identifier) else _existing(catalog, identifier)
         if existing is not None and not _only_declared(existing):
-            return _existing_table(catalog, existing, data, mode, properties)
+            return _existing_table(catalog, existing, wanted, mode)
         try:
-            return _created(catalog, identifier, existing, data, properties)
+            return _created(catalog, wanted, existing)
         except (TableAlreadyExistsError, TableIsThere) as error:
             if mode is CreateMode.CREATE and not trusting:
                 raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}") from error
@@ -114,21 +139,19 @@ def create(
         trusting = False
 
 
-def _created(
-    catalog: Catalog,
-    identifier: Identifier,
-    declared: Found | None,
-    data: pa.Table,
-    properties: Mapping[str, str] | None,
-) -> Created:
+def _created(catalog: Catalog, wanted: Wanted, declared: Found | None) -> Created:
     """Write a new table, or the first version of one that is declared, where its kind of location wants it."""
     if declared is not None and not declared.is_root_table:
-        return _fill_declared(catalog, declared, data, properties)
-    location = _new_location(catalog, identifier) if declared is None else declared.location
-    row = Row(object_id(identifier), TABLE, location, properties_json(properties))
-    if is_root_table(identifier, location):
-        return _create_root_table(catalog, identifier, row, data, declared=declared is not None)
-    return _create_hashed_table(catalog, row, data)
+        return _fill_declared(catalog, declared, wanted)
+    location = _new_location(catalog, wanted.identifier) if declared is None else declared.location
+    row = wanted.row(location)
+    if is_root_table(wanted.identifier, location):
+        stored, version = create_root_table(catalog, wanted.identifier, row, wanted.data, wanted.storage_options)
+        return Created(location, _shown_properties(catalog, stored), version)
+    with _undone_on_error(catalog, location):
+        version = write_first_version(catalog.store.location(location), wanted.data, wanted.storage_options)
+        names.insert_row(catalog, row)
+    return Created(location, row.properties(), version)
 
 
 def _seems_free(catalog: Catalog, identifier: Identifier) -> bool:
@@ -161,187 +184,76 @@ def _only_declared(found: Found) -> bool:
     return not (found.is_root_table and found.directory.deregistered)
 
 
-def _existing_table(
-    catalog: Catalog, found: Found, data: pa.Table, mode: CreateMode, properties: Mapping[str, str] | None
-) -> Created:
+def _existing_table(catalog: Catalog, found: Found, wanted: Wanted, mode: CreateMode) -> Created:
     if found.directory is not None and found.is_root_table and found.directory.deregistered:
-        raise _already_there(found.identifier, found.directory)
+        raise already_there(found.identifier, found.directory)
     if mode is CreateMode.CREATE:
         raise TableAlreadyExistsError(f"Table already exists: {shown(found.identifier)}")
-    row = found.row or Row(object_id(found.identifier), TABLE, found.location)
     if mode is CreateMode.EXIST_OK:
+        row = found.row or Row(object_id(found.identifier), TABLE, found.location)
         return Created(found.location, _shown_properties(catalog, row))
-    version = overwrite(catalog.store.location(found.location), data, catalog.store.storage_options)
-    row = replace(row, metadata=properties_json(properties))
-    if catalog.manifest is not None and found.row is not None:
-        catalog.manifest.mutate(lambda draft: _replace_row(draft, row))
+    version = overwrite(catalog.store.location(found.location), wanted.data, wanted.storage_options)
+    row = wanted.row(found.location)
+    if catalog.manifest is not None:
+        row = catalog.manifest.mutate(lambda draft: _rewritten(draft, row, known=found.row is not None))
     return Created(found.location, _shown_properties(catalog, row), version)
 
 
-def _replace_row(draft: Draft, row: Row) -> None:
-    """Give an overwritten table its new properties, unless it went away meanwhile."""
-    existing = draft.get(row.object_id)
-    if existing is None or existing.location != row.location:
-        raise ConcurrentModificationError(f"Table '{row.object_id}' was dropped or replaced while it was overwritten")
-    draft.put(row)
-
-
-def _create_root_table(
-    catalog: Catalog, identifier: Identifier, row: Row, data: pa.Table, *, declared: bool
-) -> Created:
-    location = str(row.location)
-    lease = claim.LEASE_SECONDS + data.nbytes / _BYTES_PER_LEASE_SECOND
-    with _claimed(catalog, identifier, lease_seconds=lease, look=declared) as there:
-        if there.has_versions or there.deregistered:
-            raise _already_there(identifier, there)
-        with there.undone_on_error():
-            version = write_first_version(
-                catalog.store.location(location),
-                data,
-                catalog.store.storage_options,
-                commit_guard=there.commit_guard,
-            )
-            there.committed.append(version)
-            stored = _insert_row(catalog, row, adopt=True)
-        if there.reserved:
-            catalog.store.delete(layout.declared(location))
-        if catalog.store.is_local or catalog.manifest is None:
-            # Left over where another client deleted a deregistered table. With a row, listings look closely.
-            catalog.store.delete(layout.deregistered(identifier[0]))
-    return Created(location, _shown_properties(catalog, stored), version)
-
-
-def _create_hashed_table(catalog: Catalog, row: Row, data: pa.Table) -> Created:
-    location = str(row.location)
-    with _undone_on_error(catalog, location):
-        version = write_first_version(catalog.store.location(location), data, catalog.store.storage_options)
-        _insert_row(catalog, row)
-    return Created(location, row.properties(), version)
-
-
-def _fill_declared(catalog: Catalog, found: Found, data: pa.Table, properties: Mapping[str, str] | None) -> Created:
-    """Write the first version of a declared table, which keeps its properties unless new ones are given."""
-    with _undone_on_error(catalog, found.location, keep=True):
-        version = write_first_version(catalog.store.location(found.location), data, catalog.store.storage_options)
-    catalog.store.delete(layout.declared(found.location))
-    row = found.row or Row(object_id(found.identifier), TABLE, found.location)
-    if properties:
-        row = replace(row, metadata=properties_json(properties))
-    with _undone_on_error(catalog, found.location):
-        # The table may have been dropped while it was filled.
-        catalog.require_manifest("create_table").mutate(lambda draft: _replace_row(draft, row))
-    return Created(found.location, _shown_properties(catalog, row), version)
-
-
-@dataclass(frozen=True)
-class _Claimed(TableDirectory):
-    """A root table's directory as seen under the claim on its name."""
-
-    catalog: Catalog
-    held: claim.Claim
-    committed: list[int] = field(default_factory=list)
-
-    @contextmanager
-    def undone_on_error(self) -> Iterator[None]:
-        """Take away what this caller made if the table does not come into being, and nothing that is another's."""
-        try:
-            yield
-        except BaseException as error:
-            store = self.catalog.store
-            for path in getattr(error, "leftovers", ()):
-                store.delete(layout.inside(self.location, path))
-            with store.exclusive(self.held.name):
-                if claim.is_mine(store, self.held) and (self.committed or not self._is_anothers()):
-                    store.delete_tree(self.location, also=[layout.declared(self.location)])
-            raise
-
-    def _is_anothers(self) -> bool:
-        if self.has_files:
-            return True
-        now = look_at(self.catalog.store, self.location)
-        return now.has_versions or now.deregistered or (now.reserved and not self.catalog.store.is_local)
-
-    @contextmanager
-    def commit_guard(self) -> Iterator[None]:
-        """Let a commit happen only while the claim stands: exactly so on local disk, under the lock."""
-        store = self.catalog.store
-        with store.exclusive(self.held.name):
-            if store.is_local and not claim.is_mine(store, self.held):
-                raise ConcurrentModificationError(
-                    f"The claim on table '{self.held.name}' was taken over; nothing was written"
-                )
-            yield
-
-
-@contextmanager
-def _claimed(
-    catalog: Catalog, identifier: Identifier, *, lease_seconds: float = claim.LEASE_SECONDS, look: bool = True
-) -> Iterator[_Claimed]:
-    """Hold the marker of a root table, complete what a dead owner began, and look at the directory under the claim.
-
-    A creator need not look where that is a request of its own: writing the first version finds out what matters.
-    """
-    name = identifier[0]
-    _require_free(catalog, identifier, root_table=True)
-    held = claim.take(catalog.store, name, claim.REVIVING, lease_seconds=lease_seconds)
-    try:
-        if held.took_over == claim.PURGING:
-            removal.finish_purge(catalog, held)
-        seen = look_at(catalog.store, layout.root_table(name)) if look or catalog.store.is_local else _NOTHING_SEEN
-        yield _Claimed(
-            location=layout.root_table(name),
-            has_files=seen.has_files,
-            has_versions=seen.has_versions,
-            reserved=seen.reserved,
-            deregistered=seen.deregistered,
-            hidden=False,
-            catalog=catalog,
-            held=held,
-        )
-    finally:
-        claim.release(catalog.store, held)
-
-
-@contextmanager
-def _undone_on_error(catalog: Catalog, location: str, *, keep: bool = False) -> Iterator[None]:
-    """Take away what was written if the table does not come into being, unless something was there before."""
-    try:
-        yield
-    except TableIsThere as outcome:
-        # Another writer's table stands in the directory: only our own files are ours to take away.
-        for path in outcome.leftovers:
-            catalog.store.delete(layout.inside(location, path))
-        raise
-    except BaseException:
-        if not keep:
-            catalog.store.delete_tree(location, also=[layout.declared(location)])
-        raise
-
-
-def _insert_row(catalog: Catalog, row: Row, *, adopt: bool = False) -> Row:
-    """Commit a table's row; with `adopt`, a row that names the same location already is kept as it is."""
-    if catalog.manifest is None:
-        return row
-
-    def plan(draft: Draft) -> Row:
-        existing = draft.get(row.object_id)
-        if existing is not None and adopt and existing.location == row.location:
-            adopted = existing if row.metadata is None else replace(existing, metadata=row.metadata)
-            draft.put(adopted)
-            return adopted
-        if existing is not None:
-            what = "Table" if existing.object_type == TABLE else "A namespace of that name"
-            raise TableAlreadyExistsError(f"{what} already exists: '{row.object_id}'")
-        if not draft.parent_exists(row.object_id):
-            raise NamespaceNotFoundError(f"Namespace not found: the parent of table '{row.object_id}'")
-        if row.location is not None and draft.overlapping(row.location):
-            raise TableAlreadyExistsError(
-                f"The location {row.location!r} of '{row.object_id}' belongs to another table"
-            )
+def _rewritten(draft: Draft, row: Row, *, known: bool) -> Row:
+    """Give an overwritten table its new properties, whatever it is called by now; one without a row gets one."""
+    owners = draft.object_ids_at(str(row.location))
+    key = row.object_id if row.object_id in owners or not owners else owners[0]
+    existing = draft.get(key)
+    if existing is None and not known and draft.parent_exists(key):
         draft.put(row)
         return row
+    if existing is None or not owners:
+        raise ConcurrentModificationError(f"Table '{row.object_id}' was dropped or replaced while it was overwritten")
+    stored = replace(existing, metadata=row.metadata)
+    draft.put(stored)
+    return stored
 
-    return catalog.manifest.mutate(plan)
+
+def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
+    """Write the first version of a declared table, which keeps its properties unless new ones are given."""
+    location = found.location
+    try:
+        version = write_first_version(catalog.store.location(location), wanted.data, wanted.storage_options)
+    except BaseException as error:
+        for path in getattr(error, "leftovers", ()):
+            catalog.store.delete(layout.inside(location, path))
+        raise
+    catalog.store.delete(layout.declared(location))
+    gone = False
+
+    def plan(draft: Draft) -> Row | None:
+        nonlocal gone
+        row = draft.get(object_id(found.identifier))
+        owners = draft.object_ids_at(location)
+        gone = not owners
+        if row is None or row.location != location:
+            # It was renamed meanwhile, or dropped.
+            return draft.get(owners[0]) if owners else None
+        if wanted.properties:
+            row = replace(row, metadata=properties_json(wanted.properties))
+            draft.put(row)
+        return row
+
+    row = catalog.require_manifest("create_table").mutate(plan)
+    if row is None or gone:
+        catalog.store.delete_tree(location)
+        raise ConcurrentModificationError(f"Table {shown(found.identifier)} was dropped while it was created")
+    return Created(location, _shown_properties(catalog, row), version)
+
+
+@contextmanager
+def _undone_on_error(catalog: Catalog, location: str) -> Iterator[None]:
+    """Take a new directory away again if its table does not come into being."""
+    try:
+        yield
+    except BaseException:
+        catalog.store.delete_tree(location)
+        raise
 
 
 def _new_location(catalog: Catalog, identifier: Identifier) -> str:
@@ -373,31 +285,6 @@ def _checked_wish(catalog: Catalog, identifier: Identifier, location: str | None
     return chosen
 
 
-def _require_free(catalog: Catalog, identifier: Identifier, *, root_table: bool = False) -> None:
-    """Fail early, before anything is written, if the name is taken or its namespace is missing."""
-    if catalog.manifest is None:
-        if len(identifier) > 1:
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier[:-1])}")
-        return
-    key = object_id(identifier)
-
-    def verdict(snapshot: Snapshot) -> str | None:
-        if not namespace_exists(snapshot, identifier[:-1]):
-            return "orphan"
-        row = snapshot.get(key)
-        if row is None or (root_table and row.location == layout.root_table(identifier[0])):
-            return None
-        return "taken"
-
-    if catalog.manifest.peek(verdict) is None:
-        return
-    found = catalog.manifest.read(verdict)
-    if found == "orphan":
-        raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}")
-    if found == "taken":
-        raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
-
-
 def _require_no_namespace(catalog: Catalog, identifier: Identifier) -> None:
     try:
         catalog.resolver.require_namespace(identifier)
@@ -413,21 +300,3 @@ def _require_property_support(catalog: Catalog, operation: str, properties: Mapp
 
 def _shown_properties(catalog: Catalog, row: Row) -> dict[str, str] | None:
     return None if catalog.manifest is None else row.properties()
-
-
-def _announce(catalog: Catalog, location: str) -> None:
-    """Tell listings that they have to look whether the table has data."""
-    catalog.store.put(layout.declared(location), layout.MARKER_BODY)
-
-
-def _reserve(catalog: Catalog, location: str) -> None:
-    if catalog.store.create(layout.inside(location, layout.RESERVED_MARKER), layout.MARKER_BODY) is None:
-        raise TableAlreadyExistsError(f"Something was declared at {location!r} already")
-
-
-def _already_there(identifier: Identifier, directory: TableDirectory) -> TableAlreadyExistsError:
-    if directory.deregistered:
-        return TableAlreadyExistsError(
-            f"A deregistered table is at {directory.location!r}: register {shown(identifier)} again or drop it"
-        )
-    return TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")

@@ -15,11 +15,13 @@ The last three stand beside the directories, so that one listing of the root sho
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 import re
 import secrets
 
 from pennon.errors import InvalidInputError
+from pennon.identifiers import DELIMITER
 
 MANIFEST = "__manifest"
 TABLE_SUFFIX = ".lance"
@@ -72,7 +74,10 @@ def deregistered(name: str) -> str:
 
 
 def declared(location: str) -> str:
-    """Give the path of the marker beside a table that was declared."""
+    """Give the path of the marker, always at the root, of a table that was declared."""
+    if "/" in location:
+        # No name and no directory of a table begins with the delimiter.
+        location = DELIMITER + hashlib.sha256(location.encode()).hexdigest()
     return location.removesuffix(TABLE_SUFFIX) + DECLARED_SUFFIX
 
 

@@ -228,7 +228,14 @@ class DirectoryNamespace(LanceNamespace):
         """Create a table from Arrow IPC data: mode create, exist_ok or overwrite; errors 1, 5, 13, 14."""
         mode = modes.parsed(request.mode, modes.CreateMode.CREATE)
         identifier = table_identifier(request.id)
-        made = creation.create(self._catalog, identifier, read_ipc(request_data), mode, request.properties)
+        made = creation.create(
+            self._catalog,
+            identifier,
+            read_ipc(request_data),
+            mode,
+            properties=request.properties,
+            storage_options=request.storage_options,
+        )
         return CreateTableResponse(
             location=self._store.location(made.location),
             version=made.version,

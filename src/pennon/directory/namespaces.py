@@ -9,6 +9,7 @@ from pennon.directory import layout, removal
 from pennon.directory.listing import look_at_root_table
 from pennon.directory.manifest import NAMESPACE, Draft, Row, Snapshot, flags, properties_json
 from pennon.directory.modes import CreateMode, DropBehavior, DropMode
+from pennon.directory.names import forgetting_dead_rows
 from pennon.directory.paging import page
 from pennon.directory.resolve import namespace_exists
 from pennon.errors import (
@@ -60,7 +61,7 @@ def create(
         draft.put(replace(wanted, extra=existing.extra))
         return wanted
 
-    result = manifest.mutate(plan)
+    result = forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan))
     removal.delete_data(catalog, doomed)
     return result.properties()
 
@@ -160,10 +161,13 @@ def _take_out(draft: Draft, key: str) -> list[Row]:
 
 
 def _require_no_root_table(catalog: Catalog, identifier: Identifier) -> None:
-    """Refuse the name of a root table that only the directory knows: names are unique among all objects."""
+    """Refuse the name of a root table that only the directory knows; a namespace that is there comes first."""
     if len(identifier) > 1 or not catalog.lists_directories:
         return
     name = identifier[0]
+    known = catalog.require_manifest("create_namespace").peek(lambda snapshot: snapshot.get(name))
+    if known is not None and known.object_type == NAMESPACE:
+        return
     # Nearly always there is nothing, which one request tells.
     if catalog.store.names(layout.root_table(name)) and look_at_root_table(catalog.store, name).visible:
         raise NamespaceAlreadyExistsError(f"A table of that name already exists: {shown(identifier)}")

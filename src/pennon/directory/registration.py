@@ -9,6 +9,7 @@ from pennon.directory import layout, removal
 from pennon.directory.listing import TableDirectory, look_at, look_at_root_table
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
 from pennon.directory.modes import RegisterMode
+from pennon.directory.names import forgetting_dead_rows, require_unused
 from pennon.directory.resolve import Found, is_root_table
 from pennon.errors import (
     InvalidInputError,
@@ -51,7 +52,7 @@ def register(
         require_unused(catalog, identifier)
     row = Row(object_id(identifier), TABLE, chosen, properties_json(properties))
 
-    def plan(draft: Draft) -> Row | None:
+    def plan(draft: Draft) -> None:
         if not draft.parent_exists(row.object_id):
             raise NamespaceNotFoundError(
                 f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
@@ -66,14 +67,10 @@ def register(
         if others:
             raise InvalidInputError(f"The location {chosen!r} belongs to table '{others[0]}'; rename that one instead")
         draft.put(row if existing is None else replace(row, extra=existing.extra))
-        return existing
 
-    replaced = catalog.manifest.mutate(plan)
-    if is_root_table(identifier, chosen):
-        _show_root_table(catalog, identifier[0])
-    elif replaced is not None and is_root_table(identifier, str(replaced.location)):
-        # The directory that the name alone leads to is not this table any more.
-        removal.hide_root_table(catalog, identifier[0])
+    manifest = catalog.manifest
+    forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan))
+    _after_registration(catalog, identifier, chosen, mode)
     return chosen, row.properties()
 
 
@@ -103,7 +100,7 @@ def rename(catalog: Catalog, identifier: Identifier, target: Identifier) -> None
             draft.remove(old)
         draft.put(Row(new, TABLE, found.location) if row is None else replace(row, object_id=new))
 
-    manifest.mutate(plan)
+    forgetting_dead_rows(catalog, target, lambda: manifest.mutate(plan))
     _after_rename(catalog, found, target)
 
 
@@ -112,6 +109,28 @@ def _after_rename(catalog: Catalog, found: Found, target: Identifier) -> None:
         removal.hide_root_table(catalog, found.identifier[0], moved=True)
     elif is_root_table(target, found.location):
         _show_root_table(catalog, target[0])
+
+
+def _after_registration(catalog: Catalog, identifier: Identifier, location: str, mode: RegisterMode) -> None:
+    """Make the markers of root tables say what the manifest says now."""
+    if is_root_table(identifier, location):
+        _show_root_table(catalog, identifier[0])
+        return
+    owner = layout.root_table_name(location)
+    if owner is not None:
+        removal.hide_root_table(catalog, owner, moved=True)
+    if len(identifier) == 1 and mode is RegisterMode.OVERWRITE:
+        _hide_replaced(catalog, identifier[0])
+
+
+def _hide_replaced(catalog: Catalog, name: str) -> None:
+    """Hide the directory that a name alone leads to, once the name means a table elsewhere."""
+    location = layout.root_table(name)
+    if not look_at(catalog.store, location).visible:
+        return
+    manifest = catalog.manifest
+    owned = manifest is not None and manifest.peek(lambda snapshot: bool(snapshot.object_ids_at(location)))
+    removal.hide_root_table(catalog, name, moved=owned)
 
 
 def _register_again(
@@ -160,12 +179,3 @@ def _require_no_other_root_table(
         )
     if mode is RegisterMode.CREATE and catalog.store.size(layout.deregistered(owner)) is None:
         raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
-
-
-def require_unused(catalog: Catalog, target: Identifier) -> None:
-    """Refuse a name that a root table has which only the directory knows."""
-    if len(target) != 1 or not catalog.lists_directories:
-        return
-    there = catalog.resolver.find(target)
-    if there is not None and there.row is None and there.directory is not None and there.directory.visible:
-        raise TableAlreadyExistsError(f"Table already exists: {shown(target)}")

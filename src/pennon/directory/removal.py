@@ -50,6 +50,10 @@ def deregister(catalog: Catalog, identifier: Identifier) -> tuple[str, dict[str,
         hide_root_table(catalog, identifier[0])
     if found.row is not None:
         _remove_row(catalog, identifier, found)
+    home = layout.root_table_name(found.location)
+    if home is not None and not found.is_root_table:
+        # It had been renamed, and its directory is free to be registered or dropped by the name that leads to it.
+        hide_root_table(catalog, home)
     return found.location, properties
 
 
@@ -93,7 +97,7 @@ def unreachable_after(draft: Draft, removed: Iterable[Row]) -> list[Row]:
 def finish_purge(catalog: Catalog, held: claim.Claim) -> None:
     """Delete what a drop that died left of a root table; the caller holds its marker."""
     if catalog.manifest is not None:
-        catalog.manifest.mutate(lambda draft: _take_root_row(draft, held.name))
+        catalog.manifest.mutate(lambda draft: take_root_row(draft, held.name))
     _delete_root_directory(catalog, held)
 
 
@@ -135,7 +139,7 @@ def _drop_root_table(catalog: Catalog, name: str, row: Row | None) -> tuple[str,
     held = claim.take(catalog.store, name, claim.PURGING)
     there = False
     if catalog.manifest is not None:
-        there = catalog.manifest.mutate(lambda draft: _take_root_row(draft, name))
+        there = catalog.manifest.mutate(lambda draft: take_root_row(draft, name))
         if catalog.manifest.peek(lambda snapshot: bool(snapshot.object_ids_at(location))):
             # The directory belongs to a table of another name: only the name goes.
             claim.release(catalog.store, held)
@@ -155,7 +159,8 @@ def _require_writable(catalog: Catalog) -> None:
         catalog.manifest.require_writable()
 
 
-def _take_root_row(draft: Draft, name: str) -> bool:
+def take_root_row(draft: Draft, name: str) -> bool:
+    """Remove the row that stands for the directory of a root table; False if there is none."""
     row = draft.get(name)
     if row is None or row.object_type != TABLE or row.location != layout.root_table(name):
         return False

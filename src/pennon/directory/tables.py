@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.listing import RootListing, list_root, look_at, look_at_root_table
+from pennon.directory.listing import RootListing, list_root, look_at
 from pennon.directory.paging import page
 from pennon.directory.resolve import namespace_exists
 from pennon.errors import (
@@ -113,22 +113,24 @@ def list_all_tables(
 ) -> tuple[list[str], str | None]:
     """List a page of the full identifiers of all tables at any depth below a namespace."""
     ids: list[str] = []
-    if catalog.manifest is not None:
-        ids = catalog.manifest.read(lambda snapshot: _required(snapshot, below).table_ids(object_id(below)))
-    else:
-        catalog.resolver.require_namespace(below)
     listing = None
     if below == ROOT and catalog.lists_directories:
         listing = list_root(catalog.store)
-        nested = [key for key in ids if DELIMITER in key]
-        ids = sorted(nested + _root_names(catalog, listing))
+        ids = _root_names(catalog, listing, nested=True)
+    elif catalog.manifest is not None:
+        ids = catalog.manifest.read(lambda snapshot: _required(snapshot, below).table_ids(object_id(below)))
+    else:
+        catalog.resolver.require_namespace(below)
     if not include_declared:
         ids = _with_data(catalog, ids, listing or list_root(catalog.store), lambda key: key)
     return page(ids, token, limit)
 
 
-def _root_names(catalog: Catalog, listing: RootListing) -> list[str]:
-    """Merge what the manifest and the directory know of the root: manifest first, no location and no name twice."""
+def _root_names(catalog: Catalog, listing: RootListing, *, nested: bool = False) -> list[str]:
+    """Merge what the manifest and the directory know of the root: manifest first, no location and no name twice.
+
+    With `nested`, the full identifiers of the tables in namespaces as well.
+    """
     names = _visible(catalog, listing)
     if catalog.manifest is None:
         return names
@@ -142,6 +144,8 @@ def _root_names(catalog: Catalog, listing: RootListing) -> list[str]:
         for name in names:
             if not snapshot.object_ids_at(layout.root_table(name)) and snapshot.get(name) is None:
                 merged.add(name)
+        if nested:
+            merged.update(key for key in snapshot.table_ids() if DELIMITER in key)
         return sorted(merged)
 
     return catalog.manifest.peek(merge)
@@ -166,7 +170,8 @@ def _visible(catalog: Catalog, listing: RootListing) -> list[str]:
 
 
 def _look(catalog: Catalog, name: str) -> Callable[[], bool]:
-    return lambda: look_at_root_table(catalog.store, name).visible
+    # The listing has told whether it is hidden.
+    return lambda: look_at(catalog.store, layout.root_table(name)).visible
 
 
 def _manifest_names(catalog: Catalog, identifier: Identifier) -> list[str]:

@@ -10,9 +10,11 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import math
 import os
 import shutil
 import stat
+import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +30,9 @@ TRASH_DIRECTORY = ".lance-trash"
 _LOCK_FILES = 64
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 _TABLE_LINKS = 5
+_ATTEMPTS = 10
+_NEW = "new-"
+_LEFTOVER_SECONDS = 3600.0
 
 
 class LocalStore:
@@ -112,17 +117,15 @@ class LocalStore:
     def put(self, path: str, body: bytes) -> None:
         """Write beside and rename, so that nobody sees half a file."""
         target = self._path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
         with self._written_beside(body) as temporary:
-            temporary.replace(target)
+            _into(target, lambda: temporary.replace(target))
 
     def create(self, path: str, body: bytes) -> str | None:
         """Write beside and hard-link, which fails if the name is taken."""
         target = self._path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
         with self._written_beside(body) as temporary:
             try:
-                os.link(temporary, target)
+                _into(target, lambda: os.link(temporary, target))
             except FileExistsError:
                 return None
             except OSError as error:
@@ -161,14 +164,16 @@ class LocalStore:
         first: str | None = None,  # noqa: ARG002 - the rename takes all at once
         also: Sequence[str] = (),
     ) -> Removed:
-        """Rename the directory away, which is atomic, and delete it there."""
+        """Rename the directory away, which is atomic, and delete it there. A plain file is no tree and stays."""
         for other in also:
             self.delete(other)
-        trash = self._path(TRASH_DIRECTORY)
-        trash.mkdir(parents=True, exist_ok=True)
-        doomed = trash / uuid.uuid4().hex
+        self._remove_leftovers()
+        tree = self._path(path)
+        if not tree.is_dir():
+            return Removed()
+        doomed = self._path(TRASH_DIRECTORY) / uuid.uuid4().hex
         try:
-            self._path(path).rename(doomed)
+            _into(doomed, lambda: tree.rename(doomed))
         except FileNotFoundError:
             return Removed()
         if doomed.is_symlink():
@@ -177,6 +182,14 @@ class LocalStore:
         sizes = [(Path(folder) / name).stat().st_size for folder, _, names in os.walk(doomed) for name in names]
         shutil.rmtree(doomed)
         return Removed(len(sizes), sum(sizes))
+
+    def prune(self, path: str) -> None:
+        """Remove a directory, and those above it that are then empty too, up to the root."""
+        folder = self._path(path)
+        with contextlib.suppress(OSError):
+            while folder != self._root:
+                folder.rmdir()
+                folder = folder.parent
 
     @contextlib.contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
@@ -190,6 +203,20 @@ class LocalStore:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    def _remove_leftovers(self) -> None:
+        """Delete what processes that were killed left half deleted or half written."""
+        before = time.time() - _LEFTOVER_SECONDS
+        for folder, prefix in ((TRASH_DIRECTORY, ""), (LOCK_DIRECTORY, _NEW)):
+            with contextlib.suppress(FileNotFoundError), os.scandir(self._path(folder)) as entries:
+                for entry in entries:
+                    if not entry.name.startswith(prefix) or _changed(entry) > before:
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.path, ignore_errors=True)
+                    else:
+                        with contextlib.suppress(FileNotFoundError):
+                            os.unlink(entry.path)  # noqa: PTH108 - an entry of a listing
 
     def _path(self, path: str) -> Path:
         return self._root / path if path else self._root
@@ -205,7 +232,7 @@ class LocalStore:
     def _written_beside(self, body: bytes) -> Iterator[Path]:
         folder = self._path(LOCK_DIRECTORY)
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f"new-{uuid.uuid4().hex}"
+        temporary = folder / f"{_NEW}{uuid.uuid4().hex}"
         try:
             temporary.write_bytes(body)
             yield temporary
@@ -232,6 +259,23 @@ class LocalStore:
             yield
         finally:
             os.close(descriptor)
+
+
+def _into(target: Path, write: Callable[[], object]) -> None:
+    """Write into a directory, which is made first, and again if somebody removes it as empty at that moment."""
+    for _ in range(_ATTEMPTS):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            write()
+            return
+    write()
+
+
+def _changed(entry: os.DirEntry[str]) -> float:
+    try:
+        return entry.stat(follow_symlinks=False).st_ctime
+    except FileNotFoundError:
+        return math.inf
 
 
 def _e_tag(body: bytes) -> str:

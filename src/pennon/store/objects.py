@@ -170,6 +170,9 @@ class ObjectStore:
                 obstore.delete(self._store, batch[start : start + _DELETE_BATCH])
         return Removed(len(found), sum(size for _, size in found))
 
+    def prune(self, path: str) -> None:
+        """Do nothing: a bucket has no directories."""
+
     def exclusive(self, name: str) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002 - there is no lock to name
         """Do nothing: object stores have no locks, and conditional writes decide."""
         return contextlib.nullcontext()

@@ -102,6 +102,9 @@ class Store(Protocol):
     def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Removed:
         """Delete everything below `path`, its sub-directory `first` before the rest, and the objects `also` with it."""
 
+    def prune(self, path: str) -> None:
+        """Remove a directory if it is empty; object stores have no empty ones."""
+
     def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Hold the root's lock for `name` where the store has locks (local disk); elsewhere do nothing."""
 

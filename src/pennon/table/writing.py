@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import lance
 from lance import LanceDataset, LanceOperation
-from lance.fragment import write_fragments
+from lance.fragment import LanceFragment, write_fragments
 
 from pennon.errors import InvalidInputError, is_commit_conflict, is_not_found
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
+    from lance import FragmentMetadata
 
 _TIMEOUT = timedelta(seconds=60)
+_ROWS_PER_FILE = 1_000_000
 # What Lance says when it cannot store what it was given.
 _DATA_TEXTS = ("invalid user input", "invalid argument", "lanceerror(arrow)", "lanceerror(schema)", "not supported")
 
@@ -46,7 +48,7 @@ def write_first_version(
     """
     options = storage_options or None
     try:
-        fragments = write_fragments(data, location, schema=data.schema, mode="create", storage_options=options)
+        fragments = _written(data, location, options)
     except (OSError, ValueError, NotImplementedError) as error:
         if "already exists" in str(error).lower():
             raise TableIsThere(location) from error
@@ -72,6 +74,15 @@ def write_first_version(
                 return 1
             raise TableIsThere(location, written) from error
         return int(committed.version)
+
+
+def _written(data: pa.Table, location: str, options: dict[str, str] | None) -> list[FragmentMetadata]:
+    """Write the data files. A single one needs no look at the table, which the strict commit makes sure of anyway."""
+    if data.num_rows == 0:
+        return []
+    if data.num_rows <= _ROWS_PER_FILE:
+        return [LanceFragment.create(location, data, schema=data.schema, mode="create", storage_options=options)]
+    return write_fragments(data, location, schema=data.schema, mode="create", storage_options=options)
 
 
 @contextmanager

@@ -1,0 +1,45 @@
+"""Declaring a table at a location: the marker inside of its directory, and the one that tells listings to look."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pennon.directory import layout
+from pennon.errors import TableAlreadyExistsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pennon.store import Store
+
+
+class Reservation:
+    """The markers of one declaration."""
+
+    def __init__(self, store: Store, location: str) -> None:
+        self._store = store
+        self._location = location
+        self._path = layout.inside(location, layout.RESERVED_MARKER)
+        self._e_tag: str | None = None
+
+    def make(self) -> None:
+        """Write the markers; whoever comes second to a location gets 5."""
+        # The one for listings comes first: alone it costs a listing a look, while the other alone would mislead it.
+        self._store.put(layout.declared(self._location), layout.MARKER_BODY)
+        # No two have the same body, so that a store's answer can tell one's own marker from another's.
+        self._e_tag = self._store.create(self._path, layout.MARKER_BODY + b" " + uuid.uuid4().hex.encode())
+        if self._e_tag is None:
+            raise TableAlreadyExistsError(f"Something was declared at {self._location!r} already")
+
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """Take the markers away again if the declaration fails after they were written."""
+        try:
+            yield
+        except BaseException:
+            if self._e_tag is not None and self._store.delete_if(self._path, self._e_tag):
+                self._store.delete(layout.declared(self._location))
+                self._store.prune(self._location)
+            raise

@@ -1,0 +1,137 @@
+"""Making a root table in `<name>.lance` under the claim on its name.
+
+The claim (see `claim`) excludes every other creator and hides the table until it is complete. What was made is taken
+away again if the table does not come into being, and nothing else is.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pennon.directory import claim, layout, names, removal, reservation
+from pennon.directory.listing import TableDirectory, look_at
+from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
+from pennon.identifiers import Identifier, shown
+from pennon.table.writing import write_first_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.manifest import Row
+
+_BYTES_PER_LEASE_SECOND = 1_000_000
+
+
+def declare_root_table(catalog: Catalog, identifier: Identifier, row: Row) -> None:
+    """Declare a root table. The commit point in V1 is its `.lance-reserved` file, else the manifest row."""
+    with _claimed(catalog, identifier) as there:
+        if there.directory.has_files:
+            raise already_there(identifier, there.directory)
+        reserved = reservation.Reservation(catalog.store, there.directory.location)
+        with reserved.undone_on_error():
+            with there.commit_guard():
+                reserved.make()
+            names.insert_row(catalog, row)
+
+
+def create_root_table(
+    catalog: Catalog, identifier: Identifier, row: Row, data: pa.Table, storage_options: dict[str, str]
+) -> tuple[Row, int]:
+    """Write the first version of a root table that is new or only declared; returns its row and the version."""
+    lease = claim.LEASE_SECONDS + data.nbytes / _BYTES_PER_LEASE_SECOND
+    with _claimed(catalog, identifier, lease_seconds=lease) as there:
+        before = there.directory
+        if before.has_versions or before.deregistered:
+            raise already_there(identifier, before)
+        with there.undone_on_error():
+            version = write_first_version(
+                catalog.store.location(before.location), data, storage_options, commit_guard=there.commit_guard
+            )
+            there.committed.append(version)
+            stored = names.settle_row(catalog, row, declared=before.reserved)
+        if before.reserved:
+            catalog.store.delete(layout.declared(before.location))
+        if catalog.store.is_local or catalog.manifest is None:
+            # Left over where another client deleted a deregistered table. With a row, listings look closely.
+            catalog.store.delete(layout.deregistered(identifier[0]))
+    return stored, version
+
+
+def already_there(identifier: Identifier, directory: TableDirectory) -> TableAlreadyExistsError:
+    """Say what stands in the way of a table."""
+    if directory.deregistered:
+        return TableAlreadyExistsError(
+            f"A deregistered table is at {directory.location!r}: register {shown(identifier)} again or drop it"
+        )
+    return TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    """A root table's directory as it was when the claim on its name was taken."""
+
+    catalog: Catalog
+    held: claim.Claim
+    directory: TableDirectory
+    committed: list[int] = field(default_factory=list)
+
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """Take away the data that this caller wrote if the table does not come into being."""
+        try:
+            yield
+        except BaseException as error:
+            store = self.catalog.store
+            for path in getattr(error, "leftovers", ()):
+                store.delete(layout.inside(self.directory.location, path))
+            with store.exclusive(self.held.name):
+                if claim.is_mine(store, self.held) and (self.committed or not self._is_anothers()):
+                    self._empty()
+            raise
+
+    def _is_anothers(self) -> bool:
+        if self.directory.has_files:
+            return True
+        now = look_at(self.catalog.store, self.directory.location)
+        return now.has_versions or now.deregistered or now.reserved
+
+    def _empty(self) -> None:
+        """Return to what was there before: a declaration, or nothing."""
+        store, location = self.catalog.store, self.directory.location
+        if not self.directory.reserved:
+            store.delete_tree(location, first=layout.VERSIONS)
+            return
+        for name in sorted(store.names(location) - {layout.RESERVED_MARKER}):
+            store.delete_tree(layout.inside(location, name))
+
+    @contextmanager
+    def commit_guard(self) -> Iterator[None]:
+        """Let a commit happen only while the claim stands: exactly so on local disk, under the lock."""
+        store = self.catalog.store
+        with store.exclusive(self.held.name):
+            if store.is_local and not claim.is_mine(store, self.held):
+                raise ConcurrentModificationError(
+                    f"The claim on table '{self.held.name}' was taken over; nothing was written"
+                )
+            yield
+
+
+@contextmanager
+def _claimed(
+    catalog: Catalog, identifier: Identifier, *, lease_seconds: float = claim.LEASE_SECONDS
+) -> Iterator[_Claimed]:
+    """Hold the marker of a root table, complete what a dead owner began, and look at the directory under the claim."""
+    name = identifier[0]
+    names.require_free(catalog, identifier, root_table=True)
+    held = claim.take(catalog.store, name, claim.REVIVING, lease_seconds=lease_seconds)
+    try:
+        if held.took_over == claim.PURGING:
+            removal.finish_purge(catalog, held)
+        yield _Claimed(catalog, held, look_at(catalog.store, layout.root_table(name)))
+    finally:
+        claim.release(catalog.store, held)
