@@ -20,7 +20,7 @@ from support import (
     table_exists,
 )
 
-from pennon.directory import claim
+from pennon.directory import claim, creation
 
 ABANDONED = -1.0
 """A lease that was over before it began."""
@@ -45,7 +45,8 @@ def test_a_table_that_somebody_holds_is_hidden(ns, state):
 
 
 @pytest.mark.parametrize("state", [claim.REVIVING, claim.PURGING])
-def test_a_table_that_somebody_holds_cannot_be_created_or_dropped(ns, state):
+def test_a_table_that_somebody_holds_cannot_be_created_or_dropped(ns, state, monkeypatch):
+    monkeypatch.setattr(creation, "_PATIENCE_SECONDS", 0.2)
     create_table(ns, "t", data=ipc({"x": [1]}))
     held = claim.take(ns._store, "t", state)
     before = files(ns)

@@ -359,3 +359,17 @@ def test_many_tables_that_v1_deregistered_are_left_out(place, open_namespace):
         deregister_table(v1, f"t{number}")
 
     assert listed_by_a_process(**place.properties) == 0
+
+
+@pytest.mark.s3
+def test_storage_options_of_a_request_are_used_to_write_its_data(s3, tmp_path, open_namespace):
+    place = Root(s3.endpoint.uri(tmp_path.name), s3.endpoint.storage_options())
+    ns = open_namespace(place)
+    nowhere = {"aws_endpoint": "http://127.0.0.1:1", "client_max_retries": "0"}
+
+    with fails(18, naming="t'"):
+        create_table(ns, "t", storage_options=nowhere)
+
+    assert list_tables(ns) == []
+    create_table(ns, "t", storage_options={"client_max_retries": "0"})
+    assert rows_of(place, ns, "t") == [1, 2, 3]

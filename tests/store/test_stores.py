@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 from servers import CountingS3, SeaweedS3
 
-from pennon.store import Level, Removed, open_store
+from pennon.store import Level, Removed, local, open_store
 from pennon.store.local import LOCK_DIRECTORY
 from pennon.store.objects import ABSENT_BODY
 
@@ -651,3 +651,43 @@ def test_lock_files_do_not_pile_up(tmp_path):
             pass
 
     assert len(list((tmp_path / LOCK_DIRECTORY).iterdir())) <= 2 * 64
+
+
+def test_local_leftovers_of_killed_processes_go_when_they_are_old(tmp_path, monkeypatch):
+    half_deleted = tmp_path / local.TRASH_DIRECTORY / "half"
+    half_deleted.mkdir(parents=True)
+    (half_deleted / "data").write_bytes(b"x")
+    half_written = tmp_path / local.LOCK_DIRECTORY / "new-half"
+    half_written.parent.mkdir()
+    half_written.write_bytes(b"x")
+    store = open_store(str(tmp_path), {})
+    store.swap("lock", b"", "makes a lock file")
+
+    store.delete_tree("young")
+    assert half_deleted.exists()
+    assert half_written.exists()
+
+    monkeypatch.setattr(local, "_LEFTOVER_SECONDS", -60)
+    store.delete_tree("old")
+    assert not half_deleted.exists()
+    assert [file.name[:4] for file in half_written.parent.iterdir()] == ["swap"]
+
+
+def test_prune_removes_a_directory_only_while_it_is_empty(store):
+    store.put("deep/down/file", b"x")
+    store.prune("deep/down")
+    assert store.get("deep/down/file") is not None
+
+    store.delete("deep/down/file")
+    store.prune("deep/down")
+    assert store.names("") <= {local.LOCK_DIRECTORY}
+    store.prune("never was")
+
+
+def test_delete_takes_several_objects_and_absent_ones(store):
+    for path in ("a", "b", "c"):
+        store.put(path, b"x")
+
+    store.delete("a", "absent", "b")
+
+    assert {path for path in ("a", "b", "c") if store.get(path)} == {"c"}

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pennon.directory import layout, names
+from pennon.directory import layout, names, removal
 from pennon.directory.listing import look_at
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
 from pennon.directory.modes import CreateMode
@@ -108,7 +108,7 @@ def _declared(
     names.require_unused(catalog, identifier)
     if wish is not None and look_at(catalog.store, location).has_files:
         raise TableAlreadyExistsError(f"There is something at the location {location!r} of {shown(identifier)} already")
-    reservation = Reservation(catalog.store, location)
+    reservation = Reservation(catalog.store, location, contested=wish is not None)
     with reservation.undone_on_error():
         reservation.make()
         names.insert_row(catalog, row)
@@ -220,8 +220,7 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
     try:
         version = write_first_version(catalog.store.location(location), wanted.data, wanted.storage_options)
     except BaseException as error:
-        for path in getattr(error, "leftovers", ()):
-            catalog.store.delete(layout.inside(location, path))
+        removal.delete_leftovers(catalog.store, location, error)
         raise
     catalog.store.delete(layout.declared(location))
     gone = False

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pennon.directory.catalog import Catalog
+    from pennon.store import Store
 
 _log = logging.getLogger(__name__)
 
@@ -157,6 +158,13 @@ def _drop_root_table(catalog: Catalog, name: str, row: Row | None) -> tuple[str,
 def _require_writable(catalog: Catalog) -> None:
     if catalog.manifest is not None:
         catalog.manifest.require_writable()
+
+
+def delete_leftovers(store: Store, location: str, error: BaseException) -> None:
+    """Delete the data files that an error says were written in vain."""
+    files = [layout.inside(location, path) for path in getattr(error, "leftovers", ())]
+    if files:
+        store.delete(*files)
 
 
 def take_root_row(draft: Draft, name: str) -> bool:

@@ -18,18 +18,22 @@ if TYPE_CHECKING:
 class Reservation:
     """The markers of one declaration."""
 
-    def __init__(self, store: Store, location: str) -> None:
+    def __init__(self, store: Store, location: str, *, contested: bool = False) -> None:
+        """Prepare to declare a location; a contested one is a caller's choice, which others may make as well."""
         self._store = store
         self._location = location
         self._path = layout.inside(location, layout.RESERVED_MARKER)
+        self._body = layout.MARKER_BODY
+        if contested:
+            # No two have the same body, so that a store's answer can tell one's own marker from another's.
+            self._body += b" " + uuid.uuid4().hex.encode()
         self._e_tag: str | None = None
 
     def make(self) -> None:
         """Write the markers; whoever comes second to a location gets 5."""
         # The one for listings comes first: alone it costs a listing a look, while the other alone would mislead it.
         self._store.put(layout.declared(self._location), layout.MARKER_BODY)
-        # No two have the same body, so that a store's answer can tell one's own marker from another's.
-        self._e_tag = self._store.create(self._path, layout.MARKER_BODY + b" " + uuid.uuid4().hex.encode())
+        self._e_tag = self._store.create(self._path, self._body)
         if self._e_tag is None:
             raise TableAlreadyExistsError(f"Something was declared at {self._location!r} already")
 

@@ -54,11 +54,12 @@ def create_root_table(
             )
             there.committed.append(version)
             stored = names.settle_row(catalog, row, declared=before.reserved)
-        if before.reserved:
-            catalog.store.delete(layout.declared(before.location))
+        settled = [layout.declared(before.location)] if before.reserved else []
         if catalog.store.is_local or catalog.manifest is None:
             # Left over where another client deleted a deregistered table. With a row, listings look closely.
-            catalog.store.delete(layout.deregistered(identifier[0]))
+            settled.append(layout.deregistered(identifier[0]))
+        if settled:
+            catalog.store.delete(*settled)
     return stored, version
 
 
@@ -87,8 +88,7 @@ class _Claimed:
             yield
         except BaseException as error:
             store = self.catalog.store
-            for path in getattr(error, "leftovers", ()):
-                store.delete(layout.inside(self.directory.location, path))
+            removal.delete_leftovers(store, self.directory.location, error)
             with store.exclusive(self.held.name):
                 if claim.is_mine(store, self.held) and (self.committed or not self._is_anothers()):
                     self._empty()

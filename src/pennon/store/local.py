@@ -143,10 +143,11 @@ class LocalStore:
             self.put(path, body)
         return _e_tag(body)
 
-    def delete(self, path: str) -> None:
-        """Delete a file."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            self._path(path).unlink()
+    def delete(self, *paths: str) -> None:
+        """Delete files."""
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                self._path(path).unlink()
 
     def delete_if(self, path: str, e_tag: str) -> bool:
         """Delete under the lock if the body is still the same."""
@@ -165,8 +166,7 @@ class LocalStore:
         also: Sequence[str] = (),
     ) -> Removed:
         """Rename the directory away, which is atomic, and delete it there. A plain file is no tree and stays."""
-        for other in also:
-            self.delete(other)
+        self.delete(*also)
         self._remove_leftovers()
         tree = self._path(path)
         if not tree.is_dir():

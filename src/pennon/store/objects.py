@@ -142,10 +142,10 @@ class ObjectStore:
         except (PreconditionError, AlreadyExistsError, FileNotFoundError, NotFoundError):
             return self._own_tag(path, body)
 
-    def delete(self, path: str) -> None:
-        """Delete an object."""
+    def delete(self, *paths: str) -> None:
+        """Delete in bulk."""
         with contextlib.suppress(FileNotFoundError, NotFoundError):
-            obstore.delete(self._store, self._key(path))
+            obstore.delete(self._store, [self._key(path) for path in paths])
 
     def delete_if(self, path: str, e_tag: str) -> bool:
         """Delete with If-Match where the store takes a signed request, else swap to a body that counts as absent."""

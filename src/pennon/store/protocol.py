@@ -93,8 +93,8 @@ class Store(Protocol):
     def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
         """Replace the object that has `e_tag` and return the new e-tag; None if it is not the same any more."""
 
-    def delete(self, path: str) -> None:
-        """Delete an object; an absent one is fine."""
+    def delete(self, *paths: str) -> None:
+        """Delete objects, in one request where that is possible; absent ones are fine."""
 
     def delete_if(self, path: str, e_tag: str) -> bool:
         """Delete the object that has `e_tag`, or leave a body so short that it counts as absent; False if not."""

@@ -80,7 +80,9 @@ def _written(data: pa.Table, location: str, options: dict[str, str] | None) -> l
     """Write the data files. A single one needs no look at the table, which the strict commit makes sure of anyway."""
     if data.num_rows == 0:
         return []
-    if data.num_rows <= _ROWS_PER_FILE:
+    # Names like Lance's own columns are for the longer way to judge.
+    plain = not any(name.startswith("_row") for name in data.column_names)
+    if plain and data.num_rows <= _ROWS_PER_FILE:
         return [LanceFragment.create(location, data, schema=data.schema, mode="create", storage_options=options)]
     return write_fragments(data, location, schema=data.schema, mode="create", storage_options=options)
 

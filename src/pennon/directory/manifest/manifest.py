@@ -236,9 +236,9 @@ class Manifest:
 
     def _discard(self, leftovers: tuple[str, ...]) -> None:
         """Remove the files of a lost commit; if that fails, cleaning finds them later."""
-        for path in leftovers:
+        if leftovers:
             with suppress(OSError):
-                self._store.delete(layout.inside(layout.MANIFEST, path))
+                self._store.delete(*(layout.inside(layout.MANIFEST, path) for path in leftovers))
 
     def _validate(self) -> None:
         """Bring the snapshot to the latest version if it is not there: one request when nothing changed."""
