@@ -49,6 +49,7 @@ from support import (
 )
 
 from pennon import DirectoryNamespace
+from pennon.directory import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -506,8 +507,9 @@ class CatalogMachine(RuleBasedStateMachine):
         markers = {path for path in outside if path.endswith(".deregistered")}
         hidden = {key.removesuffix(".lance") for key, directory in directories.items() if directory.deregistered}
         assert markers == {f"{name}.deregistered" for name in hidden}, markers
-        declared = {key.removesuffix(".lance") for key, directory in directories.items() if directory.declared}
-        unknown = outside - markers - {f"{name}.declared" for name in declared}
+        unknown = (
+            outside - markers - {layout.declared(key) for key, directory in directories.items() if directory.declared}
+        )
         assert not unknown, unknown
         staged = [path for path in files if path.startswith(".lance-locks/new-")]
         assert not staged, staged
