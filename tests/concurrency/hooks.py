@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CLAIM = "pennon.directory.claim:take"
 RELEASE = "pennon.directory.claim:release"
-WRITE_DATA = "pennon.table.writing:write_fragments"
+WRITE_DATA = "pennon.table.writing:_written"
 COMMIT_DATA = "pennon.table.writing:LanceDataset.commit"
 TRY_COMMIT = "pennon.directory.manifest.manifest:Manifest._try_commit"
 COMMIT_ROWS = "pennon.directory.manifest.manifest:commit"

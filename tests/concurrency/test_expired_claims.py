@@ -95,7 +95,7 @@ def test_a_drop_stopped_past_its_lease_does_not_delete_the_table_made_since(
 def test_a_creator_stopped_while_its_table_is_taken_over_and_dropped_leaves_the_name_free(
     disk, listing_mode, second, open_namespace
 ):
-    point = after("pennon.directory.creation:write_first_version")
+    point = after("pennon.directory.root_creation:write_first_version")
     with Child(workers.stop_past_lease, disk, listing_mode, point, workers.create_own_rows, "t") as child:
         child.wait_until_stopped()
         drop_table(second, "t")

@@ -109,6 +109,7 @@ def _declared(
     if wish is not None and look_at(catalog.store, location).has_files:
         raise TableAlreadyExistsError(f"There is something at the location {location!r} of {shown(identifier)} already")
     reservation = Reservation(catalog.store, location, contested=wish is not None)
+    reservation.announce()
     with reservation.undone_on_error():
         reservation.make()
         names.insert_row(catalog, row)

@@ -29,10 +29,12 @@ class Reservation:
             self._body += b" " + uuid.uuid4().hex.encode()
         self._e_tag: str | None = None
 
-    def make(self) -> None:
-        """Write the markers; whoever comes second to a location gets 5."""
-        # The one for listings comes first: alone it costs a listing a look, while the other alone would mislead it.
+    def announce(self) -> None:
+        """Write the marker for listings. It comes first: alone it costs a look, the other alone would mislead."""
         self._store.put(layout.declared(self._location), layout.MARKER_BODY)
+
+    def make(self) -> None:
+        """Write the marker inside of the directory; whoever comes second to a location gets 5."""
         self._e_tag = self._store.create(self._path, self._body)
         if self._e_tag is None:
             raise TableAlreadyExistsError(f"Something was declared at {self._location!r} already")

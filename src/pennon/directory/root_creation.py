@@ -33,6 +33,7 @@ def declare_root_table(catalog: Catalog, identifier: Identifier, row: Row) -> No
         if there.directory.has_files:
             raise already_there(identifier, there.directory)
         reserved = reservation.Reservation(catalog.store, there.directory.location)
+        reserved.announce()
         with reserved.undone_on_error():
             with there.commit_guard():
                 reserved.make()

@@ -206,6 +206,8 @@ class Manifest:
         base = 0 if before is None else before.version
         alone = landed.version == base + 1
         with self._guard:
+            if self._dataset is not None and self._snapshot.version >= landed.version:
+                return  # a reader has come by and read it, or what came after
             advance(self._snapshot, landed, written=change.written, deleted=change.deleted if alone else None)
             self._dataset = landed
 

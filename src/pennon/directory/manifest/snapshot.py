@@ -140,12 +140,14 @@ class Snapshot:
         self.highest_fragment = max(self.highest_fragment, fragment_id)
         unsorted: dict[int, list[str]] = {}
         bulk = len(rows) >= _BULK
-        for offset, row in rows.items():
+        # What changed is forgotten first, while all lists are sorted.
+        for row in rows.values():
             before = self._rows.get(row.object_id)
             if before is not None and before != row:
                 self._forget(row.object_id)
+        for offset, row in rows.items():
             self._places[row.object_id] = (fragment_id, offset)
-            if before == row:
+            if row.object_id in self._rows:
                 continue
             names, name = self._learn(row)
             if names is None:
