@@ -59,10 +59,40 @@ class Change:
     files: list[str] = field(default_factory=list)
 
 
-def create_table(uri: str, storage_options: dict[str, str], draft: Draft) -> tuple[LanceDataset, Change]:
-    """Create the manifest table with the draft's rows in it; loses with CommitConflict if it is there already."""
+@dataclass(frozen=True)
+class Work:
+    """What a commit has to do, taken from the snapshot at the moment of planning; the snapshot may move on then."""
+
+    added: list[Row]
+    removed: list[str]
+    """Keys whose stored rows go, because they are removed or replaced."""
+    rows: list[Row]
+    """Rows to be written: those that are added, and those of fragments that are rewritten."""
+    gone: dict[int, list[int]]
+    """Offsets that are deleted, by fragment."""
+    dropped: frozenset[int]
+    """Fragments that go as a whole."""
+    highest_fragment: int
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, draft: Draft) -> Work:
+        """Work out what a draft on top of a snapshot means for fragments."""
+        added, removed = draft.added(), draft.removed()
+        gone = _by_fragment(snapshot, removed)
+        absorbed = _absorbed(snapshot, gone, inserting=bool(added))
+        moved = [
+            row
+            for fragment_id in absorbed
+            for row in snapshot.live_rows(fragment_id)
+            if snapshot.place(row.object_id)[1] not in gone.get(fragment_id, ())
+        ]
+        emptied = {key for key, offsets in gone.items() if len(offsets) == snapshot.fragments[key].live}
+        return cls(added, removed, moved + added, gone, frozenset(absorbed | emptied), snapshot.highest_fragment)
+
+
+def create_table(uri: str, storage_options: dict[str, str], rows: list[Row]) -> tuple[LanceDataset, Change]:
+    """Create the manifest table with these rows in it; loses with CommitConflict if it is there already."""
     change = Change()
-    rows = draft.added()
     try:
         fragments = write_fragments(
             rows_table(rows),
@@ -94,31 +124,20 @@ def create_table(uri: str, storage_options: dict[str, str], draft: Draft) -> tup
     return dataset, change
 
 
-def commit(dataset: LanceDataset, snapshot: Snapshot, draft: Draft) -> tuple[LanceDataset, Change]:
-    """Commit a draft on top of the snapshot's version, which `dataset` has open, or raise CommitConflict."""
+def commit(dataset: LanceDataset, work: Work) -> tuple[LanceDataset, Change]:
+    """Commit on top of the version that was planned on, which `dataset` has open, or raise CommitConflict."""
     change = Change()
-    gone = _by_fragment(snapshot, draft.removed())
-    absorbed = _absorbed(snapshot, gone, inserting=bool(draft.added()))
-    rows = [
-        row
-        for fragment_id in absorbed
-        for row in snapshot.live_rows(fragment_id)
-        if snapshot.place(row.object_id)[1] not in gone.get(fragment_id, ())
-    ]
-    rows += draft.added()
-    emptied = {key for key, offsets in gone.items() if len(offsets) == snapshot.fragments[key].live}
-    removed = absorbed | emptied
     kept = []
     for fragment in dataset.get_fragments():
         fragment_id = fragment.fragment_id
-        if fragment_id in removed:
+        if fragment_id in work.dropped:
             continue
-        if fragment_id in gone:
-            kept.append(_without(fragment, gone[fragment_id], change))
+        if fragment_id in work.gone:
+            kept.append(_without(fragment, work.gone[fragment_id], change))
         else:
             kept.append(fragment.metadata)
-    new = _write(dataset, rows, change)
-    operation = _operation(dataset, kept, sorted(removed), new, above=snapshot.highest_fragment)
+    new = _write(dataset, work.rows, change)
+    operation = _operation(dataset, kept, sorted(work.dropped), new, above=work.highest_fragment)
     transaction = _transaction(dataset.version, operation)
     landed = _committed(
         lambda: LanceDataset.commit(dataset, transaction, max_retries=0, commit_timeout=_TIMEOUT),

@@ -19,7 +19,7 @@ import lance
 
 from pennon.directory import layout
 from pennon.directory.manifest import flags, versions
-from pennon.directory.manifest.commit import Change, CommitConflict, commit, create_table
+from pennon.directory.manifest.commit import Change, CommitConflict, Work, commit, create_table
 from pennon.directory.manifest.draft import Draft
 from pennon.directory.manifest.loading import advance
 from pennon.directory.manifest.snapshot import Snapshot
@@ -110,7 +110,7 @@ class Manifest:
                 flags.require_writable(self._snapshot.metadata, self._store.identity())
             try:
                 if dataset is None:
-                    create_table(self._location, self._store.storage_options, Draft(Snapshot()))
+                    create_table(self._location, self._store.storage_options, [])
                     continue
                 dataset.checkout_version(dataset.version).update_metadata(dict(changes))
             except CommitConflict:
@@ -159,10 +159,9 @@ class Manifest:
             with self._guard:
                 flags.require_readable(self._snapshot.metadata, self._store.identity())
                 flags.require_writable(self._snapshot.metadata, self._store.identity())
-                draft = self._planned(group)
-                settled = not (draft.added() or draft.removed())
+                work = Work.of(self._snapshot, self._planned(group))
                 dataset = self._dataset
-            if settled or self._try_commit(dataset, draft):
+            if not (work.added or work.removed) or self._try_commit(dataset, work):
                 break
             self._pause(attempt, deadline, "the catalog")
             attempt += 1
@@ -183,21 +182,20 @@ class Manifest:
                 draft.roll_back(savepoint)
         return draft
 
-    def _try_commit(self, dataset: lance.LanceDataset | None, draft: Draft) -> bool:
+    def _try_commit(self, dataset: lance.LanceDataset | None, work: Work) -> bool:
         """Commit and bring the snapshot along; False after a conflict."""
         started = time.monotonic()
-        added, removed = draft.added(), draft.removed()
         try:
             if dataset is None:
-                landed, change = create_table(self._location, self._store.storage_options, draft)
+                landed, change = create_table(self._location, self._store.storage_options, work.rows)
             else:
-                landed, change = commit(dataset, self._snapshot, draft)
+                landed, change = commit(dataset, work)
         except CommitConflict as conflict:
             self._discard(conflict.leftovers)
             return False
         if not self._stands(landed, started):
             self._validate()
-            return self._holds(added, removed)
+            return self._holds(work.added, work.removed)
         self._take(dataset, landed, change)
         self._upkeep.committed(landed.version)
         return True
