@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DELIMITER = "$"
 RESERVED_PREFIX = "__"
 _FORBIDDEN = re.compile(r"[$/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_ORDINARY = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
 _FORBIDDEN_NAMES = {DELIMITER: "the delimiter '$'", "/": "a slash", "\\": "a backslash"}
 # A name becomes part of a file name, whose limit is 255 bytes; the longest thing put around it is `<name>.deregistered`
 # or `<8 digits>_<object id>_.declared`.
@@ -65,6 +66,8 @@ def name_fault(name: object, *, at_root: bool) -> str | None:
     """Say why `name` cannot be an object's name, or None if it can."""
     if not isinstance(name, str):
         return f"it is not text but {type(name).__name__}"
+    if _ORDINARY.fullmatch(name):
+        return None
     if not name:
         return "it is empty"
     if name in {".", ".."}:

@@ -123,7 +123,6 @@ def own_names(level: Level) -> Level:
     return Level(
         level.files,
         tuple(sorted(name for name in level.directories if not name.startswith(".lance-"))),
-        tuple(sorted(name for name in level.empty if not name.startswith(".lance-"))),
     )
 
 
@@ -504,11 +503,20 @@ def test_local_listing_tells_directories_without_files_apart(tmp_path):
     (tmp_path / "empty.lance" / "also" / "empty").mkdir(parents=True)
     store.put("full.lance/deep/leaf", b"x")
 
-    level = own_names(store.list_level())
-
-    assert level.directories == ("full.lance",)
-    assert level.empty == ("empty.lance",)
+    assert store.empty_tables(["full.lance", "empty.lance"]) == {"empty.lance"}
     assert not store.has_files("empty.lance")
+
+
+def test_local_directories_are_looked_into_again_once_the_root_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "_GRAIN_NANOSECONDS", -1)
+    store = open_store(str(tmp_path), {})
+    store.put("t.lance/leaf", b"x")
+    assert store.empty_tables(["t.lance"]) == set()
+
+    store.delete_tree("t.lance")
+    (tmp_path / "t.lance").mkdir()
+
+    assert store.empty_tables(["t.lance"]) == {"t.lance"}
 
 
 def test_local_exclusive_keeps_eight_threads_apart(tmp_path):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import lance
 
 from pennon.errors import UnsupportedOperationError
 
@@ -14,6 +16,13 @@ if TYPE_CHECKING:
     from pennon.store import Store
 
 
+_CACHE_BYTES = 32 << 20
+
+
+def _session() -> Any:  # noqa: ANN401 - lance's stubs do not name the type
+    return lance.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
+
+
 @dataclass(frozen=True)
 class Catalog:
     """One root in one mode."""
@@ -22,6 +31,8 @@ class Catalog:
     store: Store
     manifest: Manifest | None
     resolver: Resolver
+    session: Any = field(default_factory=_session)
+    """What tables that were opened have in common: what is known of their versions, and connections."""
 
     @property
     def lists_directories(self) -> bool:

@@ -150,7 +150,9 @@ def _created(catalog: Catalog, wanted: Wanted, declared: Found | None) -> Create
         stored, version = create_root_table(catalog, wanted.identifier, row, wanted.data, wanted.storage_options)
         return Created(location, _shown_properties(catalog, stored), version)
     with _undone_on_error(catalog, location):
-        version = write_first_version(catalog.store.location(location), wanted.data, wanted.storage_options)
+        version = write_first_version(
+            catalog.store.location(location), wanted.data, wanted.storage_options, session=catalog.session
+        )
         names.insert_row(catalog, row)
     return Created(location, row.properties(), version)
 
@@ -219,7 +221,9 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
     """Write the first version of a declared table, which keeps its properties unless new ones are given."""
     location = found.location
     try:
-        version = write_first_version(catalog.store.location(location), wanted.data, wanted.storage_options)
+        version = write_first_version(
+            catalog.store.location(location), wanted.data, wanted.storage_options, session=catalog.session
+        )
     except BaseException as error:
         removal.delete_leftovers(catalog.store, location, error)
         raise

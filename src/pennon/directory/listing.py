@@ -61,7 +61,8 @@ class TableDirectory:
 def list_root(store: Store) -> RootListing:
     """List the root: one request per 1,000 entries, nothing per table."""
     level = store.list_level()
-    directories = _table_names(level.directories)
+    tables = [entry for entry in level.directories if entry.endswith(layout.TABLE_SUFFIX)]
+    empty = store.empty_tables(tables)
     hidden, deregistered, declared, plain = set(), set(), set(), set()
     for file in level.files:
         if file.name.endswith(layout.DELETED_SUFFIX):
@@ -74,12 +75,12 @@ def list_root(store: Store) -> RootListing:
         elif (name := layout.root_table_name(file.name)) is not None:
             plain.add(name)
     return RootListing(
-        directories,
+        _table_names(entry for entry in tables if entry not in empty),
         frozenset(hidden),
         frozenset(deregistered),
         frozenset(declared),
         frozenset(plain),
-        empty=_table_names(level.empty),
+        empty=_table_names(empty),
     )
 
 

@@ -51,7 +51,11 @@ def create_root_table(
             raise already_there(identifier, before)
         with there.undone_on_error():
             version = write_first_version(
-                catalog.store.location(before.location), data, storage_options, commit_guard=there.commit_guard
+                catalog.store.location(before.location),
+                data,
+                storage_options,
+                session=catalog.session,
+                commit_guard=there.commit_guard,
             )
             there.committed.append(version)
             stored = names.settle_row(catalog, row, declared=before.reserved)

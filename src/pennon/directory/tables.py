@@ -67,6 +67,7 @@ def describe_table(
             catalog.store.location(found.location),
             catalog.store.storage_options,
             shown=shown(identifier),
+            session=catalog.session,
             version=version,
             tag=tag,
             branch=branch,

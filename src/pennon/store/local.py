@@ -16,6 +16,7 @@ import shutil
 import stat
 import time
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
@@ -29,10 +30,20 @@ LOCK_DIRECTORY = ".lance-locks"
 TRASH_DIRECTORY = ".lance-trash"
 _LOCK_FILES = 64
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
-_TABLE_LINKS = 5
+_GRAIN_NANOSECONDS = 2_000_000_000
+_TRUSTED_NANOSECONDS = 30_000_000_000
 _ATTEMPTS = 10
 _NEW = "new-"
 _LEFTOVER_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class _Full:
+    """Table directories that held something when the root had been changed last at a certain time."""
+
+    changed: int = 0
+    taken: int = 0
+    names: frozenset[str] = frozenset()
 
 
 class LocalStore:
@@ -44,6 +55,7 @@ class LocalStore:
         self._root = root
         self._prefix = f"{root}/"
         self.storage_options = storage_options
+        self._full = _Full()
 
     def identity(self) -> str:
         """Name the root by its path."""
@@ -67,25 +79,38 @@ class LocalStore:
             return None
 
     def list_level(self, path: str = "") -> Level:
-        """List one level; directories that hold no file at all, which an object store does not have, are told apart."""
+        """List one level; only files are looked at."""
         files: list[FileEntry] = []
         directories: list[str] = []
-        empty: list[str] = []
         try:
             with os.scandir(self._path(path)) as entries:
                 for entry in entries:
+                    if entry.is_dir():
+                        directories.append(entry.name)
+                        continue
                     # What goes away during the listing is not there.
                     with contextlib.suppress(FileNotFoundError):
                         status = entry.stat()
-                        if not stat.S_ISDIR(status.st_mode):
-                            files.append(FileEntry(entry.name, status.st_size, status.st_mtime))
-                        elif self._is_occupied(entry.path, status.st_nlink):
-                            directories.append(entry.name)
-                        elif os.path.isdir(entry.path):  # noqa: PTH112 - once per entry of a listing
-                            empty.append(entry.name)
+                        files.append(FileEntry(entry.name, status.st_size, status.st_mtime))
         except (FileNotFoundError, NotADirectoryError):
             return Level((), ())
-        return Level(tuple(files), tuple(directories), tuple(empty))
+        return Level(tuple(files), tuple(directories))
+
+    def empty_tables(self, names: Sequence[str]) -> frozenset[str]:
+        """Look into each directory, but for those that were full before, as long as the root has not changed since."""
+        changed = _modified(self._root)
+        before = self._full
+        now = time.time_ns()
+        # A change within the clock's grain of the last one would not show.
+        fresh = now - before.taken < _TRUSTED_NANOSECONDS and now - changed > _GRAIN_NANOSECONDS
+        trusted = before.names if fresh and before.changed == changed else frozenset()
+        full: set[str] = set(trusted)
+        empty: set[str] = set()
+        for name in names:
+            if name not in trusted:
+                (full if self._holds_table(name) else empty).add(name)
+        self._full = _Full(changed, before.taken if trusted else now, frozenset(full))
+        return frozenset(empty)
 
     def names(self, path: str) -> set[str]:
         """List one level without looking at the entries."""
@@ -221,12 +246,8 @@ class LocalStore:
     def _path(self, path: str) -> Path:
         return self._root / path if path else self._root
 
-    def _is_occupied(self, directory: str, links: int) -> bool:
-        # Most file systems count a directory's sub-directories in its link count: a table that was written has data,
-        # transactions and versions. Whatever has less is looked at closely.
-        if links >= _TABLE_LINKS and os.path.isdir(f"{directory}/_versions"):  # noqa: PTH112 - once per table of a listing
-            return True
-        return any(files for _, _, files in os.walk(directory))
+    def _holds_table(self, name: str) -> bool:
+        return os.access(f"{self._prefix}{name}/_versions", os.F_OK) or self.has_files(name)
 
     @contextlib.contextmanager
     def _written_beside(self, body: bytes) -> Iterator[Path]:
@@ -269,6 +290,13 @@ def _into(target: Path, write: Callable[[], object]) -> None:
             write()
             return
     write()
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _changed(entry: os.DirEntry[str]) -> float:

@@ -92,6 +92,10 @@ class ObjectStore:
         )
         return Level(files, tuple(prefix[skip:] for prefix in listing["common_prefixes"]))
 
+    def empty_tables(self, names: Sequence[str]) -> frozenset[str]:  # noqa: ARG002 - whatever they are
+        """Say none: a bucket has no directories, only names with something in them."""
+        return frozenset()
+
     def names(self, path: str) -> set[str]:
         """Read the names off the keys below: some servers go on listing prefixes that have none any more."""
         skip = len(self._key(path)) + 1

@@ -28,11 +28,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a directory: the files in it, its sub-directories, and those of them that hold no file at all."""
+    """One level of a directory: the files in it, and its sub-directories, which may be empty on a disk."""
 
     files: tuple[FileEntry, ...]
     directories: tuple[str, ...]
-    empty: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,9 @@ class Store(Protocol):
 
     def list_level(self, path: str = "") -> Level:
         """List one level; an absent directory is empty."""
+
+    def empty_tables(self, names: Sequence[str]) -> frozenset[str]:
+        """Tell which of these table directories of the root hold nothing; object stores have no such thing."""
 
     def names(self, path: str) -> set[str]:
         """Name the entries of one level, files and directories alike; an absent directory has none."""

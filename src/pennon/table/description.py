@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lance
 from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
@@ -32,12 +32,16 @@ def open_table(
     storage_options: Mapping[str, str],
     *,
     shown: str,
+    session: Any = None,  # noqa: ANN401 - a lance.Session, which lance's stubs do not name
     version: int | None = None,
     tag: str | None = None,
     branch: str | None = None,
 ) -> lance.LanceDataset:
-    """Open a table at a version, tag or branch; raises 11, 8 or 22 if that is not there."""
-    dataset = lance.dataset(location, storage_options=dict(storage_options) or None)
+    """Open a table at a version, tag or branch; raises 11, 8 or 22 if that is not there.
+
+    A session remembers what was read of a version, by the e-tag of its manifest, and so saves reading it again.
+    """
+    dataset = lance.dataset(location, storage_options=dict(storage_options) or None, session=session)
     if tag is not None:
         tags = dataset.tags.list()
         if tag not in tags:

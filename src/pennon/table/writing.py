@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import lance
 from lance import LanceDataset, LanceOperation
@@ -39,6 +39,7 @@ def write_first_version(
     data: pa.Table,
     storage_options: dict[str, str],
     *,
+    session: Any = None,  # noqa: ANN401 - a lance.Session, which lance's stubs do not name
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> int:
     """Write `data` as version 1, strictly: of several writers exactly one succeeds, the others raise TableIsThere.
@@ -48,7 +49,7 @@ def write_first_version(
     """
     options = storage_options or None
     try:
-        fragments = _written(data, location, options)
+        fragments = _written(data, location, options, session)
     except (OSError, ValueError, NotImplementedError) as error:
         if "already exists" in str(error).lower():
             raise TableIsThere(location) from error
@@ -76,14 +77,23 @@ def write_first_version(
         return int(committed.version)
 
 
-def _written(data: pa.Table, location: str, options: dict[str, str] | None) -> list[FragmentMetadata]:
+def _written(
+    data: pa.Table,
+    location: str,
+    options: dict[str, str] | None,
+    session: Any,  # noqa: ANN401 - as above
+) -> list[FragmentMetadata]:
     """Write the data files. A single one needs no look at the table, which the strict commit makes sure of anyway."""
     if data.num_rows == 0:
         return []
     # Names like Lance's own columns are for the longer way to judge.
     plain = not any(name.startswith("_row") for name in data.column_names)
     if plain and data.num_rows <= _ROWS_PER_FILE:
-        return [LanceFragment.create(location, data, schema=data.schema, mode="create", storage_options=options)]
+        return [
+            LanceFragment.create(
+                location, data, schema=data.schema, mode="create", storage_options=options, session=session
+            )
+        ]
     return write_fragments(data, location, schema=data.schema, mode="create", storage_options=options)
 
 
