@@ -33,7 +33,7 @@ class RootListing:
     def visible(self) -> list[str]:
         """List the root tables that are neither hidden nor deregistered nor unspeakable, sorted."""
         names = self.directories - self.hidden - self.deregistered
-        return sorted(name for name in names if name_fault(name, at_root=True) is None)
+        return sorted([name for name in names if name_fault(name, at_root=True) is None])
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def list_root(store: Store) -> RootListing:
         elif (name := layout.root_table_name(file.name)) is not None:
             plain.add(name)
     return RootListing(
-        _table_names(entry for entry in tables if entry not in empty),
+        _table_names([entry for entry in tables if entry not in empty] if empty else tables),
         frozenset(hidden),
         frozenset(deregistered),
         frozenset(declared),
@@ -120,4 +120,6 @@ def _directory(store: Store, location: str, names: set[str], *, hidden: bool) ->
 
 
 def _table_names(entries: Iterable[str]) -> frozenset[str]:
-    return frozenset(name for entry in entries if (name := layout.root_table_name(entry)) is not None)
+    """Take the suffix off names of table directories."""
+    cut = -len(layout.TABLE_SUFFIX)
+    return frozenset([entry[:cut] for entry in entries if entry != layout.TABLE_SUFFIX])
