@@ -276,8 +276,8 @@ class Model:
             # The registration that is replaced is gone for every client.
             self.directories[existing].deregistered = True
         self.tables[identifier] = TableRow(location, dict(properties))
-        if is_own(identifier, location):
-            directory.deregistered = False
+        # A directory that has another name's owner is not to be taken for a table of the name that leads to it.
+        directory.deregistered = name is not None and identifier != (name,)
 
     def register_again(self, identifier: Identifier, location: str, how: str, properties: dict[str, str]) -> None:
         self.require_namespace(V1, identifier[:-1])

@@ -52,7 +52,7 @@ def register(
         require_unused(catalog, identifier)
     row = Row(object_id(identifier), TABLE, chosen, properties_json(properties))
 
-    def plan(draft: Draft) -> None:
+    def plan(draft: Draft) -> Row | None:
         if not draft.parent_exists(row.object_id):
             raise NamespaceNotFoundError(
                 f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
@@ -67,10 +67,13 @@ def register(
         if others:
             raise InvalidInputError(f"The location {chosen!r} belongs to table '{others[0]}'; rename that one instead")
         draft.put(row if existing is None else replace(row, extra=existing.extra))
+        return existing
 
     manifest = catalog.manifest
-    forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan))
-    _after_registration(catalog, identifier, chosen, mode)
+    replaced = forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan))
+    _after_registration(catalog, identifier, chosen)
+    if mode is RegisterMode.OVERWRITE and not is_root_table(identifier, chosen):
+        _hide_replaced(catalog, identifier, replaced)
     return chosen, row.properties()
 
 
@@ -111,7 +114,7 @@ def _after_rename(catalog: Catalog, found: Found, target: Identifier) -> None:
         _show_root_table(catalog, target[0])
 
 
-def _after_registration(catalog: Catalog, identifier: Identifier, location: str, mode: RegisterMode) -> None:
+def _after_registration(catalog: Catalog, identifier: Identifier, location: str) -> None:
     """Make the markers of root tables say what the manifest says now."""
     if is_root_table(identifier, location):
         _show_root_table(catalog, identifier[0])
@@ -119,14 +122,14 @@ def _after_registration(catalog: Catalog, identifier: Identifier, location: str,
     owner = layout.root_table_name(location)
     if owner is not None:
         removal.hide_root_table(catalog, owner, moved=True)
-    if len(identifier) == 1 and mode is RegisterMode.OVERWRITE:
-        _hide_replaced(catalog, identifier[0])
 
 
-def _hide_replaced(catalog: Catalog, name: str) -> None:
+def _hide_replaced(catalog: Catalog, identifier: Identifier, replaced: Row | None) -> None:
     """Hide the directory that a name alone leads to, once the name means a table elsewhere."""
+    name = identifier[0]
     location = layout.root_table(name)
-    if not look_at(catalog.store, location).visible:
+    known = catalog.lists_directories or (replaced is not None and replaced.location == location)
+    if len(identifier) > 1 or not known or not look_at(catalog.store, location).visible:
         return
     manifest = catalog.manifest
     owned = manifest is not None and manifest.peek(lambda snapshot: bool(snapshot.object_ids_at(location)))

@@ -30,6 +30,7 @@ LOCK_DIRECTORY = ".lance-locks"
 TRASH_DIRECTORY = ".lance-trash"
 _LOCK_FILES = 64
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+_TABLE_LINKS = 5
 _GRAIN_NANOSECONDS = 2_000_000_000
 _TRUSTED_NANOSECONDS = 30_000_000_000
 _ATTEMPTS = 10
@@ -247,7 +248,13 @@ class LocalStore:
         return self._root / path if path else self._root
 
     def _holds_table(self, name: str) -> bool:
-        return os.access(f"{self._prefix}{name}/_versions", os.F_OK) or self.has_files(name)
+        # Most file systems count a directory's sub-directories in its link count: a table that was written has data,
+        # transactions and versions. Whatever has less is looked at closely.
+        try:
+            links = os.stat(self._prefix + name).st_nlink  # noqa: PTH116 - once per table of a listing
+        except FileNotFoundError:
+            return False
+        return links >= _TABLE_LINKS or self.has_files(name)
 
     @contextlib.contextmanager
     def _written_beside(self, body: bytes) -> Iterator[Path]:
