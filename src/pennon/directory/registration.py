@@ -125,11 +125,11 @@ def _after_registration(catalog: Catalog, identifier: Identifier, location: str)
 
 
 def _hide_replaced(catalog: Catalog, identifier: Identifier, replaced: Row | None) -> None:
-    """Hide the directory that a name alone leads to, once the name means a table elsewhere."""
+    """Hide the directory that a name meant until now, once it means a table elsewhere."""
     name = identifier[0]
     location = layout.root_table(name)
-    known = catalog.lists_directories or (replaced is not None and replaced.location == location)
-    if len(identifier) > 1 or not known or not look_at(catalog.store, location).visible:
+    meant = catalog.lists_directories if replaced is None else replaced.location == location
+    if len(identifier) > 1 or not meant or not look_at(catalog.store, location).visible:
         return
     manifest = catalog.manifest
     owned = manifest is not None and manifest.peek(lambda snapshot: bool(snapshot.object_ids_at(location)))
