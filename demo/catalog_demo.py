@@ -140,16 +140,22 @@ def rename(catalog: LanceNamespace) -> None:
     )
 
 
-def drop(catalog: LanceNamespace) -> None:
-    """A drop takes the name and the data at once."""
-    step("Drop sales.customers")
-    path = ROOT / directory(locate(catalog, "sales", "customers").location)
-    catalog.drop_table(DropTableRequest(id=["sales", "customers"]))
-    console.print(f"directory {path.name} is {'still there' if path.exists() else 'gone'}")
+def drop(catalog: pennon.DirectoryNamespace) -> None:
+    """A drop hides a table and keeps its data, until it is restored or purged."""
+    step("Drop sales.customers, restore it, drop it again and purge it")
+    name = ["sales", "customers"]
+    path = ROOT / directory(locate(catalog, *name).location)
+    catalog.drop_table(DropTableRequest(id=name))
     try:
-        locate(catalog, "sales", "customers")
+        locate(catalog, *name)
     except TableNotFoundError as error:
         console.print(f"describing it now raises [red]{type(error).__name__}[/red] (code {int(error.code)})")
+    console.print(f"its directory {path.name} is {'still there' if path.exists() else 'gone'}")
+    catalog.undrop_table(name)
+    console.print(f"after undrop_table it is at {directory(locate(catalog, *name).location)}")
+    catalog.drop_table(DropTableRequest(id=name))
+    (purged,) = catalog.purge_table(name, force=True).tables
+    console.print(f"purge_table took {purged.files} files; the directory is {'there' if path.exists() else 'gone'}")
 
 
 def write_without_the_catalog(catalog: LanceNamespace) -> None:

@@ -121,8 +121,13 @@ def table_exists(ns: Any, *names: str) -> Any:
     return ns.table_exists(TableExistsRequest(id=list(names)))
 
 
-def drop_table(ns: Any, *names: str) -> Any:
-    return ns.drop_table(DropTableRequest(id=list(names)))
+def drop_table(ns: Any, *names: str, **context: str) -> Any:
+    return ns.drop_table(DropTableRequest(id=list(names), context=context or None))
+
+
+def remove_table(ns: Any, *names: str) -> Any:
+    """Drop a table for good; clients that know only that have no use for the context."""
+    return drop_table(ns, *names, purge="true")
 
 
 def rename_table(ns: Any, *names: str, to: str, into: list[str] | None = None) -> Any:

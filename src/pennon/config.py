@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pennon import durations
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 STORAGE_PREFIX = "storage."
 _TRUE = {"true", "1", "yes", "on"}
+_DEFAULT_TTL_MS = 7 * 24 * 3600 * 1000
 _FALSE = {"false", "0", "no", "off"}
 
 HARMLESS: dict[str, str] = {
@@ -37,6 +39,7 @@ class DirectorySettings:
     manifest_enabled: bool = True
     dir_listing_enabled: bool = True
     legacy_markers: bool = False
+    drop_ttl_ms: int = _DEFAULT_TTL_MS
     vend_input_storage_options: bool = False
     storage_options: dict[str, str] = field(default_factory=dict)
 
@@ -51,6 +54,8 @@ class DirectorySettings:
                 values[key] = _boolean(key, value)
             elif key == "root":
                 values[key] = _root(value)
+            elif key == "drop_ttl":
+                values["drop_ttl_ms"] = durations.milliseconds(value, "Property 'drop_ttl'")
             elif key.startswith(STORAGE_PREFIX) and len(key) > len(STORAGE_PREFIX):
                 storage[key.removeprefix(STORAGE_PREFIX)] = str(value)
             elif key not in HARMLESS:

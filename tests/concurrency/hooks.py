@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CLAIM = "pennon.directory.claim:take"
-RELEASE = "pennon.directory.claim:release"
+PURGE_CLAIM = "pennon.directory.claim:move"
+RELEASE = "pennon.directory.claim:remove"
 WRITE_DATA = "pennon.table.writing:_written"
 COMMIT_DATA = "pennon.table.writing:LanceDataset.commit"
 TRY_COMMIT = "pennon.directory.manifest.manifest:Manifest._try_commit"

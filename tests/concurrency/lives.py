@@ -14,12 +14,12 @@ from support import (
     describe_namespace,
     describe_table,
     drop_namespace,
-    drop_table,
     fails,
     ipc,
     list_namespaces,
     list_tables,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -50,7 +50,7 @@ def _tables(ns: Any, root: Root, name: str) -> None:
     assert describe_table(ns, passing, check_declared=True).is_only_declared
     create_table(ns, passing, data=ipc({"who": [passing]}))
     assert column(root, ns, passing) == [passing]
-    drop_table(ns, passing)
+    remove_table(ns, passing)
     with fails(4):
         describe_table(ns, passing)
     assert passing not in list_tables(ns)
@@ -75,6 +75,6 @@ def _namespaces(ns: Any, root: Root, name: str) -> None:
     rename_table(ns, space, "third", to=f"{name}_moved", into=[])
     drop_namespace(ns, space)
     assert space not in list_namespaces(ns)
-    drop_table(ns, f"{name}_moved")
+    remove_table(ns, f"{name}_moved")
     with fails(1):
         list_tables(ns, space)

@@ -59,6 +59,7 @@ def test_drops_and_creations_of_one_name_leave_all_or_nothing(crew, disk, mode, 
         if there:
             (who,) = set(column(disk, ns, name))
             assert who in creations or drops == 0
+    assert ns.purge_tables().failed == []
     assert entries(disk) == {location(disk, ns, name) for name in list_tables(ns)}
 
 

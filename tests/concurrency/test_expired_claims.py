@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import workers
 from crew import Child
-from hooks import CLAIM, PUT, WRITE_DATA, after, before
+from hooks import CLAIM, PURGE_CLAIM, PUT, WRITE_DATA, after, before
 from places import column, entries
-from support import create_table, declare_table, describe_table, drop_table, ipc, list_tables
+from support import create_table, declare_table, describe_table, ipc, list_tables, remove_table
 
 pytestmark = pytest.mark.concurrency
 
@@ -77,7 +77,7 @@ def test_a_creator_does_not_fill_what_another_client_declared_after_its_lease(
 
 
 # Later on it holds the lock of the name, and nobody takes over until it goes on or dies.
-@pytest.mark.parametrize("point", [after(CLAIM)], ids=str)
+@pytest.mark.parametrize("point", [after(PURGE_CLAIM)], ids=str)
 def test_a_drop_stopped_past_its_lease_does_not_delete_the_table_made_since(
     disk, listing_mode, second, open_namespace, point
 ):
@@ -95,10 +95,10 @@ def test_a_drop_stopped_past_its_lease_does_not_delete_the_table_made_since(
 def test_a_creator_stopped_while_its_table_is_taken_over_and_dropped_leaves_the_name_free(
     disk, listing_mode, second, open_namespace
 ):
-    point = after("pennon.directory.root_creation:write_first_version")
+    point = after("pennon.directory.root_creation:write_version")
     with Child(workers.stop_past_lease, disk, listing_mode, point, workers.create_own_rows, "t") as child:
         child.wait_until_stopped()
-        drop_table(second, "t")
+        remove_table(second, "t")
         child.go_on()
         told = child.result()
     ns = open_namespace(disk, listing_mode)

@@ -12,6 +12,7 @@ from hooks import (
     CREATE,
     DELETE,
     DELETE_TREE,
+    PURGE_CLAIM,
     PUT,
     RELEASE,
     REMOVE_FILES,
@@ -30,11 +31,11 @@ from support import (
     describe_namespace,
     describe_table,
     drop_namespace,
-    drop_table,
     fails,
     ipc,
     list_namespaces,
     list_tables,
+    remove_table,
     rename_table,
 )
 
@@ -77,13 +78,13 @@ def expect_usable(root, ns, *names, allowed):
         assert told.code == 5, told
         assert state(root, ns, *names) in allowed
         assert state(root, ns, *names) not in (ABSENT, DECLARED)
-    drop_table(ns, *names)
+    remove_table(ns, *names)
     assert state(root, ns, *names) == ABSENT
     with fails(4):
-        drop_table(ns, *names)
+        remove_table(ns, *names)
     create_table(ns, *names, data=ipc({"who": [3]}))
     assert column(root, ns, *names) == [3]
-    drop_table(ns, *names)
+    remove_table(ns, *names)
     assert state(root, ns, *names) == ABSENT
 
 
@@ -150,7 +151,10 @@ def test_a_killed_declaration_leaves_a_declared_table_or_none(disk, prepared, op
 
 @pytest.mark.parametrize(
     ("mode", "point"),
-    cases("v1 compatibility", [after(CLAIM), before(DELETE_TREE), before(REMOVE_FILES), after(DELETE_TREE)])
+    cases(
+        "v1 compatibility",
+        [after(CREATE), after(PURGE_CLAIM), before(DELETE_TREE), before(REMOVE_FILES), after(DELETE_TREE)],
+    )
     + cases("v2 compatibility", [before(COMMIT_ROWS), after(COMMIT_ROWS)])
     + cases("v2", [before(REMOVE_FILES)]),
 )
@@ -168,7 +172,7 @@ def test_a_killed_drop_can_be_repeated(disk, prepared, open_namespace, mode, poi
     create_table(prepared(mode), "t", data=ipc({"who": OLD}))
     kill(disk, mode, point, workers.drop, "t")
     ns = open_namespace(disk, mode)
-    told = workers.attempt(drop_table, ns, "t")
+    told = workers.attempt(remove_table, ns, "t")
     assert told.acknowledged or told.code == 4
     assert state(disk, ns, "t") == ABSENT
     create_table(ns, "t", data=ipc({"who": [2]}))
@@ -190,7 +194,7 @@ def test_a_killed_rename_leaves_one_of_the_two_names(disk, prepared, open_namesp
     assert column(disk, ns, "other") == OLD
     expect_usable(disk, ns, "t", allowed=[ABSENT])
     assert column(disk, ns, "other") == OLD
-    drop_table(ns, "other")
+    remove_table(ns, "other")
     assert list_tables(ns) == ["bystander"]
 
 
@@ -241,7 +245,7 @@ def test_a_killed_registration_can_be_repeated(disk, prepared, open_namespace, m
     told = workers.attempt(workers.register_table, ns, "t", location="t.lance", mode="overwrite")
     assert told.acknowledged, told
     assert state(disk, ns, "t") == OLD
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     expect_nothing_left(disk, "t")
 
 

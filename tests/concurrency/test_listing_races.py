@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import workers
-from support import create_table, drop_table, list_tables
+from support import create_table, list_tables, remove_table
 
 from pennon.store.local import LocalStore
 
@@ -39,9 +39,9 @@ def test_a_table_that_goes_in_the_middle_of_a_listing_takes_no_other_with_it(
     def drop_one_then_judge(store, directory):
         if not gone:
             gone.append(next(name for name in STABLE if directory != f"{name}.lance"))
-            drop_table(other, gone[0])
+            remove_table(other, gone[0])
             gone.append(next(name for name in reversed(STABLE) if directory != f"{name}.lance"))
-            drop_table(other, gone[1])
+            remove_table(other, gone[1])
         return judge(store, directory)
 
     monkeypatch.setattr(LocalStore, "_holds_table", drop_one_then_judge)

@@ -13,11 +13,11 @@ from support import (
     create_table,
     describe_namespace,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_namespaces,
     list_tables,
+    remove_table,
 )
 
 pytestmark = [pytest.mark.concurrency, pytest.mark.s3]
@@ -74,7 +74,7 @@ def test_one_of_eight_drops_of_a_table_succeeds(crew, bucket, mode, open_namespa
 def test_a_dropped_table_is_gone_and_its_name_is_free(bucket, mode, open_namespace):
     ns = open_namespace(bucket, mode)
     create_table(ns, "a", data=ipc({"who": [1]}))
-    drop_table(ns, "a")
+    remove_table(ns, "a")
     with fails(MISSING):
         describe_table(ns, "a")
     create_table(ns, "a", data=ipc({"who": [2]}))

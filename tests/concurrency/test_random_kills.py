@@ -10,7 +10,7 @@ import workers
 from crew import Child
 from lance_namespace.errors import TableNotFoundError
 from places import column, entries
-from support import create_table, describe_table, drop_table, ipc, list_tables
+from support import create_table, describe_table, ipc, list_tables, remove_table
 
 pytestmark = pytest.mark.concurrency
 
@@ -60,7 +60,7 @@ def kill_and_check(root, mode, name, count):
         assert told.acknowledged or told.code == 5, told
         assert content(root, ns, "t") == ([2] if told.acknowledged else content(root, ns, "t"))
         assert content(root, ns, "t") is not None
-        drop_table(ns, "t")
+        remove_table(ns, "t")
         assert content(root, ns, "t") is None
         assert content(root, ns, "other") == other
         assert content(root, ns, "bystander") == ["bystander"]

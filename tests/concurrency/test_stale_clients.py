@@ -11,12 +11,12 @@ from support import (
     deregister_table,
     describe_table,
     drop_namespace,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_namespaces,
     list_tables,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -54,14 +54,14 @@ def two_manifest_clients(disk, mode_with_manifest, open_namespace):
 
 def test_a_table_that_another_client_dropped_cannot_be_dropped_again(two_clients):
     stale, other = two_clients
-    drop_table(other, "old")
+    remove_table(other, "old")
     with fails(4):
-        drop_table(stale, "old")
+        remove_table(stale, "old")
 
 
 def test_a_table_that_another_client_dropped_is_missing(two_clients):
     stale, other = two_clients
-    drop_table(other, "old")
+    remove_table(other, "old")
     with fails(4):
         describe_table(stale, "old")
     with fails(4):
@@ -73,7 +73,7 @@ def test_a_table_that_another_client_dropped_is_missing(two_clients):
 
 def test_a_table_that_another_client_dropped_can_be_created(two_clients, disk):
     stale, other = two_clients
-    drop_table(other, "old")
+    remove_table(other, "old")
     create_table(stale, "old", data=ipc({"who": [1]}))
     assert column(disk, other, "old") == [1]
     assert entries(disk) == {location(disk, other, "old")}
@@ -104,7 +104,7 @@ def test_a_table_that_another_client_declared_is_filled(two_clients, disk):
 def test_a_name_that_another_client_created_and_dropped_is_free(two_clients, disk):
     stale, other = two_clients
     create_table(other, "new")
-    drop_table(other, "new")
+    remove_table(other, "new")
     create_table(stale, "new", data=ipc({"who": [2]}))
     assert column(disk, other, "new") == [2]
 
@@ -122,19 +122,19 @@ def test_a_table_that_another_client_renamed_is_dropped_under_its_new_name_only(
     stale, other = two_manifest_clients
     rename_table(other, "old", to="renamed")
     with fails(4):
-        drop_table(stale, "old")
+        remove_table(stale, "old")
     with fails(4):
         rename_table(stale, "old", to="third")
     assert column(disk, stale, "renamed") == [0]
-    drop_table(stale, "renamed")
+    remove_table(stale, "renamed")
     assert list_all_tables(other) == []
 
 
 def test_a_table_dropped_and_made_anew_by_another_client_is_dropped_whole(two_manifest_clients, disk):
     stale, other = two_manifest_clients
-    drop_table(other, "old")
+    remove_table(other, "old")
     create_table(other, "old", data=ipc({"who": [7]}))
-    drop_table(stale, "old")
+    remove_table(stale, "old")
     assert list_tables(other) == []
     assert entries(disk) == set()
 
@@ -174,7 +174,7 @@ def test_a_table_that_goes_while_it_is_looked_at_is_not_taken_for_a_declared_one
     look = resolve.look_at
 
     def drop_then_look(*arguments, **options):
-        attempt(drop_table, other, "space", "t")
+        attempt(remove_table, other, "space", "t")
         return look(*arguments, **options)
 
     monkeypatch.setattr(resolve, "look_at", drop_then_look)
@@ -198,5 +198,5 @@ def test_a_client_that_idled_over_many_commits_writes_without_reading_first(two_
         create_namespace(stale, "n007")
     create_namespace(stale, "later")
     assert len(list_namespaces(stale)) == 122
-    drop_table(stale, "old")
+    remove_table(stale, "old")
     assert list_tables(stale) == []

@@ -18,11 +18,11 @@ from support import (
     create_table,
     describe_namespace,
     drop_namespace,
-    drop_table,
     ipc,
     list_all_tables,
     list_namespaces,
     list_tables,
+    remove_table,
 )
 
 pytestmark = pytest.mark.concurrency
@@ -139,7 +139,7 @@ def test_names_taken_meanwhile_are_refused(disk, prepared, open_namespace):
 
 def test_tables_in_a_namespace_dropped_meanwhile_are_refused(disk, prepared, open_namespace):
     def drop_the_namespace():
-        drop_table(prepared, "space", "t")
+        remove_table(prepared, "space", "t")
         drop_namespace(prepared, "space")
 
     operation = workers.create_own_rows

@@ -24,13 +24,18 @@ from support import (
     list_namespaces,
     list_tables,
     register_table,
+    remove_table,
     rename_table,
 )
 
 from pennon import DirectoryNamespace
-from pennon.directory import claim, layout
+from pennon.directory import layout, purging
 from pennon.directory.manifest.upkeep import Upkeep
+from pennon.directory.marker import Marker
+from pennon.errors import ConcurrentModificationError
 from pennon.store import open_store
+from pennon.store.objects import ObjectStore
+from pennon.table import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,7 +138,17 @@ def declare_at_one_location(ns: Any, index: int, name: str) -> None:
 
 
 def drop(ns: Any, _: int, name: str) -> None:
-    drop_table(ns, *name.split("$"))
+    remove_table(ns, *name.split("$"))
+
+
+def purge(ns: Any, _: int, name: str) -> None:
+    (outcome,) = ns.purge_table(name.split("$"), force=True).tables
+    if outcome.error is not None:
+        raise ConcurrentModificationError(outcome.error)
+
+
+def undrop(ns: Any, _: int, name: str) -> None:
+    ns.undrop_table(name.split("$"))
 
 
 def make_namespace(ns: Any, index: int, name: str) -> None:
@@ -191,7 +206,7 @@ def rename_or_create(ns: Any, index: int, name: str) -> None:
 
 def drop_or_create(ns: Any, index: int, name: str) -> None:
     if index % 2:
-        drop_table(ns, *name.split("$"))
+        drop_table(ns, *name.split("$"), ttl="0")
     else:
         create_own_rows(ns, index, name)
 
@@ -252,13 +267,41 @@ def stop_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], 
 
 def stop_past_lease(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
     """Do `operation` with a claim whose lease is over at once, and be stopped at the point."""
-    take = claim.take
+    leased = Marker.leased
 
-    def take_for_no_time(store: Any, claimed: str, state: str, **_: Any) -> claim.Claim:
-        return take(store, claimed, state, lease_seconds=0.0)
+    def leased_for_no_time(marker: Marker, state: str, what: str, _: float = 0.0) -> Marker:
+        return leased(marker, state, what, 0.0)
 
-    claim.take = take_for_no_time
+    Marker.leased = leased_for_no_time
+    # Whoever is stopped does not know that its time is over.
+    purging._seconds_left = lambda _: 30.0
     return stop_at(root, mode, point, operation, name)
+
+
+def stop_without_a_fence(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
+    """Do the same with deletions that are neither conditional nor timed, to show that the fence is what helps."""
+
+    def delete_plainly(store: ObjectStore, entry: Any, _: float) -> str:
+        store.delete(entry.key.removeprefix(f"{store._prefix}/"))
+        return "gone"
+
+    ObjectStore._delete_in_time = delete_plainly
+    return stop_past_lease(root, mode, point, operation, name)
+
+
+def stop_without_a_burnt_version(
+    root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str
+) -> Outcome:
+    """Do the same as `stop_past_lease`, with a commit that is not strict, to show that this is what helps."""
+    commit = writing.LanceDataset.commit
+
+    class Lenient(writing.LanceDataset):
+        @staticmethod
+        def commit(*arguments: Any, **options: Any) -> Any:
+            return commit(*arguments, **{**options, "max_retries": 5})
+
+    writing.LanceDataset = Lenient
+    return stop_past_lease(root, mode, point, operation, name)
 
 
 def clean_after_stop(root: Root, point: Point) -> None:
@@ -303,7 +346,7 @@ def come_and_go(member: Member, root: Root, mode: str, rounds: int) -> list[list
                 continue
             name = f"passing_{member.index}_{number}"
             create_table(ns, name)
-            drop_table(ns, name)
+            remove_table(ns, name)
         return listings
 
 
@@ -334,7 +377,7 @@ def write_beside_others(member: Member, root: Root, mode: str, kinds: list[str],
             if name in account.made:
                 _account(account, table, attempt(create_table, ns, name, "t", data=rows))
             if table in account.made and number % 3 == 0:
-                told = attempt(drop_table, ns, name, "t")
+                told = attempt(remove_table, ns, name, "t")
                 if told.acknowledged:
                     del account.made[table]
                     account.unmade.append(table)

@@ -12,10 +12,10 @@ from support import (
     create_namespace,
     create_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_tables,
+    remove_table,
     table_exists,
 )
 
@@ -92,7 +92,7 @@ def test_create_fails_if_a_namespace_has_the_name(nested):
 def test_a_dropped_table_can_be_created_anew(place):
     ns, parent = place
     create_table(ns, *parent, "t", data=ipc({"x": [1]}))
-    drop_table(ns, *parent, "t")
+    remove_table(ns, *parent, "t")
     made = create_table(ns, *parent, "t", data=ipc({"y": [2]}))
     assert made.version == 1
     assert lance.dataset(made.location).to_table().to_pydict() == {"y": [2]}
@@ -151,7 +151,7 @@ def test_other_tables_lie_in_hashed_directories_that_are_never_used_twice(root, 
             assert location.parent == directory(ns)
             assert re.fullmatch(r"[0-9a-f]{8}_" + re.escape("$".join(names)), location.name)
             seen.add(location.name)
-            drop_table(ns, *names)
+            remove_table(ns, *names)
     assert len(seen) == 4
 
 

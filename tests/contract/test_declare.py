@@ -12,12 +12,12 @@ from support import (
     declare_table,
     deregister_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_tables,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -144,7 +144,7 @@ def test_a_declared_table_can_be_dropped_and_declared_again(place):
     ns, parent = place
     for _ in range(2):
         location = Path(declare_table(ns, *parent, "t").location)
-        drop_table(ns, *parent, "t")
+        remove_table(ns, *parent, "t")
         assert not location.exists()
         assert list_tables(ns, *parent) == []
     assert not [path for path in contents(ns) if path.endswith(".declared")]

@@ -7,10 +7,10 @@ from disk import directory, write_table
 from support import (
     create_namespace,
     create_table,
-    drop_table,
     list_all_tables,
     list_namespaces,
     list_tables,
+    remove_table,
 )
 
 
@@ -32,7 +32,7 @@ def test_a_listing_follows_creation_and_drop(place):
     for number in range(3):
         create_table(ns, *parent, f"t{number}")
         assert list_tables(ns, *parent) == [f"t{n}" for n in range(number + 1)]
-    drop_table(ns, *parent, "t1")
+    remove_table(ns, *parent, "t1")
     assert list_tables(ns, *parent) == ["t0", "t2"]
 
 
@@ -41,7 +41,7 @@ def test_a_listing_shows_what_another_client_did(root, mode, open_namespace):
     assert list_tables(second) == []
     create_table(first, "t")
     assert list_tables(second) == ["t"]
-    drop_table(second, "t")
+    remove_table(second, "t")
     assert list_tables(first) == []
 
 

@@ -13,12 +13,12 @@ from support import (
     create_table,
     declare_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_tables,
     register_table,
+    remove_table,
 )
 
 HOSTILE = [
@@ -165,7 +165,7 @@ def test_the_place_of_a_marker_is_no_place_for_a_table(nested, location):
         declare_table(nested, "thief", location=location)
     with fails(13):
         register_table(nested, "thief", location=location, context={"allow_missing": "true"})
-    drop_table(nested, "t")
+    remove_table(nested, "t")
     create_table(nested, "t")
     assert list_tables(nested) == ["t"]
 
@@ -188,9 +188,9 @@ def test_dropping_never_removes_the_data_of_another_table(nested):
     write_table(directory(nested) / "deep/tt", [10])
     register_table(nested, "reg", location="deep/t")
     register_table(nested, "reg2", location="deep/tt")
-    drop_table(nested, "reg")
-    drop_table(nested, "t")
-    drop_table(nested, "a", "t")
+    remove_table(nested, "reg")
+    remove_table(nested, "t")
+    remove_table(nested, "a", "t")
     assert rows(kept["a", "t2"]) == [2]
     assert rows(kept[("t2",)]) == [3]
     assert rows(str(directory(nested) / "deep/tt")) == [10]

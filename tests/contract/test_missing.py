@@ -12,13 +12,13 @@ from support import (
     describe_namespace,
     describe_table,
     drop_namespace,
-    drop_table,
     fails,
     ipc,
     list_namespaces,
     list_tables,
     namespace_exists,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -46,7 +46,7 @@ TABLE_READS = {
     "describe": describe_table,
     "describe version": _describe_version,
     "exists": table_exists,
-    "drop": drop_table,
+    "drop": remove_table,
     "deregister": deregister_table,
     "rename": _rename,
 }

@@ -144,6 +144,9 @@ def test_the_longest_names_work_in_every_operation(place):
         calls[label]()
     ns.register_table({"id": [*parent, longest], "location": _only_directory(ns)})
     calls["drop"]()
+    ns.undrop_table([*parent, longest])
+    calls["drop"]()
+    ns.purge_table([*parent, longest], force=True)
     assert not [path for path in contents(ns) if not path.startswith("__manifest/")]
     assert_all_refused(every_table_operation(ns, [*parent, longest + "x"]))
 

@@ -14,7 +14,6 @@ from support import (
     describe_namespace,
     describe_table,
     drop_namespace,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
@@ -22,6 +21,7 @@ from support import (
     list_tables,
     namespace_exists,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -94,7 +94,7 @@ def test_an_odd_name_survives_every_operation_on_tables(place, name):
     assert list_tables(ns, *parent) == []
     register_table(ns, *parent, name, location=Path(made.location).name)
     assert rows(describe_table(ns, *parent, name).location) == [8]
-    assert drop_table(ns, *parent, name).id == [*parent, name]
+    assert remove_table(ns, *parent, name).id == [*parent, name]
     assert list_tables(ns, *parent) == []
     with fails(4):
         describe_table(ns, *parent, name)
@@ -122,8 +122,9 @@ def test_an_odd_name_survives_every_operation_on_namespaces_and_renames(nested, 
     assert list_tables(nested, name) == [name]
     with fails(3):
         drop_namespace(nested, name)
-    drop_namespace(nested, name, behavior="cascade")
+    drop_namespace(nested, name, behavior="cascade", context={"ttl": "0"})
     assert list_namespaces(nested) == []
+    assert [table.id for table in nested.purge_tables().tables] == [[name, name]]
     assert not [path for path in contents(nested) if not path.startswith("__manifest/")]
 
 
@@ -134,7 +135,7 @@ def test_odd_names_are_apart(place):
         create_table(ns, *parent, name, data=ipc({"x": [number]}))
     assert list_tables(ns, *parent) == names
     for name in names[::2]:
-        drop_table(ns, *parent, name)
+        remove_table(ns, *parent, name)
     assert list_tables(ns, *parent) == names[1::2]
     for number, name in enumerate(names):
         if number % 2:

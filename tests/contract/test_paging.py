@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import create_namespace, create_table, declare_table, drop_namespace, drop_table, fails
+from support import create_namespace, create_table, declare_table, drop_namespace, fails, remove_table
 
 KINDS = ["tables", "all tables", "namespaces"]
 
@@ -26,7 +26,7 @@ class Listing:
         (create_namespace if self.kind == "namespaces" else declare_table)(self.ns, name)
 
     def remove(self, name):
-        (drop_namespace if self.kind == "namespaces" else drop_table)(self.ns, name)
+        (drop_namespace if self.kind == "namespaces" else remove_table)(self.ns, name)
 
     def pages(self, limit):
         found, token = [], None

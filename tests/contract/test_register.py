@@ -11,12 +11,12 @@ from support import (
     create_table,
     deregister_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_tables,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -71,7 +71,7 @@ def test_a_table_that_was_registered_over_does_not_come_back(nested):
     create_table(nested, "t", data=ipc({"x": [1]}))
     write_table(directory(nested) / "free", [7])
     register_table(nested, "t", location="free", mode="overwrite")
-    drop_table(nested, "t")
+    remove_table(nested, "t")
     assert list_tables(nested) == []
     with fails(4):
         describe_table(nested, "t")
@@ -126,11 +126,11 @@ def test_a_deregistered_root_table_can_be_dropped(root, open_namespace, mode_of_
     ns = open_namespace(root, mode_of_root)
     location = Path(create_table(ns, "t").location)
     deregister_table(ns, "t")
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     assert not location.exists()
     assert not [path for path in contents(ns) if path.startswith("t.")]
     with fails(4):
-        drop_table(ns, "t")
+        remove_table(ns, "t")
 
 
 @pytest.mark.parametrize("mode_of_root", ["v1", "compatibility"])
@@ -151,7 +151,7 @@ def test_a_deregistered_table_of_a_hashed_directory_leaves_its_name_free(nested)
     deregister_table(nested, "a", "t")
     new = create_table(nested, "a", "t", data=ipc({"x": [2]})).location
     assert new != old
-    drop_table(nested, "a", "t")
+    remove_table(nested, "a", "t")
     assert rows(old) == [1]
 
 
@@ -197,6 +197,6 @@ def test_a_registered_table_can_be_renamed_and_dropped(nested):
     register_table(nested, "t", location="deep/er/place")
     rename_table(nested, "t", to="u", into=["a"])
     assert rows(describe_table(nested, "a", "u").location) == [1, 2, 3]
-    drop_table(nested, "a", "u")
+    remove_table(nested, "a", "u")
     assert not location.exists()
     assert rows(str(directory(nested) / "deep/er/other")) == [1, 2, 3]

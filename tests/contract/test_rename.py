@@ -10,12 +10,12 @@ from support import (
     declare_table,
     deregister_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_tables,
     namespace_exists,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -49,7 +49,7 @@ def test_a_renamed_table_has_the_new_name_only(tree, move):
     assert rows(location) == [1]
     assert sorted(list_all_tables(tree)) == sorted(["$".join([*source, "other"]), "$".join([*target, "new"])])
     assert "old" not in list_tables(tree, *source)
-    for call in (describe_table, table_exists, drop_table, deregister_table):
+    for call in (describe_table, table_exists, remove_table, deregister_table):
         with fails(4, naming="old"):
             call(tree, *source, "old")
 
@@ -66,7 +66,7 @@ def test_a_renamed_table_can_be_renamed_back(tree, move):
     assert rows(location) == [1]
     data = [path for path in before if not path.startswith("__manifest/")]
     assert [path for path in contents(tree) if not path.startswith("__manifest/")] == data
-    drop_table(tree, *source, "old")
+    remove_table(tree, *source, "old")
     assert list_all_tables(tree) == []
 
 
@@ -79,7 +79,7 @@ def test_the_old_name_is_free_for_another_table(tree, move):
     assert rows(describe_table(tree, *target, "new").location) == [1]
     assert rows(describe_table(tree, *source, "old").location) == [2]
     assert sorted(list_all_tables(tree)) == sorted(["$".join([*target, "new"]), "$".join([*source, "old"])])
-    drop_table(tree, *source, "old")
+    remove_table(tree, *source, "old")
     assert rows(describe_table(tree, *target, "new").location) == [1]
     assert list_all_tables(tree) == ["$".join([*target, "new"])]
 
@@ -90,7 +90,7 @@ def test_dropping_a_renamed_table_leaves_the_new_holder_of_its_name_alone(tree, 
     create_table(tree, *source, "old", data=ipc({"x": [1]}))
     rename_table(tree, *source, "old", to="new", into=into)
     create_table(tree, *source, "old", data=ipc({"x": [2]}))
-    drop_table(tree, *target, "new")
+    remove_table(tree, *target, "new")
     assert rows(describe_table(tree, *source, "old").location) == [2]
     assert list_all_tables(tree) == ["$".join([*source, "old"])]
 
@@ -104,7 +104,7 @@ def test_two_tables_can_change_names(tree):
     assert list_tables(tree) == ["p", "q"]
     assert rows(describe_table(tree, "p").location) == [1]
     assert rows(describe_table(tree, "q").location) == [0]
-    drop_table(tree, "p")
+    remove_table(tree, "p")
     assert rows(describe_table(tree, "q").location) == [0]
     assert list_tables(tree) == ["q"]
 

@@ -11,10 +11,10 @@ from support import (
     create_table,
     declare_table,
     describe_table,
-    drop_table,
     ipc,
     list_namespaces,
     list_tables,
+    remove_table,
     rename_table,
 )
 
@@ -72,7 +72,7 @@ def test_of_threads_that_declare_one_table_exactly_one_wins(place):
 def test_of_threads_that_drop_one_table_exactly_one_wins(place):
     ns, parent = place
     create_table(ns, *parent, "t")
-    outcomes = together([lambda: drop_table(ns, *parent, "t")] * THREADS)
+    outcomes = together([lambda: remove_table(ns, *parent, "t")] * THREADS)
     assert len([outcome for outcome in outcomes if not isinstance(outcome, int)]) == 1
     assert {outcome for outcome in outcomes if isinstance(outcome, int)} <= {4, 14}
     assert list_tables(ns, *parent) == []
@@ -123,7 +123,7 @@ def test_readers_see_every_table_that_stays_while_others_come_and_go(place):
     def come_and_go(name):
         for _ in range(4):
             create_table(ns, *parent, name)
-            drop_table(ns, *parent, name)
+            remove_table(ns, *parent, name)
 
     def look():
         seen = [set(list_tables(ns, *parent)) for _ in range(20)]

@@ -10,20 +10,29 @@ from support import (
     declare_table,
     deregister_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_tables,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
 
 from pennon.directory import claim, creation
+from pennon.directory.marker import CREATE, LEASE_SECONDS, PURGE, PURGING, REVIVING, Marker
 
 ABANDONED = -1.0
 """A lease that was over before it began."""
+
+
+def hold(ns, name, state, seconds=LEASE_SECONDS):
+    """Be somebody who is creating or purging a root table."""
+    marker = Marker(state).leased(state, CREATE if state == REVIVING else PURGE, seconds)
+    e_tag = ns._store.create(f"{name}.deleted", marker.body())
+    assert e_tag is not None
+    return claim.Standing(name, marker, e_tag)
 
 
 @pytest.fixture(params=["v1", "compatibility"])
@@ -32,11 +41,11 @@ def ns(request, root, open_namespace):
     return open_namespace(root, request.param)
 
 
-@pytest.mark.parametrize("state", [claim.REVIVING, claim.PURGING])
+@pytest.mark.parametrize("state", [REVIVING, PURGING])
 def test_a_table_that_somebody_holds_is_hidden(ns, state):
     create_table(ns, "t")
     create_table(ns, "other")
-    claim.take(ns._store, "t", state)
+    hold(ns, "t", state)
     assert list_tables(ns) == ["other"]
     assert list_all_tables(ns) == ["other"]
     for call in (describe_table, table_exists, deregister_table):
@@ -44,30 +53,30 @@ def test_a_table_that_somebody_holds_is_hidden(ns, state):
             call(ns, "t")
 
 
-@pytest.mark.parametrize("state", [claim.REVIVING, claim.PURGING])
+@pytest.mark.parametrize("state", [REVIVING, PURGING])
 def test_a_table_that_somebody_holds_cannot_be_created_or_dropped(ns, state, monkeypatch):
     monkeypatch.setattr(creation, "_PATIENCE_SECONDS", 0.2)
     create_table(ns, "t", data=ipc({"x": [1]}))
-    held = claim.take(ns._store, "t", state)
+    held = hold(ns, "t", state)
     before = files(ns)
     for mode in ("create", "exist_ok", "overwrite"):
         with fails(14, naming="t'"):
             create_table(ns, "t", mode=mode)
-    for call in (drop_table, declare_table):
+    for call in (remove_table, declare_table):
         with fails(14, naming="t'"):
             call(ns, "t")
     assert files(ns) == before
-    assert claim.release(ns._store, held)
+    assert claim.remove(ns._store, held)
     assert rows(describe_table(ns, "t").location) == [1]
 
 
 def test_a_new_name_that_somebody_holds_cannot_be_created(ns):
-    held = claim.take(ns._store, "t", claim.REVIVING)
+    held = hold(ns, "t", REVIVING)
     with fails(14, naming="t'"):
         create_table(ns, "t")
     with fails(4):
         describe_table(ns, "t")
-    claim.release(ns._store, held)
+    claim.remove(ns._store, held)
     create_table(ns, "t")
     assert list_tables(ns) == ["t"]
 
@@ -76,7 +85,7 @@ def test_a_held_name_cannot_be_registered(root, open_namespace):
     ns = open_namespace(root)
     create_namespace(ns, "a")
     write_table(directory(ns) / "t.lance")
-    claim.take(ns._store, "t", claim.PURGING)
+    hold(ns, "t", PURGING)
     for names in (["t"], ["a", "u"]):
         for mode in ("create", "overwrite"):
             with fails(13, naming="t.lance"):
@@ -84,7 +93,7 @@ def test_a_held_name_cannot_be_registered(root, open_namespace):
 
 
 def test_an_abandoned_creation_is_taken_over(ns):
-    claim.take(ns._store, "t", claim.REVIVING, lease_seconds=ABANDONED)
+    hold(ns, "t", REVIVING, ABANDONED)
     (directory(ns) / "t.lance/data").mkdir(parents=True)
     (directory(ns) / "t.lance/data/half.lance").write_bytes(b"half")
     assert list_tables(ns) == []
@@ -94,30 +103,30 @@ def test_an_abandoned_creation_is_taken_over(ns):
     assert not (directory(ns) / "t.deleted").exists()
 
 
-def test_an_abandoned_drop_is_completed_by_the_next_creation(ns):
+def test_an_abandoned_purge_is_completed_by_the_next_creation(ns):
     create_table(ns, "t", data=ipc({"x": [1]}))
-    claim.take(ns._store, "t", claim.PURGING, lease_seconds=ABANDONED)
+    hold(ns, "t", PURGING, ABANDONED)
     assert list_tables(ns) == []
     made = create_table(ns, "t", data=ipc({"x": [2]}))
     assert (made.version, rows(made.location)) == (1, [2])
     assert list_tables(ns) == ["t"]
 
 
-def test_an_abandoned_drop_is_completed_by_the_next_drop(ns):
+def test_an_abandoned_purge_is_completed_by_the_next_drop(ns):
     create_table(ns, "t")
-    claim.take(ns._store, "t", claim.PURGING, lease_seconds=ABANDONED)
-    drop_table(ns, "t")
-    assert not [path for path in files(ns) if not path.startswith("__manifest/")]
+    hold(ns, "t", PURGING, ABANDONED)
     with fails(4):
-        drop_table(ns, "t")
+        remove_table(ns, "t")
+    assert not [path for path in files(ns) if not path.startswith("__manifest/")]
+    assert list_tables(ns) == []
 
 
-def test_a_drop_that_died_after_the_files_were_gone_is_completed(root, open_namespace):
+def test_a_purge_that_died_after_the_files_were_gone_is_completed(root, open_namespace):
     v1, both = open_namespace(root, "v1"), open_namespace(root, "compatibility")
     create_table(both, "t")
-    drop_table(v1, "t")
+    remove_table(v1, "t")
     assert "t" in manifest_rows(both)
-    claim.take(both._store, "t", claim.PURGING, lease_seconds=ABANDONED)
+    hold(both, "t", PURGING, ABANDONED)
     made = create_table(both, "t", data=ipc({"x": [2]}))
     assert rows(made.location) == [2]
     assert list_tables(both) == ["t"]
@@ -130,7 +139,7 @@ def test_a_marker_of_unknown_content_is_left_alone(ns):
         marker.write_bytes(body)
         assert list_tables(ns) == []
         with fails(14):
-            drop_table(ns, "t")
+            remove_table(ns, "t")
         with fails(14):
             create_table(ns, "t")
         assert marker.read_bytes() == body
@@ -141,7 +150,7 @@ def test_a_marker_of_unknown_content_is_left_alone(ns):
 def test_a_held_name_is_free_for_tables_elsewhere(root, open_namespace):
     ns = open_namespace(root)
     create_namespace(ns, "a")
-    claim.take(ns._store, "t", claim.PURGING)
+    hold(ns, "t", PURGING)
     create_table(ns, "a", "t")
     rename_table(ns, "a", "t", to="u")
     assert list_all_tables(ns) == ["a$u"]

@@ -10,12 +10,12 @@ from support import (
     declare_table,
     deregister_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_tables,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -71,7 +71,7 @@ def test_a_directory_only_table_can_be_overwritten_in_place(both):
 def test_a_directory_only_table_can_be_dropped(both):
     write_table(directory(both) / "t.lance")
     create_table(both, "other")
-    drop_table(both, "t")
+    remove_table(both, "t")
     assert not (directory(both) / "t.lance").exists()
     assert list_tables(both) == ["other"]
 
@@ -93,7 +93,7 @@ def test_a_directory_only_table_can_be_registered_over_itself(both):
     register_table(both, "t", location="t.lance", mode="overwrite", properties={"k": "v"})
     assert describe_table(both, "t").properties == {"k": "v"}
     assert list_tables(both) == ["t"]
-    drop_table(both, "t")
+    remove_table(both, "t")
     assert list_tables(both) == []
 
 
@@ -149,7 +149,7 @@ def test_dropping_a_name_that_is_in_both_places_takes_the_manifests_table_only(r
     create_table(by_manifest, "t", data=ipc({"x": [1]}))
     stray = directory(by_both) / "t.lance"
     write_table(stray, [7])
-    drop_table(by_both, "t")
+    remove_table(by_both, "t")
     assert rows(stray) == [7]
 
 
@@ -163,7 +163,7 @@ def test_a_directory_that_a_row_of_another_name_has_is_not_listed_twice(root, op
     with fails(4):
         describe_table(by_both, "dir")
     with fails(4):
-        drop_table(by_both, "dir")
+        remove_table(by_both, "dir")
     assert rows(describe_table(by_both, "a", "other").location) == [7]
 
 
@@ -180,7 +180,7 @@ def test_tables_of_v1_and_v2_clients_are_seen_together(root, open_namespace):
 def test_a_table_that_v1_dropped_is_gone_for_everybody_who_lists_the_root(root, open_namespace):
     v1, both = open_namespace(root, "v1"), open_namespace(root, "compatibility")
     create_table(both, "t", properties={"k": "v"})
-    drop_table(v1, "t")
+    remove_table(v1, "t")
     assert list_tables(both) == []
     for call in (describe_table, table_exists):
         with fails(4):
@@ -193,10 +193,10 @@ def test_a_table_that_v1_dropped_is_gone_for_everybody_who_lists_the_root(root, 
 def test_a_table_that_v1_dropped_and_made_anew_is_the_new_one(root, open_namespace):
     v1, both = open_namespace(root, "v1"), open_namespace(root, "compatibility")
     create_table(both, "t", data=ipc({"x": [1]}))
-    drop_table(v1, "t")
+    remove_table(v1, "t")
     create_table(v1, "t", data=ipc({"x": [2]}))
     assert rows(describe_table(both, "t").location) == [2]
-    drop_table(both, "t")
+    remove_table(both, "t")
     assert list_tables(v1) == []
 
 
@@ -241,11 +241,11 @@ def test_a_name_that_was_renamed_away_is_created_anew_in_a_hashed_directory(both
     made = create_table(both, "old", data=ipc({"x": [2]})).location
     assert made.endswith("_old")
     assert list_tables(both) == ["new", "old"]
-    drop_table(both, "old")
+    remove_table(both, "old")
     assert rows(kept) == [1]
     assert list_tables(both) == ["new"]
     create_table(both, "old", data=ipc({"x": [3]}))
-    drop_table(both, "new")
+    remove_table(both, "new")
     assert rows(describe_table(both, "old").location) == [3]
 
 
@@ -270,7 +270,7 @@ def test_a_renamed_root_table_can_be_overwritten_under_its_new_name(both):
 def test_once_the_renamed_table_is_gone_the_name_has_its_directory_again(both):
     create_table(both, "old")
     rename_table(both, "old", to="new")
-    drop_table(both, "new")
+    remove_table(both, "new")
     assert create_table(both, "old").location == str(directory(both) / "old.lance")
     assert list_tables(both) == ["old"]
 
@@ -311,7 +311,7 @@ def test_a_v1_client_cannot_take_the_directory_of_a_renamed_table(root, open_nam
     create_table(both, "old", data=ipc({"x": [7]}))
     location = describe_table(both, "old").location
     rename_table(both, "old", to="new")
-    for call in (drop_table, deregister_table, table_exists):
+    for call in (remove_table, deregister_table, table_exists):
         with fails(4, naming="old"):
             call(flat, "old")
     with fails(13, naming="old"):

@@ -13,10 +13,10 @@ from support import (
     create_table,
     declare_table,
     drop_namespace,
-    drop_table,
     list_all_tables,
     list_namespaces,
     register_table,
+    remove_table,
     rename_table,
 )
 
@@ -78,10 +78,12 @@ def test_a_rename_takes_the_columns_along(ns):
 
 
 def test_a_drop_leaves_the_columns_of_the_others(ns):
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     drop_namespace(ns, "empty")
     assert notes(ns) == {"a": FULL, "a$b": FULL, "a$t": FULL}
-    drop_namespace(ns, "a", behavior="cascade")
+    drop_namespace(ns, "a", behavior="cascade", context={"ttl": "0"})
+    assert list(notes(ns).values()) == [FULL] * 3
+    ns.purge_tables()
     assert notes(ns) == {}
     create_namespace(ns, "again")
     assert notes(ns) == {"again": EMPTY}

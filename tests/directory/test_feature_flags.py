@@ -13,7 +13,6 @@ from support import (
     describe_namespace,
     describe_table,
     drop_namespace,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
@@ -21,6 +20,7 @@ from support import (
     list_tables,
     namespace_exists,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -55,8 +55,8 @@ WRITES = {
     "register table": lambda ns: register_table(ns, "new", location="free"),
     "deregister table": lambda ns: deregister_table(ns, "t"),
     "deregister nested table": lambda ns: deregister_table(ns, "a", "t"),
-    "drop table": lambda ns: drop_table(ns, "t"),
-    "drop nested table": lambda ns: drop_table(ns, "a", "t"),
+    "drop table": lambda ns: remove_table(ns, "t"),
+    "drop nested table": lambda ns: remove_table(ns, "a", "t"),
     "rename table": lambda ns: rename_table(ns, "t", to="new"),
     "rename nested table": lambda ns: rename_table(ns, "a", "t", to="new"),
     "migrate": lambda ns: ns.migrate_to_manifest(),
@@ -173,7 +173,7 @@ def test_writes_go_on_when_the_bit_is_gone(filled):
         create_namespace(ns, "new")
     manifest(ns).update_metadata({WRITER: None})
     create_namespace(ns, "new")
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     assert "new" in list_namespaces(ns)
 
 
@@ -182,5 +182,5 @@ def test_v1_does_not_look_at_the_manifest(filled, tmp_path, open_namespace):
     flag(ns, READER)
     v1 = open_namespace(tmp_path, "v1")
     assert "v1" in list_tables(v1)
-    drop_table(v1, "v1")
+    remove_table(v1, "v1")
     assert "v1" not in list_tables(v1)

@@ -6,7 +6,16 @@ import lance
 import pyarrow as pa
 import pytest
 from on_disk import manifest, manifest_rows, rows
-from support import create_namespace, create_table, describe_table, drop_namespace, drop_table, fails, ipc, rename_table
+from support import (
+    create_namespace,
+    create_table,
+    describe_table,
+    drop_namespace,
+    fails,
+    ipc,
+    remove_table,
+    rename_table,
+)
 
 
 def new_rows(ns, *keys, kind="namespace", location=None):
@@ -100,7 +109,7 @@ def test_a_table_is_not_renamed_onto_a_name_that_somebody_took(ns, inserted):
 def test_data_that_somebody_registered_under_another_name_is_not_deleted(ns, inserted):
     location = create_table(ns, "a", "t", data=ipc({"x": [1]})).location
     inserted(ns, new_rows(ns, "a$other", kind="table", location=location.rpartition("/")[2]))
-    drop_table(ns, "a", "t")
+    remove_table(ns, "a", "t")
     assert rows(describe_table(ns, "a", "other").location) == [1]
 
 
@@ -117,7 +126,7 @@ def test_what_somebody_dropped_is_not_there(ns, deleted):
     create_table(ns, "a", "t")
     deleted(ns, "a$t")
     with fails(4):
-        drop_table(ns, "a", "t")
+        remove_table(ns, "a", "t")
     with fails(4):
         rename_table(ns, "a", "t", to="u")
     create_table(ns, "a", "t")

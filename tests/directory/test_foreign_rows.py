@@ -14,11 +14,11 @@ from support import (
     create_table,
     describe_table,
     drop_namespace,
-    drop_table,
     ipc,
     list_all_tables,
     list_namespaces,
     list_tables,
+    remove_table,
 )
 
 
@@ -50,7 +50,7 @@ def test_dropping_a_table_with_a_hostile_location_deletes_nothing_else(ns, tmp_p
         drop_namespace(ns, "a", behavior="cascade")
         assert list_namespaces(ns) == []
     else:
-        drop_table(ns, "a", "evil")
+        remove_table(ns, "a", "evil")
         assert list_tables(ns, "a") == ["mine"]
         assert rows(describe_table(ns, "a", "mine").location) == [1]
     assert rows(tmp_path / "victim") == [13]
@@ -61,9 +61,9 @@ def test_dropping_a_table_with_a_hostile_location_deletes_nothing_else(ns, tmp_p
 def test_of_two_tables_at_one_place_the_other_keeps_its_data(ns):
     shared = describe_table(ns, "a", "mine").location
     add_rows(ns, twin=shared.rpartition("/")[2])
-    drop_table(ns, "a", "mine")
+    remove_table(ns, "a", "mine")
     assert rows(describe_table(ns, "a", "twin").location) == [1]
-    drop_table(ns, "a", "twin")
+    remove_table(ns, "a", "twin")
     assert not [path for path in files(ns) if not path.startswith("__manifest/")]
 
 
@@ -71,7 +71,7 @@ def test_of_two_tables_at_one_place_that_are_written_differently_the_other_keeps
     shared = describe_table(ns, "a", "mine").location.rpartition("/")[2]
     add_rows(ns, slash=f"{shared}/", dot=f"./{shared}")
     for name in ("slash", "dot"):
-        drop_table(ns, "a", name)
+        remove_table(ns, "a", name)
         assert rows(describe_table(ns, "a", "mine").location) == [1]
 
 
@@ -79,7 +79,7 @@ def test_dropping_a_table_leaves_one_inside_of_it_alone(ns):
     write_table(directory(ns) / "outer", [5])
     write_table(directory(ns) / "outer/inner", [6])
     add_rows(ns, outer="outer", inner="outer/inner")
-    drop_table(ns, "a", "outer")
+    remove_table(ns, "a", "outer")
     assert list_tables(ns, "a") == ["inner", "mine"]
     assert rows(describe_table(ns, "a", "inner").location) == [6]
 

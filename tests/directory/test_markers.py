@@ -10,12 +10,12 @@ from support import (
     declare_table,
     deregister_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_tables,
     register_table,
+    remove_table,
     table_exists,
 )
 
@@ -64,7 +64,7 @@ def test_registering_takes_both_markers_away(ns):
 def test_dropping_takes_both_markers_away(ns):
     create_table(ns, "t")
     deregister_table(ns, "t")
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     assert markers(ns) == []
     assert create_table(ns, "t").version == 1
 
@@ -182,7 +182,7 @@ def test_a_lifted_marker_goes_when_the_table_is_registered(ns):
 def test_a_table_with_a_marker_inside_can_be_dropped(ns):
     write_table(directory(ns) / "t.lance")
     mark(ns, "t")
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     assert not (directory(ns) / "t.lance").exists()
     assert list_tables(ns) == []
 
@@ -202,6 +202,6 @@ def test_an_answer_that_was_withdrawn_does_not_hide_its_table(ns):
     (directory(ns) / "t.deleted").write_bytes(b"{}")
     assert list_tables(ns) == ["t"]
     table_exists(ns, "t")
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     create_table(ns, "t")
     assert list_tables(ns) == ["t"]

@@ -10,10 +10,10 @@ from support import (
     declare_table,
     deregister_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_tables,
+    remove_table,
     rename_table,
 )
 
@@ -56,7 +56,7 @@ def test_migrated_tables_can_be_renamed_and_dropped_by_v2(root, open_namespace):
     for name in "abc":
         create_table(v1, name)
     v2.migrate_to_manifest()
-    drop_table(v2, "a")
+    remove_table(v2, "a")
     rename_table(v2, "b", to="new")
     assert list_tables(v2) == ["c", "new"]
     assert list_tables(v1) == ["c"]

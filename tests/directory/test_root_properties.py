@@ -9,9 +9,9 @@ from support import (
     create_table,
     describe_namespace,
     drop_namespace,
-    drop_table,
     fails,
     list_namespaces,
+    remove_table,
 )
 
 
@@ -50,7 +50,7 @@ def test_they_outlive_every_other_commit(ns):
     for number in range(40):
         create_namespace(ns, f"n{number}")
     create_table(ns, "t")
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     for number in range(40):
         drop_namespace(ns, f"n{number}")
     assert describe_namespace(ns).properties == {"owner": "ann"}

@@ -54,9 +54,12 @@ def churn(ns, steps, seed=0):
             tables.add((space, f"r{number}"))
         elif spaces:
             space = draw.choice(sorted(spaces))
-            drop_namespace(ns, space, behavior="cascade")
+            drop_namespace(ns, space, behavior="cascade", context={"ttl": "0"})
             spaces.remove(space)
             tables = {table for table in tables if table[0] != space}
+            if choice > 0.95:
+                ns.purge_tables()
+    ns.purge_tables()
     return spaces, {"$".join(table) for table in tables}
 
 

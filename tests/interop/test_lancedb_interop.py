@@ -9,11 +9,11 @@ from support import (
     create_namespace,
     create_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_namespaces,
     list_tables,
+    remove_table,
 )
 
 pytestmark = pytest.mark.interop
@@ -60,7 +60,7 @@ def test_a_table_that_lancedb_creates_is_used_by_pennon(ours, db):
     assert describe_table(ours, "t", check_declared=True).is_only_declared is False
     with fails(5):
         create_table(ours, "t")
-    drop_table(ours, "t")
+    remove_table(ours, "t")
     assert db.list_tables().tables == []
 
 

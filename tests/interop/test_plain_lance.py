@@ -15,10 +15,10 @@ from support import (
     create_table,
     declare_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_tables,
+    remove_table,
 )
 
 from pennon import DirectoryNamespace
@@ -123,7 +123,7 @@ def test_branches_tags_and_indexes_are_plain_lance(ours, table_id):
     dataset.create_scalar_index("x", "BTREE")
     assert lance.dataset(namespace_client=ours, table_id=table_id).to_table(filter="x = 7").num_rows == 1
     assert describe_table(ours, *table_id, tag="first").location == describe_table(ours, *table_id).location
-    drop_table(ours, *table_id)
+    remove_table(ours, *table_id)
     with fails(4):
         describe_table(ours, *table_id)
 

@@ -12,12 +12,12 @@ from support import (
     describe_namespace,
     describe_table,
     drop_namespace,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_namespaces,
     list_tables,
+    remove_table,
     rename_table,
 )
 
@@ -118,7 +118,7 @@ def test_a_manifest_of_one_fragment_without_indexes_is_used_and_given_back(place
     ours.close()
     assert list_namespaces(reference) == names(20)[1:] + names(20, "ours")
     assert values(reference, "ours007", "u") == [3]
-    drop_table(reference, "ours007", "u")
+    remove_table(reference, "ours007", "u")
     assert list_all_tables(open_namespace(place, "v2")) == []
 
 
@@ -130,7 +130,7 @@ def test_the_same_root_is_changed_by_turns_for_long(ours, reference):
         create_table(other, f"n{number}", "t", data=ipc({"x": [number]}))
         expected.add(f"n{number}")
         if number % 5 == 4:
-            drop_table(writer, f"n{number - 2}", "t")
+            remove_table(writer, f"n{number - 2}", "t")
             drop_namespace(other, f"n{number - 2}")
             expected.discard(f"n{number - 2}")
         assert set(list_namespaces(ours)) == set(list_namespaces(reference)) == expected

@@ -13,13 +13,13 @@ from support import (
     describe_namespace,
     describe_table,
     drop_namespace,
-    drop_table,
     fails,
     ipc,
     list_namespaces,
     list_tables,
     namespace_exists,
     register_table,
+    remove_table,
     rename_table,
 )
 
@@ -65,7 +65,7 @@ def test_a_table_in_a_namespace_is_changed_and_dropped_by_the_other_client(manif
     create_table(writer, "n", "t", data=ipc({"x": [1]}))
     append(other, "n", "t", x=[2])
     assert values(writer, "n", "t") == [1, 2]
-    drop_table(other, "n", "t")
+    remove_table(other, "n", "t")
     assert list_tables(writer, "n") == []
     with fails(4):
         describe_table(writer, "n", "t")
@@ -89,7 +89,7 @@ def test_a_namespace_with_a_table_of_the_other_client_is_not_dropped(manifest_pa
     create_table(other, "n", "t")
     with fails(3):
         drop_namespace(writer, "n")
-    drop_table(writer, "n", "t")
+    remove_table(writer, "n", "t")
     drop_namespace(other, "n")
     assert list_namespaces(writer) == list_namespaces(other) == []
 

@@ -11,12 +11,12 @@ from support import (
     declare_table,
     deregister_table,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_all_tables,
     list_tables,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -60,20 +60,20 @@ def test_a_table_that_the_other_client_drops_is_gone_and_can_be_made_anew_by_eit
     writer, other = pair
     for maker in (writer, other):
         create_table(writer, "t", data=ipc({"x": [1]}))
-        drop_table(other, "t")
+        remove_table(other, "t")
         for client in pair:
             assert list_tables(client) == []
             with fails(4):
                 describe_table(client, "t")
         create_table(maker, "t", data=ipc({"x": [2]}))
         assert values(writer, "t") == values(other, "t") == [2]
-        drop_table(other, "t")
+        remove_table(other, "t")
 
 
 def test_a_dropped_table_leaves_no_directory(pair, place):
     writer, other = pair
     create_table(writer, "t")
-    drop_table(other, "t")
+    remove_table(other, "t")
     left = {path.name for path in Path(place.uri).iterdir()}
     assert left <= {"__manifest", ".lance-locks", ".lance-trash"}
 
@@ -93,7 +93,7 @@ def test_a_declared_table_is_seen_as_declared_and_filled_by_the_other_client(pai
 def test_a_table_that_was_declared_by_the_other_client_can_be_dropped(pair):
     writer, other = pair
     declare_table(writer, "t")
-    drop_table(other, "t")
+    remove_table(other, "t")
     assert list_tables(writer) == list_tables(other) == []
     create_table(writer, "t", data=ipc({"x": [1]}))
     assert values(other, "t") == [1]
@@ -165,7 +165,7 @@ def test_a_table_that_pennon_deregistered_and_the_reference_dropped_can_be_made_
     deregister_table(ours, "t")
     if mode == "compatibility":
         register_table(reference, "t", location="t.lance")  # it drops only what has a row
-    drop_table(reference, "t")
+    remove_table(reference, "t")
     create_table(ours if maker == "pennon" else reference, "t", data=ipc({"x": [2]}))
     assert values(ours, "t") == [2]
     if mode == "v1" and maker == "reference":
@@ -182,7 +182,7 @@ def test_names_that_both_clients_can_use(pair):
     for name in NAMES_FOR_BOTH:
         append(other, name, x=[2])
         assert values(writer, name) == values(other, name) == [1, 2]
-        drop_table(other, name)
+        remove_table(other, name)
     assert list_tables(writer) == list_tables(other) == []
 
 
@@ -193,7 +193,7 @@ def test_pennon_can_use_what_the_reference_can_only_make(place, ours, reference)
     for name in NAMES_THE_REFERENCE_ONLY_MAKES:
         append(ours, name, x=[2])
         assert values(ours, name) == [1, 2]
-        drop_table(ours, name)
+        remove_table(ours, name)
     assert list_tables(ours) == list_tables(reference) == []
     left = {path.name for path in Path(place.uri).iterdir()}
     assert left <= {"__manifest", ".lance-locks", ".lance-trash"}
@@ -213,7 +213,7 @@ def test_root_tables_of_the_v1_mode_are_shared_with_the_default_mode_of_the_refe
     create_table(reference, "b", data=ipc({"x": [2]}))
     assert list_tables(v1) == list_tables(reference) == ["a", "b"]
     assert values(reference, "a") == [1]
-    drop_table(v1, "b")
+    remove_table(v1, "b")
     assert list_tables(v1) == list_tables(reference) == ["a"]
 
 
@@ -221,13 +221,13 @@ def test_a_root_table_that_a_client_without_manifest_dropped_can_be_made_anew(pl
     ours = open_namespace(place)
     for other in (reference_client(place, "v1"), open_namespace(place, "v1")):
         create_table(ours, "t", data=ipc({"x": [1]}))
-        drop_table(other, "t")
+        remove_table(other, "t")
         assert list_tables(ours) == []
         with fails(4):
             describe_table(ours, "t")
         create_table(ours, "t", data=ipc({"x": [2]}))
         assert values(ours, "t") == [2]
-        drop_table(ours, "t")
+        remove_table(ours, "t")
 
 
 def test_a_table_in_a_hashed_directory_is_seen_in_both_modes_with_a_manifest(place, open_namespace):
@@ -247,7 +247,7 @@ def test_a_renamed_table_is_found_by_the_reference_under_its_new_name(place, ope
     assert list_tables(reference) == ["new"]
     append(reference, "new", x=[2])
     assert values(ours, "new") == [1, 2]
-    drop_table(reference, "new")
+    remove_table(reference, "new")
     assert list_tables(ours) == []
 
 

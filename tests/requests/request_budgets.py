@@ -64,7 +64,7 @@ BUDGETS = [
     Budget("alter_namespace_properties", CHILD, None, 5, 5),
     Budget("drop_namespace", ROOT, None, 4, 4),
     Budget("drop_namespace", CHILD, None, 4, 4),
-    Budget("drop_namespace cascade", ROOT, None, 6, 6),
+    Budget("drop_namespace cascade", ROOT, None, 5, 5),
     Budget("declare_table", ROOT, 5, 7, 10, 13),
     Budget("declare_table", CHILD, None, 7, 7, 13),
     Budget("create_table", ROOT, 9, 10, 13, 14),
@@ -94,10 +94,10 @@ BUDGETS = [
     Budget("deregister_table", CHILD, None, 5, 5),
     Budget("register_table", ROOT, 5, 6, 9),
     Budget("register_table", CHILD, None, 6, 6),
-    Budget("drop_table", ROOT, 7, 6, 10, 11),
-    Budget("drop_table", CHILD, None, 6, 6, 11),
-    Budget("drop_table declared", ROOT, 6, 6, 9, 11),
-    Budget("drop_table declared", CHILD, None, 6, 6, 11),
+    Budget("drop_table", ROOT, 5, 5, 10, 11),
+    Budget("drop_table", CHILD, None, 5, 5, 11),
+    Budget("drop_table declared", ROOT, 5, 5, 10, 11),
+    Budget("drop_table declared", CHILD, None, 5, 5, 11),
 ]
 
 

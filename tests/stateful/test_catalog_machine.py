@@ -40,10 +40,10 @@ from support import (
     describe_namespace,
     describe_table,
     drop_namespace,
-    drop_table,
     ipc,
     namespace_exists,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -188,7 +188,8 @@ class CatalogMachine(RuleBasedStateMachine):
         self.root.remove()
 
     def opened(self, mode: str) -> DirectoryNamespace:
-        return DirectoryNamespace(**self.root.properties, **MODES[mode])
+        # The model knows nothing of what is dropped and kept.
+        return DirectoryNamespace(**self.root.properties, **MODES[mode], drop_ttl="0")
 
     def picked(self, choice: Choice, what: str) -> tuple[str, ...]:
         """Turn a choice into an identifier: a number counts through what the model holds."""
@@ -232,6 +233,7 @@ class CatalogMachine(RuleBasedStateMachine):
         )
         if both:
             assert both[1].properties == both[0]
+            self.clients[who].purge_tables()
 
     @rule(who=clients, choice=ids, skip=st.booleans(), cascade=st.booleans())
     def drop_namespace(self, who: int, choice: Choice, skip: bool, cascade: bool) -> None:  # noqa: FBT001
@@ -247,6 +249,7 @@ class CatalogMachine(RuleBasedStateMachine):
         )
         if both:
             assert both[1].properties == both[0]
+            self.clients[who].purge_tables()
 
     @rule(who=clients, choice=ids, changes=changes)
     def alter_namespace_properties(self, who: int, choice: Choice, changes: dict) -> None:
@@ -356,7 +359,7 @@ class CatalogMachine(RuleBasedStateMachine):
     def drop_table(self, who: int, choice: Choice) -> None:
         identifier = self.picked(choice, "table")
         both = self.compared(
-            lambda: self.model.drop(self.modes[who], identifier), lambda: drop_table(self.clients[who], *identifier)
+            lambda: self.model.drop(self.modes[who], identifier), lambda: remove_table(self.clients[who], *identifier)
         )
         if both:
             assert self.root.relative(both[1].location) == both[0]

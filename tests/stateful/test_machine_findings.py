@@ -22,11 +22,11 @@ from support import (
     deregister_table,
     describe_namespace,
     describe_table,
-    drop_table,
     fails,
     ipc,
     list_tables,
     register_table,
+    remove_table,
     rename_table,
     table_exists,
 )
@@ -131,7 +131,7 @@ def test_v1_cannot_drop_a_directory_that_was_registered_under_another_name(place
     register_table(ns, "new", location="old.lance")
 
     with fails(4):
-        drop_table(v1, "old")
+        remove_table(v1, "old")
     assert rows_of(place, ns, "new") == [1, 2, 3]
 
 
@@ -142,7 +142,7 @@ def test_v1_does_not_see_a_directory_that_v2_registered_under_another_name(place
 
     assert list_tables(v1) == []
     with fails(4):
-        drop_table(v1, "old")
+        remove_table(v1, "old")
     assert rows_of(place, v2, "new") == [7, 8]
 
 
@@ -153,7 +153,7 @@ def test_a_renamed_table_that_was_deregistered_can_be_dropped_by_its_directory(m
     rename_table(ns, "old", to="new")
     deregister_table(ns, "new")
 
-    drop_table(other, "old")
+    remove_table(other, "old")
 
     create_table(ns, "old")
     assert list_tables(ns) == ["old"]
@@ -214,7 +214,7 @@ def test_a_registration_that_replaces_a_directory_hides_it_from_everybody(place,
     register_table(ns, "t", location=location, mode="overwrite")
 
     assert list_tables(v1) == []
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     with fails(4):
         table_exists(ns, "t")
 
@@ -241,7 +241,7 @@ def test_a_missing_namespace_is_told_before_a_taken_location(place, open_namespa
 def test_a_name_that_v1_dropped_can_be_declared(place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_table(ns, "t")
-    drop_table(v1, "t")
+    remove_table(v1, "t")
 
     declare_table(ns, "t")
 
@@ -251,14 +251,14 @@ def test_a_name_that_v1_dropped_can_be_declared(place, open_namespace):
 def test_a_name_that_v1_dropped_does_not_inherit_properties(place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_table(ns, "t", properties={"k": "v"})
-    drop_table(v1, "t")
+    remove_table(v1, "t")
 
     create_table(ns, "t")
 
     assert describe_table(ns, "t").properties == {}
 
 
-@pytest.mark.parametrize("went", [drop_table, deregister_table])
+@pytest.mark.parametrize("went", [remove_table, deregister_table])
 def test_a_name_that_v1_took_away_can_become_a_namespace(went, place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_table(ns, "t")
@@ -269,7 +269,7 @@ def test_a_name_that_v1_took_away_can_become_a_namespace(went, place, open_names
     assert describe_namespace(ns, "t").properties == {}
 
 
-@pytest.mark.parametrize("went", [drop_table, deregister_table])
+@pytest.mark.parametrize("went", [remove_table, deregister_table])
 def test_a_name_that_v1_took_away_can_be_given_to_another_table(went, place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_namespace(ns, "n")
@@ -283,7 +283,7 @@ def test_a_name_that_v1_took_away_can_be_given_to_another_table(went, place, ope
     assert rows_of(place, ns, "t") == [1, 2, 3]
 
 
-@pytest.mark.parametrize("went", [drop_table, deregister_table])
+@pytest.mark.parametrize("went", [remove_table, deregister_table])
 def test_a_name_that_v1_took_away_can_be_declared_elsewhere(went, place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_table(ns, "t")
@@ -297,13 +297,13 @@ def test_a_name_that_v1_took_away_can_be_declared_elsewhere(went, place, open_na
 def test_a_registration_that_replaces_what_v1_dropped_makes_no_directory(place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_table(ns, "t")
-    drop_table(v1, "t")
+    remove_table(v1, "t")
     create_table(v1, "other")
     deregister_table(v1, "other")
 
     register_table(ns, "t", location="other.lance", mode="overwrite")
 
-    drop_table(ns, "t")
+    remove_table(ns, "t")
     create_table(v1, "t")
     assert list_tables(v1) == ["t"]
 

@@ -1,97 +1,94 @@
-"""The marker `<name>.deleted`: who holds it may write into `<name>.lance`, and nobody sees the table meanwhile.
+"""Moving the marker of a root table from one state to the next: each a conditional write, which decides who may.
 
-States, in the JSON body: `reviving` while a table is being created, `purging` while one is being deleted. Each state
-carries a fresh nonce, so that two writes never have the same body (and e-tag), and a lease: when it is over, or when
-the process that wrote it is known to be dead, the next caller takes the marker over and completes or undoes what was
-begun. A lease never decides about data alone: a creator that comes back late finds that the marker is not its own any
-more, or loses the strict commit of the table's first version.
+A lease never decides about data alone. A creator that comes back late finds that the marker is not its own any more,
+or loses the strict commit of its version; a purger that comes back late is fenced (see `fence`).
 """
 
 from __future__ import annotations
 
-import json
-import os
-import socket
-import time
-import uuid
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pennon.directory import layout
+from pennon.directory.marker import DELETED, Marker, parsed
 from pennon.errors import ConcurrentModificationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from pennon.store import Store
 
-REVIVING = "reviving"
-PURGING = "purging"
-LEASE_SECONDS = 30.0
+_ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A marker that this caller has written."""
+class Standing:
+    """A marker as it stands in the store; None if there is none, though its body may be there."""
 
     name: str
-    nonce: str
+    marker: Marker | None
     e_tag: str
-    took_over: str | None = None
-    """The state that a dead owner left, if there was one."""
 
 
-def take(store: Store, name: str, state: str, *, lease_seconds: float = LEASE_SECONDS) -> Claim:
-    """Claim `name`, or raise ConcurrentModificationError (14) if another caller holds it.
+def read(store: Store, name: str) -> Standing | None:
+    """Read the marker of a root table; None if there is nothing at all."""
+    blob = store.get(layout.deleted(name))
+    return None if blob is None else Standing(name, parsed(blob.body), blob.e_tag)
 
-    The commit point is one conditional write of the marker. A crash after it leaves the name hidden until the lease
-    is over.
+
+def take(store: Store, name: str, wanted: Marker, settle: Callable[[Standing], None]) -> Standing:
+    """Claim a name that is free or dropped, whose marker then becomes `prior`; 14 if another caller holds it.
+
+    `settle` brings a marker whose owner is dead to rest. The commit point is one conditional write. A crash after it
+    leaves the name hidden until the lease is over.
     """
-    path = layout.deleted(name)
-    for _ in range(3):
-        nonce = uuid.uuid4().hex
-        body = _body(state, nonce, lease_seconds)
-        e_tag = store.create(path, body)
+    for _ in range(_ATTEMPTS):
+        written = wanted.renewed()
+        e_tag = store.create(layout.deleted(name), written.body())
         if e_tag is not None:
-            return Claim(name, nonce, e_tag)
-        current = store.get(path)
+            return Standing(name, written, e_tag)
+        current = read(store, name)
         if current is None:
             continue
-        found = None
-        if len(current.body) >= layout.SHORTEST_CLAIM:
-            found = _parsed(current.body)
-            if not _is_over(found):
-                break
-        e_tag = store.swap(path, body, current.e_tag)
-        if e_tag is not None:
-            return Claim(name, nonce, e_tag, took_over=None if found is None else str(found.get("state")))
-    raise ConcurrentModificationError(f"Table '{name}' is being created or dropped by another client; try again later")
+        if current.marker is not None and current.marker.state != DELETED:
+            if not current.marker.is_over:
+                raise held_by_another(name)
+            settle(current)
+            continue
+        held = move(store, current, replace(wanted, prior=current.marker))
+        if held is not None:
+            return held
+    raise held_by_another(name)
 
 
-def is_mine(store: Store, claim: Claim) -> bool:
-    """Tell whether a claim still stands."""
-    current = store.get(layout.deleted(claim.name))
-    return current is not None and _parsed(current.body).get("nonce") == claim.nonce
+def move(store: Store, current: Standing, to: Marker) -> Standing | None:
+    """Write the next state if the marker is still the one that was read; None if somebody else was first."""
+    written = to.renewed()
+    e_tag = store.swap(layout.deleted(current.name), written.body(), current.e_tag)
+    return None if e_tag is None else Standing(current.name, written, e_tag)
 
 
-def release(store: Store, claim: Claim) -> bool:
-    """Remove the marker if it is still this claim's; False if somebody took it over."""
-    if store.delete_if(layout.deleted(claim.name), claim.e_tag):
+def remove(store: Store, held: Standing) -> bool:
+    """Remove the marker if it is still the one that was written or read; False if somebody took it over."""
+    if store.delete_if(layout.deleted(held.name), held.e_tag):
         return True
-    return store.get(layout.deleted(claim.name)) is None
+    return store.get(layout.deleted(held.name)) is None
 
 
-@contextmanager
-def given_up_on_error(store: Store, claim: Claim) -> Iterator[None]:
-    """Leave the marker in place, but to be taken over at once, if what the claim is for fails half-way."""
-    try:
-        yield
-    except BaseException:
-        body = _body(PURGING, uuid.uuid4().hex, lease_seconds=-1)
-        store.swap(layout.deleted(claim.name), body, claim.e_tag)
-        raise
+def remove_own(store: Store, held: Standing) -> bool:
+    """Remove the marker, which shows a dropped table again; False if it was not this caller's any more.
+
+    A marker that is gone counts as another's work: somebody may have purged the table.
+    """
+    return store.delete_if(layout.deleted(held.name), held.e_tag)
+
+
+def is_mine(store: Store, held: Standing) -> bool:
+    """Tell whether a marker that was written still stands."""
+    current = read(store, held.name)
+    if current is None or current.marker is None or held.marker is None:
+        return False
+    return current.marker.nonce == held.marker.nonce
 
 
 def hides(size: int | None) -> bool:
@@ -99,69 +96,8 @@ def hides(size: int | None) -> bool:
     return size is not None and size >= layout.SHORTEST_CLAIM
 
 
-def _body(state: str, nonce: str, lease_seconds: float) -> bytes:
-    now = _milliseconds()
-    content = {
-        "state": state,
-        "nonce": nonce,
-        "deleted_at_ms": now,
-        "lease_until_ms": now + int(lease_seconds * 1000),
-        "prior": None,
-        "owner": _owner(),
-    }
-    return json.dumps(content).encode()
-
-
-def _parsed(body: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _is_over(content: dict[str, Any]) -> bool:
-    lease = content.get("lease_until_ms")
-    if content.get("state") not in {REVIVING, PURGING}:
-        return False
-    if _owner_is_dead(content.get("owner")):
-        return True
-    return isinstance(lease, (int, float)) and _milliseconds() > lease
-
-
-def _owner() -> str:
-    """Name this process so that others on the same machine can tell whether it still runs."""
-    return f"{_machine()}/{os.getpid()}/{_started(os.getpid())}"
-
-
-def _owner_is_dead(owner: object) -> bool:
-    if not isinstance(owner, str):
-        return False
-    machine, _, rest = owner.rpartition("/")[0].rpartition("/")
-    started = owner.rpartition("/")[2]
-    if machine != _machine() or not started or not rest.isdecimal():
-        return False
-    return _started(int(rest)) != started
-
-
-def _machine() -> str:
-    """Name the space in which process numbers are unique: host, boot and process namespace."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{socket.gethostname()}/{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return ""
-
-
-def _started(pid: int) -> str:
-    """Give the start time of a process, which tells it from a later one with the same number; "" if it is gone."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    fields = status.rpartition(")")[2].split()
-    return "" if fields[0] in {"Z", "X"} else fields[19]
-
-
-def _milliseconds() -> int:
-    return int(time.time() * 1000)
+def held_by_another(name: str) -> ConcurrentModificationError:
+    """Say that somebody else is at work on a table."""
+    return ConcurrentModificationError(
+        f"Table '{name}' is being created, dropped, restored or purged by another client; try again later"
+    )

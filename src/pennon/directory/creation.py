@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout, names, removal
@@ -28,7 +28,7 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, object_id, shown
-from pennon.table.writing import TableIsThere, overwrite, write_first_version
+from pennon.table.writing import TableIsThere, overwrite, write_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -150,7 +150,7 @@ def _created(catalog: Catalog, wanted: Wanted, declared: Found | None) -> Create
         stored, version = create_root_table(catalog, wanted.identifier, row, wanted.data, wanted.storage_options)
         return Created(location, _shown_properties(catalog, stored), version)
     with _undone_on_error(catalog, location):
-        version = write_first_version(
+        version = write_version(
             catalog.store.location(location), wanted.data, wanted.storage_options, session=catalog.session
         )
         names.insert_row(catalog, row)
@@ -212,7 +212,7 @@ def _rewritten(draft: Draft, row: Row, *, known: bool) -> Row:
         return row
     if existing is None or not owners:
         raise ConcurrentModificationError(f"Table '{row.object_id}' was dropped or replaced while it was overwritten")
-    stored = replace(existing, metadata=row.metadata)
+    stored = existing.with_properties(row.metadata)
     draft.put(stored)
     return stored
 
@@ -221,7 +221,7 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
     """Write the first version of a declared table, which keeps its properties unless new ones are given."""
     location = found.location
     try:
-        version = write_first_version(
+        version = write_version(
             catalog.store.location(location), wanted.data, wanted.storage_options, session=catalog.session
         )
     except BaseException as error:
@@ -239,7 +239,7 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
             # It was renamed meanwhile, or dropped.
             return draft.get(owners[0]) if owners else None
         if wanted.properties:
-            row = replace(row, metadata=properties_json(wanted.properties))
+            row = row.with_properties(properties_json(wanted.properties))
             draft.put(row)
         return row
 

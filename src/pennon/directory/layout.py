@@ -5,8 +5,9 @@ __manifest/                   the manifest table
 <name>.lance/                 a root table (V1, compatibility mode)
 <8 hex digits>_<object id>/   any other table; the digits are random, so a directory is never used twice
   .lance-reserved             declared; stays when data is written
-  .lance-deregistered         deregistered, for clients that look inside of directories
-<name>.deleted                the table is hidden: it is being created, or deleted
+  .lance-deregistered         deregistered or dropped, for clients that look inside of directories
+  .lance-protected            drop and purge refuse a root table
+<name>.deleted                the table is hidden: it is dropped, or being created, restored or purged
 <name>.deregistered           the table is deregistered
 <name or directory>.declared  the table was declared by Pennon; whether it has data since is for a look to tell
 ```
@@ -30,6 +31,7 @@ DEREGISTERED_SUFFIX = ".deregistered"
 DECLARED_SUFFIX = ".declared"
 RESERVED_MARKER = ".lance-reserved"
 DEREGISTERED_MARKER = ".lance-deregistered"
+PROTECTED_MARKER = ".lance-protected"
 VERSIONS = "_versions"
 VERSION_SUFFIX = ".manifest"
 MARKER_BODY = b"reserved"

@@ -14,7 +14,7 @@ from pennon.directory import claim, layout
 from pennon.identifiers import name_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pennon.store import Store
 
@@ -24,7 +24,8 @@ class RootListing:
     """Names found by one listing of the root."""
 
     directories: frozenset[str]
-    hidden: frozenset[str]
+    markers: Mapping[str, float]
+    """Tables that a marker hides, with the time at which it was written, in seconds, by the store's clock."""
     deregistered: frozenset[str]
     declared: frozenset[str]
     plain_files: frozenset[str]
@@ -32,7 +33,7 @@ class RootListing:
 
     def visible(self) -> list[str]:
         """List the root tables that are neither hidden nor deregistered nor unspeakable, sorted."""
-        names = self.directories - self.hidden - self.deregistered
+        names = self.directories - self.markers.keys() - self.deregistered
         return sorted([name for name in names if name_fault(name, at_root=True) is None])
 
 
@@ -46,6 +47,7 @@ class TableDirectory:
     reserved: bool
     deregistered: bool
     hidden: bool
+    protected: bool = False
 
     @property
     def visible(self) -> bool:
@@ -63,11 +65,12 @@ def list_root(store: Store) -> RootListing:
     level = store.list_level()
     tables = [entry for entry in level.directories if entry.endswith(layout.TABLE_SUFFIX)]
     empty = store.empty_tables(tables)
-    hidden, deregistered, declared, plain = set(), set(), set(), set()
+    markers: dict[str, float] = {}
+    deregistered, declared, plain = set(), set(), set()
     for file in level.files:
         if file.name.endswith(layout.DELETED_SUFFIX):
             if claim.hides(file.size):
-                hidden.add(file.name.removesuffix(layout.DELETED_SUFFIX))
+                markers[file.name.removesuffix(layout.DELETED_SUFFIX)] = file.modified
         elif file.name.endswith(layout.DEREGISTERED_SUFFIX):
             deregistered.add(file.name.removesuffix(layout.DEREGISTERED_SUFFIX))
         elif file.name.endswith(layout.DECLARED_SUFFIX):
@@ -76,7 +79,7 @@ def list_root(store: Store) -> RootListing:
             plain.add(name)
     return RootListing(
         _table_names([entry for entry in tables if entry not in empty] if empty else tables),
-        frozenset(hidden),
+        markers,
         frozenset(deregistered),
         frozenset(declared),
         frozenset(plain),
@@ -116,6 +119,7 @@ def _directory(store: Store, location: str, names: set[str], *, hidden: bool) ->
         reserved=reserved,
         deregistered=layout.DEREGISTERED_MARKER in names,
         hidden=hidden,
+        protected=layout.PROTECTED_MARKER in names,
     )
 
 

@@ -90,7 +90,9 @@ def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
         catalog.manifest.require_writable()
     listing = list_root(catalog.store)
     report = MarkerReport(dry_run)
-    names = [name for name in sorted(listing.directories - listing.hidden) if name_fault(name, at_root=True) is None]
+    names = [
+        name for name in sorted(listing.directories - listing.markers.keys()) if name_fault(name, at_root=True) is None
+    ]
     looked = catalog.store.concurrently([_look(catalog, name) for name in names])
     for name, directory in zip(names, looked, strict=True):
         if directory.deregistered and name not in listing.deregistered:  # type: ignore[attr-defined]
@@ -117,7 +119,7 @@ def _sorted_out(listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
         fault = name_fault(name, at_root=True)
         if fault is not None:
             refused.append(SkippedEntry(name, f"the name cannot be represented: {fault}"))
-        elif name in listing.hidden:
+        elif name in listing.markers:
             refused.append(SkippedEntry(name, "the table is being created or dropped"))
         else:
             candidates.append(name)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pennon.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class CreateMode(Enum):
@@ -50,3 +53,11 @@ def parsed(value: str | None, default: Mode) -> Mode:
     except ValueError as error:
         known = ", ".join(mode.name.lower() for mode in kind)
         raise InvalidInputError(f"Unknown mode {value!r}; known: {known}") from error
+
+
+def flag(context: Mapping[str, str], key: str) -> bool:
+    """Read an entry of a request's context that is true or false; anything else is InvalidInputError (13)."""
+    text = str(context.get(key, "false")).strip().lower()
+    if text not in {"true", "false"}:
+        raise InvalidInputError(f"The context's {key!r} is true or false, got {context[key]!r}")
+    return text == "true"

@@ -7,12 +7,12 @@ the name is wanted again.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from pennon.directory import claim, layout, removal
+from pennon.directory import claim, layout, purging, removal
 from pennon.directory.listing import look_at, look_at_root_table
 from pennon.directory.manifest import TABLE, Draft, Row, Snapshot
+from pennon.directory.marker import REVIVING, UNDROP, Marker
 from pennon.directory.resolve import is_root_table, namespace_exists
 from pennon.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, object_id, shown
@@ -88,7 +88,7 @@ def settle_row(catalog: Catalog, row: Row, *, declared: bool) -> Row:
         if existing is None or existing.location != row.location:
             return _insert(draft, row)
         kept = existing.metadata if declared and row.metadata is None else row.metadata
-        settled = replace(existing, metadata=kept)
+        settled = existing.with_properties(kept)
         draft.put(settled)
         return settled
 
@@ -117,16 +117,18 @@ def _forget_dead_row(catalog: Catalog, identifier: Identifier) -> bool:
     row = manifest.read(lambda snapshot: snapshot.get(name))
     if row is None or row.object_type != TABLE or not is_root_table(identifier, str(row.location)):
         return False
-    seen = look_at_root_table(catalog.store, name)
-    if seen.visible or seen.hidden:
+    if look_at_root_table(catalog.store, name).visible:
         return False
-    held = claim.take(catalog.store, name, claim.REVIVING)
+    wanted = Marker(REVIVING).leased(REVIVING, UNDROP)
+    held = claim.take(catalog.store, name, wanted, lambda current: purging.settle(catalog, current))
+    prior = None if held.marker is None else held.marker.prior
     try:
-        if held.took_over == claim.PURGING:
-            removal.finish_purge(catalog, held)
-        if look_at(catalog.store, layout.root_table(name)).visible:
+        if prior is None and look_at(catalog.store, layout.root_table(name)).visible:
             return False
         manifest.mutate(lambda draft: removal.take_root_row(draft, name))
     finally:
-        claim.release(catalog.store, held)
+        if prior is None:
+            claim.remove(catalog.store, held)
+        else:
+            claim.move(catalog.store, held, prior)
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import wraps
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,8 +40,22 @@ from lance_namespace import (
 )
 from pydantic import BaseModel, ValidationError
 
+from pennon import durations
 from pennon.config import DirectorySettings
-from pennon.directory import creation, migrate, modes, namespaces, registration, removal, tables
+from pennon.directory import (
+    creation,
+    dropped,
+    dropping,
+    migrate,
+    modes,
+    namespaces,
+    protection,
+    purge_run,
+    registration,
+    removal,
+    restoring,
+    tables,
+)
 from pennon.directory.catalog import Catalog
 from pennon.directory.manifest import Manifest
 from pennon.directory.resolve import Resolver
@@ -52,6 +67,7 @@ from pennon.table.ipc import read_ipc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
     from types import TracebackType
 
     from typing_extensions import Self
@@ -169,7 +185,9 @@ class DirectoryNamespace(LanceNamespace):
         mode = modes.parsed(request.mode, modes.DropMode.FAIL)
         behavior = modes.parsed(request.behavior, modes.DropBehavior.RESTRICT)
         identifier = namespace_identifier(request.id)
-        return DropNamespaceResponse(properties=namespaces.drop(self._catalog, identifier, mode, behavior))
+        wish = _Wish.of(request.context, self._settings.drop_ttl_ms)
+        properties = namespaces.drop(self._catalog, identifier, mode, behavior, ttl_ms=wish.ttl_ms, force=wish.force)
+        return DropNamespaceResponse(properties=properties)
 
     @_operation(NamespaceExistsRequest)
     def namespace_exists(self, request: NamespaceExistsRequest) -> NamespaceExistsResponse:
@@ -309,10 +327,20 @@ class DirectoryNamespace(LanceNamespace):
 
     @_operation(DropTableRequest)
     def drop_table(self, request: DropTableRequest) -> DropTableResponse:
-        """Drop a table with its data; errors 1, 4, 14, 15."""
+        """Drop a table, whose data stays until it is purged; errors 1, 4, 14, 19.
+
+        Entries of the context: `ttl` (how long it is kept), `purge=true` (delete the data now), `force=true` (also if
+        the table is protected).
+        """
         identifier = table_identifier(request.id)
-        location, properties = removal.drop(self._catalog, identifier)
-        return DropTableResponse(id=list(identifier), location=self._store.location(location), properties=properties)
+        wish = _Wish.of(request.context, self._settings.drop_ttl_ms)
+        if wish.purge:
+            gone = dropping.drop_for_good(self._catalog, identifier, force=wish.force)
+        else:
+            gone = dropping.drop(self._catalog, identifier, wish.ttl_ms, force=wish.force)
+        return DropTableResponse(
+            id=list(identifier), location=self._store.location(gone.location), properties=gone.properties
+        )
 
     @_operation(RenameTableRequest)
     def rename_table(self, request: RenameTableRequest) -> RenameTableResponse:
@@ -321,6 +349,94 @@ class DirectoryNamespace(LanceNamespace):
         parent = identifier[:-1] if request.new_namespace_id is None else namespace_identifier(request.new_namespace_id)
         registration.rename(self._catalog, identifier, table_identifier([*parent, request.new_table_name]))
         return RenameTableResponse()
+
+    # What is dropped. Identifiers are lists of names, as in the SDK's requests.
+
+    def undrop_table(
+        self,
+        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        as_id: Sequence[str] | None = None,
+        deletion_id: str | None = None,
+    ) -> str:
+        """Bring a dropped table back, under its own name or another one; returns its location. Errors 1, 4, 5, 14.
+
+        The latest drop of the name is restored unless a deletion id names another one.
+        """
+        identifier = table_identifier(id)
+        with translated(f"undrop_table of {shown(identifier)}"):
+            target = None if as_id is None else table_identifier(as_id)
+            return self._store.location(restoring.undrop(self._catalog, identifier, target, deletion_id))
+
+    def undrop_namespace(
+        self,
+        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        deletion_id: str | None = None,
+    ) -> list[list[str]]:
+        """Bring a dropped namespace back with all that was dropped along with it; returns the tables. Errors 1, 2."""
+        identifier = namespace_identifier(id)
+        with translated(f"undrop_namespace of {shown(identifier)}"):
+            return [list(table) for table in restoring.undrop_namespace(self._catalog, identifier, deletion_id)]
+
+    def purge_table(
+        self,
+        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        deletion_id: str | None = None,
+        *,
+        force: bool = False,
+    ) -> purge_run.PurgeReport:
+        """Delete what was dropped under a name for good; before its time, or protected, only if forced (19)."""
+        identifier = table_identifier(id)
+        with translated(f"purge_table of {shown(identifier)}"):
+            return purge_run.purge_these(self._catalog, [identifier], deletion_id, force=force)
+
+    def purge_tables(
+        self,
+        ids: Sequence[Sequence[str]] | None = None,
+        deleted_before: datetime | None = None,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        progress: Callable[[purge_run.PurgedTable, int, int], None] | None = None,
+    ) -> purge_run.PurgeReport:
+        """Delete dropped tables for good: all whose time is over, or exactly those given; reports each."""
+        with translated("purge_tables"):
+            if ids is None:
+                return purge_run.purge_all(
+                    self._catalog, deleted_before, dry_run=dry_run, force=force, progress=progress
+                )
+            identifiers = [table_identifier(one) for one in ids]
+            return purge_run.purge_these(self._catalog, identifiers, dry_run=dry_run, force=force, progress=progress)
+
+    def list_purgable_tables(self, deleted_before: datetime | None = None) -> list[dropped.DroppedTable]:
+        """List the dropped tables whose time is over, or those dropped before a moment."""
+        with translated("list_purgable_tables"):
+            return dropped.list_purgable(self._catalog, deleted_before)
+
+    def list_dropped_tables(
+        self, namespace: Sequence[str] = (), page_token: str | None = None, limit: int | None = None
+    ) -> tuple[list[dropped.DroppedTable], str | None]:
+        """List a page of the tables that were dropped from a namespace, and the token of the next page."""
+        identifier = namespace_identifier(namespace)
+        with translated(f"list_dropped_tables of {shown(identifier)}"):
+            return dropped.list_dropped(self._catalog, identifier, page_token, limit)
+
+    def table_status(self, id: Sequence[str]) -> dropped.TableStatus:  # noqa: A002 - as in the SDK's requests
+        """Tell whether a table is there, dropped, or neither."""
+        identifier = table_identifier(id)
+        with translated(f"table_status of {shown(identifier)}"):
+            return dropped.status(self._catalog, identifier)
+
+    def set_table_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: A002, FBT001 - a setter
+        """Protect a table from drop and purge, or lift the protection; errors 1, 4."""
+        identifier = table_identifier(id)
+        with translated(f"set_table_protection of {shown(identifier)}"):
+            protection.set_on_table(self._catalog, identifier, protected=protected)
+
+    def set_namespace_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: A002, FBT001 - a setter
+        """Protect a namespace from drop, or lift the protection; error 1."""
+        identifier = namespace_identifier(id)
+        with translated(f"set_namespace_protection of {shown(identifier)}"):
+            protection.set_on_namespace(self._catalog, identifier, protected=protected)
 
     # Care of the catalog
 
@@ -339,6 +455,21 @@ class DirectoryNamespace(LanceNamespace):
         if not (vend or self._settings.vend_input_storage_options):
             return None
         return dict(self._settings.storage_options)
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """How a drop was asked for, in the context of its request."""
+
+    ttl_ms: int
+    purge: bool
+    force: bool
+
+    @classmethod
+    def of(cls, context: Mapping[str, str] | None, default_ttl_ms: int) -> _Wish:
+        given = context or {}
+        ttl = durations.milliseconds(given["ttl"], "The context's 'ttl'") if "ttl" in given else default_ttl_ms
+        return cls(ttl, modes.flag(given, "purge"), modes.flag(given, "force"))
 
 
 def _rebuilt(kind: type[DirectoryNamespace], properties: dict[str, Any]) -> DirectoryNamespace:

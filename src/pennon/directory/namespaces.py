@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pennon.directory import layout, removal
+from pennon.directory import layout, trash
 from pennon.directory.listing import look_at_root_table
 from pennon.directory.manifest import NAMESPACE, Draft, Row, Snapshot, flags, properties_json
+from pennon.directory.marker import milliseconds
 from pennon.directory.modes import CreateMode, DropBehavior, DropMode
 from pennon.directory.names import forgetting_dead_rows
 from pennon.directory.paging import page
+from pennon.directory.protection import require_unprotected
 from pennon.directory.resolve import namespace_exists
 from pennon.errors import (
     InvalidInputError,
@@ -40,10 +43,9 @@ def create(
     key = object_id(identifier)
     wanted = Row(key, NAMESPACE, metadata=properties_json(properties))
     _require_no_root_table(catalog, identifier)
-    doomed: list[Row] = []
+    deletion = trash.Deletion(milliseconds(), catalog.settings.drop_ttl_ms, uuid.uuid4().hex)
 
     def plan(draft: Draft) -> Row:
-        doomed.clear()
         existing = draft.get(key)
         if existing is None:
             if not draft.parent_exists(key):
@@ -57,28 +59,34 @@ def create(
             raise NamespaceAlreadyExistsError(f"{what} already exists: {shown(identifier)}")
         if mode is CreateMode.EXIST_OK:
             return existing
-        doomed.extend(_take_out(draft, key))
+        _put_into_trash(draft, existing, deletion, force=False)
         draft.put(replace(wanted, extra=existing.extra))
         return wanted
 
-    result = forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan))
-    removal.delete_data(catalog, doomed)
-    return result.properties()
+    return forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan)).properties()
 
 
-def drop(catalog: Catalog, identifier: Identifier, mode: DropMode, behavior: DropBehavior) -> dict[str, str]:
+def drop(
+    catalog: Catalog,
+    identifier: Identifier,
+    mode: DropMode,
+    behavior: DropBehavior,
+    *,
+    ttl_ms: int | None = None,
+    force: bool = False,
+) -> dict[str, str]:
     """Drop a namespace, with everything in it if asked, and return its properties.
 
-    The commit point is one manifest commit. A crash after it leaves data that no table refers to any more.
+    The commit point is one manifest commit, which moves all of it to the trash; an empty namespace just goes.
     """
     if identifier == ROOT:
         raise InvalidInputError("The root namespace cannot be dropped")
     manifest = catalog.require_manifest("drop_namespace")
     key = object_id(identifier)
-    doomed: list[Row] = []
+    kept = catalog.settings.drop_ttl_ms if ttl_ms is None else ttl_ms
+    deletion = trash.Deletion(milliseconds(), kept, uuid.uuid4().hex)
 
     def plan(draft: Draft) -> Row | None:
-        doomed.clear()
         row = draft.get(key)
         if row is None or row.object_type != NAMESPACE or not draft.parent_exists(key):
             if mode is DropMode.SKIP:
@@ -86,12 +94,14 @@ def drop(catalog: Catalog, identifier: Identifier, mode: DropMode, behavior: Dro
             raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
         if behavior is DropBehavior.RESTRICT and draft.has_children(key):
             raise NamespaceNotEmptyError(f"Namespace is not empty: {shown(identifier)}")
-        doomed.extend(_take_out(draft, key))
-        draft.remove(key)
+        if behavior is DropBehavior.RESTRICT:
+            require_unprotected(row, force=force)
+            draft.remove(key)
+        else:
+            _put_into_trash(draft, row, deletion, force=force)
         return row
 
     row = manifest.mutate(plan)
-    removal.delete_data(catalog, doomed)
     return {} if row is None else row.properties()
 
 
@@ -130,7 +140,7 @@ def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[
             raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
         merged = {**row.properties(), **changes}
         kept = {key: value for key, value in merged.items() if value is not None}
-        draft.put(replace(row, metadata=properties_json(kept)))
+        draft.put(row.with_properties(properties_json(kept)))
         return kept
 
     return manifest.mutate(plan)
@@ -152,12 +162,12 @@ def list_children(
     return catalog.manifest.read(look)
 
 
-def _take_out(draft: Draft, key: str) -> list[Row]:
-    """Remove everything below a namespace from the draft and return the tables whose data is then unreachable."""
-    below = [row for object_id_ in list(draft.descendants(key)) if (row := draft.get(object_id_)) is not None]
-    for row in below:
-        draft.remove(row.object_id)
-    return removal.unreachable_after(draft, below)
+def _put_into_trash(draft: Draft, namespace: Row, deletion: trash.Deletion, *, force: bool) -> None:
+    """Move a namespace with everything below it to the trash, as one group."""
+    keys = list(draft.descendants(namespace.object_id))
+    for row in [namespace, *(row for key in keys if (row := draft.get(key)) is not None)]:
+        require_unprotected(row, force=force)
+        trash.put_into(draft, row, deletion)
 
 
 def _require_no_root_table(catalog: Catalog, identifier: Identifier) -> None:

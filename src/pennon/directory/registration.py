@@ -111,13 +111,13 @@ def _after_rename(catalog: Catalog, found: Found, target: Identifier) -> None:
     if found.is_root_table:
         removal.hide_root_table(catalog, found.identifier[0], moved=True)
     elif is_root_table(target, found.location):
-        _show_root_table(catalog, target[0])
+        removal.show_root_table(catalog, target[0])
 
 
 def _after_registration(catalog: Catalog, identifier: Identifier, location: str) -> None:
     """Make the markers of root tables say what the manifest says now."""
     if is_root_table(identifier, location):
-        _show_root_table(catalog, identifier[0])
+        removal.show_root_table(catalog, identifier[0])
         return
     owner = layout.root_table_name(location)
     if owner is not None:
@@ -155,14 +155,8 @@ def _register_again(
         raise InvalidInputError(f"There is no Lance table at the location {location!r} given for {shown(identifier)}")
     if not directory.deregistered and marker is None and mode is RegisterMode.CREATE:
         raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
-    _show_root_table(catalog, identifier[0])
+    removal.show_root_table(catalog, identifier[0])
     return location, None
-
-
-def _show_root_table(catalog: Catalog, name: str) -> None:
-    """Take the markers of a deregistered table away, the one inside first, so that asking again completes it."""
-    catalog.store.delete(layout.inside(layout.root_table(name), layout.DEREGISTERED_MARKER))
-    catalog.store.delete(layout.deregistered(name))
 
 
 def _require_no_other_root_table(

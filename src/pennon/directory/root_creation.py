@@ -7,14 +7,15 @@ away again if the table does not come into being, and nothing else is.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pennon.directory import claim, layout, names, removal, reservation
+from pennon.directory import claim, layout, names, purging, removal, reservation
 from pennon.directory.listing import TableDirectory, look_at
+from pennon.directory.marker import CREATE, LEASE_SECONDS, REVIVING, Marker
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, shown
-from pennon.table.writing import write_first_version
+from pennon.table.writing import latest_version, write_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,10 @@ _BYTES_PER_LEASE_SECOND = 1_000_000
 def declare_root_table(catalog: Catalog, identifier: Identifier, row: Row) -> None:
     """Declare a root table. The commit point in V1 is its `.lance-reserved` file, else the manifest row."""
     with _claimed(catalog, identifier) as there:
+        if there.prior is not None:
+            raise TableAlreadyExistsError(
+                f"A dropped table is at {there.directory.location!r}: create, restore or purge {shown(identifier)}"
+            )
         if there.directory.has_files:
             raise already_there(identifier, there.directory)
         reserved = reservation.Reservation(catalog.store, there.directory.location)
@@ -43,24 +48,30 @@ def declare_root_table(catalog: Catalog, identifier: Identifier, row: Row) -> No
 def create_root_table(
     catalog: Catalog, identifier: Identifier, row: Row, data: pa.Table, storage_options: dict[str, str]
 ) -> tuple[Row, int]:
-    """Write the first version of a root table that is new or only declared; returns its row and the version."""
-    lease = claim.LEASE_SECONDS + data.nbytes / _BYTES_PER_LEASE_SECOND
+    """Write a root table that is new, only declared, or dropped; returns its row and the version.
+
+    Over a dropped table it is the next version of the same lineage.
+    """
+    lease = LEASE_SECONDS + data.nbytes / _BYTES_PER_LEASE_SECOND
     with _claimed(catalog, identifier, lease_seconds=lease) as there:
         before = there.directory
-        if before.has_versions or before.deregistered:
+        if there.prior is None and (before.has_versions or before.deregistered):
             raise already_there(identifier, before)
         with there.undone_on_error():
-            version = write_first_version(
+            version = write_version(
                 catalog.store.location(before.location),
                 data,
                 storage_options,
+                after=there.base,
                 session=catalog.session,
                 commit_guard=there.commit_guard,
             )
             there.committed.append(version)
-            stored = names.settle_row(catalog, row, declared=before.reserved)
+            stored = names.settle_row(catalog, row, declared=before.reserved and there.prior is None)
         settled = [layout.declared(before.location)] if before.reserved else []
-        if catalog.store.is_local or catalog.manifest is None:
+        if there.prior is not None:
+            settled.append(layout.inside(before.location, layout.DEREGISTERED_MARKER))
+        if there.prior is not None or catalog.store.is_local or catalog.manifest is None:
             # Left over where another client deleted a deregistered table. With a row, listings look closely.
             settled.append(layout.deregistered(identifier[0]))
         if settled:
@@ -82,9 +93,16 @@ class _Claimed:
     """A root table's directory as it was when the claim on its name was taken."""
 
     catalog: Catalog
-    held: claim.Claim
+    held: claim.Standing
     directory: TableDirectory
+    base: int
+    """The version to build on: that of a dropped table, else 0."""
     committed: list[int] = field(default_factory=list)
+
+    @property
+    def prior(self) -> Marker | None:
+        """Give the dropped table that is there, if one is."""
+        return None if self.held.marker is None else self.held.marker.prior
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
@@ -95,8 +113,13 @@ class _Claimed:
             store = self.catalog.store
             removal.delete_leftovers(store, self.directory.location, error)
             with store.exclusive(self.held.name):
-                if claim.is_mine(store, self.held) and (self.committed or not self._is_anothers()):
-                    self._empty()
+                if claim.is_mine(store, self.held):
+                    if self.prior is not None:
+                        # What was committed, if anything, is burnt when the table is restored.
+                        burn = self.prior.burn or bool(self.committed)
+                        claim.move(store, self.held, replace(self.prior, burn=burn))
+                    elif self.committed or not self._is_anothers():
+                        self._empty()
             raise
 
     def _is_anothers(self) -> bool:
@@ -127,16 +150,40 @@ class _Claimed:
 
 
 @contextmanager
-def _claimed(
-    catalog: Catalog, identifier: Identifier, *, lease_seconds: float = claim.LEASE_SECONDS
-) -> Iterator[_Claimed]:
+def _claimed(catalog: Catalog, identifier: Identifier, *, lease_seconds: float = LEASE_SECONDS) -> Iterator[_Claimed]:
     """Hold the marker of a root table, complete what a dead owner began, and look at the directory under the claim."""
-    name = identifier[0]
+    store, name = catalog.store, identifier[0]
+    location = layout.root_table(name)
     names.require_free(catalog, identifier, root_table=True)
-    held = claim.take(catalog.store, name, claim.REVIVING, lease_seconds=lease_seconds)
+    wanted = Marker(REVIVING).leased(REVIVING, CREATE, lease_seconds)
+    held = claim.take(store, name, wanted, lambda current: purging.settle(catalog, current))
     try:
-        if held.took_over == claim.PURGING:
-            removal.finish_purge(catalog, held)
-        yield _Claimed(catalog, held, look_at(catalog.store, layout.root_table(name)))
-    finally:
-        claim.release(catalog.store, held)
+        held, base = _with_base(catalog, held)
+        yield _Claimed(catalog, held, look_at(store, location), base)
+    except BaseException:
+        if held.marker is not None and held.marker.prior is not None:
+            claim.move(store, held, held.marker.prior)
+        else:
+            claim.remove(store, held)
+        raise
+    if held.marker is None or held.marker.prior is None:
+        claim.remove(store, held)
+    elif not claim.remove_own(store, held):
+        raise ConcurrentModificationError(
+            f"Creating table '{name}' took too long: another client took over, and it is dropped, restored or purged"
+        )
+
+
+def _with_base(catalog: Catalog, held: claim.Standing) -> tuple[claim.Standing, int]:
+    """Fix the version to build on over a dropped table, and write it down for whoever has to undo this."""
+    store = catalog.store
+    if held.marker is None or held.marker.prior is None:
+        return held, 0
+    prior = held.marker.prior
+    base = latest_version(store.location(layout.root_table(held.name)), store.storage_options)
+    # What a creator that died built on stays what a restoration returns to.
+    kept = prior.version if prior.burn and prior.version is not None else base or None
+    moved = claim.move(store, held, replace(held.marker, prior=replace(prior, version=kept)))
+    if moved is None:
+        raise claim.held_by_another(held.name)
+    return moved, base

@@ -154,7 +154,7 @@ def _root_names(catalog: Catalog, listing: RootListing, *, nested: bool = False)
 
 def _marked(listing: RootListing) -> list[str]:
     """Name the tables whose row and whose marker at the root may contradict each other."""
-    return sorted(name for name in listing.deregistered & listing.directories if name not in listing.hidden)
+    return sorted(name for name in listing.deregistered & listing.directories if name not in listing.markers)
 
 
 def _root_row(snapshot: Snapshot, name: str) -> bool:

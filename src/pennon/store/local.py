@@ -209,6 +209,20 @@ class LocalStore:
         shutil.rmtree(doomed)
         return Removed(len(sizes), sum(sizes))
 
+    def purge_tree(
+        self,
+        path: str,
+        *,
+        also: Sequence[str],
+        seconds: float,  # noqa: ARG002 - the lock, not the time, keeps others away
+        still_mine: Callable[[], bool],  # noqa: ARG002 - asked for under the lock already
+    ) -> Removed:
+        """Delete the tree; the caller holds the lock of the name, and a rename takes all away at once."""
+        return self.delete_tree(path, also=also)
+
+    def require_guard(self) -> None:
+        """Locks and renames are all that is needed."""
+
     def prune(self, path: str) -> None:
         """Remove a directory, and those above it that are then empty too, up to the root."""
         folder = self._path(path)

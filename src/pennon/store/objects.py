@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import timedelta
 from threading import Lock, current_thread
 from typing import TYPE_CHECKING, Any, cast
@@ -15,8 +18,8 @@ import urllib3
 from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError, UnknownConfigurationKeyError
 from obstore.store import from_url
 
-from pennon.errors import InternalError, InvalidInputError
-from pennon.store.protocol import Blob, FileEntry, Level, Removed
+from pennon.errors import ConcurrentModificationError, InternalError, InvalidInputError, UnsupportedOperationError
+from pennon.store.protocol import Blob, FileEntry, LeaseOver, Level, Removed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,8 +43,20 @@ _DELETE_BATCH = 1000
 _PAGE = 1000
 _POOL_NAME = "pennon-store"
 _SIGNATURE_LIFETIME = timedelta(seconds=60)
+_FORBIDDEN = 403
+_GONE, _STALE, _LATE = "gone", "stale", "late"
+_NAMED_ONCE = ("data/", "_transactions/", "_deletions/", "_indices/")
 ABSENT_BODY = b"{}"
 """What a conditional delete leaves where the store cannot delete conditionally: too short to be a marker."""
+
+
+@dataclass(frozen=True)
+class _Tagged:
+    """An object that a listing showed, with the e-tag by which it is deleted."""
+
+    key: str
+    size: int
+    e_tag: str
 
 
 class ObjectStore:
@@ -56,6 +71,7 @@ class ObjectStore:
         self._scheme = parts.scheme
         self.storage_options = storage_options
         self._lock = Lock()
+        self._guarded: str | None = None
         self._opened: Any = None
         self._pool: ThreadPoolExecutor | None = None
         self._http: urllib3.PoolManager | None = None
@@ -173,6 +189,98 @@ class ObjectStore:
             for start in range(0, len(batch), _DELETE_BATCH):
                 obstore.delete(self._store, batch[start : start + _DELETE_BATCH])
         return Removed(len(found), sum(size for _, size in found))
+
+    def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Removed:
+        """Delete names that can come again first, each by a signed request that is void when stale or late.
+
+        Names of data files, transactions, deletions and indexes are never used twice: those are deleted in bulk.
+        """
+        deadline = time.monotonic() + seconds
+        removed = Removed()
+        while True:
+            found = list(self._walk_tagged(path))
+            extra = [tagged for other in also if (tagged := self._tagged(other)) is not None]
+            if not found and not extra:
+                return removed
+            if not still_mine():
+                raise ConcurrentModificationError(f"{path!r} is not this client's to delete any more")
+            prefix = f"{self._key(path)}/"
+            unique: list[_Tagged] = []
+            again = extra
+            for entry in found:
+                (unique if entry.key.removeprefix(prefix).startswith(_NAMED_ONCE) else again).append(entry)
+            removed += self._delete_fenced(again, deadline, removed)
+            for start in range(0, len(unique), _DELETE_BATCH):
+                batch = unique[start : start + _DELETE_BATCH]
+                obstore.delete(self._store, [entry.key for entry in batch])
+                removed += Removed(len(batch), sum(entry.size for entry in batch))
+
+    def require_guard(self) -> None:
+        """Try put-if-absent, compare-and-swap and conditional deletion once, on an object of its own."""
+        if self._guarded is None:
+            self._guarded = self._probe()
+        if self._guarded:
+            raise UnsupportedOperationError(
+                f"The store of {self.identity()} cannot delete root tables safely: {self._guarded}. Tables in hashed "
+                "directories (manifest only) can be purged; dropping and restoring work for all"
+            )
+
+    def _probe(self) -> str:
+        """Say what the store lacks; nothing if it can do all."""
+        if self._scheme not in _SIGNED_DELETE_SCHEMES:
+            return "it takes no signed conditional deletion"
+        path = f".lance-probe-{uuid.uuid4().hex}"
+        try:
+            first = self.create(path, b"first " + path.encode())
+            if first is None or self.create(path, b"other " + path.encode()) is not None:
+                return "put-if-absent does not hold"
+            second = self.swap(path, b"second " + path.encode(), first)
+            if second is None or self.swap(path, b"third " + path.encode(), first) is not None:
+                return "compare-and-swap does not hold"
+            if self.delete_if(path, first) or self.get(path) is None:
+                return "conditional deletion does not hold"
+            return "" if self.delete_if(path, second) else "conditional deletion is refused"
+        finally:
+            self.delete(path)
+
+    def _delete_fenced(self, entries: Sequence[_Tagged], deadline: float, so_far: Removed) -> Removed:
+        def delete(entry: _Tagged) -> Callable[[], object]:
+            return lambda: self._delete_in_time(entry, deadline)
+
+        outcomes = self.concurrently([delete(entry) for entry in entries])
+        gone = [entry for entry, outcome in zip(entries, outcomes, strict=True) if outcome == _GONE]
+        removed = Removed(len(gone), sum(entry.size for entry in gone))
+        if _STALE in outcomes:
+            raise ConcurrentModificationError("A file that was to be deleted has been written anew by another client")
+        if _LATE in outcomes:
+            raise LeaseOver(so_far + removed)
+        return removed
+
+    def _delete_in_time(self, entry: _Tagged, deadline: float) -> str:
+        left = int(deadline - time.monotonic())
+        if left < 1:
+            return _LATE
+        url = obstore.sign(self._store, "DELETE", entry.key, timedelta(seconds=left))
+        answer = self._client.request("DELETE", url, headers={"If-Match": entry.e_tag}, retries=False)
+        if answer.status in {200, 202, 204, 404}:
+            return _GONE
+        if answer.status in {409, 412}:
+            return _STALE
+        if answer.status == _FORBIDDEN and time.monotonic() >= deadline:
+            return _LATE
+        raise InternalError(f"Conditional delete of {entry.key!r} answered {answer.status}: {answer.data[:200]!r}")
+
+    def _walk_tagged(self, path: str) -> Iterator[_Tagged]:
+        for chunk in obstore.list(self._store, self._key(path)):
+            for item in chunk:
+                yield _Tagged(item["path"], item["size"], item["e_tag"] or "")
+
+    def _tagged(self, path: str) -> _Tagged | None:
+        try:
+            found = obstore.head(self._store, self._key(path))
+        except (FileNotFoundError, NotFoundError):
+            return None
+        return _Tagged(self._key(path), found["size"], found["e_tag"] or "")
 
     def prune(self, path: str) -> None:
         """Do nothing: a bucket has no directories."""

@@ -49,6 +49,18 @@ class Removed:
     files: int = 0
     size: int = 0
 
+    def __add__(self, other: Removed) -> Removed:
+        """Add up two deletions."""
+        return Removed(self.files + other.files, self.size + other.size)
+
+
+class LeaseOver(Exception):  # noqa: N818 - an outcome: whoever asked renews the lease and asks again
+    """There was no time left to go on deleting; `removed` is what is gone."""
+
+    def __init__(self, removed: Removed) -> None:
+        super().__init__("the lease is over")
+        self.removed = removed
+
 
 class Store(Protocol):
     """A root directory on a disk or in a bucket."""
@@ -103,6 +115,16 @@ class Store(Protocol):
 
     def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Removed:
         """Delete everything below `path`, its sub-directory `first` before the rest, and the objects `also` with it."""
+
+    def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Removed:
+        """Delete everything below `path` so that it harms nothing that is written there later, also if this is late.
+
+        The caller holds a claim for so many seconds and tells whether it still stands. Raises
+        ConcurrentModificationError (14) if something was written by somebody else, LeaseOver when time is up.
+        """
+
+    def require_guard(self) -> None:
+        """Raise UnsupportedOperationError (0) unless the store can do what `purge_tree` and claims need."""
 
     def prune(self, path: str) -> None:
         """Remove a directory if it is empty; object stores have no empty ones."""

@@ -34,22 +34,23 @@ class TableIsThere(Exception):  # noqa: N818 - an outcome that the catalog turns
         self.leftovers = leftovers
 
 
-def write_first_version(
+def write_version(
     location: str,
     data: pa.Table,
     storage_options: dict[str, str],
     *,
+    after: int = 0,
     session: Any = None,  # noqa: ANN401 - a lance.Session, which lance's stubs do not name
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> int:
-    """Write `data` as version 1, strictly: of several writers exactly one succeeds, the others raise TableIsThere.
+    """Write `data` as the version after `after`, strictly: of several writers one succeeds, others raise TableIsThere.
 
-    The commit point is the put-if-absent of the first version's manifest; `commit_guard` is entered around it and may
+    The commit point is the put-if-absent of that version's manifest; `commit_guard` is entered around it and may
     refuse by raising. A crash before it leaves data files that nothing refers to.
     """
     options = storage_options or None
     try:
-        fragments = _written(data, location, options, session)
+        fragments = _written(data, location, options, session, mode="overwrite" if after else "create")
     except (OSError, ValueError, NotImplementedError) as error:
         if "already exists" in str(error).lower():
             raise TableIsThere(location) from error
@@ -57,7 +58,7 @@ def write_first_version(
             raise InvalidInputError(f"Lance cannot store this data: {error}") from error
         raise
     transaction = lance.Transaction(
-        read_version=0, operation=LanceOperation.Overwrite(data.schema, fragments), uuid=str(uuid.uuid4())
+        read_version=after, operation=LanceOperation.Overwrite(data.schema, fragments), uuid=str(uuid.uuid4())
     )
     written = tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
     with _naming_leftovers(written), commit_guard():
@@ -72,7 +73,7 @@ def write_first_version(
             )
         except (OSError, ValueError) as error:
             if _went_through(location, transaction, storage_options, error):
-                return 1
+                return after + 1
             raise TableIsThere(location, written) from error
         return int(committed.version)
 
@@ -82,6 +83,8 @@ def _written(
     location: str,
     options: dict[str, str] | None,
     session: Any,  # noqa: ANN401 - as above
+    *,
+    mode: str,
 ) -> list[FragmentMetadata]:
     """Write the data files. A single one needs no look at the table, which the strict commit makes sure of anyway."""
     if data.num_rows == 0:
@@ -94,7 +97,7 @@ def _written(
                 location, data, schema=data.schema, mode="create", storage_options=options, session=session
             )
         ]
-    return write_fragments(data, location, schema=data.schema, mode="create", storage_options=options)
+    return write_fragments(data, location, schema=data.schema, mode=mode, storage_options=options)
 
 
 @contextmanager
@@ -121,15 +124,49 @@ def overwrite(location: str, data: pa.Table, storage_options: dict[str, str]) ->
 def _went_through(
     location: str, transaction: lance.Transaction, storage_options: dict[str, str], error: Exception
 ) -> bool:
-    """Find out by looking whether a commit that reported a failure made the first version; raises if nobody did."""
+    """Find out by looking whether a commit that reported a failure made its version; raises if nobody did."""
     try:
         found = lance.dataset(location, storage_options=storage_options or None)
-        first = found.read_transaction(1)
+        first = found.read_transaction(transaction.read_version + 1)
     except (OSError, ValueError) as missing:
         if is_not_found(missing) and not is_commit_conflict(error):
             raise error from None
         return False
     return first is not None and first.uuid == transaction.uuid
+
+
+def latest_version(location: str, storage_options: dict[str, str]) -> int:
+    """Give a table's latest version; 0 if it has none."""
+    try:
+        return int(lance.dataset(location, storage_options=storage_options or None).version)
+    except (OSError, ValueError) as error:
+        if is_not_found(error):
+            return 0
+        raise
+
+
+def restore(location: str, version: int, storage_options: dict[str, str], *, after: int) -> bool:
+    """Make the contents of a version the latest, by the version after `after`, strictly; False if that one is taken.
+
+    Lance's own Restore goes on top of whatever came in between. If nothing did, a version that changes nothing takes
+    the number; else the old rows are written anew.
+    """
+    options = storage_options or None
+    old = lance.dataset(location, version=version, storage_options=options)
+    kept = [fragment.metadata for fragment in old.get_fragments()]
+    operation: LanceOperation.BaseOperation
+    if after == version and kept:
+        operation = LanceOperation.Merge(kept, old.lance_schema)
+    else:
+        rows = old.scanner().to_reader()
+        copied = write_fragments(rows, location, schema=old.schema, mode="overwrite", storage_options=options)
+        operation = LanceOperation.Overwrite(old.schema, copied)
+    transaction = lance.Transaction(read_version=after, operation=operation, uuid=str(uuid.uuid4()))
+    try:
+        LanceDataset.commit(location, transaction, storage_options=options, max_retries=0, commit_timeout=_TIMEOUT)
+    except (OSError, ValueError) as error:
+        return _went_through(location, transaction, storage_options, error)
+    return True
 
 
 def _is_about_the_data(error: Exception) -> bool:

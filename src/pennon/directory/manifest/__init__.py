@@ -2,7 +2,7 @@
 
 from pennon.directory.manifest.draft import Draft
 from pennon.directory.manifest.manifest import Manifest
-from pennon.directory.manifest.row import NAMESPACE, TABLE, Row, properties_json
+from pennon.directory.manifest.row import NAMESPACE, PROTECTED, TABLE, Row, properties_json
 from pennon.directory.manifest.snapshot import Snapshot
 
-__all__ = ["NAMESPACE", "TABLE", "Draft", "Manifest", "Row", "Snapshot", "properties_json"]
+__all__ = ["NAMESPACE", "PROTECTED", "TABLE", "Draft", "Manifest", "Row", "Snapshot", "properties_json"]

@@ -94,9 +94,13 @@ class Manifest:
             raise mutation.error
         return mutation.result  # type: ignore[return-value]  # a mutation without error has its result
 
-    def require_writable(self) -> None:
-        """Refuse now, before anything beside the manifest is written, what a mutation would refuse."""
-        self.read(lambda snapshot: flags.require_writable(snapshot.metadata, self._store.identity()))
+    def require_writable(self, *, validated: bool = False) -> None:
+        """Refuse now, before anything beside the manifest is written, what a mutation would refuse.
+
+        A caller that has just read the manifest says so and saves a request.
+        """
+        ask = self.peek if validated else self.read
+        ask(lambda snapshot: flags.require_writable(snapshot.metadata, self._store.identity()))
 
     def update_metadata(self, changes: Mapping[str, str | None]) -> None:
         """Set and remove (None) keys of the table's metadata map, which creates the manifest if there is none."""

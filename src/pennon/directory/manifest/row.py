@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NAMESPACE = "namespace"
 TABLE = "table"
+PROTECTED = "pennon.protected"
+"""The property of a protected table or namespace."""
 
 SCHEMA = pa.schema(
     [
@@ -44,6 +46,24 @@ class Row:
 
     def properties(self) -> dict[str, str]:
         """Read the properties; values that other clients wrote as something else than text are given as JSON."""
+        return {key: value for key, value in self._content().items() if key != PROTECTED}
+
+    @property
+    def protected(self) -> bool:
+        """Tell whether drop and purge refuse this object."""
+        return PROTECTED in (self.metadata or "") and self._content().get(PROTECTED) == "true"
+
+    def with_protection(self, *, protected: bool) -> Row:
+        """Give the row with or without protection; the properties stay."""
+        content = self.properties()
+        return replace(self, metadata=properties_json({**content, PROTECTED: "true"} if protected else content))
+
+    def with_properties(self, metadata: str | None) -> Row:
+        """Give the row with other properties, as `properties_json` writes them; protection stays."""
+        changed = replace(self, metadata=metadata)
+        return changed.with_protection(protected=True) if self.protected else changed
+
+    def _content(self) -> dict[str, str]:
         try:
             loaded = json.loads(self.metadata) if self.metadata else {}
         except ValueError:

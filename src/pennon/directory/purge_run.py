@@ -1,0 +1,175 @@
+"""Purging many dropped tables, with a report of what went and what did not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pennon.directory import dropped, purging, trash
+from pennon.directory.manifest import NAMESPACE
+from pennon.directory.marker import milliseconds
+from pennon.errors import (
+    InvalidInputError,
+    InvalidTableStateError,
+    LanceNamespaceError,
+    TableNotFoundError,
+    translated,
+)
+from pennon.identifiers import Identifier, shown
+from pennon.store import Removed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.dropped import DroppedTable
+    from pennon.directory.manifest import Snapshot
+
+_BATCH = 256
+
+
+@dataclass(frozen=True)
+class PurgedTable:
+    """What was removed of one dropped table, or why it was not."""
+
+    id: list[str]
+    deletion_id: str
+    location: str
+    files: int = 0
+    bytes: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class PurgeReport:
+    """What a purge did, or would do."""
+
+    dry_run: bool
+    tables: list[PurgedTable] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[PurgedTable]:
+        """Name the tables that are still there."""
+        return [table for table in self.tables if table.error is not None]
+
+
+def purge_all(
+    catalog: Catalog,
+    deleted_before: datetime | None,
+    *,
+    dry_run: bool,
+    force: bool,
+    progress: Callable[[PurgedTable, int, int], None] | None,
+) -> PurgeReport:
+    """Purge all tables whose time is over, or, of those, the ones dropped before a moment."""
+    now = dropped.moment(milliseconds())
+    due = [
+        table
+        for table in dropped.list_purgable(catalog, None)
+        if (deleted_before is None or table.dropped_at < deleted_before) and table.purgeable_at <= now
+    ]
+    report = _run(catalog, due, dry_run=dry_run, force=force, progress=progress)
+    if not dry_run and deleted_before is None:
+        _purge_namespaces(catalog, force=force)
+    return report
+
+
+def purge_these(
+    catalog: Catalog,
+    identifiers: Sequence[Identifier],
+    deletion_id: str | None = None,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+    progress: Callable[[PurgedTable, int, int], None] | None = None,
+) -> PurgeReport:
+    """Purge exactly these dropped tables, all that was dropped under each name; nothing if one of them is live.
+
+    Before its time a table is purged only if forced.
+    """
+    tables: list[DroppedTable] = []
+    for identifier in identifiers:
+        found = dropped.generations(catalog, identifier, deletion_id)
+        if deletion_id is None and dropped.status(catalog, identifier).status == dropped.EXISTS:
+            raise InvalidInputError(f"Table {shown(identifier)} is live: only dropped tables are purged")
+        if not found:
+            raise TableNotFoundError(f"Table {shown(identifier)} is not dropped")
+        tables += found
+    now = dropped.moment(milliseconds())
+    early = [table for table in tables if table.purgeable_at > now and not table.being_purged]
+    if early and not force:
+        raise InvalidTableStateError(
+            f"Table {shown(tuple(early[0].id))} is kept until {early[0].purgeable_at:%Y-%m-%d %H:%M:%S %Z}; force it"
+        )
+    return _run(catalog, tables, dry_run=dry_run, force=force, progress=progress)
+
+
+def _run(
+    catalog: Catalog,
+    tables: Sequence[DroppedTable],
+    *,
+    dry_run: bool,
+    force: bool,
+    progress: Callable[[PurgedTable, int, int], None] | None,
+) -> PurgeReport:
+    """Purge in batches: of tables that the manifest knows, a batch costs two commits."""
+    report = PurgeReport(dry_run)
+    for start in range(0, len(tables), _BATCH):
+        batch = tables[start : start + _BATCH]
+        outcomes = [Removed()] * len(batch) if dry_run else _purged(catalog, batch, force=force)
+        for table, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, Removed):
+                purged = PurgedTable(table.id, table.deletion_id, table.location, outcome.files, outcome.size)
+            else:
+                purged = PurgedTable(table.id, table.deletion_id, table.location, error=str(outcome))
+            report.tables.append(purged)
+            if progress is not None:
+                progress(purged, len(report.tables), len(tables))
+    return report
+
+
+def _purged(catalog: Catalog, batch: Sequence[DroppedTable], *, force: bool) -> Sequence[Removed | LanceNamespaceError]:
+    known = {} if catalog.manifest is None else catalog.manifest.read(_by_deletion_id)
+    trashed = [entry for table in batch if (entry := known.get(table.deletion_id)) is not None]
+    done = dict(
+        zip(
+            [entry.deletion_id for entry in trashed],
+            purging.purge_trashed(catalog, trashed, force=force) if trashed else [],
+            strict=True,
+        )
+    )
+    return [
+        done[table.deletion_id] if table.deletion_id in done else _purged_root_table(catalog, table, force=force)
+        for table in batch
+    ]
+
+
+def _purged_root_table(catalog: Catalog, table: DroppedTable, *, force: bool) -> Removed | LanceNamespaceError:
+    if len(table.id) != 1:
+        return TableNotFoundError(f"Table {shown(tuple(table.id))} is not dropped any more")
+    try:
+        with translated(f"purge of {shown(tuple(table.id))}"):
+            return purging.purge_root_table(catalog, table.id[0], table.deletion_id, force=force)
+    except LanceNamespaceError as error:
+        return error
+
+
+def _by_deletion_id(snapshot: Snapshot) -> dict[str, trash.Trashed]:
+    return {entry.deletion_id: entry for entry in trash.in_snapshot(snapshot)}
+
+
+def _purge_namespaces(catalog: Catalog, *, force: bool) -> None:
+    """Forget dropped namespaces whose time is over."""
+    if catalog.manifest is None:
+        return
+    now = milliseconds()
+    over = [
+        entry
+        for entry in catalog.manifest.read(trash.in_snapshot)
+        if entry.original.object_type == NAMESPACE
+        and entry.deletion.deleted_at_ms + entry.deletion.ttl_ms <= now
+        and (force or not entry.original.protected)
+    ]
+    if over:
+        purging.purge_trashed(catalog, over, force=force)

@@ -1,0 +1,169 @@
+"""Undrop: a dropped table comes back with its data, versions and properties."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pennon.directory import claim, dropped, layout, names, removal, trash
+from pennon.directory.manifest import NAMESPACE, TABLE, Draft, Row, properties_json
+from pennon.directory.marker import DELETED, REVIVING, UNDROP, Marker
+from pennon.directory.resolve import is_root_table
+from pennon.errors import (
+    ConcurrentModificationError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from pennon.identifiers import Identifier, object_id, shown
+from pennon.table.writing import latest_version, restore
+
+if TYPE_CHECKING:
+    from pennon.directory.catalog import Catalog
+
+
+def undrop(catalog: Catalog, identifier: Identifier, as_id: Identifier | None, deletion_id: str | None) -> str:
+    """Bring back the latest drop of a name, or the one with a deletion id; returns the location.
+
+    The commit point for a hashed directory is the manifest commit that renames its row back; for a root table the
+    removal of its marker, which comes last. A crash before it leaves the table dropped, with a lease that runs out.
+    """
+    found = dropped.find(catalog, identifier, deletion_id)
+    if found is None:
+        which = f" under the deletion id {deletion_id!r}" if deletion_id else ""
+        raise TableNotFoundError(f"Table {shown(identifier)} is not dropped{which}")
+    target = as_id or identifier
+    if isinstance(found, trash.Trashed):
+        return _undrop_row(catalog, found, target)
+    return _undrop_root_table(catalog, found, target)
+
+
+def undrop_namespace(catalog: Catalog, identifier: Identifier, deletion_id: str | None) -> list[Identifier]:
+    """Bring back a dropped namespace with all that was dropped along with it, in one commit; returns the tables."""
+    manifest = catalog.require_manifest("undrop_namespace")
+
+    def plan(draft: Draft) -> list[Identifier]:
+        contents = trash.in_draft(draft)
+        drops = [
+            entry
+            for entry in contents
+            if entry.original.object_type == NAMESPACE
+            and entry.identifier == identifier
+            and entry.state == trash.DROPPED
+            and deletion_id in {None, entry.deletion_id, entry.deletion.group}
+        ]
+        if not drops:
+            raise NamespaceNotFoundError(f"Namespace {shown(identifier)} is not dropped")
+        latest = max(drops, key=lambda entry: entry.deletion.deleted_at_ms)
+        if not draft.parent_exists(object_id(identifier)):
+            raise NamespaceNotFoundError(
+                f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
+            )
+        group = [
+            entry
+            for entry in contents
+            if entry.state == trash.DROPPED and entry.deletion.group == latest.deletion.group != ""
+        ]
+        for entry in sorted(group or [latest], key=lambda entry: len(entry.identifier)):
+            key = object_id(entry.identifier)
+            if draft.get(key) is not None:
+                raise NamespaceAlreadyExistsError(f"Cannot restore {shown(entry.identifier)}: the name is taken again")
+            if not draft.parent_exists(key):
+                raise NamespaceNotFoundError(f"Namespace not found: parent of {shown(entry.identifier)}")
+            trash.take_out(draft, entry, entry.identifier)
+        return [entry.identifier for entry in group if entry.original.object_type == TABLE]
+
+    names.require_unused(catalog, identifier)
+    return manifest.mutate(plan)
+
+
+def _undrop_row(catalog: Catalog, wanted: trash.Trashed, target: Identifier) -> str:
+    def plan(draft: Draft) -> Row:
+        row = draft.get(wanted.key)
+        current = None if row is None else trash.understood(row)
+        if current is None:
+            raise TableNotFoundError(f"Table {shown(wanted.identifier)} is not dropped any more")
+        if current.state != trash.DROPPED:
+            raise ConcurrentModificationError(f"Table {shown(wanted.identifier)} is being purged")
+        _require_free(draft, target)
+        return trash.take_out(draft, current, target)
+
+    manifest = catalog.require_manifest("undrop_table")
+    names.require_unused(catalog, target)
+    row = names.forgetting_dead_rows(catalog, target, lambda: manifest.mutate(plan))
+    if is_root_table(target, str(row.location)):
+        removal.show_root_table(catalog, target[0])
+    return str(row.location)
+
+
+def _undrop_root_table(catalog: Catalog, current: claim.Standing, target: Identifier) -> str:
+    store, name = catalog.store, current.name
+    location = layout.root_table(name)
+    before = current.marker
+    if before is None or before.state != DELETED:
+        raise claim.held_by_another(name)
+    home = is_root_table(target, location)
+    if not home:
+        catalog.require_manifest("undrop_table under another name")
+        names.require_unused(catalog, target)
+    held = claim.move(store, current, replace(Marker(REVIVING, prior=before), prior=before).leased(REVIVING, UNDROP))
+    if held is None:
+        raise ConcurrentModificationError(f"Table '{name}' was purged, restored or created anew meanwhile")
+    try:
+        if before.burn and before.version is not None:
+            held = _with_old_version(catalog, held, before.version)
+        _bring_row_back(catalog, before, location, target)
+        if home and not before.deregistered:
+            store.delete(layout.inside(location, layout.DEREGISTERED_MARKER), layout.deregistered(name))
+        elif not home:
+            removal.hide_root_table(catalog, name, moved=True)
+    except BaseException:
+        claim.move(store, held, before)
+        raise
+    if not claim.remove_own(store, held):
+        raise ConcurrentModificationError(f"Restoring table '{name}' took too long, and somebody else took over")
+    return location
+
+
+def _with_old_version(catalog: Catalog, held: claim.Standing, version: int) -> claim.Standing:
+    """Make the dropped version the latest, by the very version that a creator that died would have made.
+
+    The version to build on is fixed while the claim stands, and the commit is strict: if this comes too late, somebody
+    else has made that version.
+    """
+    store, location = catalog.store, catalog.store.location(layout.root_table(held.name))
+    base = latest_version(location, store.storage_options)
+    sure = None if held.marker is None else claim.move(store, held, held.marker)
+    if sure is None or not restore(location, version, store.storage_options, after=base):
+        raise ConcurrentModificationError(f"Table '{held.name}' was purged, restored or created anew meanwhile")
+    return sure
+
+
+def _bring_row_back(catalog: Catalog, before: Marker, location: str, target: Identifier) -> None:
+    """Give the manifest the row again; a root table that had none does without."""
+    if catalog.manifest is None:
+        return
+    key = object_id(target)
+    row = Row(key, TABLE, location, properties_json(before.properties))
+    wanted = before.properties is not None or not is_root_table(target, location)
+
+    def plan(draft: Draft) -> None:
+        existing = draft.get(key)
+        if existing is not None and existing.location == location:
+            draft.remove(key)
+        _require_free(draft, target)
+        if wanted:
+            draft.put(row)
+
+    catalog.manifest.mutate(plan)
+
+
+def _require_free(draft: Draft, target: Identifier) -> None:
+    key = object_id(target)
+    if not draft.parent_exists(key):
+        raise NamespaceNotFoundError(f"Namespace not found: {shown(target[:-1])}, parent of {shown(target)}")
+    if draft.get(key) is not None:
+        raise TableAlreadyExistsError(
+            f"Cannot restore {shown(target)}: the name is taken again; restore it under another one with as_id"
+        )

@@ -1,0 +1,71 @@
+"""Fixtures of the life of a table: catalogs in every mode on local disk, in memory and in a bucket."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import lance
+import pytest
+from servers import CountingS3
+from support import Root, create_namespace, describe_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pennon import DirectoryNamespace
+
+PLACES = {
+    "v1": ("v1", ()),
+    "v2": ("v2", ()),
+    "v2-nested": ("v2", ("a",)),
+    "compatibility": ("compatibility", ()),
+    "compatibility-nested": ("compatibility", ("a",)),
+}
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[CountingS3]:
+    with CountingS3() as server:
+        yield server
+
+
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.s3)])
+def where(request, tmp_path) -> Root:
+    """Give an empty root on each kind of store."""
+    if request.param == "local":
+        return Root(str(tmp_path / "root"))
+    if request.param == "memory":
+        return Root(f"memory://life-{next(_numbers)}-{uuid.uuid4().hex}")
+    endpoint = request.getfixturevalue("s3").endpoint
+    return Root(endpoint.uri(f"life-{next(_numbers)}"), endpoint.storage_options())
+
+
+class Home:
+    """A namespace in a catalog, and how its tables are read by somebody who knows nothing of catalogs."""
+
+    def __init__(self, ns: DirectoryNamespace, where: Root, mode: str, parent: tuple[str, ...]) -> None:
+        self.ns, self.where, self.mode, self.parent = ns, where, mode, parent
+        self.by_marker = mode != "v2" and not parent
+        """Whether tables here are in `<name>.lance`, and hidden by a marker."""
+
+    def id(self, name: str) -> list[str]:
+        return [*self.parent, name]
+
+    def open(self, location: str) -> Any:
+        return lance.dataset(location, storage_options=self.where.options or None)
+
+    def rows(self, name: str) -> list[int]:
+        return self.open(describe_table(self.ns, *self.id(name)).location).to_table()["x"].to_pylist()
+
+
+@pytest.fixture(params=list(PLACES))
+def home(request, where, open_namespace) -> Home:
+    """Give a place for tables in each mode: the root, and a nested namespace if there are."""
+    mode, parent = PLACES[request.param]
+    ns = open_namespace(where, mode)
+    if parent:
+        create_namespace(ns, *parent)
+    return Home(ns, where, mode, parent)
