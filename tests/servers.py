@@ -168,6 +168,7 @@ class CountingS3:
 
     One lock around moto makes its conditional writes right: it checks first and acts later.
     Signatures are not checked, so an expired one is not refused either.
+    `ignoring` names conditions that this server overlooks, as lesser ones do: `("DELETE", "If-Match")`.
     """
 
     # moto's state belongs to the process: a bucket name is never used twice, and the state is
@@ -176,8 +177,9 @@ class CountingS3:
     _running: ClassVar[int] = 0
     _moto: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self) -> None:
+    def __init__(self, ignoring: Iterable[tuple[str, str]] = ()) -> None:
         self.requests: list[Request] = []
+        self._ignored = {(method, f"HTTP_{header.upper().replace('-', '_')}") for method, header in ignoring}
         self._open = False
         self._app: WSGIApplication | None = None
         self._server: BaseWSGIServer | None = None
@@ -260,6 +262,9 @@ class CountingS3:
     def _serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
         self.requests.append(Request(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", "")))
+        for method, header in self._ignored:
+            if environ["REQUEST_METHOD"] == method:
+                environ.pop(header, None)
         # The body is read before the lock is taken: a client that stalls holds up nobody, and
         # one that dies in the middle has written nothing.
         length = int(environ.get("CONTENT_LENGTH") or 0)

@@ -27,6 +27,7 @@ from lance_namespace.errors import (
     TableVersionNotFoundError,
     UnauthenticatedError,
     UnsupportedOperationError,
+    from_error_code,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ __all__ = [
     "TableVersionNotFoundError",
     "UnauthenticatedError",
     "UnsupportedOperationError",
+    "from_error_code",
     "is_commit_conflict",
     "is_damaged",
     "is_not_found",

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from support import create_namespace, create_table, drop_namespace, drop_table, fails, ipc, list_tables, rename_table
+from support import (
+    Root,
+    create_namespace,
+    create_table,
+    drop_namespace,
+    drop_table,
+    fails,
+    ipc,
+    list_tables,
+    rename_table,
+)
 
 
 def files(home):
@@ -146,7 +157,60 @@ def test_dropped_tables_are_listed_in_pages(home):
             break
     assert [table.id for table in found] == [home.id(f"t{number}") for number in range(7)]
     assert len({table.deletion_id for table in found}) == 7
-    assert all(table.purgeable_at - table.dropped_at == timedelta(days=7) for table in found if home.ns._store.is_local)
+    for table in found:
+        assert timedelta(days=7) <= table.purgeable_at - table.dropped_at < timedelta(days=7, minutes=1)
+        assert (table.rows, table.bytes) == (None, None)
+
+
+def test_rows_and_bytes_are_told_where_they_are_asked_for(home):
+    create_table(home.ns, *home.id("t"), data=ipc({"x": [1, 2]}))
+    home.ns.declare_table({"id": home.id("empty")})
+    for name in ("t", "empty"):
+        drop_table(home.ns, *home.id(name), ttl="0")
+
+    empty, full = home.ns.list_dropped_tables(home.parent, detailed=True)[0]
+    assert (empty.rows, full.rows) == (None, 2)
+    planned = {table.id[-1]: (table.files, table.bytes) for table in home.ns.purge_tables(dry_run=True).tables}
+    purged = {table.id[-1]: (table.files, table.bytes) for table in home.ns.purge_tables().tables}
+
+    assert planned["t"][1] == full.bytes > 0
+    assert planned["t"] == purged["t"]
+    assert home.ns.list_purgable_tables(detailed=True) == []
+
+
+def test_a_moment_needs_a_time_zone(home):
+    with fails(13, naming="time zone"):
+        home.ns.list_purgable_tables(datetime(2030, 1, 1))  # noqa: DTZ001 - what is tested
+    with fails(13, naming="time zone"):
+        home.ns.purge_tables(deleted_before=datetime(2030, 1, 1))  # noqa: DTZ001
+
+
+class Clock:
+    """A clock that is wrong by some seconds, in place of the module `time`."""
+
+    def __init__(self, wrong_by):
+        self.wrong_by = wrong_by
+
+    def time(self):
+        return time.time() + self.wrong_by
+
+
+@pytest.mark.parametrize("wrong_by", [-3600, 3600], ids=["slow", "fast"])
+def test_the_time_is_the_stores(s3, open_namespace, monkeypatch, wrong_by):
+    """A client whose clock is wrong drops; one whose clock is wrong the other way purges."""
+    for mode in ("v1", "compatibility"):
+        ns = open_namespace(Root(s3.endpoint.uri(f"clock-{mode}{wrong_by}"), s3.endpoint.storage_options()), mode)
+        for name, ttl in (("short", "30m"), ("none", "0")):
+            create_table(ns, name)
+            monkeypatch.setattr("pennon.directory.marker.time", Clock(-wrong_by))
+            drop_table(ns, name, ttl=ttl)
+            monkeypatch.setattr("pennon.directory.marker.time", Clock(wrong_by))
+        assert [table.id for table in ns.purge_tables().tables] == [["none"]]
+        with fails(19):
+            ns.purge_table(["short"])
+        monkeypatch.undo()
+        ns.undrop_table(["short"])
+        assert list_tables(ns) == ["short"]
 
 
 def test_a_drop_can_purge_at_once(home):

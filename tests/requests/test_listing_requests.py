@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from datetime import datetime, timedelta, timezone
 
 import obstore
 import pytest
 from obstore.store import S3Store
-from support import Root, create_table, declare_table, deregister_table, list_all_tables, list_tables
+from support import Root, create_table, declare_table, deregister_table, drop_table, list_all_tables, list_tables
+
+from pennon.directory.marker import DELETED, Marker, milliseconds
 
 pytestmark = pytest.mark.s3
 
@@ -64,6 +67,20 @@ def mixed_tables(s3) -> Root:
     return seed(s3, "mixed-tables", objects)
 
 
+@pytest.fixture(scope="module")
+def half_dropped(s3) -> Root:
+    """Give a root with 1,000 live tables and 1,000 that were dropped, 10 of which are kept for no time."""
+    objects = {f"live{number:04}.lance/_versions/x": b"x" for number in range(1000)}
+    for number in range(1000):
+        ttl_ms = 0 if number < 10 else 7 * 86_400_000
+        objects[f"dropped{number:04}.lance/_versions/x"] = b"x"
+        objects[f"dropped{number:04}.deleted"] = Marker(
+            DELETED, deletion_id=f"{number:032}", deleted_at_ms=milliseconds(), ttl_ms=ttl_ms
+        ).body()
+    return seed(s3, "half-dropped", objects)
+
+
+HALF_DROPPED_ENTRIES = 1000 + 2 * 1000
 MIXED_ENTRIES = 1000 + 2 * 100 + 2 * 100 + 2 * 20
 
 
@@ -102,6 +119,54 @@ def test_hidden_and_deregistered_tables_cost_no_request_of_their_own(mode, s3, m
     expected = [f"declared{number:04}" for number in range(20)] + [f"live{number:04}" for number in range(1000)]
     assert names == expected
     assert count.total <= math.ceil(MIXED_ENTRIES / 1000) + MANIFEST_REQUESTS[mode], brief(count)
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+def test_dropped_tables_cost_no_request_of_their_own(mode, s3, half_dropped, open_namespace):
+    ns = open_namespace(half_dropped, mode)
+
+    with s3.count() as count:
+        names = list_tables(ns)
+
+    assert names == [f"live{number:04}" for number in range(1000)]
+    assert count.total <= HALF_DROPPED_ENTRIES / 1000 + MANIFEST_REQUESTS[mode], brief(count)
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+@pytest.mark.parametrize("before", [None, timedelta(days=-1), timedelta(hours=1)], ids=str)
+def test_what_may_be_purged_costs_one_small_read_for_each(mode, before, s3, half_dropped, open_namespace):
+    ns = open_namespace(half_dropped, mode)
+
+    with s3.count() as count:
+        tables = ns.list_purgable_tables(None if before is None else datetime.now(timezone.utc) + before)
+
+    assert len(tables) == {None: 10, timedelta(days=-1): 0, timedelta(hours=1): 1000}[before]
+    listing = HALF_DROPPED_ENTRIES / 1000 + MANIFEST_REQUESTS[mode]
+    assert count.total <= listing + len(tables), brief(count)
+
+
+@pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
+def test_a_page_of_dropped_tables_costs_one_small_read_for_each(mode, s3, half_dropped, open_namespace):
+    ns = open_namespace(half_dropped, mode)
+
+    with s3.count() as count:
+        tables, token = ns.list_dropped_tables(limit=20)
+
+    assert (len(tables), token is None) == (20, False)
+    assert count.total <= HALF_DROPPED_ENTRIES / 1000 + MANIFEST_REQUESTS[mode] + 20, brief(count)
+
+
+def test_what_may_be_purged_in_v2_is_known_from_the_manifest(s3, s3_root, open_namespace):
+    ns = open_namespace(s3_root, "v2")
+    for number in range(6):
+        create_table(ns, f"t{number}")
+        drop_table(ns, f"t{number}", ttl="0" if number % 2 else "7d")
+
+    with s3.count() as count:
+        tables = ns.list_purgable_tables()
+
+    assert [table.id for table in tables] == [["t1"], ["t3"], ["t5"]]
+    assert count.total <= 1 + 1, brief(count)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))

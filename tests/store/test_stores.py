@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 from servers import CountingS3, SeaweedS3
 
-from pennon.store import Level, Removed, local, open_store
+from pennon.store import Amount, Level, local, open_store
 from pennon.store.local import LOCK_DIRECTORY
 from pennon.store.objects import ABSENT_BODY
 
@@ -200,6 +200,16 @@ def test_put_replaces_and_changes_the_e_tag(store):
     assert first.e_tag != second.e_tag
 
 
+def test_an_object_is_dated_by_the_clock_that_tells_the_time(store):
+    before = store.now()
+    store.put("x", b"one")
+    after = store.now()
+
+    # Servers tell whole seconds.
+    assert before - 1 <= store.get("x").modified <= after + 1
+    assert abs(after - time.time()) < 60
+
+
 def test_absent_things_are_none_or_false_and_never_an_exception(store):
     store.put("dir/leaf", b"x")
 
@@ -210,7 +220,7 @@ def test_absent_things_are_none_or_false_and_never_an_exception(store):
         assert store.delete_if(path, "0" * 32) is False, path
     store.delete("nowhere")
     store.delete("no/where")
-    assert store.delete_tree("nowhere") == Removed(0, 0)
+    assert store.delete_tree("nowhere") == Amount(0, 0)
     assert store.get("dir/leaf").body == b"x"
 
 
@@ -329,9 +339,11 @@ def test_delete_tree_takes_everything_below_and_nothing_beside(store):
     for path in [*kept, "t.deleted", "t.declared"]:
         store.put(path, b"x")
 
+    assert store.measure("t.lance") == Amount(3, 15)
+    assert store.measure("nowhere") == Amount(0, 0)
     removed = store.delete_tree("t.lance", first="_versions", also=["t.declared", "t.deleted", "never-there"])
 
-    assert removed == Removed(3, 15)
+    assert removed == Amount(3, 15)
     assert not store.has_files("t.lance")
     assert store.list_level("t.lance").files == ()
     assert [path for path in kept if store.get(path) is None] == []
@@ -342,7 +354,7 @@ def test_delete_tree_takes_everything_below_and_nothing_beside(store):
 def test_delete_tree_of_nothing_still_takes_what_goes_along(store):
     store.put("t.declared", b"x")
 
-    assert store.delete_tree("t.lance", also=["t.declared"]) == Removed(0, 0)
+    assert store.delete_tree("t.lance", also=["t.declared"]) == Amount(0, 0)
     assert store.get("t.declared") is None
 
 
@@ -359,7 +371,7 @@ def test_delete_tree_takes_more_than_a_thousand_files(place, store):
         pytest.skip("a thousand objects take too long there; moto takes the same requests")
     at_once(lambda number: [store.put(f"t/{number}/{i}", b"x") for i in range(130)])
 
-    assert store.delete_tree("t", first="3") == Removed(130 * THREADS, 130 * THREADS)
+    assert store.delete_tree("t", first="3") == Amount(130 * THREADS, 130 * THREADS)
     assert not store.has_files("t")
 
 

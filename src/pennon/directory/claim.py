@@ -28,12 +28,14 @@ class Standing:
     name: str
     marker: Marker | None
     e_tag: str
+    written: float = 0.0
+    """When it was written, in seconds, by the store's clock; 0 where nobody asked."""
 
 
 def read(store: Store, name: str) -> Standing | None:
     """Read the marker of a root table; None if there is nothing at all."""
     blob = store.get(layout.deleted(name))
-    return None if blob is None else Standing(name, parsed(blob.body), blob.e_tag)
+    return None if blob is None else Standing(name, parsed(blob.body), blob.e_tag, blob.modified)
 
 
 def take(store: Store, name: str, wanted: Marker, settle: Callable[[Standing], None]) -> Standing:

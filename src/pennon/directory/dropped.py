@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pennon.directory import claim, layout, purging, trash
 from pennon.directory.listing import list_root
 from pennon.directory.manifest import TABLE
-from pennon.directory.marker import DELETED, PURGING, Marker, milliseconds
+from pennon.directory.marker import DELETED, PURGING, Marker, kept_at_least_ms, milliseconds
 from pennon.directory.paging import page
-from pennon.errors import NamespaceNotFoundError, TableNotFoundError
+from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import ROOT, Identifier, object_id
+from pennon.table.description import count_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pennon.directory.catalog import Catalog
+    from pennon.store import FileEntry
 
 EXISTS = "Exists"
 SOFT_DELETED = "SoftDeleted"
@@ -35,6 +37,14 @@ class DroppedTable:
     purgeable_at: datetime
     location: str
     being_purged: bool = False
+    rows: int | None = None
+    """Rows of the latest version, where they were asked for and the table has any version."""
+    bytes: int | None = None
+    """What its files take, all versions together, where that was asked for."""
+
+    def is_due(self, now: datetime) -> bool:
+        """Tell whether its time is over; a table that is kept for no time is due whatever the clocks say."""
+        return self.being_purged or self.purgeable_at <= now or self.purgeable_at == self.dropped_at
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ def generations(catalog: Catalog, identifier: Identifier, deletion_id: str | Non
     found = [_from_trash(catalog, entry) for entry in _trashed(catalog) if entry.identifier == identifier]
     if len(identifier) == 1:
         standing = _settled(catalog, identifier[0])
-        marked = _from_marker(catalog, identifier[0], standing, 0)
+        marked = _from_marker(catalog, identifier[0], standing)
         found += [] if marked is None else [marked]
     return [table for table in found if deletion_id in {None, table.deletion_id}]
 
@@ -90,9 +100,9 @@ def status(catalog: Catalog, identifier: Identifier) -> TableStatus:
 
 
 def list_dropped(
-    catalog: Catalog, namespace: Identifier, token: str | None, limit: int | None
+    catalog: Catalog, namespace: Identifier, token: str | None, limit: int | None, *, detailed: bool = False
 ) -> tuple[list[DroppedTable], str | None]:
-    """List a page of the tables that were dropped from a namespace."""
+    """List a page of the tables that were dropped from a namespace; `detailed` looks at each for its rows and bytes."""
     entries = [entry for entry in _trashed(catalog) if entry.identifier[:-1] == namespace]
     markers = _marked(catalog) if namespace == ROOT else {}
     by_key = {f"{object_id(entry.identifier)}/{entry.deletion_id}": entry for entry in entries}
@@ -101,30 +111,43 @@ def list_dropped(
     names = [key[:-1] for key in chosen if key not in by_key]
     read = dict(zip(names, _read(catalog, names), strict=True))
     found = [
-        _from_trash(catalog, by_key[key])
-        if key in by_key
-        else _from_marker(catalog, key[:-1], read[key[:-1]], markers[key[:-1]])
+        _from_trash(catalog, by_key[key]) if key in by_key else _from_marker(catalog, key[:-1], read[key[:-1]])
         for key in chosen
     ]
-    return [table for table in found if table is not None], next_token
+    tables = [table for table in found if table is not None]
+    return (_measured(catalog, tables) if detailed else tables), next_token
 
 
-def list_purgable(catalog: Catalog, deleted_before: datetime | None) -> list[DroppedTable]:
-    """List the tables whose time is over, or, with `deleted_before`, those dropped before then."""
+def list_purgable(
+    catalog: Catalog, deleted_before: datetime | None = None, *, now: datetime | None = None, detailed: bool = False
+) -> list[DroppedTable]:
+    """List the tables whose time is over, or, with `deleted_before`, those dropped before then.
+
+    One listing of the root, and one small read for each of its markers that may be due: the size and the time of
+    those of which the listing tells that they are not are enough.
+    """
+    if deleted_before is not None and deleted_before.tzinfo is None:
+        raise InvalidInputError(f"deleted_before needs a time zone, got {deleted_before}")
+    now = moment(milliseconds()) if now is None else now
+
+    def wanted(table: DroppedTable) -> bool:
+        return table.is_due(now) if deleted_before is None else table.dropped_at < deleted_before or table.being_purged
+
+    def may_be_wanted(marker: FileEntry) -> bool:
+        written = moment(marker.modified * 1000)
+        if deleted_before is not None:
+            return written < deleted_before
+        kept = kept_at_least_ms(marker.size)
+        return not kept or moment(marker.modified * 1000 + kept) <= now
+
+    names = [name for name, marker in _marked(catalog).items() if may_be_wanted(marker)]
     found = [_from_trash(catalog, entry) for entry in _trashed(catalog)]
-    markers = _marked(catalog)
-    for name, standing in zip(markers, _read(catalog, list(markers)), strict=True):
-        table = _from_marker(catalog, name, standing, markers[name])
+    for name, standing in zip(names, _read(catalog, names), strict=True):
+        table = _from_marker(catalog, name, standing)
         if table is not None:
             found.append(table)
-    now = moment(milliseconds())
-    due = [
-        table
-        for table in found
-        if (table.purgeable_at <= now if deleted_before is None else table.dropped_at < deleted_before)
-        or table.being_purged
-    ]
-    return sorted(due, key=lambda table: (table.id, table.dropped_at))
+    due = sorted((table for table in found if wanted(table)), key=lambda table: (table.id, table.dropped_at))
+    return _measured(catalog, due) if detailed else due
 
 
 def moment(epoch_ms: float) -> datetime:
@@ -141,8 +164,8 @@ def _trashed(catalog: Catalog) -> list[trash.Trashed]:
     return [entry for entry in catalog.manifest.read(trash.in_snapshot) if entry.original.object_type == TABLE]
 
 
-def _marked(catalog: Catalog) -> dict[str, float]:
-    """Name the root tables that have a marker, with the time at which it was written by the store's clock."""
+def _marked(catalog: Catalog) -> dict[str, FileEntry]:
+    """Name the root tables that have a marker."""
     return dict(sorted(list_root(catalog.store).markers.items()))
 
 
@@ -161,6 +184,19 @@ def _read(catalog: Catalog, names: list[str]) -> list[claim.Standing | None]:
     return catalog.store.concurrently([reading(name) for name in names])  # type: ignore[return-value]
 
 
+def _measured(catalog: Catalog, tables: list[DroppedTable]) -> list[DroppedTable]:
+    store = catalog.store
+
+    def measuring(table: DroppedTable) -> Callable[[], DroppedTable]:
+        return lambda: replace(
+            table,
+            rows=count_rows(table.location, store.storage_options),
+            bytes=store.measure(str(store.relative(table.location))).size,
+        )
+
+    return store.concurrently([measuring(table) for table in tables])  # type: ignore[return-value]
+
+
 def _from_trash(catalog: Catalog, entry: trash.Trashed) -> DroppedTable:
     deletion = entry.deletion
     return DroppedTable(
@@ -173,13 +209,13 @@ def _from_trash(catalog: Catalog, entry: trash.Trashed) -> DroppedTable:
     )
 
 
-def _from_marker(catalog: Catalog, name: str, standing: claim.Standing | None, written: float) -> DroppedTable | None:
+def _from_marker(catalog: Catalog, name: str, standing: claim.Standing | None) -> DroppedTable | None:
     marker = None if standing is None else standing.marker
     kept = _kept(marker)
-    if marker is None or kept is None:
+    if standing is None or marker is None or kept is None:
         return None
     # The store's clock says when the marker was written: the dropper's own may be wrong.
-    since = max(kept.deleted_at_ms, int(written * 1000)) if not catalog.store.is_local else kept.deleted_at_ms
+    since = max(kept.deleted_at_ms, int(standing.written * 1000)) if kept.ttl_ms else kept.deleted_at_ms
     return DroppedTable(
         [name],
         kept.deletion_id,

@@ -36,7 +36,7 @@ class Dropped:
 
 def drop_for_good(catalog: Catalog, identifier: Identifier, *, force: bool = False) -> Dropped:
     """Drop a table and purge it at once. A crash in between leaves it dropped, with its time over."""
-    dropped = drop(catalog, identifier, 0, force=force)
+    dropped = drop(catalog, identifier, 0, force=force, for_good=True)
     if dropped.trashed is not None:
         (outcome,) = purging.purge_trashed(catalog, [dropped.trashed], force=True)
         if isinstance(outcome, Exception):
@@ -46,8 +46,10 @@ def drop_for_good(catalog: Catalog, identifier: Identifier, *, force: bool = Fal
     return dropped
 
 
-def drop(catalog: Catalog, identifier: Identifier, ttl_ms: int, *, force: bool = False) -> Dropped:
-    """Drop a table; its data is purgeable after `ttl_ms`.
+def drop(
+    catalog: Catalog, identifier: Identifier, ttl_ms: int, *, force: bool = False, for_good: bool = False
+) -> Dropped:
+    """Drop a table; its data is purgeable after `ttl_ms`. With `for_good`, only what can be purged then is dropped.
 
     The commit point for a hashed directory is the manifest commit that moves its row to the trash; for a root table it
     is the marker that hides it. After a crash in between, the marker counts, and the row is dead.
@@ -61,6 +63,8 @@ def drop(catalog: Catalog, identifier: Identifier, ttl_ms: int, *, force: bool =
             break
         if not found.is_root_table:
             return _drop_by_row(catalog, identifier, ttl_ms, force=force)
+        if for_good:
+            catalog.store.require_guard()
         dropped = _drop_root_table(catalog, found, ttl_ms, force=force)
         if dropped is not None:
             return dropped

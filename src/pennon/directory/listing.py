@@ -16,7 +16,7 @@ from pennon.identifiers import name_fault
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pennon.store import Store
+    from pennon.store import FileEntry, Store
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class RootListing:
     """Names found by one listing of the root."""
 
     directories: frozenset[str]
-    markers: Mapping[str, float]
-    """Tables that a marker hides, with the time at which it was written, in seconds, by the store's clock."""
+    markers: Mapping[str, FileEntry]
+    """Tables that a marker hides, with that marker."""
     deregistered: frozenset[str]
     declared: frozenset[str]
     plain_files: frozenset[str]
@@ -65,12 +65,12 @@ def list_root(store: Store) -> RootListing:
     level = store.list_level()
     tables = [entry for entry in level.directories if entry.endswith(layout.TABLE_SUFFIX)]
     empty = store.empty_tables(tables)
-    markers: dict[str, float] = {}
+    markers: dict[str, FileEntry] = {}
     deregistered, declared, plain = set(), set(), set()
     for file in level.files:
         if file.name.endswith(layout.DELETED_SUFFIX):
             if claim.hides(file.size):
-                markers[file.name.removesuffix(layout.DELETED_SUFFIX)] = file.modified
+                markers[file.name.removesuffix(layout.DELETED_SUFFIX)] = file
         elif file.name.endswith(layout.DEREGISTERED_SUFFIX):
             deregistered.add(file.name.removesuffix(layout.DEREGISTERED_SUFFIX))
         elif file.name.endswith(layout.DECLARED_SUFFIX):

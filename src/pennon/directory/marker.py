@@ -5,6 +5,9 @@ Its presence hides the table. The body is JSON: `deleted` is a dropped table tha
 the process that wrote them; when the lease is over, or that process is known to be dead, the next caller completes or
 undoes what was begun. Each body has a nonce of its own: e-tags on S3 are hashes of the body, so no two states may be
 written alike.
+
+The size of a `deleted` marker tells how long the table is kept at least, so that a listing of the root, which gives
+sizes and times, tells which markers need not be read to find what may be purged.
 """
 
 from __future__ import annotations
@@ -71,7 +74,8 @@ class Marker:
             content["prior"] = json.loads(self.prior.body())
         if self.properties is not None:
             content["properties"] = self.properties
-        return json.dumps(content, ensure_ascii=False).encode()
+        text = json.dumps(content, ensure_ascii=False).encode()
+        return _padded(text, self.ttl_ms if self.state == DELETED else 0)
 
     @property
     def is_over(self) -> bool:
@@ -95,12 +99,42 @@ def parsed(body: bytes) -> Marker | None:
     return _marker(content) if isinstance(content, dict) else Marker("unreadable", lease_until_ms=_NEVER)
 
 
+def kept_at_least_ms(size: int) -> int:
+    """Tell from the size of a marker how long its table is kept at least; 0 if it does not tell."""
+    units, remainder = divmod(size, _PAGE)
+    if not units or not remainder:
+        return 0
+    for count, length in _LENGTHS:
+        if remainder <= count:
+            return remainder * length
+        remainder -= count
+    return 0
+
+
 def milliseconds() -> int:
     """Tell the time."""
     return int(time.time() * 1000)
 
 
 _NEVER = 1 << 62
+_PAGE = 512
+_LENGTHS = ((59, 1000), (59, 60_000), (23, 3_600_000), (370, 86_400_000))
+"""Whole seconds, minutes, hours and days, and how many of each have a size of their own beyond a multiple of a page."""
+
+
+def _padded(text: bytes, ttl_ms: int) -> bytes:
+    """Add spaces up to the size that stands for the greatest length that is not above `ttl_ms`.
+
+    Markers of other clients are shorter than a page, which tells nothing.
+    """
+    remainder = 0
+    before = 0
+    for count, length in _LENGTHS:
+        if ttl_ms >= length:
+            remainder = before + min(ttl_ms // length, count)
+        before += count
+    size = (len(text) // _PAGE + 1) * _PAGE + remainder
+    return text.ljust(size)
 
 
 def _marker(content: dict[str, Any]) -> Marker:

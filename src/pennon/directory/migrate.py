@@ -120,7 +120,7 @@ def _sorted_out(listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
         if fault is not None:
             refused.append(SkippedEntry(name, f"the name cannot be represented: {fault}"))
         elif name in listing.markers:
-            refused.append(SkippedEntry(name, "the table is being created or dropped"))
+            refused.append(SkippedEntry(name, "the table is dropped, or being created, restored or purged"))
         else:
             candidates.append(name)
     return candidates, refused

@@ -384,10 +384,13 @@ class DirectoryNamespace(LanceNamespace):
         *,
         force: bool = False,
     ) -> purge_run.PurgeReport:
-        """Delete what was dropped under a name for good; before its time, or protected, only if forced (19)."""
+        """Delete what was dropped under a name for good; errors 4, 13 (it is live), 14, and 0 where the store is unfit.
+
+        Before its time, or protected, a table is purged only if forced (19).
+        """
         identifier = table_identifier(id)
         with translated(f"purge_table of {shown(identifier)}"):
-            return purge_run.purge_these(self._catalog, [identifier], deletion_id, force=force)
+            return purge_run.purge_one(self._catalog, identifier, deletion_id, force=force)
 
     def purge_tables(
         self,
@@ -407,18 +410,28 @@ class DirectoryNamespace(LanceNamespace):
             identifiers = [table_identifier(one) for one in ids]
             return purge_run.purge_these(self._catalog, identifiers, dry_run=dry_run, force=force, progress=progress)
 
-    def list_purgable_tables(self, deleted_before: datetime | None = None) -> list[dropped.DroppedTable]:
-        """List the dropped tables whose time is over, or those dropped before a moment."""
+    def list_purgable_tables(
+        self, deleted_before: datetime | None = None, *, detailed: bool = False
+    ) -> list[dropped.DroppedTable]:
+        """List the dropped tables whose time is over, or those dropped before a moment; `detailed` as below."""
         with translated("list_purgable_tables"):
-            return dropped.list_purgable(self._catalog, deleted_before)
+            return dropped.list_purgable(self._catalog, deleted_before, detailed=detailed)
 
     def list_dropped_tables(
-        self, namespace: Sequence[str] = (), page_token: str | None = None, limit: int | None = None
+        self,
+        namespace: Sequence[str] = (),
+        page_token: str | None = None,
+        limit: int | None = None,
+        *,
+        detailed: bool = False,
     ) -> tuple[list[dropped.DroppedTable], str | None]:
-        """List a page of the tables that were dropped from a namespace, and the token of the next page."""
+        """List a page of the tables that were dropped from a namespace, and the token of the next page.
+
+        `detailed` opens each table of the page to count its rows, and lists its files to add up their bytes.
+        """
         identifier = namespace_identifier(namespace)
         with translated(f"list_dropped_tables of {shown(identifier)}"):
-            return dropped.list_dropped(self._catalog, identifier, page_token, limit)
+            return dropped.list_dropped(self._catalog, identifier, page_token, limit, detailed=detailed)
 
     def table_status(self, id: Sequence[str]) -> dropped.TableStatus:  # noqa: A002 - as in the SDK's requests
         """Tell whether a table is there, dropped, or neither."""

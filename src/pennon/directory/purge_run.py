@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import dropped, purging, trash
 from pennon.directory.manifest import NAMESPACE
-from pennon.directory.marker import milliseconds
 from pennon.errors import (
     InvalidInputError,
     InvalidTableStateError,
     LanceNamespaceError,
     TableNotFoundError,
+    from_error_code,
     translated,
 )
 from pennon.identifiers import Identifier, shown
-from pennon.store import Removed
+from pennon.store import Amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +39,8 @@ class PurgedTable:
     files: int = 0
     bytes: int = 0
     error: str | None = None
+    code: int | None = None
+    """The code of the error: 14 if another client was first, 19 if it is protected, and so on."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +65,24 @@ def purge_all(
     progress: Callable[[PurgedTable, int, int], None] | None,
 ) -> PurgeReport:
     """Purge all tables whose time is over, or, of those, the ones dropped before a moment."""
-    now = dropped.moment(milliseconds())
+    now = dropped.moment(catalog.store.now() * 1000)
     due = [
         table
-        for table in dropped.list_purgable(catalog, None)
-        if (deleted_before is None or table.dropped_at < deleted_before) and table.purgeable_at <= now
+        for table in dropped.list_purgable(catalog, deleted_before, now=now)
+        if table.is_due(now) and (deleted_before is None or table.dropped_at < deleted_before)
     ]
     report = _run(catalog, due, dry_run=dry_run, force=force, progress=progress)
     if not dry_run and deleted_before is None:
-        _purge_namespaces(catalog, force=force)
+        _purge_namespaces(catalog, now, force=force)
+    return report
+
+
+def purge_one(catalog: Catalog, identifier: Identifier, deletion_id: str | None, *, force: bool) -> PurgeReport:
+    """Purge what was dropped under a name; raises what kept it if nothing could be purged."""
+    report = purge_these(catalog, [identifier], deletion_id, force=force)
+    first = report.failed[0] if report.failed else None
+    if first is not None and first.code is not None and len(report.failed) == len(report.tables):
+        raise from_error_code(first.code, str(first.error))
     return report
 
 
@@ -96,8 +107,8 @@ def purge_these(
         if not found:
             raise TableNotFoundError(f"Table {shown(identifier)} is not dropped")
         tables += found
-    now = dropped.moment(milliseconds())
-    early = [table for table in tables if table.purgeable_at > now and not table.being_purged]
+    now = dropped.moment(0 if force else catalog.store.now() * 1000)
+    early = [table for table in tables if not table.is_due(now)]
     if early and not force:
         raise InvalidTableStateError(
             f"Table {shown(tuple(early[0].id))} is kept until {early[0].purgeable_at:%Y-%m-%d %H:%M:%S %Z}; force it"
@@ -117,19 +128,31 @@ def _run(
     report = PurgeReport(dry_run)
     for start in range(0, len(tables), _BATCH):
         batch = tables[start : start + _BATCH]
-        outcomes = [Removed()] * len(batch) if dry_run else _purged(catalog, batch, force=force)
+        outcomes = _measured(catalog, batch) if dry_run else _purged(catalog, batch, force=force)
         for table, outcome in zip(batch, outcomes, strict=True):
-            if isinstance(outcome, Removed):
+            if isinstance(outcome, Amount):
                 purged = PurgedTable(table.id, table.deletion_id, table.location, outcome.files, outcome.size)
             else:
-                purged = PurgedTable(table.id, table.deletion_id, table.location, error=str(outcome))
+                purged = PurgedTable(
+                    table.id, table.deletion_id, table.location, error=str(outcome), code=int(outcome.code)
+                )
             report.tables.append(purged)
             if progress is not None:
                 progress(purged, len(report.tables), len(tables))
     return report
 
 
-def _purged(catalog: Catalog, batch: Sequence[DroppedTable], *, force: bool) -> Sequence[Removed | LanceNamespaceError]:
+def _measured(catalog: Catalog, batch: Sequence[DroppedTable]) -> Sequence[Amount]:
+    """Tell what would go."""
+    store = catalog.store
+
+    def measuring(table: DroppedTable) -> Callable[[], Amount]:
+        return lambda: store.measure(str(store.relative(table.location)))
+
+    return store.concurrently([measuring(table) for table in batch])  # type: ignore[return-value]
+
+
+def _purged(catalog: Catalog, batch: Sequence[DroppedTable], *, force: bool) -> Sequence[Amount | LanceNamespaceError]:
     known = {} if catalog.manifest is None else catalog.manifest.read(_by_deletion_id)
     trashed = [entry for table in batch if (entry := known.get(table.deletion_id)) is not None]
     done = dict(
@@ -145,7 +168,7 @@ def _purged(catalog: Catalog, batch: Sequence[DroppedTable], *, force: bool) -> 
     ]
 
 
-def _purged_root_table(catalog: Catalog, table: DroppedTable, *, force: bool) -> Removed | LanceNamespaceError:
+def _purged_root_table(catalog: Catalog, table: DroppedTable, *, force: bool) -> Amount | LanceNamespaceError:
     if len(table.id) != 1:
         return TableNotFoundError(f"Table {shown(tuple(table.id))} is not dropped any more")
     try:
@@ -159,16 +182,15 @@ def _by_deletion_id(snapshot: Snapshot) -> dict[str, trash.Trashed]:
     return {entry.deletion_id: entry for entry in trash.in_snapshot(snapshot)}
 
 
-def _purge_namespaces(catalog: Catalog, *, force: bool) -> None:
+def _purge_namespaces(catalog: Catalog, now: datetime, *, force: bool) -> None:
     """Forget dropped namespaces whose time is over."""
     if catalog.manifest is None:
         return
-    now = milliseconds()
     over = [
         entry
         for entry in catalog.manifest.read(trash.in_snapshot)
         if entry.original.object_type == NAMESPACE
-        and entry.deletion.deleted_at_ms + entry.deletion.ttl_ms <= now
+        and (not entry.deletion.ttl_ms or dropped.moment(entry.deletion.deleted_at_ms + entry.deletion.ttl_ms) <= now)
         and (force or not entry.original.protected)
     ]
     if over:

@@ -26,7 +26,7 @@ from pennon.errors import (
     translated,
 )
 from pennon.identifiers import shown
-from pennon.store import LeaseOver, Removed
+from pennon.store import Amount, LeaseOver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 def purge_trashed(
     catalog: Catalog, wanted: Sequence[trash.Trashed], *, force: bool = False
-) -> list[Removed | LanceNamespaceError]:
+) -> list[Amount | LanceNamespaceError]:
     """Delete dropped tables and namespaces that the manifest knows; says for each what went, or why nothing did.
 
     The claim is the manifest commit that says `purging`: from then on nobody can restore them. A crash leaves those
@@ -49,13 +49,13 @@ def purge_trashed(
     manifest = catalog.require_manifest("purge_table")
     claimed = manifest.mutate(lambda draft: [_claimed(draft, entry, force=force) for entry in wanted])
 
-    def deleting(location: str | LanceNamespaceError | None) -> Callable[[], Removed | LanceNamespaceError]:
+    def deleting(location: str | LanceNamespaceError | None) -> Callable[[], Amount | LanceNamespaceError]:
         return lambda: _deleted(catalog, location)
 
-    outcomes: list[Removed | LanceNamespaceError] = catalog.store.concurrently(  # type: ignore[assignment]
+    outcomes: list[Amount | LanceNamespaceError] = catalog.store.concurrently(  # type: ignore[assignment]
         [deleting(location) for location in claimed]
     )
-    gone = [entry.key for entry, done in zip(wanted, outcomes, strict=True) if isinstance(done, Removed)]
+    gone = [entry.key for entry, done in zip(wanted, outcomes, strict=True) if isinstance(done, Amount)]
 
     def forget(draft: Draft) -> None:
         for key in gone:
@@ -83,17 +83,17 @@ def _claimed(draft: Draft, wanted: trash.Trashed, *, force: bool) -> str | Lance
     return None if shared else row.location
 
 
-def _deleted(catalog: Catalog, location: str | LanceNamespaceError | None) -> Removed | LanceNamespaceError:
+def _deleted(catalog: Catalog, location: str | LanceNamespaceError | None) -> Amount | LanceNamespaceError:
     if isinstance(location, LanceNamespaceError):
         return location
     try:
         with translated(f"purge of {location!r}"):
-            return Removed() if location is None else _delete_location(catalog, location)
+            return Amount() if location is None else _delete_location(catalog, location)
     except LanceNamespaceError as error:
         return error
 
 
-def purge_root_table(catalog: Catalog, name: str, deletion_id: str | None = None, *, force: bool = False) -> Removed:
+def purge_root_table(catalog: Catalog, name: str, deletion_id: str | None = None, *, force: bool = False) -> Amount:
     """Delete a dropped root table. The claim is the swap of its marker from `deleted` to `purging`."""
     catalog.store.require_guard()
     current = claim.read(catalog.store, name)
@@ -145,7 +145,7 @@ def settle(catalog: Catalog, current: claim.Standing) -> None:
     claim.remove(store, held)
 
 
-def _finish(catalog: Catalog, held: claim.Standing) -> Removed:
+def _finish(catalog: Catalog, held: claim.Standing) -> Amount:
     """Delete the directory of a root table under a marker that says `purging`, then the marker."""
     store, name = catalog.store, held.name
     location = layout.root_table(name)
@@ -171,10 +171,10 @@ def _given_up_on_error(store: Store, held: claim.Standing) -> Iterator[None]:
 
 def _deleted_under(
     store: Store, held: claim.Standing, location: str, siblings: list[str]
-) -> tuple[Removed, claim.Standing]:
+) -> tuple[Amount, claim.Standing]:
     """Delete a directory while the claim stands, renewing it as long as that takes."""
     name = held.name
-    removed = Removed()
+    removed = Amount()
     while True:
         with store.exclusive(name):
             if not claim.is_mine(store, held):
@@ -211,7 +211,7 @@ def _is_sound(row: Row) -> bool:
     return True
 
 
-def _delete_location(catalog: Catalog, location: str) -> Removed:
+def _delete_location(catalog: Catalog, location: str) -> Amount:
     """Delete the directory of a row that is gone; one that carries a root table's name needs the claim on it."""
     name = layout.root_table_name(location)
     if name is None:

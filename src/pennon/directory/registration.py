@@ -167,7 +167,7 @@ def _require_no_other_root_table(
     if owner is None:
         return
     if directory.hidden:
-        raise InvalidInputError(f"The table at {directory.location!r} is being created or dropped")
+        raise InvalidInputError(f"The table at {directory.location!r} is dropped, or being created, restored or purged")
     if not (catalog.lists_directories and directory.visible):
         return
     if identifier != (owner,):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from pennon.store.protocol import Blob, FileEntry, Level, Removed
+from pennon.store.protocol import Amount, Blob, FileEntry, Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -120,6 +120,19 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return set()
 
+    def now(self) -> float:
+        """Tell the time: the clock of this machine is the one that dates its files."""
+        return time.time()
+
+    def measure(self, path: str) -> Amount:
+        """Walk the directory; what goes away meanwhile does not count."""
+        sizes = []
+        for folder, _, names in os.walk(self._path(path)):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    sizes.append((Path(folder) / name).lstat().st_size)
+        return Amount(len(sizes), sum(sizes))
+
     def has_files(self, path: str) -> bool:
         """Tell whether there is a file somewhere below `path`."""
         return any(files for _, _, files in os.walk(self._path(path)))
@@ -127,10 +140,11 @@ class LocalStore:
     def get(self, path: str) -> Blob | None:
         """Read a file; its e-tag is a hash of the body."""
         try:
-            body = self._path(path).read_bytes()
+            with self._path(path).open("rb") as file:
+                body, modified = file.read(), os.fstat(file.fileno()).st_mtime
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        return Blob(body, _e_tag(body))
+        return Blob(body, _e_tag(body), modified)
 
     def size(self, path: str) -> int | None:
         """Give a file's size."""
@@ -190,24 +204,24 @@ class LocalStore:
         *,
         first: str | None = None,  # noqa: ARG002 - the rename takes all at once
         also: Sequence[str] = (),
-    ) -> Removed:
+    ) -> Amount:
         """Rename the directory away, which is atomic, and delete it there. A plain file is no tree and stays."""
         self.delete(*also)
         self._remove_leftovers()
         tree = self._path(path)
         if not tree.is_dir():
-            return Removed()
+            return Amount()
         doomed = self._path(TRASH_DIRECTORY) / uuid.uuid4().hex
         try:
             _into(doomed, lambda: tree.rename(doomed))
         except FileNotFoundError:
-            return Removed()
+            return Amount()
         if doomed.is_symlink():
             doomed.unlink()
-            return Removed(1)
+            return Amount(1)
         sizes = [(Path(folder) / name).stat().st_size for folder, _, names in os.walk(doomed) for name in names]
         shutil.rmtree(doomed)
-        return Removed(len(sizes), sum(sizes))
+        return Amount(len(sizes), sum(sizes))
 
     def purge_tree(
         self,
@@ -216,7 +230,7 @@ class LocalStore:
         also: Sequence[str],
         seconds: float,  # noqa: ARG002 - the lock, not the time, keeps others away
         still_mine: Callable[[], bool],  # noqa: ARG002 - asked for under the lock already
-    ) -> Removed:
+    ) -> Amount:
         """Delete the tree; the caller holds the lock of the name, and a rename takes all away at once."""
         return self.delete_tree(path, also=also)
 

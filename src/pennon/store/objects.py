@@ -9,6 +9,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from email.utils import mktime_tz, parsedate_tz
 from threading import Lock, current_thread
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote, urlsplit
@@ -19,7 +20,7 @@ from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionEr
 from obstore.store import from_url
 
 from pennon.errors import ConcurrentModificationError, InternalError, InvalidInputError, UnsupportedOperationError
-from pennon.store.protocol import Blob, FileEntry, LeaseOver, Level, Removed
+from pennon.store.protocol import Amount, Blob, FileEntry, LeaseOver, Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +43,7 @@ _CLIENT_OPTIONS = {
 _DELETE_BATCH = 1000
 _PAGE = 1000
 _POOL_NAME = "pennon-store"
+_PROBE = ".lance-probe"
 _SIGNATURE_LIFETIME = timedelta(seconds=60)
 _FORBIDDEN = 403
 _GONE, _STALE, _LATE = "gone", "stale", "late"
@@ -123,6 +125,17 @@ class ObjectStore:
             return found | {file.name for file in level.files} | set(level.directories)
         return set()
 
+    def now(self) -> float:
+        """Ask the server for the time: it dates its answers."""
+        url = obstore.sign(self._store, "HEAD", self._key(_PROBE), _SIGNATURE_LIFETIME)
+        told = parsedate_tz(self._client.request("HEAD", url, retries=False).headers.get("Date") or "")
+        return time.time() if told is None else mktime_tz(told)
+
+    def measure(self, path: str) -> Amount:
+        """Read the sizes off a listing."""
+        sizes = [size for _, size in self._walk(path)]
+        return Amount(len(sizes), sum(sizes))
+
     def has_files(self, path: str) -> bool:
         """Ask for the first object below `path`."""
         for chunk in obstore.list(self._store, self._key(path), chunk_size=1):
@@ -133,7 +146,8 @@ class ObjectStore:
         """Read an object with its e-tag."""
         try:
             result = obstore.get(self._store, self._key(path))
-            return Blob(bytes(result.bytes()), result.meta["e_tag"] or "")
+            meta = result.meta
+            return Blob(bytes(result.bytes()), meta["e_tag"] or "", meta["last_modified"].timestamp())
         except (FileNotFoundError, NotFoundError):
             return None
 
@@ -179,7 +193,7 @@ class ObjectStore:
             return False
         raise InternalError(f"Conditional delete of {path!r} answered {answer.status}: {answer.data[:200]!r}")
 
-    def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Removed:
+    def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Amount:
         """Delete in bulk, the objects below `first` before the others."""
         found = list(self._walk(path))
         early = f"{self._key(path)}/{first}/" if first else None
@@ -188,15 +202,15 @@ class ObjectStore:
         for batch in (before, after + [self._key(other) for other in also]):
             for start in range(0, len(batch), _DELETE_BATCH):
                 obstore.delete(self._store, batch[start : start + _DELETE_BATCH])
-        return Removed(len(found), sum(size for _, size in found))
+        return Amount(len(found), sum(size for _, size in found))
 
-    def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Removed:
+    def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Amount:
         """Delete names that can come again first, each by a signed request that is void when stale or late.
 
         Names of data files, transactions, deletions and indexes are never used twice: those are deleted in bulk.
         """
         deadline = time.monotonic() + seconds
-        removed = Removed()
+        removed = Amount()
         while True:
             found = list(self._walk_tagged(path))
             extra = [tagged for other in also if (tagged := self._tagged(other)) is not None]
@@ -213,7 +227,7 @@ class ObjectStore:
             for start in range(0, len(unique), _DELETE_BATCH):
                 batch = unique[start : start + _DELETE_BATCH]
                 obstore.delete(self._store, [entry.key for entry in batch])
-                removed += Removed(len(batch), sum(entry.size for entry in batch))
+                removed += Amount(len(batch), sum(entry.size for entry in batch))
 
     def require_guard(self) -> None:
         """Try put-if-absent, compare-and-swap and conditional deletion once, on an object of its own."""
@@ -229,7 +243,7 @@ class ObjectStore:
         """Say what the store lacks; nothing if it can do all."""
         if self._scheme not in _SIGNED_DELETE_SCHEMES:
             return "it takes no signed conditional deletion"
-        path = f".lance-probe-{uuid.uuid4().hex}"
+        path = f"{_PROBE}-{uuid.uuid4().hex}"
         try:
             first = self.create(path, b"first " + path.encode())
             if first is None or self.create(path, b"other " + path.encode()) is not None:
@@ -243,13 +257,13 @@ class ObjectStore:
         finally:
             self.delete(path)
 
-    def _delete_fenced(self, entries: Sequence[_Tagged], deadline: float, so_far: Removed) -> Removed:
+    def _delete_fenced(self, entries: Sequence[_Tagged], deadline: float, so_far: Amount) -> Amount:
         def delete(entry: _Tagged) -> Callable[[], object]:
             return lambda: self._delete_in_time(entry, deadline)
 
         outcomes = self.concurrently([delete(entry) for entry in entries])
         gone = [entry for entry, outcome in zip(entries, outcomes, strict=True) if outcome == _GONE]
-        removed = Removed(len(gone), sum(entry.size for entry in gone))
+        removed = Amount(len(gone), sum(entry.size for entry in gone))
         if _STALE in outcomes:
             raise ConcurrentModificationError("A file that was to be deleted has been written anew by another client")
         if _LATE in outcomes:

@@ -40,24 +40,26 @@ class Blob:
 
     body: bytes
     e_tag: str
+    modified: float = 0.0
+    """When it was written, in seconds, by the store's clock."""
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
-    """What a deletion took away."""
+class Amount:
+    """How much something is: what is there, or what a deletion took away."""
 
     files: int = 0
     size: int = 0
 
-    def __add__(self, other: Removed) -> Removed:
-        """Add up two deletions."""
-        return Removed(self.files + other.files, self.size + other.size)
+    def __add__(self, other: Amount) -> Amount:
+        """Add up two amounts."""
+        return Amount(self.files + other.files, self.size + other.size)
 
 
 class LeaseOver(Exception):  # noqa: N818 - an outcome: whoever asked renews the lease and asks again
     """There was no time left to go on deleting; `removed` is what is gone."""
 
-    def __init__(self, removed: Removed) -> None:
+    def __init__(self, removed: Amount) -> None:
         super().__init__("the lease is over")
         self.removed = removed
 
@@ -89,6 +91,12 @@ class Store(Protocol):
     def names(self, path: str) -> set[str]:
         """Name the entries of one level, files and directories alike; an absent directory has none."""
 
+    def now(self) -> float:
+        """Tell the time by the store's clock, in seconds; by this machine's own if the store does not tell."""
+
+    def measure(self, path: str) -> Amount:
+        """Count the files below `path` and their bytes."""
+
     def has_files(self, path: str) -> bool:
         """Tell whether there is at least one file somewhere below `path`."""
 
@@ -113,10 +121,10 @@ class Store(Protocol):
     def delete_if(self, path: str, e_tag: str) -> bool:
         """Delete the object that has `e_tag`, or leave a body so short that it counts as absent; False if not."""
 
-    def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Removed:
+    def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Amount:
         """Delete everything below `path`, its sub-directory `first` before the rest, and the objects `also` with it."""
 
-    def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Removed:
+    def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Amount:
         """Delete everything below `path` so that it harms nothing that is written there later, also if this is late.
 
         The caller holds a claim for so many seconds and tells whether it still stands. Raises

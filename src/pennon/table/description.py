@@ -59,6 +59,14 @@ def open_table(
         raise
 
 
+def count_rows(location: str, storage_options: Mapping[str, str]) -> int | None:
+    """Count the rows of the latest version; None if there is none that can be read."""
+    try:
+        return int(lance.dataset(location, storage_options=dict(storage_options) or None).count_rows())
+    except (OSError, ValueError):
+        return None
+
+
 def describe(dataset: lance.LanceDataset) -> Description:
     """Describe the version that is open."""
     numbers = dataset.stats.dataset_stats()
