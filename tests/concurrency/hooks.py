@@ -31,6 +31,14 @@ CREATE = "pennon.store.local:LocalStore.create"
 DELETE = "pennon.store.local:LocalStore.delete"
 DELETE_TREE = "pennon.store.local:LocalStore.delete_tree"
 REMOVE_FILES = "pennon.store.local:shutil.rmtree"
+SWAP = "pennon.store.local:LocalStore.swap"
+DELETE_IF = "pennon.store.local:LocalStore.delete_if"
+CREATE_OBJECT = "pennon.store.objects:ObjectStore.create"
+SWAP_OBJECT = "pennon.store.objects:ObjectStore.swap"
+PUT_OBJECT = "pennon.store.objects:ObjectStore.put"
+DELETE_OBJECTS = "pennon.store.objects:obstore.delete"
+DELETE_OBJECT_IF = "pennon.store.objects:ObjectStore.delete_if"
+DELETE_OBJECT_IN_TIME = "pennon.store.objects:ObjectStore._delete_in_time"
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,42 @@ def after(call: str, number: int = 1) -> Point:
 
 def strike_at(point: Point, signal: int) -> None:
     """Send this process a signal when it gets to the point."""
-    module_name, _, name = point.call.partition(":")
+    calls = [0]
+
+    def begun() -> Callable[[], None]:
+        calls[0] += 1
+        due = calls[0] == point.number
+        if due and point.side == "before":
+            os.kill(os.getpid(), signal)
+
+        def ended() -> None:
+            if due and point.side == "after":
+                os.kill(os.getpid(), signal)
+
+        return ended
+
+    _watch(point.call, begun)
+
+
+def count_at(calls: list[str]) -> dict[str, int]:
+    """Count from now on how often each of these is called; the dictionary that is returned changes along."""
+    counts = dict.fromkeys(calls, 0)
+
+    def counting(call: str) -> Callable[[], Callable[[], None]]:
+        def begun() -> Callable[[], None]:
+            counts[call] += 1
+            return lambda: None
+
+        return begun
+
+    for call in calls:
+        _watch(call, counting(call))
+    return counts
+
+
+def _watch(call: str, begun: Callable[[], Callable[[], None]]) -> None:
+    """Call `begun` before each call of something, and what it returns after that call."""
+    module_name, _, name = call.partition(":")
     owner: Any = importlib.import_module(module_name)
     *outer, last = name.split(".")
     for part in outer:
@@ -67,22 +110,16 @@ def strike_at(point: Point, signal: int) -> None:
             setattr(owner, part, inner)
         owner = inner
     static = isinstance(inspect.getattr_static(owner, last), staticmethod)
-    struck = _striking(getattr(owner, last), point, signal)
-    setattr(owner, last, staticmethod(struck) if static else struck)
+    watched = _watched(getattr(owner, last), begun)
+    setattr(owner, last, staticmethod(watched) if static else watched)
 
 
-def _striking(original: Callable[..., Any], point: Point, signal: int) -> Callable[..., Any]:
-    calls = [0]
-
+def _watched(original: Callable[..., Any], begun: Callable[[], Callable[[], None]]) -> Callable[..., Any]:
     @wraps(original)
     def called(*arguments: Any, **options: Any) -> Any:
-        calls[0] += 1
-        due = calls[0] == point.number
-        if due and point.side == "before":
-            os.kill(os.getpid(), signal)
+        ended = begun()
         result = original(*arguments, **options)
-        if due and point.side == "after":
-            os.kill(os.getpid(), signal)
+        ended()
         return result
 
     return called

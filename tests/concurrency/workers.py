@@ -32,7 +32,6 @@ from pennon import DirectoryNamespace
 from pennon.directory import layout, purging
 from pennon.directory.manifest.upkeep import Upkeep
 from pennon.directory.marker import Marker
-from pennon.errors import ConcurrentModificationError
 from pennon.store import open_store
 from pennon.store.objects import ObjectStore
 from pennon.table import writing
@@ -141,10 +140,12 @@ def drop(ns: Any, _: int, name: str) -> None:
     remove_table(ns, *name.split("$"))
 
 
+def soft_drop(ns: Any, _: int, name: str) -> None:
+    drop_table(ns, *name.split("$"))
+
+
 def purge(ns: Any, _: int, name: str) -> None:
-    (outcome,) = ns.purge_table(name.split("$"), force=True).tables
-    if outcome.error is not None:
-        raise ConcurrentModificationError(outcome.error)
+    ns.purge_table(name.split("$"), force=True)
 
 
 def undrop(ns: Any, _: int, name: str) -> None:
@@ -274,7 +275,7 @@ def stop_past_lease(root: Root, mode: str, point: Point, operation: Callable[...
 
     Marker.leased = leased_for_no_time
     # Whoever is stopped does not know that its time is over.
-    purging._seconds_left = lambda _: 30.0
+    purging.seconds_left = lambda _: 30.0
     return stop_at(root, mode, point, operation, name)
 
 

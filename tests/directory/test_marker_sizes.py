@@ -1,4 +1,4 @@
-"""The size of a marker tells how long its table is kept at least."""
+"""The size of a marker tells how long its table is kept at least, and whether somebody is at work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pennon.directory import marker
-from pennon.directory.marker import DELETED, PURGING, REVIVING, Marker, kept_at_least_ms
+from pennon.directory.marker import DELETED, PURGING, REVIVING, Marker, is_at_work, kept_at_least_ms
 from pennon.durations import milliseconds
 
 TIMES = st.one_of(st.integers(0, 1 << 50), st.integers(0, 400 * 86_400_000))
@@ -25,11 +25,12 @@ def test_it_never_tells_more_than_the_time(ttl_ms, properties):
     body = dropped(ttl_ms, properties=properties).body()
     kept = kept_at_least_ms(len(body))
     assert kept <= ttl_ms
-    assert kept * 2 > ttl_ms or ttl_ms > 370 * 86_400_000 or ttl_ms < 1000
+    assert kept * 2 > ttl_ms or ttl_ms > 369 * 86_400_000 or ttl_ms < 1000
+    assert not is_at_work(len(body))
     assert marker.parsed(body).ttl_ms == ttl_ms
 
 
-@pytest.mark.parametrize("text", ["0", "1s", "59s", "1m", "15m", "59m", "1h", "12h", "23h", "1d", "7d", "2w", "370d"])
+@pytest.mark.parametrize("text", ["0", "1s", "59s", "1m", "15m", "59m", "1h", "12h", "23h", "1d", "7d", "2w", "369d"])
 def test_it_tells_whole_units_exactly(text):
     ttl_ms = milliseconds(text, "it")
     assert kept_at_least_ms(len(dropped(ttl_ms).body())) == ttl_ms
@@ -39,6 +40,7 @@ def test_it_tells_whole_units_exactly(text):
 def test_a_marker_of_somebody_at_work_tells_nothing(state, properties):
     held = dropped(milliseconds("7d", "it"), properties=properties).leased(state, "create")
     assert kept_at_least_ms(len(held.body())) == 0
+    assert is_at_work(len(held.body()))
 
 
 def test_a_marker_of_the_first_form_tells_nothing():

@@ -92,7 +92,7 @@ BUDGETS = [
     Budget("rename_table", CHILD, None, 6, 6),
     Budget("deregister_table", ROOT, 4, 5, 10),
     Budget("deregister_table", CHILD, None, 5, 5),
-    Budget("register_table", ROOT, 5, 6, 9),
+    Budget("register_table", ROOT, 6, 6, 10),
     Budget("register_table", CHILD, None, 6, 6),
     Budget("drop_table", ROOT, 5, 5, 10, 11),
     Budget("drop_table", CHILD, None, 5, 5, 11),

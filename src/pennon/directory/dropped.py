@@ -181,7 +181,7 @@ def _read(catalog: Catalog, names: list[str]) -> list[claim.Standing | None]:
     def reading(name: str) -> Callable[[], claim.Standing | None]:
         return lambda: claim.read(catalog.store, name)
 
-    return catalog.store.concurrently([reading(name) for name in names])  # type: ignore[return-value]
+    return catalog.store.concurrently([reading(name) for name in names])
 
 
 def _measured(catalog: Catalog, tables: list[DroppedTable]) -> list[DroppedTable]:
@@ -194,7 +194,7 @@ def _measured(catalog: Catalog, tables: list[DroppedTable]) -> list[DroppedTable
             bytes=store.measure(str(store.relative(table.location))).size,
         )
 
-    return store.concurrently([measuring(table) for table in tables])  # type: ignore[return-value]
+    return store.concurrently([measuring(table) for table in tables])
 
 
 def _from_trash(catalog: Catalog, entry: trash.Trashed) -> DroppedTable:

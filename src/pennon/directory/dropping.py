@@ -58,7 +58,7 @@ def drop(
     if row is not None and not is_root_table(identifier, str(row.location)):
         return _drop_by_row(catalog, identifier, ttl_ms, force=force)
     for _ in range(_ATTEMPTS):
-        found = catalog.resolver.find(identifier)
+        found = catalog.resolver.find(identifier, marker=False)
         if found is None or _belongs_elsewhere(catalog, found):
             break
         if not found.is_root_table:
@@ -102,7 +102,7 @@ def _drop_by_row(catalog: Catalog, identifier: Identifier, ttl_ms: int, *, force
 def _drop_root_table(catalog: Catalog, found: Found, ttl_ms: int, *, force: bool) -> Dropped | None:
     """Hide a root table by its marker; None if a dead client's work had to be settled first."""
     name, directory = found.identifier[0], found.directory
-    if directory is None or not (directory.has_files or directory.hidden):
+    if directory is None or not directory.has_files:
         raise TableNotFoundError(f"Table not found: {shown(found.identifier)}")
     if catalog.manifest is not None:
         catalog.manifest.require_writable(validated=True)
@@ -123,7 +123,7 @@ def _drop_root_table(catalog: Catalog, found: Found, ttl_ms: int, *, force: bool
         # Somebody else has dropped and purged it since it was found.
         claim.remove(catalog.store, claim.Standing(name, marker, e_tag))
         raise TableNotFoundError(f"Table not found: {shown(found.identifier)}")
-    removal.hide_dropped(catalog, name)
+    removal.hide_dropped(catalog, name, marker)
     properties = found.row.properties() if found.row is not None else None if catalog.manifest is None else {}
     return Dropped(found.location, properties, marker.deletion_id)
 

@@ -5,7 +5,7 @@ __manifest/                   the manifest table
 <name>.lance/                 a root table (V1, compatibility mode)
 <8 hex digits>_<object id>/   any other table; the digits are random, so a directory is never used twice
   .lance-reserved             declared; stays when data is written
-  .lance-deregistered         deregistered or dropped, for clients that look inside of directories
+  .lance-deregistered         deregistered; or dropped, for clients that know no other marker, and then it says so
   .lance-protected            drop and purge refuse a root table
 <name>.deleted                the table is hidden: it is dropped, or being created, restored or purged
 <name>.deregistered           the table is deregistered
@@ -37,6 +37,8 @@ VERSION_SUFFIX = ".manifest"
 MARKER_BODY = b"reserved"
 MOVED_BODY = b"renamed; the manifest knows where"
 """In `<name>.deregistered`: the directory belongs to a table that was renamed, and is not this name's to take."""
+DROPPED_BODY = b"dropped "
+"""How `.lance-deregistered` begins where a drop left it, before the deletion id: it is for other clients only."""
 _MARKER_SUFFIXES = (DELETED_SUFFIX, DEREGISTERED_SUFFIX, DECLARED_SUFFIX)
 _SPOKEN_SUFFIXES = (TABLE_SUFFIX, *_MARKER_SUFFIXES)
 _FORBIDDEN = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")

@@ -2,19 +2,21 @@
 
 Whether a table is deregistered is decided by the marker inside of its directory, which every client knows. The one
 beside it only saves listings a look at each table; without its counterpart inside it is left over from something that
-did not end.
+did not end. A marker inside that a drop left says so in its body, and counts for nothing here: what is dropped is
+decided by the marker `<name>.deleted` alone, so a drop that goes on late hides nothing that was restored since.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pennon.directory import claim, layout
+from pennon.directory.marker import REVIVING, is_at_work
 from pennon.identifiers import name_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pennon.store import FileEntry, Store
 
@@ -61,7 +63,10 @@ class TableDirectory:
 
 
 def list_root(store: Store) -> RootListing:
-    """List the root: one request per 1,000 entries, nothing per table."""
+    """List the root: one request per 1,000 entries, nothing per table.
+
+    Only tables at which somebody is at work are looked at: a creator may have died and left a marker beside a live one.
+    """
     level = store.list_level()
     tables = [entry for entry in level.directories if entry.endswith(layout.TABLE_SUFFIX)]
     empty = store.empty_tables(tables)
@@ -77,8 +82,13 @@ def list_root(store: Store) -> RootListing:
             declared.add(file.name.removesuffix(layout.DECLARED_SUFFIX))
         elif (name := layout.root_table_name(file.name)) is not None:
             plain.add(name)
+    directories = _table_names([entry for entry in tables if entry not in empty] if empty else tables)
+    busy = [name for name, marker in markers.items() if name in directories and is_at_work(marker.size)]
+    for directory in store.concurrently([_looking_at(store, name) for name in busy]):
+        if not directory.hidden:
+            del markers[str(layout.root_table_name(directory.location))]
     return RootListing(
-        _table_names([entry for entry in tables if entry not in empty] if empty else tables),
+        directories,
         markers,
         frozenset(deregistered),
         frozenset(declared),
@@ -91,18 +101,36 @@ def look_at(store: Store, location: str, *, name: str | None = None) -> TableDir
     """Look at a table's directory; `name` is the root table whose claim counts too. One request, or two at once."""
     if name is None:
         return _directory(store, location, store.names(location), hidden=False)
-    names, size = store.concurrently([lambda: store.names(location), lambda: store.size(layout.deleted(name))])
-    return _directory(
+    # The marker first: of a table that is purged meanwhile, it goes last.
+    size, names = store.concurrently([lambda: store.size(layout.deleted(name)), lambda: store.names(location)])
+    directory = _directory(
         store,
         location,
         names,  # type: ignore[arg-type]  # results come in the order of the calls
         hidden=claim.hides(size),  # type: ignore[arg-type]
     )
+    if directory.hidden and directory.has_versions and _is_abandoned(store, name):
+        return replace(directory, hidden=False)
+    return directory
 
 
 def look_at_root_table(store: Store, name: str) -> TableDirectory:
     """Look at a root table by its name."""
     return look_at(store, layout.root_table(name), name=name)
+
+
+def _looking_at(store: Store, name: str) -> Callable[[], TableDirectory]:
+    return lambda: look_at_root_table(store, name)
+
+
+def _is_abandoned(store: Store, name: str) -> bool:
+    """Tell whether a marker was left by a creator that died on a name which was free or taken: it hides nothing then.
+
+    Whoever writes next will remove it; whoever only reads need not wait for that.
+    """
+    current = claim.read(store, name)
+    marker = None if current is None else current.marker
+    return marker is None or (marker.state == REVIVING and marker.prior is None and marker.is_over)
 
 
 def _directory(store: Store, location: str, names: set[str], *, hidden: bool) -> TableDirectory:
@@ -112,12 +140,17 @@ def _directory(store: Store, location: str, names: set[str], *, hidden: bool) ->
         versions = store.names(layout.inside(location, layout.VERSIONS))
         has_versions = any(name.endswith(layout.VERSION_SUFFIX) for name in versions)
     reserved = layout.RESERVED_MARKER in names
+    deregistered = layout.DEREGISTERED_MARKER in names
+    if deregistered:
+        marker = store.get(layout.inside(location, layout.DEREGISTERED_MARKER))
+        deregistered = marker is not None and not marker.body.startswith(layout.DROPPED_BODY)
+        names = names - {layout.DEREGISTERED_MARKER}
     return TableDirectory(
         location=location,
-        has_files=has_versions or reserved or (bool(names) and store.has_files(location)),
+        has_files=has_versions or reserved or deregistered or (bool(names) and store.has_files(location)),
         has_versions=has_versions,
         reserved=reserved,
-        deregistered=layout.DEREGISTERED_MARKER in names,
+        deregistered=deregistered,
         hidden=hidden,
         protected=layout.PROTECTED_MARKER in names,
     )

@@ -6,8 +6,8 @@ the process that wrote them; when the lease is over, or that process is known to
 undoes what was begun. Each body has a nonce of its own: e-tags on S3 are hashes of the body, so no two states may be
 written alike.
 
-The size of a `deleted` marker tells how long the table is kept at least, so that a listing of the root, which gives
-sizes and times, tells which markers need not be read to find what may be purged.
+The size of a marker tells whether somebody is at work, and if not, how long the table is kept at least: a listing of
+the root, which gives sizes and times, tells which markers need not be read to find what may be purged.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class Marker:
     ttl_ms: int = 0
     version: int | None = None
     """The table's version at the moment of the last claim, which a creator builds on and a restoration returns to."""
+    writers: tuple[str, ...] = ()
+    """The transactions by which creators wanted to make the next version, and died or failed."""
     burn: bool = False
     """Whether a creator that died may still commit on top of `version`."""
     properties: dict[str, str] | None = None
@@ -69,13 +71,14 @@ class Marker:
 
     def body(self) -> bytes:
         """Write the state; keys that say nothing are left out."""
-        content = {key: value for key, value in asdict(self).items() if value not in (None, "", 0, False)}
+        content = {key: value for key, value in asdict(self).items() if value not in (None, "", 0, False, ())}
         if self.prior is not None:
             content["prior"] = json.loads(self.prior.body())
         if self.properties is not None:
             content["properties"] = self.properties
         text = json.dumps(content, ensure_ascii=False).encode()
-        return _padded(text, self.ttl_ms if self.state == DELETED else 0)
+        remainder = _remainder(self.ttl_ms) if self.state == DELETED else _AT_WORK
+        return text.ljust((len(text) // _PAGE + 1) * _PAGE + remainder)
 
     @property
     def is_over(self) -> bool:
@@ -102,13 +105,18 @@ def parsed(body: bytes) -> Marker | None:
 def kept_at_least_ms(size: int) -> int:
     """Tell from the size of a marker how long its table is kept at least; 0 if it does not tell."""
     units, remainder = divmod(size, _PAGE)
-    if not units or not remainder:
+    if not units or not remainder or remainder == _AT_WORK:
         return 0
     for count, length in _LENGTHS:
         if remainder <= count:
             return remainder * length
         remainder -= count
     return 0
+
+
+def is_at_work(size: int) -> bool:
+    """Tell from the size of a marker whether somebody creates, restores or purges the table, or died doing so."""
+    return size > _PAGE and size % _PAGE == _AT_WORK
 
 
 def milliseconds() -> int:
@@ -118,23 +126,22 @@ def milliseconds() -> int:
 
 _NEVER = 1 << 62
 _PAGE = 512
-_LENGTHS = ((59, 1000), (59, 60_000), (23, 3_600_000), (370, 86_400_000))
-"""Whole seconds, minutes, hours and days, and how many of each have a size of their own beyond a multiple of a page."""
+_LENGTHS = ((59, 1000), (59, 60_000), (23, 3_600_000), (369, 86_400_000))
+"""Whole seconds, minutes, hours and days, and how many of each have a size of their own beyond a multiple of a page.
+
+Markers of other clients are shorter than a page, which tells nothing.
+"""
+_AT_WORK = _PAGE - 1
 
 
-def _padded(text: bytes, ttl_ms: int) -> bytes:
-    """Add spaces up to the size that stands for the greatest length that is not above `ttl_ms`.
-
-    Markers of other clients are shorter than a page, which tells nothing.
-    """
-    remainder = 0
-    before = 0
+def _remainder(ttl_ms: int) -> int:
+    """Give what stands for the greatest length that is not above `ttl_ms`."""
+    remainder = before = 0
     for count, length in _LENGTHS:
         if ttl_ms >= length:
             remainder = before + min(ttl_ms // length, count)
         before += count
-    size = (len(text) // _PAGE + 1) * _PAGE + remainder
-    return text.ljust(size)
+    return remainder
 
 
 def _marker(content: dict[str, Any]) -> Marker:
@@ -142,6 +149,7 @@ def _marker(content: dict[str, Any]) -> Marker:
     prior = content.get("prior")
     properties = content.get("properties")
     version = content.get("version")
+    writers = content.get("writers")
     known = state in {DELETED, REVIVING, PURGING}
     return Marker(
         # A marker without a state is one of the proposal's first form: time and TTL of a dropped table.
@@ -151,6 +159,7 @@ def _marker(content: dict[str, Any]) -> Marker:
         deleted_at_ms=_number(content.get("deleted_at_ms")),
         ttl_ms=_number(content.get("ttl_ms")),
         version=version if isinstance(version, int) else None,
+        writers=tuple(str(writer) for writer in writers) if isinstance(writers, list) else (),
         burn=content.get("burn") is True,
         properties={str(key): str(value) for key, value in properties.items()}
         if isinstance(properties, dict)

@@ -60,7 +60,7 @@ def migrate_to_manifest(catalog: Catalog, *, dry_run: bool) -> MigrationReport:
     listing = list_root(catalog.store)
     candidates, refused = _sorted_out(listing)
     looked = catalog.store.concurrently([_look(catalog, name) for name in candidates])
-    deregistered = {name for name, directory in zip(candidates, looked, strict=True) if directory.deregistered}  # type: ignore[attr-defined]
+    deregistered = {name for name, directory in zip(candidates, looked, strict=True) if directory.deregistered}
     deregistered |= listing.deregistered
 
     def plan(draft: Draft) -> MigrationReport:
@@ -95,15 +95,15 @@ def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
     ]
     looked = catalog.store.concurrently([_look(catalog, name) for name in names])
     for name, directory in zip(names, looked, strict=True):
-        if directory.deregistered and name not in listing.deregistered:  # type: ignore[attr-defined]
+        if directory.deregistered and name not in listing.deregistered:
             report.deregistered.append(name)
             if not dry_run:
                 catalog.store.put(layout.deregistered(name), layout.MARKER_BODY)
-        if not directory.deregistered and name in listing.deregistered:  # type: ignore[attr-defined]
+        if not directory.deregistered and name in listing.deregistered:
             report.removed.append(name)
             if not dry_run:
                 catalog.store.delete(layout.deregistered(name))
-        if directory.only_declared and name not in listing.declared:  # type: ignore[attr-defined]
+        if directory.only_declared and name not in listing.declared:
             report.declared.append(name)
             if not dry_run:
                 catalog.store.put(layout.declared(layout.root_table(name)), layout.MARKER_BODY)

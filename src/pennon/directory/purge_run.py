@@ -149,7 +149,7 @@ def _measured(catalog: Catalog, batch: Sequence[DroppedTable]) -> Sequence[Amoun
     def measuring(table: DroppedTable) -> Callable[[], Amount]:
         return lambda: store.measure(str(store.relative(table.location)))
 
-    return store.concurrently([measuring(table) for table in batch])  # type: ignore[return-value]
+    return store.concurrently([measuring(table) for table in batch])
 
 
 def _purged(catalog: Catalog, batch: Sequence[DroppedTable], *, force: bool) -> Sequence[Amount | LanceNamespaceError]:

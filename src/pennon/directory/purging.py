@@ -52,7 +52,7 @@ def purge_trashed(
     def deleting(location: str | LanceNamespaceError | None) -> Callable[[], Amount | LanceNamespaceError]:
         return lambda: _deleted(catalog, location)
 
-    outcomes: list[Amount | LanceNamespaceError] = catalog.store.concurrently(  # type: ignore[assignment]
+    outcomes: list[Amount | LanceNamespaceError] = catalog.store.concurrently(
         [deleting(location) for location in claimed]
     )
     gone = [entry.key for entry, done in zip(wanted, outcomes, strict=True) if isinstance(done, Amount)]
@@ -132,17 +132,27 @@ def settle(catalog: Catalog, current: claim.Standing) -> None:
         # Whoever was creating may still commit; a restoration has to burn the version that it would take.
         restored = replace(marker.prior, burn=marker.prior.burn or marker.what == CREATE)
         if claim.move(store, current, restored) is not None:
-            removal.hide_dropped(catalog, name)
-        return
-    held = claim.move(store, current, Marker(REVIVING).leased(REVIVING, CREATE))
-    if held is None:
+            removal.hide_dropped(catalog, name, restored)
         return
     directory = look_at(store, layout.root_table(name))
-    if not (directory.has_versions or directory.reserved):
-        with store.exclusive(name):
-            if claim.is_mine(store, held):
-                store.delete_tree(layout.root_table(name))
-    claim.remove(store, held)
+    if directory.has_versions or directory.reserved:
+        claim.remove(store, current)
+    else:
+        clear(store, current)
+
+
+def clear(store: Store, held: claim.Standing) -> None:
+    """Delete what a creation on a free name left, under a marker that says so, then the marker.
+
+    Once it says `purging`, the creator cannot be acknowledged any more, and what it commits late goes too.
+    """
+    location = layout.root_table(held.name)
+    moved = None if held.marker is None else claim.move(store, held, Marker(PURGING).leased(PURGING, PURGE))
+    if moved is None:
+        return
+    with _given_up_on_error(store, moved):
+        _, moved = _deleted_under(store, moved, location, [layout.declared(location)])
+    claim.remove(store, moved)
 
 
 def _finish(catalog: Catalog, held: claim.Standing) -> Amount:
@@ -183,7 +193,7 @@ def _deleted_under(
                 part = store.purge_tree(
                     location,
                     also=siblings,
-                    seconds=_seconds_left(held),
+                    seconds=seconds_left(held),
                     still_mine=lambda held=held: claim.is_mine(store, held),  # type: ignore[misc]
                 )
             except LeaseOver as over:
@@ -196,7 +206,8 @@ def _deleted_under(
         held = renewed
 
 
-def _seconds_left(held: claim.Standing) -> float:
+def seconds_left(held: claim.Standing) -> float:
+    """Tell for how long a claim may be relied on without looking again."""
     until = 0 if held.marker is None else held.marker.lease_until_ms
     return min(max((until - milliseconds()) / 1000, 0.0), LEASE_SECONDS)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pennon.directory import layout
+from pennon.directory import claim, layout
 from pennon.directory.manifest import TABLE, Draft
+from pennon.directory.marker import DELETED
 from pennon.errors import TableNotFoundError
 from pennon.identifiers import Identifier, object_id, shown
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
+    from pennon.directory.marker import Marker
     from pennon.directory.resolve import Found
     from pennon.store import Store
 
@@ -50,11 +52,23 @@ def has_moved(catalog: Catalog, name: str) -> bool:
     return marker is not None and marker.body == layout.MOVED_BODY
 
 
-def hide_dropped(catalog: Catalog, name: str) -> None:
-    """Hide a dropped root table from clients that know nothing of markers, and take its row out of the manifest."""
-    catalog.store.put(layout.inside(layout.root_table(name), layout.DEREGISTERED_MARKER), layout.MARKER_BODY)
+def hide_dropped(catalog: Catalog, name: str, dropped: Marker) -> None:
+    """Hide a dropped root table from clients that know nothing of markers, and take its row out of the manifest.
+
+    If this comes late, and the table is restored or purged by then, what was written is taken back.
+    """
+    store = catalog.store
+    inside = layout.inside(layout.root_table(name), layout.DEREGISTERED_MARKER)
+    body = layout.MARKER_BODY if dropped.deregistered else layout.DROPPED_BODY + dropped.deletion_id.encode()
+    store.put(inside, body)
     if catalog.manifest is not None:
         catalog.manifest.mutate(lambda draft: take_root_row(draft, name))
+    current = claim.read(store, name)
+    now = None if current is None else current.marker
+    if now is None or now.state != DELETED or now.deletion_id != dropped.deletion_id:
+        written = store.get(inside)
+        if written is not None and written.body == body:
+            store.delete_if(inside, written.e_tag)
 
 
 def show_root_table(catalog: Catalog, name: str) -> None:

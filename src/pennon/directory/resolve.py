@@ -66,17 +66,25 @@ class Resolver:
             raise TableNotFoundError(f"Table not found: {shown(identifier)}")
         return found
 
-    def find(self, identifier: Identifier, *, look: bool = False) -> Found | None:
-        """Find a table whether it is hidden or not; None if there is nothing of that name."""
+    def find(self, identifier: Identifier, *, look: bool = False, marker: bool = True) -> Found | None:
+        """Find a table whether it is hidden or not; None if there is nothing of that name.
+
+        Without `marker` nobody asks whether a root table is hidden, which the caller finds out by claiming it.
+        """
+
+        def root_table(name: str) -> TableDirectory:
+            store = self._store
+            return look_at_root_table(store, name) if marker else look_at(store, layout.root_table(name))
+
         row, known_elsewhere = self._row(identifier)
         if row is not None and row.location is not None:
             if is_root_table(identifier, row.location):
-                return Found(identifier, row.location, row, look_at_root_table(self._store, identifier[0]))
+                return Found(identifier, row.location, row, root_table(identifier[0]))
             directory = look_at(self._store, row.location) if look else None
             return Found(identifier, row.location, row, directory)
         if len(identifier) != 1 or not self._lists_directories or known_elsewhere:
             return None
-        directory = look_at_root_table(self._store, identifier[0])
+        directory = root_table(identifier[0])
         return Found(identifier, directory.location, None, directory) if directory.has_files else None
 
     def _row(self, identifier: Identifier) -> tuple[Row | None, bool]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pennon.directory import claim, dropped, layout, names, removal, trash
+from pennon.directory.listing import look_at
 from pennon.directory.manifest import NAMESPACE, TABLE, Draft, Row, properties_json
 from pennon.directory.marker import DELETED, REVIVING, UNDROP, Marker
 from pennon.directory.resolve import is_root_table
@@ -17,10 +18,11 @@ from pennon.errors import (
     TableNotFoundError,
 )
 from pennon.identifiers import Identifier, object_id, shown
-from pennon.table.writing import latest_version, restore
+from pennon.table.writing import last_before, latest_version, restore
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
+    from pennon.store import Store
 
 
 def undrop(catalog: Catalog, identifier: Identifier, as_id: Identifier | None, deletion_id: str | None) -> str:
@@ -110,9 +112,10 @@ def _undrop_root_table(catalog: Catalog, current: claim.Standing, target: Identi
     held = claim.move(store, current, replace(Marker(REVIVING, prior=before), prior=before).leased(REVIVING, UNDROP))
     if held is None:
         raise ConcurrentModificationError(f"Table '{name}' was purged, restored or created anew meanwhile")
+    _require_table(store, held, before)
     try:
         if before.burn and before.version is not None:
-            held = _with_old_version(catalog, held, before.version)
+            held = _with_old_version(catalog, held, before.version, before.writers)
         _bring_row_back(catalog, before, location, target)
         if home and not before.deregistered:
             store.delete(layout.inside(location, layout.DEREGISTERED_MARKER), layout.deregistered(name))
@@ -126,14 +129,32 @@ def _undrop_root_table(catalog: Catalog, current: claim.Standing, target: Identi
     return location
 
 
-def _with_old_version(catalog: Catalog, held: claim.Standing, version: int) -> claim.Standing:
-    """Make the dropped version the latest, by the very version that a creator that died would have made.
+def _require_table(store: Store, held: claim.Standing, before: Marker) -> None:
+    """Look under the claim: it may have been dropped when somebody else had purged it, or what was dropped is no table.
+
+    Nothing is restored then; a marker that stands for nothing goes.
+    """
+    directory = look_at(store, layout.root_table(held.name))
+    if directory.has_versions or directory.reserved:
+        return
+    if directory.has_files:
+        claim.move(store, held, before)
+    else:
+        claim.remove(store, held)
+    raise TableNotFoundError(f"There is no table to restore under '{held.name}'")
+
+
+def _with_old_version(catalog: Catalog, held: claim.Standing, version: int, writers: tuple[str, ...]) -> claim.Standing:
+    """Make what was dropped the latest, by the very version that a creator that died would have made.
+
+    What was appended after the drop, by somebody who had the table open, belongs to it.
 
     The version to build on is fixed while the claim stands, and the commit is strict: if this comes too late, somebody
     else has made that version.
     """
     store, location = catalog.store, catalog.store.location(layout.root_table(held.name))
     base = latest_version(location, store.storage_options)
+    version = last_before(location, version, base, writers, store.storage_options)
     sure = None if held.marker is None else claim.move(store, held, held.marker)
     if sure is None or not restore(location, version, store.storage_options, after=base):
         raise ConcurrentModificationError(f"Table '{held.name}' was purged, restored or created anew meanwhile")

@@ -6,6 +6,7 @@ away again if the table does not come into being, and nothing else is.
 
 from __future__ import annotations
 
+import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from pennon.directory.listing import TableDirectory, look_at
 from pennon.directory.marker import CREATE, LEASE_SECONDS, REVIVING, Marker
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, shown
+from pennon.store import LeaseOver
 from pennon.table.writing import latest_version, write_version
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def create_root_table(
                 data,
                 storage_options,
                 after=there.base,
+                transaction_id=there.transaction_id,
                 session=catalog.session,
                 commit_guard=there.commit_guard,
             )
@@ -97,6 +100,7 @@ class _Claimed:
     directory: TableDirectory
     base: int
     """The version to build on: that of a dropped table, else 0."""
+    transaction_id: str
     committed: list[int] = field(default_factory=list)
 
     @property
@@ -112,30 +116,42 @@ class _Claimed:
         except BaseException as error:
             store = self.catalog.store
             removal.delete_leftovers(store, self.directory.location, error)
-            with store.exclusive(self.held.name):
-                if claim.is_mine(store, self.held):
-                    if self.prior is not None:
-                        # What was committed, if anything, is burnt when the table is restored.
-                        burn = self.prior.burn or bool(self.committed)
-                        claim.move(store, self.held, replace(self.prior, burn=burn))
-                    elif self.committed or not self._is_anothers():
-                        self._empty()
+            if claim.is_mine(store, self.held):
+                self._undo()
             raise
+
+    def _undo(self) -> None:
+        store, location = self.catalog.store, self.directory.location
+        if self.prior is not None:
+            # What was committed, if anything, is burnt when the table is restored.
+            claim.move(store, self.held, replace(self.prior, burn=self.prior.burn or bool(self.committed)))
+        elif self.directory.reserved:
+            # It was declared before, and is again.
+            for name in sorted(store.names(location) - {layout.RESERVED_MARKER}):
+                self._purge(layout.inside(location, name))
+        elif self.committed or not self._is_anothers():
+            purging.clear(store, self.held)
+
+    def _purge(self, path: str) -> None:
+        """Delete under the claim, fenced like a purge."""
+        store, held = self.catalog.store, self.held
+
+        def still_mine() -> bool:
+            return claim.is_mine(store, held)
+
+        with store.exclusive(held.name):
+            if not still_mine():
+                return
+            try:
+                store.purge_tree(path, also=[], seconds=purging.seconds_left(held), still_mine=still_mine)
+            except LeaseOver:
+                raise claim.held_by_another(held.name) from None
 
     def _is_anothers(self) -> bool:
         if self.directory.has_files:
             return True
         now = look_at(self.catalog.store, self.directory.location)
         return now.has_versions or now.deregistered or now.reserved
-
-    def _empty(self) -> None:
-        """Return to what was there before: a declaration, or nothing."""
-        store, location = self.catalog.store, self.directory.location
-        if not self.directory.reserved:
-            store.delete_tree(location, first=layout.VERSIONS)
-            return
-        for name in sorted(store.names(location) - {layout.RESERVED_MARKER}):
-            store.delete_tree(layout.inside(location, name))
 
     @contextmanager
     def commit_guard(self) -> Iterator[None]:
@@ -158,23 +174,20 @@ def _claimed(catalog: Catalog, identifier: Identifier, *, lease_seconds: float =
     wanted = Marker(REVIVING).leased(REVIVING, CREATE, lease_seconds)
     held = claim.take(store, name, wanted, lambda current: purging.settle(catalog, current))
     try:
-        held, base = _with_base(catalog, held)
-        yield _Claimed(catalog, held, look_at(store, location), base)
+        transaction_id = str(uuid.uuid4())
+        held, base = _with_base(catalog, held, transaction_id)
+        yield _Claimed(catalog, held, look_at(store, location), base, transaction_id)
     except BaseException:
         if held.marker is not None and held.marker.prior is not None:
             claim.move(store, held, held.marker.prior)
         else:
             claim.remove(store, held)
         raise
-    if held.marker is None or held.marker.prior is None:
-        claim.remove(store, held)
-    elif not claim.remove_own(store, held):
-        raise ConcurrentModificationError(
-            f"Creating table '{name}' took too long: another client took over, and it is dropped, restored or purged"
-        )
+    if not claim.remove_own(store, held):
+        raise ConcurrentModificationError(f"Creating table '{name}' took too long: another client took over")
 
 
-def _with_base(catalog: Catalog, held: claim.Standing) -> tuple[claim.Standing, int]:
+def _with_base(catalog: Catalog, held: claim.Standing, transaction_id: str) -> tuple[claim.Standing, int]:
     """Fix the version to build on over a dropped table, and write it down for whoever has to undo this."""
     store = catalog.store
     if held.marker is None or held.marker.prior is None:
@@ -183,7 +196,8 @@ def _with_base(catalog: Catalog, held: claim.Standing) -> tuple[claim.Standing, 
     base = latest_version(store.location(layout.root_table(held.name)), store.storage_options)
     # What a creator that died built on stays what a restoration returns to.
     kept = prior.version if prior.burn and prior.version is not None else base or None
-    moved = claim.move(store, held, replace(held.marker, prior=replace(prior, version=kept)))
+    prior = replace(prior, version=kept, writers=(*prior.writers, transaction_id))
+    moved = claim.move(store, held, replace(held.marker, prior=prior))
     if moved is None:
         raise claim.held_by_another(held.name)
     return moved, base

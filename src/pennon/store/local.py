@@ -18,7 +18,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 from pennon.store.protocol import Amount, Blob, FileEntry, Level
@@ -36,6 +36,8 @@ _TRUSTED_NANOSECONDS = 30_000_000_000
 _ATTEMPTS = 10
 _NEW = "new-"
 _LEFTOVER_SECONDS = 3600.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ class LocalStore:
         with self._locked("name", name):
             yield
 
-    def concurrently(self, calls: Iterable[Callable[[], object]]) -> list[object]:
+    def concurrently(self, calls: Iterable[Callable[[], T]]) -> list[T]:
         """Run the calls one after the other: system calls cost less than threads."""
         return [call() for call in calls]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import mktime_tz, parsedate_tz
 from threading import Lock, current_thread
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, unquote, urlsplit
 
 import obstore
@@ -19,12 +19,20 @@ import urllib3
 from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError, UnknownConfigurationKeyError
 from obstore.store import from_url
 
-from pennon.errors import ConcurrentModificationError, InternalError, InvalidInputError, UnsupportedOperationError
+from pennon.errors import (
+    ConcurrentModificationError,
+    InternalError,
+    InvalidInputError,
+    PermissionDeniedError,
+    ServiceUnavailableError,
+    UnsupportedOperationError,
+)
 from pennon.store.protocol import Amount, Blob, FileEntry, LeaseOver, Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+T = TypeVar("T")
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _SIGNED_DELETE_SCHEMES = ("s3", "s3a", "az", "abfs", "abfss")
 # Options of the HTTP client rather than of the store; obstore wants them apart.
@@ -45,7 +53,8 @@ _PAGE = 1000
 _POOL_NAME = "pennon-store"
 _PROBE = ".lance-probe"
 _SIGNATURE_LIFETIME = timedelta(seconds=60)
-_FORBIDDEN = 403
+_DONE, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _STALE_TAG = 204, 403, 404, 409, 412
+_ATTEMPTS = 3
 _GONE, _STALE, _LATE = "gone", "stale", "late"
 _NAMED_ONCE = ("data/", "_transactions/", "_deletions/", "_indices/")
 ABSENT_BODY = b"{}"
@@ -185,13 +194,28 @@ class ObjectStore:
         """Delete with If-Match where the store takes a signed request, else swap to a body that counts as absent."""
         if self._scheme not in _SIGNED_DELETE_SCHEMES:
             return self.swap(path, ABSENT_BODY, e_tag) is not None
-        url = obstore.sign(self._store, "DELETE", self._key(path), _SIGNATURE_LIFETIME)
-        answer = self._client.request("DELETE", url, headers={"If-Match": e_tag}, retries=False)
-        if answer.status in {200, 202, 204}:
-            return True
-        if answer.status in {404, 409, 412}:
-            return False
-        raise InternalError(f"Conditional delete of {path!r} answered {answer.status}: {answer.data[:200]!r}")
+        status, unclear = self._delete_signed(self._key(path), e_tag, _SIGNATURE_LIFETIME)
+        # Gone, after an attempt without an answer: by that attempt.
+        return status == _DONE or (unclear and status == _NOT_FOUND)
+
+    def _delete_signed(self, key: str, e_tag: str, lifetime: timedelta) -> tuple[int, bool]:
+        """Delete with If-Match and give the status, and whether an earlier attempt got no answer."""
+        unclear = False
+        for attempt in range(_ATTEMPTS):
+            url = obstore.sign(self._store, "DELETE", key, lifetime)
+            try:
+                answer = self._client.request("DELETE", url, headers={"If-Match": e_tag}, retries=False)
+            except urllib3.exceptions.HTTPError as error:
+                unclear = True
+                if attempt == _ATTEMPTS - 1:
+                    raise ServiceUnavailableError(f"Conditional delete of {key!r} got no answer: {error}") from error
+                continue
+            if answer.status in {200, 202, 204}:
+                return _DONE, unclear
+            if answer.status in {_FORBIDDEN, _NOT_FOUND, _CONFLICT, _STALE_TAG}:
+                return answer.status, unclear
+            raise InternalError(f"Conditional delete of {key!r} answered {answer.status}: {answer.data[:200]!r}")
+        raise AssertionError
 
     def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Amount:
         """Delete in bulk, the objects below `first` before the others."""
@@ -274,15 +298,14 @@ class ObjectStore:
         left = int(deadline - time.monotonic())
         if left < 1:
             return _LATE
-        url = obstore.sign(self._store, "DELETE", entry.key, timedelta(seconds=left))
-        answer = self._client.request("DELETE", url, headers={"If-Match": entry.e_tag}, retries=False)
-        if answer.status in {200, 202, 204, 404}:
+        status, _ = self._delete_signed(entry.key, entry.e_tag, timedelta(seconds=left))
+        if status in {_DONE, _NOT_FOUND}:
             return _GONE
-        if answer.status in {409, 412}:
+        if status in {_CONFLICT, _STALE_TAG}:
             return _STALE
-        if answer.status == _FORBIDDEN and time.monotonic() >= deadline:
+        if time.monotonic() >= deadline:
             return _LATE
-        raise InternalError(f"Conditional delete of {entry.key!r} answered {answer.status}: {answer.data[:200]!r}")
+        raise PermissionDeniedError(f"Conditional delete of {entry.key!r} is forbidden")
 
     def _walk_tagged(self, path: str) -> Iterator[_Tagged]:
         for chunk in obstore.list(self._store, self._key(path)):
@@ -303,7 +326,7 @@ class ObjectStore:
         """Do nothing: object stores have no locks, and conditional writes decide."""
         return contextlib.nullcontext()
 
-    def concurrently(self, calls: Iterable[Callable[[], object]]) -> list[object]:
+    def concurrently(self, calls: Iterable[Callable[[], T]]) -> list[T]:
         """Run the calls in threads: each waits for the network. Calls made from such a thread run one by one."""
         if current_thread().name.startswith(_POOL_NAME):
             return [call() for call in calls]

@@ -9,11 +9,13 @@ compare bodies before they report a conflict.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class Store(Protocol):
     def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Hold the root's lock for `name` where the store has locks (local disk); elsewhere do nothing."""
 
-    def concurrently(self, calls: Iterable[Callable[[], object]]) -> list[object]:
+    def concurrently(self, calls: Iterable[Callable[[], T]]) -> list[T]:
         """Run independent calls side by side where that saves time, and return their results in order."""
 
     def close(self) -> None:

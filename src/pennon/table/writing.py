@@ -40,6 +40,7 @@ def write_version(
     storage_options: dict[str, str],
     *,
     after: int = 0,
+    transaction_id: str | None = None,
     session: Any = None,  # noqa: ANN401 - a lance.Session, which lance's stubs do not name
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> int:
@@ -58,7 +59,9 @@ def write_version(
             raise InvalidInputError(f"Lance cannot store this data: {error}") from error
         raise
     transaction = lance.Transaction(
-        read_version=after, operation=LanceOperation.Overwrite(data.schema, fragments), uuid=str(uuid.uuid4())
+        read_version=after,
+        operation=LanceOperation.Overwrite(data.schema, fragments),
+        uuid=transaction_id or str(uuid.uuid4()),
     )
     written = tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
     with _naming_leftovers(written), commit_guard():
@@ -143,6 +146,23 @@ def latest_version(location: str, storage_options: dict[str, str]) -> int:
         if is_not_found(error):
             return 0
         raise
+
+
+def last_before(
+    location: str, version: int, latest: int, writers: tuple[str, ...], storage_options: dict[str, str]
+) -> int:
+    """Give the last version from `version` on, up to `latest`, before the first that one of these transactions made."""
+    dataset = lance.dataset(location, storage_options=storage_options or None)
+    for number in range(version + 1, latest + 1):
+        try:
+            transaction = dataset.read_transaction(number)
+        except (OSError, ValueError) as error:
+            if is_not_found(error):
+                continue
+            raise
+        if transaction is not None and transaction.uuid in writers:
+            return number - 1
+    return latest
 
 
 def restore(location: str, version: int, storage_options: dict[str, str], *, after: int) -> bool:
