@@ -157,6 +157,14 @@ class Child:
             raise CrewError(f"the child was told {told!r}")
         return False
 
+    def ended_well(self) -> bool:
+        """Wait for the end: True if the function returned, False if the process was killed; anything else fails."""
+        self._process.join(PATIENCE)
+        if self._process.exitcode == -signal.SIGKILL:
+            return False
+        self.result()
+        return True
+
     def wait_until_stopped(self) -> None:
         """Wait until the process has stopped itself; fails if it ends instead."""
         deadline = time.monotonic() + PATIENCE
@@ -171,12 +179,19 @@ class Child:
         self._process.kill()
         self._process.join(PATIENCE)
 
-    def stop(self) -> None:
-        """Stop the process from outside."""
-        os.kill(self._process.pid, signal.SIGSTOP)
+    def stop(self) -> bool:
+        """Stop the process from outside; False if it is dead."""
+        try:
+            os.kill(self._process.pid, signal.SIGSTOP)
+        except ProcessLookupError:
+            return False
         deadline = time.monotonic() + PATIENCE
-        while not _state(self._process.pid).startswith("T") and time.monotonic() < deadline:
-            pass
+        while not (state := _state(self._process.pid)).startswith("T"):
+            if not state or state.startswith("Z"):
+                return False
+            if time.monotonic() > deadline:
+                raise CrewError("the child was not stopped in time")
+        return True
 
     def go_on(self) -> None:
         """Let a stopped process go on."""

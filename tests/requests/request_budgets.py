@@ -73,7 +73,7 @@ BUDGETS = [
     Budget("create_table of a declared one", CHILD, None, 9, 9, 14),
     Budget("create_table exist_ok", ROOT, 2, 2, 3, 14),
     Budget("create_table exist_ok", CHILD, None, 2, 2, 14),
-    Budget("create_table overwrite", ROOT, 8, 9, 10, 14),
+    Budget("create_table overwrite", ROOT, 11, 9, 13, 14),
     Budget("create_table overwrite", CHILD, None, 9, 9, 14),
     Budget("table_exists", ROOT, 2, 1, 3),
     Budget("table_exists", CHILD, None, 1, 1),

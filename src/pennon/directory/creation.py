@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pennon.directory import layout, names, removal
+from pennon.directory import layout, names, overwriting, removal, trash
 from pennon.directory.listing import look_at
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
 from pennon.directory.modes import CreateMode
@@ -28,7 +28,7 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, object_id, shown
-from pennon.table.writing import TableIsThere, overwrite, write_version
+from pennon.table.writing import TableIsThere, write_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -195,23 +195,27 @@ def _existing_table(catalog: Catalog, found: Found, wanted: Wanted, mode: Create
     if mode is CreateMode.EXIST_OK:
         row = found.row or Row(object_id(found.identifier), TABLE, found.location)
         return Created(found.location, _shown_properties(catalog, row))
-    version = overwrite(catalog.store.location(found.location), wanted.data, wanted.storage_options)
+    version = overwriting.overwrite_table(catalog, found, wanted.data, wanted.storage_options)
     row = wanted.row(found.location)
     if catalog.manifest is not None:
-        row = catalog.manifest.mutate(lambda draft: _rewritten(draft, row, known=found.row is not None))
+        try:
+            row = catalog.manifest.mutate(lambda draft: _rewritten(draft, row, known=found.row is not None))
+        except ConcurrentModificationError as error:
+            overwriting.take_back(catalog, found.location, error)
+            raise
     return Created(found.location, _shown_properties(catalog, row), version)
 
 
 def _rewritten(draft: Draft, row: Row, *, known: bool) -> Row:
     """Give an overwritten table its new properties, whatever it is called by now; one without a row gets one."""
-    owners = draft.object_ids_at(str(row.location))
+    owners = trash.live_owners(draft, str(row.location))
     key = row.object_id if row.object_id in owners or not owners else owners[0]
     existing = draft.get(key)
     if existing is None and not known and draft.parent_exists(key):
         draft.put(row)
         return row
     if existing is None or not owners:
-        raise ConcurrentModificationError(f"Table '{row.object_id}' was dropped or replaced while it was overwritten")
+        raise overwriting.dropped_meanwhile(row.object_id)
     stored = existing.with_properties(row.metadata)
     draft.put(stored)
     return stored
@@ -228,13 +232,13 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
         removal.delete_leftovers(catalog.store, location, error)
         raise
     catalog.store.delete(layout.declared(location))
-    gone = False
+    purged = False
 
     def plan(draft: Draft) -> Row | None:
-        nonlocal gone
+        nonlocal purged
         row = draft.get(object_id(found.identifier))
-        owners = draft.object_ids_at(location)
-        gone = not owners
+        owners = trash.live_owners(draft, location)
+        purged = not draft.object_ids_at(location)
         if row is None or row.location != location:
             # It was renamed meanwhile, or dropped.
             return draft.get(owners[0]) if owners else None
@@ -244,8 +248,9 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
         return row
 
     row = catalog.require_manifest("create_table").mutate(plan)
-    if row is None or gone:
-        catalog.store.delete_tree(location)
+    if row is None:
+        if purged:
+            catalog.store.delete_tree(location)
         raise ConcurrentModificationError(f"Table {shown(found.identifier)} was dropped while it was created")
     return Created(location, _shown_properties(catalog, row), version)
 

@@ -85,18 +85,23 @@ def generations(catalog: Catalog, identifier: Identifier, deletion_id: str | Non
 
 def status(catalog: Catalog, identifier: Identifier) -> TableStatus:
     """Tell whether a table is there, dropped, or neither (never there, or purged)."""
-    try:
-        catalog.resolver.table(identifier)
-    except (TableNotFoundError, NamespaceNotFoundError):
-        pass
-    else:
+    if _exists(catalog, identifier):
         return TableStatus(EXISTS)
     found = find(catalog, identifier, None)
     if isinstance(found, trash.Trashed):
         return TableStatus(SOFT_DELETED, moment(found.deletion.deleted_at_ms), found.deletion_id)
     if found is not None and found.marker is not None:
         return TableStatus(SOFT_DELETED, moment(found.marker.deleted_at_ms), found.marker.deletion_id)
-    return TableStatus(NOT_FOUND)
+    # It may have been restored between the two looks.
+    return TableStatus(EXISTS if _exists(catalog, identifier) else NOT_FOUND)
+
+
+def _exists(catalog: Catalog, identifier: Identifier) -> bool:
+    try:
+        catalog.resolver.table(identifier)
+    except (TableNotFoundError, NamespaceNotFoundError):
+        return False
+    return True
 
 
 def list_dropped(

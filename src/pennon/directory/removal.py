@@ -69,6 +69,7 @@ def hide_dropped(catalog: Catalog, name: str, dropped: Marker) -> None:
         written = store.get(inside)
         if written is not None and written.body == body:
             store.delete_if(inside, written.e_tag)
+            store.prune(layout.root_table(name))
 
 
 def show_root_table(catalog: Catalog, name: str) -> None:

@@ -81,6 +81,11 @@ def take_out(draft: Draft, trashed: Trashed, identifier: Identifier) -> Row:
     return row
 
 
+def live_owners(draft: Draft, location: str) -> list[str]:
+    """Name the rows of tables that are not dropped and lie at a location."""
+    return [key for key in draft.object_ids_at(location) if not key.startswith(FOLDER + DELIMITER)]
+
+
 def in_draft(draft: Draft) -> list[Trashed]:
     """Give everything in the trash, changes included."""
     return list(_understood(draft.get(key) for key in draft.descendants(FOLDER)))

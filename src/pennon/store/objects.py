@@ -167,6 +167,11 @@ class ObjectStore:
         except (FileNotFoundError, NotFoundError):
             return None
 
+    def stamp(self, path: str) -> str | None:
+        """Ask for an object's e-tag."""
+        found = self._tagged(path)
+        return None if found is None else found.e_tag
+
     def put(self, path: str, body: bytes) -> None:
         """Write an object."""
         obstore.put(self._store, self._key(path), body)

@@ -108,6 +108,9 @@ class Store(Protocol):
     def size(self, path: str) -> int | None:
         """Give an object's size, or None if it is absent."""
 
+    def stamp(self, path: str) -> str | None:
+        """Give a text that changes whenever the object is written anew, or None if it is absent."""
+
     def put(self, path: str, body: bytes) -> None:
         """Write an object, whatever was there."""
 

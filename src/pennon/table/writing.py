@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lance import FragmentMetadata
 
 _TIMEOUT = timedelta(seconds=60)
+_ATTEMPTS = 20
 _ROWS_PER_FILE = 1_000_000
 # What Lance says when it cannot store what it was given.
 _DATA_TEXTS = ("invalid user input", "invalid argument", "lanceerror(arrow)", "lanceerror(schema)", "not supported")
@@ -32,6 +33,15 @@ class TableIsThere(Exception):  # noqa: N818 - an outcome that the catalog turns
     def __init__(self, location: str, leftovers: tuple[str, ...] = ()) -> None:
         super().__init__(location)
         self.leftovers = leftovers
+
+
+class TableIsGone(Exception):  # noqa: N818 - as above
+    """The table was deleted while it was overwritten. `leftovers` as above; `version` was made where nothing was."""
+
+    def __init__(self, location: str, leftovers: tuple[str, ...], version: int | None = None) -> None:
+        super().__init__(location)
+        self.leftovers = leftovers
+        self.version = version
 
 
 def write_version(
@@ -113,15 +123,74 @@ def _naming_leftovers(files: tuple[str, ...]) -> Iterator[None]:
         raise
 
 
-def overwrite(location: str, data: pa.Table, storage_options: dict[str, str]) -> int:
-    """Replace a table's contents by a new version in the same lineage; readers of older versions go on."""
+def overwrite(
+    location: str,
+    data: pa.Table,
+    storage_options: dict[str, str],
+    *,
+    session: Any = None,  # noqa: ANN401 - as above
+    on_open: Callable[[int], None] = lambda _: None,
+    commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> int:
+    """Replace a table's contents by a new version in the same lineage; readers of older versions go on.
+
+    A table that is deleted meanwhile raises TableIsGone, also if it was made anew: data files that were written into
+    the old one may be gone with it. `on_open` is told the version that is there at the beginning; `commit_guard` is
+    entered around each attempt to commit, and may raise TableIsGone before and after it.
+    """
+    options = storage_options or None
     try:
-        written = lance.write_dataset(data, location, mode="overwrite", storage_options=storage_options or None)
+        dataset = lance.dataset(location, storage_options=options, session=session)
+    except (OSError, ValueError) as error:
+        if is_not_found(error):
+            raise TableIsGone(location, ()) from error
+        raise
+    on_open(int(dataset.version))
+    try:
+        fragments = _written(data, location, options, session, mode="overwrite")
     except (OSError, ValueError, NotImplementedError) as error:
         if _is_about_the_data(error):
             raise InvalidInputError(f"Lance cannot store this data: {error}") from error
         raise
-    return int(written.version)
+    identity = str(uuid.uuid4())
+    leftovers = tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
+    operation = LanceOperation.Overwrite(data.schema, fragments)
+    for _ in range(_ATTEMPTS):
+        base = int(dataset.version)
+        transaction = lance.Transaction(read_version=base, operation=operation, uuid=identity)
+        made: int | None = None
+        try:
+            with commit_guard():
+                made = _committed_strictly(dataset, transaction, storage_options)
+        except TableIsGone as gone:
+            leftovers = (*leftovers, f"_transactions/{base}-{identity}.txn")
+            raise TableIsGone(location, leftovers, made) from gone
+        if made is not None:
+            return made
+        leftovers = (*leftovers, f"_transactions/{base}-{identity}.txn")
+        try:
+            dataset.checkout_latest()
+        except (OSError, ValueError) as error:
+            if is_not_found(error):
+                raise TableIsGone(location, leftovers) from error
+            raise
+    raise TableIsThere(location, leftovers)
+
+
+def _committed_strictly(
+    dataset: LanceDataset, transaction: lance.Transaction, storage_options: dict[str, str]
+) -> int | None:
+    """Commit on exactly the version that is open; None if another came first."""
+    try:
+        committed = LanceDataset.commit(
+            dataset, transaction, storage_options=storage_options or None, max_retries=0, commit_timeout=_TIMEOUT
+        )
+    except (OSError, ValueError) as error:
+        if is_not_found(error) and not is_commit_conflict(error):
+            return None
+        went_through = _went_through(dataset.uri, transaction, storage_options, error)
+        return transaction.read_version + 1 if went_through else None
+    return int(committed.version)
 
 
 def _went_through(
@@ -130,10 +199,14 @@ def _went_through(
     """Find out by looking whether a commit that reported a failure made its version; raises if nobody did."""
     try:
         found = lance.dataset(location, storage_options=storage_options or None)
-        first = found.read_transaction(transaction.read_version + 1)
     except (OSError, ValueError) as missing:
         if is_not_found(missing) and not is_commit_conflict(error):
             raise error from None
+        return False
+    try:
+        first = found.read_transaction(transaction.read_version + 1)
+    except (OSError, ValueError):
+        # There is a table, of somebody else: it does not have that version.
         return False
     return first is not None and first.uuid == transaction.uuid
 

@@ -46,6 +46,11 @@ def parsed(file_name: str) -> int | None:
     return _LARGEST - int(stem) if len(stem) == _NEWEST_FIRST_DIGITS else int(stem)
 
 
+def newest_first_name(version: int) -> str:
+    """Name the file of a version so that a listing shows the newest first."""
+    return f"{_LARGEST - version:0{_NEWEST_FIRST_DIGITS}}{layout.VERSION_SUFFIX}"
+
+
 def local(location: str) -> list[int]:
     """List the versions of a manifest on local disk."""
     try:

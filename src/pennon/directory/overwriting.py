@@ -1,0 +1,133 @@
+"""Overwriting a table beside clients that drop and purge it.
+
+An overwrite needs no claim: it is a version like any other, and readers see the table all the while. If the table is
+dropped meanwhile, that version belongs to the dropped table, and the caller gets 14. If it is purged meanwhile, nothing
+must be left where it was.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pennon.directory import claim, layout
+from pennon.directory.manifest import versions
+from pennon.errors import ConcurrentModificationError, is_not_found
+from pennon.identifiers import object_id
+from pennon.table.writing import TableIsGone, TableIsThere, overwrite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.resolve import Found
+    from pennon.store import Store
+
+
+def overwrite_table(catalog: Catalog, found: Found, data: pa.Table, storage_options: dict[str, str]) -> int:
+    """Write the next version of a table that was found; the commit point is that version. Raises 14 if it is gone."""
+    generation = _Generation(catalog.store, found)
+    try:
+        return overwrite(
+            catalog.store.location(found.location),
+            data,
+            storage_options,
+            session=catalog.session,
+            on_open=generation.begin,
+            commit_guard=generation.stands,
+        )
+    except (TableIsGone, TableIsThere) as error:
+        take_back(catalog, found.location, error)
+        raise dropped_meanwhile(object_id(found.identifier)) from error
+    except (OSError, ValueError) as error:
+        take_back(catalog, found.location, error)
+        if is_not_found(error):
+            raise dropped_meanwhile(object_id(found.identifier)) from error
+        raise
+
+
+class _Generation:
+    """A root table from one creation to its purge: its directory is used again by the next table of that name.
+
+    Directories with hashed names are used once, and need no such care.
+    """
+
+    def __init__(self, store: Store, found: Found) -> None:
+        self._store, self._found = store, found
+        self._first: tuple[str, str | None] | None = None
+
+    def begin(self, version: int) -> None:
+        """Remember a version that is there at the beginning."""
+        if not self._found.is_root_table:
+            return
+        folder = layout.inside(self._found.location, layout.VERSIONS)
+        for name in (versions.newest_first_name(version), f"{version}{layout.VERSION_SUFFIX}"):
+            path = layout.inside(folder, name)
+            stamp = self._store.stamp(path)
+            if stamp is not None:
+                self._first = path, stamp
+                return
+        raise TableIsGone(self._found.location, ())
+
+    @contextmanager
+    def stands(self) -> Iterator[None]:
+        """Make sure that it is the same table. On disk exactly so, under the lock; in a bucket before and after."""
+        if self._first is None:
+            yield
+            return
+        store, name = self._store, self._found.identifier[0]
+        with store.exclusive(name):
+            self._require()
+            if store.is_local:
+                self._require_shown()
+            yield
+        if not store.is_local:
+            self._require()
+            self._require_shown()
+
+    def _require(self) -> None:
+        path, stamp = self._first or ("", None)
+        if self._store.stamp(path) != stamp:
+            raise TableIsGone(self._found.location, ())
+
+    def _require_shown(self) -> None:
+        """A version that comes after the drop belongs to the dropped table, and stays."""
+        if claim.hides(self._store.size(layout.deleted(self._found.identifier[0]))):
+            raise dropped_meanwhile(object_id(self._found.identifier))
+
+
+def dropped_meanwhile(key: str) -> ConcurrentModificationError:
+    """Say that a table went away while it was overwritten."""
+    return ConcurrentModificationError(f"Table '{key}' was dropped or replaced while it was overwritten")
+
+
+def take_back(catalog: Catalog, location: str, error: BaseException) -> None:
+    """Delete what was written in vain: files with names of their own, and a version made where nothing was."""
+    store = catalog.store
+    if layout.root_table_name(location) is None and not catalog.require_manifest("create_table").read(
+        lambda snapshot: snapshot.object_ids_at(location)
+    ):
+        # Nobody will use this directory again.
+        store.delete_tree(location)
+        return
+    files = [layout.inside(location, path) for path in getattr(error, "leftovers", ())]
+    if isinstance(error, TableIsGone) and error.version is not None:
+        files += _without_version(store, layout.inside(location, layout.VERSIONS), error.version)
+    if files:
+        store.delete(*files)
+    for folder in {path.rpartition("/")[0] for path in files}:
+        store.prune(folder)
+
+
+def _without_version(store: Store, folder: str, version: int) -> list[str]:
+    """Delete a version unless somebody has made it anew; names what is then left over of no version at all."""
+    names = store.names(folder)
+    for name in names:
+        path = layout.inside(folder, name)
+        blob = store.get(path) if versions.parsed(name) == version else None
+        if blob is not None and not store.delete_if(path, blob.e_tag):
+            return []
+    others = [name for name in names if versions.parsed(name) not in {None, version}]
+    return [] if others else [layout.inside(folder, name) for name in names if versions.parsed(name) is None]

@@ -1,0 +1,90 @@
+"""Overwrites that are stopped while their table is dropped, purged or created anew."""
+
+from __future__ import annotations
+
+import pytest
+import workers
+from crew import Child
+from hooks import COMMIT_DATA, WRITE_DATA, after, before
+from places import column, files
+from support import create_table, drop_table, fails, ipc, list_tables, remove_table, table_exists
+
+pytestmark = pytest.mark.concurrency
+
+FIRST, SECOND, OVER = [0, 0], [2, 2], [1] * workers.ROWS
+ON_DISK = [after(WRITE_DATA)]  # Later it holds the lock of the name, and whoever drops waits.
+IN_BUCKET = [after(WRITE_DATA), before(COMMIT_DATA)]
+
+
+@pytest.fixture(
+    params=[("disk", point) for point in ON_DISK]
+    + [pytest.param(("bucket", point), marks=pytest.mark.s3) for point in IN_BUCKET],
+    ids=lambda value: f"{value[0]}-{value[1]}",
+)
+def where(request):
+    kind, point = request.param
+    return request.getfixturevalue(kind), point
+
+
+@pytest.fixture
+def stopped(where, mode, open_namespace):
+    """Give a catalog with a table, and a process that is stopped while it overwrites it."""
+    root, point = where
+    ns = open_namespace(root, mode)
+    create_table(ns, "t", data=ipc({"who": FIRST}))
+    with Child(workers.stop_at, root, mode, point, workers.create_or_overwrite, "t") as child:
+        child.wait_until_stopped()
+        yield root, ns, child
+
+
+def told(child):
+    child.go_on()
+    return child.result()
+
+
+def leftovers(root):
+    return {path for path in files(root) if not path.startswith(("__manifest", ".lance-"))}
+
+
+def test_of_a_table_that_is_purged_meanwhile_nothing_is_left(stopped):
+    root, ns, child = stopped
+    remove_table(ns, "t")
+    assert told(child).code == 14
+    with fails(4):
+        table_exists(ns, "t")
+    assert leftovers(root) == set()
+    create_table(ns, "t", data=ipc({"who": SECOND}))
+    assert column(root, ns, "t") == SECOND
+
+
+def test_a_table_that_is_dropped_meanwhile_stays_dropped_and_can_be_restored(stopped):
+    root, ns, child = stopped
+    drop_table(ns, "t")
+    assert told(child).code == 14
+    assert list_tables(ns) == []
+    assert ns.table_status(["t"]).status == "SoftDeleted"
+    ns.undrop_table(["t"])
+    assert column(root, ns, "t") in (FIRST, OVER)
+    drop_table(ns, "t", ttl="0")
+    assert ns.purge_tables().failed == []
+    assert leftovers(root) == set()
+
+
+def test_a_table_that_is_made_anew_meanwhile_is_whole(stopped):
+    root, ns, child = stopped
+    remove_table(ns, "t")
+    create_table(ns, "t", data=ipc({"who": SECOND}))
+    outcome = told(child)
+    assert outcome.acknowledged or outcome.code == 14, outcome
+    assert column(root, ns, "t") == (OVER if outcome.acknowledged else SECOND)
+    remove_table(ns, "t")
+    assert leftovers(root) == set()
+
+
+def test_an_overwrite_beside_a_restoration_is_whole(stopped):
+    root, ns, child = stopped
+    drop_table(ns, "t")
+    ns.undrop_table(["t"])
+    outcome = told(child)
+    assert outcome.acknowledged, outcome
+    assert column(root, ns, "t") == OVER
