@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import workers
 from crew import Child
-from hooks import COMMIT_DATA, WRITE_DATA, after, before
+from hooks import COMMIT_DATA, COMMIT_ROWS, WRITE_DATA, after, before
 from places import column, files
 from support import create_table, drop_table, fails, ipc, list_tables, remove_table, table_exists
 
@@ -88,3 +88,18 @@ def test_an_overwrite_beside_a_restoration_is_whole(stopped):
     outcome = told(child)
     assert outcome.acknowledged, outcome
     assert column(root, ns, "t") == OVER
+
+
+def test_an_overwrite_into_a_directory_that_is_being_purged_leaves_nothing(disk, open_namespace):
+    ns = open_namespace(disk, "v2")
+    create_table(ns, "t", data=ipc({"who": FIRST}))
+    stop = workers.stop_at
+    with Child(stop, disk, "v2", before(COMMIT_DATA), workers.create_or_overwrite, "t") as writer:
+        writer.wait_until_stopped()
+        drop_table(ns, "t", ttl="0")
+        # It has deleted the directory, and has yet to forget the row.
+        with Child(stop, disk, "v2", before(COMMIT_ROWS, 2), workers.purge, "t") as purger:
+            purger.wait_until_stopped()
+            assert told(writer).code == 14
+            assert told(purger).acknowledged
+    assert leftovers(disk) == set()

@@ -238,7 +238,7 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
         nonlocal purged
         row = draft.get(object_id(found.identifier))
         owners = trash.live_owners(draft, location)
-        purged = not draft.object_ids_at(location)
+        purged = trash.is_given_up(draft, location)
         if row is None or row.location != location:
             # It was renamed meanwhile, or dropped.
             return draft.get(owners[0]) if owners else None

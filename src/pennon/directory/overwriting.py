@@ -10,7 +10,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pennon.directory import claim, layout
+from pennon.directory import claim, layout, trash
+from pennon.directory.listing import look_at_root_table
 from pennon.directory.manifest import versions
 from pennon.errors import ConcurrentModificationError, is_not_found
 from pennon.identifiers import object_id
@@ -94,7 +95,9 @@ class _Generation:
 
     def _require_shown(self) -> None:
         """A version that comes after the drop belongs to the dropped table, and stays."""
-        if claim.hides(self._store.size(layout.deleted(self._found.identifier[0]))):
+        store, name = self._store, self._found.identifier[0]
+        # A marker may also be a dead creator's, which hides nothing.
+        if claim.hides(store.size(layout.deleted(name))) and look_at_root_table(store, name).hidden:
             raise dropped_meanwhile(object_id(self._found.identifier))
 
 
@@ -106,8 +109,8 @@ def dropped_meanwhile(key: str) -> ConcurrentModificationError:
 def take_back(catalog: Catalog, location: str, error: BaseException) -> None:
     """Delete what was written in vain: files with names of their own, and a version made where nothing was."""
     store = catalog.store
-    if layout.root_table_name(location) is None and not catalog.require_manifest("create_table").read(
-        lambda snapshot: snapshot.object_ids_at(location)
+    if layout.root_table_name(location) is None and catalog.require_manifest("create_table").read(
+        lambda snapshot: trash.is_given_up(snapshot, location)
     ):
         # Nobody will use this directory again.
         store.delete_tree(location)

@@ -86,6 +86,16 @@ def live_owners(draft: Draft, location: str) -> list[str]:
     return [key for key in draft.object_ids_at(location) if not key.startswith(FOLDER + DELIMITER)]
 
 
+def is_given_up(rows: Draft | Snapshot, location: str) -> bool:
+    """Tell whether nobody can want what is at a location: no row names it, or only rows that are being purged."""
+    for key in rows.object_ids_at(location):
+        row = rows.get(key)
+        trashed = None if row is None or not key.startswith(FOLDER + DELIMITER) else understood(row)
+        if trashed is None or trashed.state != PURGING:
+            return False
+    return True
+
+
 def in_draft(draft: Draft) -> list[Trashed]:
     """Give everything in the trash, changes included."""
     return list(_understood(draft.get(key) for key in draft.descendants(FOLDER)))
