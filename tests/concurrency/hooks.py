@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CLAIM = "pennon.directory.claim:take"
 PURGE_CLAIM = "pennon.directory.claim:move"
-RELEASE = "pennon.directory.claim:remove"
+RELEASE = "pennon.directory.claim:remove_own"
 WRITE_DATA = "pennon.table.writing:_written"
 COMMIT_DATA = "pennon.table.writing:LanceDataset.commit"
 TRY_COMMIT = "pennon.directory.manifest.manifest:Manifest._try_commit"
