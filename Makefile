@@ -1,4 +1,4 @@
-# Every target prepares .venv itself; ARGS is passed on: make test ARGS="-k rename -x"
+# Every target prepares .venv itself; ARGS is passed on: make test ARGS="-k rename -x -n 0"
 PYTHON_ENV := .venv/bin
 ARGS ?=
 
@@ -12,7 +12,7 @@ demo: setup ## a short tour of the catalog, in ./demo-output
 	@$(PYTHON_ENV)/python demo/catalog_demo.py $(ARGS)
 
 test: setup ## the tests, without the long ones
-	$(PYTHON_ENV)/python -m pytest $(ARGS)
+	$(PYTHON_ENV)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 check: setup ## lint, formatting, types, direction of imports
 	$(PYTHON_ENV)/ruff check
