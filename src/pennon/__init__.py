@@ -4,6 +4,6 @@
 """
 
 from pennon.connection import connect
-from pennon.directory import DirectoryNamespace
+from pennon.directory import DirectoryNamespace, TableCommit
 
-__all__ = ["DirectoryNamespace", "connect"]
+__all__ = ["DirectoryNamespace", "TableCommit", "connect"]

@@ -1,6 +1,6 @@
 """The SDK's errors, built with the identifier in the message, and what store and Lance errors become.
 
-Pennon adds no error classes: `lance_namespace.errors` has one for every code of the specification.
+Pennon adds one class, for a table version that exists: `lance_namespace.errors` has all others.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ __all__ = [
     "TableBranchNotFoundError",
     "TableNotFoundError",
     "TableTagNotFoundError",
+    "TableVersionAlreadyExistsError",
     "TableVersionNotFoundError",
     "UnauthenticatedError",
     "UnsupportedOperationError",
@@ -57,6 +58,16 @@ __all__ = [
     "is_not_found",
     "translated",
 ]
+
+
+class TableVersionAlreadyExistsError(ConcurrentModificationError):
+    """A table version exists already: to clients the conflict (14) that makes them try the next one.
+
+    The specification's own code for it, 12, is another error in the SDK (docs/adr/0008).
+    """
+
+    spec_code = 12
+
 
 # Lance reports most failures as OSError or ValueError with a text; these are the texts that mean "somebody else was
 # first".

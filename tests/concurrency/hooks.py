@@ -39,6 +39,9 @@ PUT_OBJECT = "pennon.store.objects:ObjectStore.put"
 DELETE_OBJECTS = "pennon.store.objects:obstore.delete"
 DELETE_OBJECT_IF = "pennon.store.objects:ObjectStore.delete_if"
 DELETE_OBJECT_IN_TIME = "pennon.store.objects:ObjectStore._delete_in_time"
+PUT_IN_PLACE = "pennon.directory.versions.storage:put_in_place"
+FINISH = "pennon.directory.versions.managed:finish"
+UPDATE_METADATA = "pennon.directory.manifest.manifest:Manifest.update_metadata"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
-"""The directory namespace: a catalog in one directory."""
+"""The directory namespace: namespaces, tables and versions in one directory, V1, V2 and compatibility mode."""
 
 from pennon.directory.namespace import DirectoryNamespace
+from pennon.directory.versions.transactions import TableCommit
 
-__all__ = ["DirectoryNamespace"]
+__all__ = ["DirectoryNamespace", "TableCommit"]

@@ -20,6 +20,7 @@ from pennon.directory.modes import CreateMode
 from pennon.directory.reservation import Reservation
 from pennon.directory.resolve import Found, is_root_table, namespace_exists
 from pennon.directory.root_creation import already_there, create_root_table, declare_root_table
+from pennon.directory.versions import client, operations
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -226,7 +227,11 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
     location = found.location
     try:
         version = write_version(
-            catalog.store.location(location), wanted.data, wanted.storage_options, session=catalog.session
+            catalog.store.location(location),
+            wanted.data,
+            wanted.storage_options,
+            session=catalog.session,
+            through=client.committing(catalog, found.identifier) if operations.is_managed(catalog, found) else None,
         )
     except BaseException as error:
         removal.delete_leftovers(catalog.store, location, error)

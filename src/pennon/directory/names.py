@@ -14,6 +14,7 @@ from pennon.directory.listing import look_at, look_at_root_table
 from pennon.directory.manifest import TABLE, Draft, Row, Snapshot
 from pennon.directory.marker import REVIVING, UNDROP, Marker
 from pennon.directory.resolve import is_root_table, namespace_exists
+from pennon.directory.versions import incoming, managed
 from pennon.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, object_id, shown
 
@@ -71,8 +72,15 @@ def require_unused(catalog: Catalog, target: Identifier) -> None:
 
 def insert_row(catalog: Catalog, row: Row) -> None:
     """Commit the row of a new table, unless its name or its location is taken."""
-    if catalog.manifest is not None:
-        catalog.manifest.mutate(lambda draft: _insert(draft, row))
+    if catalog.manifest is None:
+        return
+    versions = incoming.records(catalog, str(row.location))
+
+    def plan(draft: Draft) -> None:
+        insert_into(draft, row)
+        managed.import_rows(draft, row.object_id, versions)
+
+    catalog.manifest.mutate(plan)
 
 
 def settle_row(catalog: Catalog, row: Row, *, declared: bool) -> Row:
@@ -82,11 +90,17 @@ def settle_row(catalog: Catalog, row: Row, *, declared: bool) -> Row:
     """
     if catalog.manifest is None:
         return row
+    versions = incoming.records(catalog, str(row.location))
 
     def plan(draft: Draft) -> Row:
+        settled = settle(draft)
+        managed.replace_rows(draft, row.object_id, versions)
+        return settled
+
+    def settle(draft: Draft) -> Row:
         existing = draft.get(row.object_id)
         if existing is None or existing.location != row.location:
-            return _insert(draft, row)
+            return insert_into(draft, row)
         kept = existing.metadata if declared and row.metadata is None else row.metadata
         settled = existing.with_properties(kept)
         draft.put(settled)
@@ -95,7 +109,8 @@ def settle_row(catalog: Catalog, row: Row, *, declared: bool) -> Row:
     return catalog.manifest.mutate(plan)
 
 
-def _insert(draft: Draft, row: Row) -> Row:
+def insert_into(draft: Draft, row: Row) -> Row:
+    """Put the row of a new table into a draft, unless its name or its location is taken."""
     existing = draft.get(row.object_id)
     if existing is not None:
         what = "Table" if existing.object_type == TABLE else "A namespace of that name"

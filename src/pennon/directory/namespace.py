@@ -8,10 +8,18 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lance_namespace import (
+    BatchCommitTablesRequest,
+    BatchCommitTablesResponse,
+    BatchCreateTableVersionsRequest,
+    BatchCreateTableVersionsResponse,
+    BatchDeleteTableVersionsRequest,
+    BatchDeleteTableVersionsResponse,
     CreateNamespaceRequest,
     CreateNamespaceResponse,
     CreateTableRequest,
     CreateTableResponse,
+    CreateTableVersionRequest,
+    CreateTableVersionResponse,
     DeclareTableRequest,
     DeclareTableResponse,
     DeregisterTableRequest,
@@ -20,6 +28,8 @@ from lance_namespace import (
     DescribeNamespaceResponse,
     DescribeTableRequest,
     DescribeTableResponse,
+    DescribeTableVersionRequest,
+    DescribeTableVersionResponse,
     DropNamespaceRequest,
     DropNamespaceResponse,
     DropTableRequest,
@@ -29,6 +39,8 @@ from lance_namespace import (
     ListNamespacesResponse,
     ListTablesRequest,
     ListTablesResponse,
+    ListTableVersionsRequest,
+    ListTableVersionsResponse,
     NamespaceExistsRequest,
     NamespaceExistsResponse,
     RegisterTableRequest,
@@ -59,6 +71,7 @@ from pennon.directory import (
 from pennon.directory.catalog import Catalog
 from pennon.directory.manifest import Manifest
 from pennon.directory.resolve import Resolver
+from pennon.directory.versions import batch, client, management, operations, transactions
 from pennon.errors import InvalidInputError, translated
 from pennon.identifiers import namespace_identifier, shown, table_identifier
 from pennon.store import open_store
@@ -239,6 +252,7 @@ class DirectoryNamespace(LanceNamespace):
             location=self._store.location(made.location),
             properties=made.properties,
             storage_options=self._vended(vend=request.vend_credentials),
+            managed_versioning=operations.manages(self._catalog) or None,
         )
 
     @_operation(CreateTableRequest)
@@ -313,6 +327,7 @@ class DirectoryNamespace(LanceNamespace):
             schema=None if details is None else details.schema,
             stats=None if details is None else details.stats,
             metadata=None if details is None else details.metadata,
+            managed_versioning=operations.is_managed(self._catalog, found) or None,
         )
 
     @_operation(TableExistsRequest)
@@ -341,6 +356,70 @@ class DirectoryNamespace(LanceNamespace):
         return DropTableResponse(
             id=list(identifier), location=self._store.location(gone.location), properties=gone.properties
         )
+
+    # Versions
+
+    @_operation(CreateTableVersionRequest)
+    def create_table_version(self, request: CreateTableVersionRequest) -> CreateTableVersionResponse:
+        """Make a staged manifest the next version of a table; errors 4, 13, 14 (also if the version exists)."""
+        return client.create_version(self._catalog, request)
+
+    @_operation(BatchCreateTableVersionsRequest)
+    def batch_create_table_versions(self, request: BatchCreateTableVersionsRequest) -> BatchCreateTableVersionsResponse:
+        """Create versions of several tables: all or none if the catalog manages versions, else one after the other."""
+        wanted = [client.staged(entry, table_identifier(entry.id)) for entry in request.entries]
+        records = operations.create(self._catalog, wanted)
+        return BatchCreateTableVersionsResponse(versions=[record.shown(self._store) for record in records])
+
+    @_operation(ListTableVersionsRequest)
+    def list_table_versions(self, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
+        """List the versions of a table, the newest first unless `descending` is false, in pages; errors 1, 4."""
+        return client.list_versions(self._catalog, request)
+
+    @_operation(DescribeTableVersionRequest)
+    def describe_table_version(self, request: DescribeTableVersionRequest) -> DescribeTableVersionResponse:
+        """Tell where the manifest of a version is, the latest unless one is named; errors 1, 4, 11."""
+        return client.describe_version(self._catalog, request)
+
+    @_operation(BatchDeleteTableVersionsRequest)
+    def batch_delete_table_versions(self, request: BatchDeleteTableVersionsRequest) -> BatchDeleteTableVersionsResponse:
+        """Delete versions by ranges, never the latest (19); errors 1, 4, 13.
+
+        The context entry `ignore_missing=false` makes a version that is not there an error (11).
+        """
+        deleted = operations.delete(
+            self._catalog,
+            table_identifier(request.id),
+            request.ranges,
+            ignore_missing=operations.ignores_missing(request.context),
+            branch=request.branch,
+        )
+        return BatchDeleteTableVersionsResponse(deleted_count=deleted)
+
+    @_operation(BatchCommitTablesRequest)
+    def batch_commit_tables(self, request: BatchCommitTablesRequest) -> BatchCommitTablesResponse:
+        """Declare and deregister tables, create and delete versions, all in one commit; errors of each, and 0 in V1."""
+        return batch.commit(self._catalog, request)
+
+    def commit_tables(self, commits: Sequence[transactions.TableCommit]) -> dict[tuple[str, ...], int]:
+        """Show prepared Lance transactions of several tables all at once or not at all; returns the new versions.
+
+        Needs the management of versions. Each transaction is rebased on what was committed meanwhile, or raises 14.
+        """
+        with translated("commit_tables"):
+            return transactions.commit_tables(self._catalog, commits)
+
+    def enable_table_version_management(
+        self, progress: Callable[[int, int], None] | None = None
+    ) -> management.ManagementReport:
+        """Make the catalog the manifest store of all its tables; safe to interrupt and to repeat. Not in V1 (0)."""
+        with translated("enable_table_version_management"):
+            return management.enable(self._catalog, progress)
+
+    def disable_table_version_management(self) -> management.ManagementReport:
+        """Let the files of tables alone decide about their versions again."""
+        with translated("disable_table_version_management"):
+            return management.disable(self._catalog)
 
     @_operation(RenameTableRequest)
     def rename_table(self, request: RenameTableRequest) -> RenameTableResponse:
@@ -456,7 +535,10 @@ class DirectoryNamespace(LanceNamespace):
     def migrate_to_manifest(self, *, dry_run: bool = False) -> migrate.MigrationReport:
         """Register every V1 directory in the manifest, in one commit; safe to repeat and to interrupt."""
         with translated("migrate_to_manifest"):
-            return migrate.migrate_to_manifest(self._catalog, dry_run=dry_run)
+            report = migrate.migrate_to_manifest(self._catalog, dry_run=dry_run)
+            if report.migrated and not dry_run and operations.manages(self._catalog):
+                management.enable(self._catalog)
+            return report
 
     def migrate_markers(self, *, dry_run: bool = False) -> migrate.MarkerReport:
         """Lift markers that other clients left inside of directories to the root, where listings see them."""

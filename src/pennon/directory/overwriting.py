@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from pennon.directory import claim, layout, trash
 from pennon.directory.listing import look_at_root_table
 from pennon.directory.manifest import versions
+from pennon.directory.versions import client, operations
 from pennon.errors import ConcurrentModificationError, is_not_found
 from pennon.identifiers import object_id
+from pennon.table import naming
 from pennon.table.writing import TableIsGone, TableIsThere, overwrite
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def overwrite_table(catalog: Catalog, found: Found, data: pa.Table, storage_opti
             data,
             storage_options,
             session=catalog.session,
+            opened=client.opening(catalog, found.identifier) if operations.is_managed(catalog, found) else None,
             on_open=generation.begin,
             commit_guard=generation.stands,
         )
@@ -64,7 +67,7 @@ class _Generation:
         if not self._found.is_root_table:
             return
         folder = layout.inside(self._found.location, layout.VERSIONS)
-        for name in (versions.newest_first_name(version), f"{version}{layout.VERSION_SUFFIX}"):
+        for name in (naming.file_name(version, naming.V2), naming.file_name(version, naming.V1)):
             path = layout.inside(folder, name)
             stamp = self._store.stamp(path)
             if stamp is not None:

@@ -11,6 +11,7 @@ from pennon.directory.manifest import TABLE, Draft, Row, properties_json
 from pennon.directory.modes import RegisterMode
 from pennon.directory.names import forgetting_dead_rows, require_unused
 from pennon.directory.resolve import Found, is_root_table
+from pennon.directory.versions import incoming, managed
 from pennon.errors import (
     InvalidInputError,
     NamespaceNotFoundError,
@@ -66,10 +67,15 @@ def register(
         others = [key for key in draft.overlapping(chosen) if key != row.object_id]
         if others:
             raise InvalidInputError(f"The location {chosen!r} belongs to table '{others[0]}'; rename that one instead")
+        if existing is not None:
+            draft.remove(row.object_id)
         draft.put(row if existing is None else replace(row, extra=existing.extra))
+        managed.import_rows(draft, row.object_id, versions)
         return existing
 
     manifest = catalog.manifest
+    incoming.finish_replaced(catalog, row.object_id)
+    versions = incoming.records(catalog, chosen)
     replaced = forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan))
     _after_registration(catalog, identifier, chosen)
     if mode is RegisterMode.OVERWRITE and not is_root_table(identifier, chosen):
@@ -99,9 +105,10 @@ def rename(catalog: Catalog, identifier: Identifier, target: Identifier) -> None
             raise NamespaceNotFoundError(f"Namespace not found: {shown(target[:-1])}, parent of {shown(target)}")
         if draft.get(new) is not None:
             raise TableAlreadyExistsError(f"Cannot rename {shown(identifier)}: {shown(target)} already exists")
-        if row is not None:
-            draft.remove(old)
-        draft.put(Row(new, TABLE, found.location) if row is None else replace(row, object_id=new))
+        if row is None:
+            draft.put(Row(new, TABLE, found.location))
+        else:
+            draft.move(old, replace(row, object_id=new))
 
     forgetting_dead_rows(catalog, target, lambda: manifest.mutate(plan))
     _after_rename(catalog, found, target)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pennon.directory import claim, layout
 from pennon.directory.manifest import TABLE, Draft
 from pennon.directory.marker import DELETED
+from pennon.directory.versions import incoming
 from pennon.errors import TableNotFoundError
 from pennon.identifiers import Identifier, object_id, shown
 
@@ -32,6 +33,7 @@ def deregister(catalog: Catalog, identifier: Identifier) -> tuple[str, dict[str,
         _require_writable(catalog)
         hide_root_table(catalog, identifier[0])
     if found.row is not None:
+        incoming.finish_all(catalog, object_id(identifier), found.location)
         _remove_row(catalog, identifier, found)
     home = layout.root_table_name(found.location)
     if home is not None and not found.is_root_table:
@@ -62,6 +64,7 @@ def hide_dropped(catalog: Catalog, name: str, dropped: Marker) -> None:
     body = layout.MARKER_BODY if dropped.deregistered else layout.DROPPED_BODY + dropped.deletion_id.encode()
     store.put(inside, body)
     if catalog.manifest is not None:
+        incoming.finish_all(catalog, name, layout.root_table(name))
         catalog.manifest.mutate(lambda draft: take_root_row(draft, name))
     current = claim.read(store, name)
     now = None if current is None else current.marker

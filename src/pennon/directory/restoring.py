@@ -10,6 +10,7 @@ from pennon.directory.listing import look_at
 from pennon.directory.manifest import NAMESPACE, TABLE, Draft, Row, properties_json
 from pennon.directory.marker import DELETED, REVIVING, UNDROP, Marker
 from pennon.directory.resolve import is_root_table
+from pennon.directory.versions import incoming, managed
 from pennon.errors import (
     ConcurrentModificationError,
     NamespaceAlreadyExistsError,
@@ -114,6 +115,7 @@ def _undrop_root_table(catalog: Catalog, current: claim.Standing, target: Identi
         raise ConcurrentModificationError(f"Table '{name}' was purged, restored or created anew meanwhile")
     _require_table(store, held, before)
     try:
+        incoming.finish_replaced(catalog, name)
         if before.burn and before.version is not None:
             held = _with_old_version(catalog, held, before.version, before.writers)
         _bring_row_back(catalog, before, location, target)
@@ -168,6 +170,7 @@ def _bring_row_back(catalog: Catalog, before: Marker, location: str, target: Ide
     key = object_id(target)
     row = Row(key, TABLE, location, properties_json(before.properties))
     wanted = before.properties is not None or not is_root_table(target, location)
+    versions = incoming.records(catalog, location)
 
     def plan(draft: Draft) -> None:
         existing = draft.get(key)
@@ -176,6 +179,7 @@ def _bring_row_back(catalog: Catalog, before: Marker, location: str, target: Ide
         _require_free(draft, target)
         if wanted:
             draft.put(row)
+            managed.import_rows(draft, key, versions)
 
     catalog.manifest.mutate(plan)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pennon.directory import claim, layout, names, purging, removal, reservation
 from pennon.directory.listing import TableDirectory, look_at
 from pennon.directory.marker import CREATE, LEASE_SECONDS, REVIVING, Marker
+from pennon.directory.versions import incoming
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, shown
 from pennon.store import LeaseOver
@@ -193,6 +194,7 @@ def _with_base(catalog: Catalog, held: claim.Standing, transaction_id: str) -> t
     if held.marker is None or held.marker.prior is None:
         return held, 0
     prior = held.marker.prior
+    incoming.finish_replaced(catalog, held.name)
     base = latest_version(store.location(layout.root_table(held.name)), store.storage_options)
     # What a creator that died built on stays what a restoration returns to.
     kept = prior.version if prior.burn and prior.version is not None else base or None

@@ -9,6 +9,7 @@ from pennon.directory import layout
 from pennon.directory.listing import RootListing, list_root, look_at
 from pennon.directory.paging import page
 from pennon.directory.resolve import namespace_exists
+from pennon.directory.versions import incoming
 from pennon.errors import (
     InvalidInputError,
     InvalidTableStateError,
@@ -62,6 +63,7 @@ def describe_table(
     only_declared = found.directory.only_declared if found.directory is not None else None
     if version is None and tag is None and branch is None and not detailed:
         return Described(found, only_declared if check_declared else None, None)
+    incoming.finish_all(catalog, object_id(identifier), found.location)
     try:
         dataset = open_table(
             catalog.store.location(found.location),

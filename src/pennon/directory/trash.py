@@ -68,16 +68,14 @@ class Trashed:
 def put_into(draft: Draft, row: Row, deletion: Deletion) -> Trashed:
     """Move a row to the trash."""
     trashed = Trashed(uuid.uuid4().hex, split(row.object_id), DROPPED, deletion, row)
-    draft.remove(row.object_id)
-    draft.put(trashed.row())
+    draft.move(row.object_id, trashed.row())
     return trashed
 
 
 def take_out(draft: Draft, trashed: Trashed, identifier: Identifier) -> Row:
     """Bring a row back under an id, which must be free."""
     row = replace(trashed.original, object_id=object_id(identifier))
-    draft.remove(trashed.key)
-    draft.put(row)
+    draft.move(trashed.key, row)
     return row
 
 

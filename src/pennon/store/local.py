@@ -81,6 +81,14 @@ class LocalStore:
         except ValueError:
             return None
 
+    def absolute(self, path: str) -> str:
+        """Give the path from the top of the disk."""
+        return self.location(path).lstrip("/")
+
+    def from_absolute(self, absolute: str) -> str | None:
+        """Accept a path from the top of the disk, with or without the slash."""
+        return self.relative(f"/{absolute.lstrip('/')}")
+
     def list_level(self, path: str = "") -> Level:
         """List one level; only files are looked at."""
         files: list[FileEntry] = []

@@ -108,6 +108,16 @@ class ObjectStore:
         inside = f"{self._prefix}/" if self._prefix else ""
         return key.removeprefix(inside) if key.startswith(inside) else None
 
+    def absolute(self, path: str) -> str:
+        """Give the key."""
+        return self._key(path)
+
+    def from_absolute(self, absolute: str) -> str | None:
+        """Accept a key below the root's prefix."""
+        inside = f"{self._prefix}/" if self._prefix else ""
+        key = absolute.lstrip("/")
+        return key.removeprefix(inside) if key.startswith(inside) else None
+
     def list_level(self, path: str = "") -> Level:
         """List one level: one request per 1,000 entries."""
         key = self._key(path)

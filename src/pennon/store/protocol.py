@@ -84,6 +84,12 @@ class Store(Protocol):
     def relative(self, location: str) -> str | None:
         """Give the path of a location of this root, whichever way it is written, or None if it lies elsewhere."""
 
+    def absolute(self, path: str) -> str:
+        """Give a path from the top of the disk or bucket, without a leading slash: so Lance gives paths."""
+
+    def from_absolute(self, absolute: str) -> str | None:
+        """Give the path below the root of such a path, or None if it lies elsewhere."""
+
     def list_level(self, path: str = "") -> Level:
         """List one level; an absent directory is empty."""
 

@@ -14,7 +14,7 @@ from lance.fragment import LanceFragment, write_fragments
 from pennon.errors import InvalidInputError, is_commit_conflict, is_not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -53,11 +53,13 @@ def write_version(
     transaction_id: str | None = None,
     session: Any = None,  # noqa: ANN401 - a lance.Session, which lance's stubs do not name
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
+    through: Mapping[str, Any] | None = None,
 ) -> int:
     """Write `data` as the version after `after`, strictly: of several writers one succeeds, others raise TableIsThere.
 
     The commit point is the put-if-absent of that version's manifest; `commit_guard` is entered around it and may
-    refuse by raising. A crash before it leaves data files that nothing refers to.
+    refuse by raising. A crash before it leaves data files that nothing refers to. `through` is what Lance is told about
+    a catalog that manages the table's versions.
     """
     options = storage_options or None
     try:
@@ -83,6 +85,7 @@ def write_version(
                 enable_v2_manifest_paths=True,
                 max_retries=0,
                 commit_timeout=_TIMEOUT,
+                **(through or {}),
             )
         except (OSError, ValueError) as error:
             if _went_through(location, transaction, storage_options, error):
@@ -129,18 +132,20 @@ def overwrite(
     storage_options: dict[str, str],
     *,
     session: Any = None,  # noqa: ANN401 - as above
+    opened: Mapping[str, Any] | None = None,
     on_open: Callable[[int], None] = lambda _: None,
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> int:
     """Replace a table's contents by a new version in the same lineage; readers of older versions go on.
 
     A table that is deleted meanwhile raises TableIsGone, also if it was made anew: data files that were written into
-    the old one may be gone with it. `on_open` is told the version that is there at the beginning; `commit_guard` is
+    the old one may be gone with it. `opened` is what Lance is told to open the table, in place of its location, where a
+    catalog manages its versions. `on_open` is told the version that is there at the beginning; `commit_guard` is
     entered around each attempt to commit, and may raise TableIsGone before and after it.
     """
     options = storage_options or None
     try:
-        dataset = lance.dataset(location, storage_options=options, session=session)
+        dataset = lance.dataset(**(opened or {"uri": location}), storage_options=options, session=session)
     except (OSError, ValueError) as error:
         if is_not_found(error):
             raise TableIsGone(location, ()) from error

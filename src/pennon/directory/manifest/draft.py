@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
+from pennon.directory.manifest.row import TABLE_VERSION
 from pennon.identifiers import DELIMITER, parent_and_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pennon.directory.manifest.row import Row
     from pennon.directory.manifest.snapshot import Snapshot
+
+    Savepoint = tuple[dict[str, Row | None], dict[str, dict[int, bool]]]
+
+
+def version_key(table: str, version: int) -> str:
+    """Give the key of the row of a table's version."""
+    return f"{table}{DELIMITER}{version}"
 
 
 class Draft:
@@ -20,6 +29,8 @@ class Draft:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._changes: dict[str, Row | None] = {}
+        self._versions: dict[str, dict[int, bool]] = {}
+        """The versions whose rows are changed, by table, and whether they are there then."""
 
     def get(self, object_id: str) -> Row | None:
         """Find a row, changes included."""
@@ -30,10 +41,49 @@ class Draft:
     def put(self, row: Row) -> None:
         """Insert a row or replace the one with the same key."""
         self._changes[row.object_id] = row
+        if row.object_type == TABLE_VERSION:
+            table, number = parent_and_name(row.object_id)
+            self._versions.setdefault(table, {})[int(number)] = True
 
     def remove(self, object_id: str) -> None:
-        """Remove a row that is there."""
+        """Remove a row that is there, and the rows of its versions with it."""
         self._changes[object_id] = None
+        for version in self.versions_of(object_id):
+            self.remove_version(object_id, version)
+
+    def remove_version(self, table: str, version: int) -> None:
+        """Remove the row of a version."""
+        self._changes[version_key(table, version)] = None
+        self._versions.setdefault(table, {})[version] = False
+
+    def move(self, object_id: str, row: Row) -> None:
+        """Put a row in the place of another one, under its own key; the rows of versions move along."""
+        moved = [self.get(version_key(object_id, version)) for version in self.versions_of(object_id)]
+        self.remove(object_id)
+        self.put(row)
+        for version in moved:
+            if version is not None:
+                _, number = parent_and_name(version.object_id)
+                self.put(replace(version, object_id=version_key(row.object_id, int(number))))
+
+    def versions_of(self, table: str) -> list[int]:
+        """List the versions of a table that have rows, sorted, changes included."""
+        stored = self._snapshot.versions_of(table)
+        changed = self._versions.get(table)
+        if not changed:
+            return list(stored)
+        kept = [version for version in stored if changed.get(version, True)]
+        known = set(stored)
+        return sorted(kept + [version for version, there in changed.items() if there and version not in known])
+
+    def versioned_tables(self) -> list[str]:
+        """Name everything that has rows of versions, changes included."""
+        return [key for key in {*self._snapshot.versioned_tables(), *self._versions} if self.versions_of(key)]
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Give the metadata map of the manifest."""
+        return self._snapshot.metadata
 
     def object_ids_at(self, location: str) -> list[str]:
         """Tell which rows name a location, changes included."""
@@ -64,7 +114,8 @@ class Draft:
                 yield object_id
         prefix = parent + DELIMITER
         for object_id, row in self._changes.items():
-            if row is not None and object_id.startswith(prefix) and self._snapshot.get(object_id) is None:
+            new = row is not None and row.object_type != TABLE_VERSION and self._snapshot.get(object_id) is None
+            if new and object_id.startswith(prefix):
                 yield object_id
 
     def has_children(self, parent: str) -> bool:
@@ -79,13 +130,13 @@ class Draft:
         row = self.get(parent)
         return row is not None and row.object_type == "namespace"
 
-    def savepoint(self) -> dict[str, Row | None]:
+    def savepoint(self) -> Savepoint:
         """Remember the changes so far."""
-        return dict(self._changes)
+        return dict(self._changes), {table: dict(versions) for table, versions in self._versions.items()}
 
-    def roll_back(self, savepoint: dict[str, Row | None]) -> None:
+    def roll_back(self, savepoint: Savepoint) -> None:
         """Return to remembered changes."""
-        self._changes = savepoint
+        self._changes, self._versions = savepoint
 
     def removed(self) -> list[str]:
         """List the keys whose stored rows go, because they are removed or replaced."""

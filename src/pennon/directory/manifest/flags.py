@@ -19,8 +19,10 @@ VERSION_MANAGEMENT = "table_version_management"
 OWN_PREFIX = "pennon."
 SHARED = OWN_PREFIX + "shared"
 """Set once a commit of another client was seen: old versions are then kept for longer (see `upkeep`)."""
+VERSION_ROWS = 1 << 16
+"""The writer bit of a manifest that holds rows of table versions (docs/adr/0009): older writers choke on those."""
 KNOWN_READER_BITS = 0
-KNOWN_WRITER_BITS = 0
+KNOWN_WRITER_BITS = VERSION_ROWS
 
 
 def require_readable(metadata: Mapping[str, str], where: str) -> None:
@@ -31,6 +33,19 @@ def require_readable(metadata: Mapping[str, str], where: str) -> None:
 def require_writable(metadata: Mapping[str, str], where: str) -> None:
     """Refuse to write to a manifest with writer bits that are unknown here."""
     _require(metadata, WRITER_FLAGS, KNOWN_WRITER_BITS, f"write to the catalog at {where}")
+
+
+def manages_versions(metadata: Mapping[str, str]) -> bool:
+    """Tell whether the catalog is the external manifest store of its tables."""
+    return metadata.get(VERSION_MANAGEMENT, "").lower() == "true"
+
+
+def version_management(metadata: Mapping[str, str], *, on: bool) -> dict[str, str | None]:
+    """Give the changes of the metadata map that turn the management of versions on or off."""
+    text = metadata.get(WRITER_FLAGS, "0")
+    bits = int(text) if text.isdecimal() else 0
+    bits = bits | VERSION_ROWS if on else bits & ~VERSION_ROWS
+    return {VERSION_MANAGEMENT: "true" if on else None, WRITER_FLAGS: str(bits) if bits else None}
 
 
 def root_properties(metadata: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from pennon.directory.manifest.row import COLUMNS, Row, extra_columns, table_rows
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import lance
+    import pyarrow as pa
 
 _OFFSET_MASK = 0xFFFFFFFF
 _FRAGMENT_SHIFT = 32
@@ -86,7 +89,7 @@ def _deletions(metadata: Any) -> str | None:  # noqa: ANN401 - lance has no stub
 
 
 def _vanished(dataset: lance.LanceDataset, fragment: Any, known: Fragment) -> list[int]:  # noqa: ANN401 - lance has no stubs
-    addresses = dataset.scanner(columns=[], fragments=[fragment], with_row_address=True).to_table()["_rowaddr"]
+    addresses = _scanned(dataset, [], [fragment])["_rowaddr"]
     alive = {address & _OFFSET_MASK for address in addresses.to_pylist()}
     return [offset for offset, key in enumerate(known.ids) if key is not None and offset not in alive]
 
@@ -95,8 +98,27 @@ def _read(dataset: lance.LanceDataset, fragments: Sequence[Any]) -> dict[int, di
     if not fragments:
         return {}
     extra = extra_columns(dataset.schema)
-    table = dataset.scanner(columns=COLUMNS + extra, fragments=list(fragments), with_row_address=True).to_table()
+    table = _scanned(dataset, COLUMNS + extra, fragments)
     found: dict[int, dict[int, Row]] = {fragment.fragment_id: {} for fragment in fragments}
     for address, row in zip(table["_rowaddr"].to_pylist(), table_rows(table, extra), strict=True):
         found[address >> _FRAGMENT_SHIFT][address & _OFFSET_MASK] = row
     return found
+
+
+def _scanned(dataset: lance.LanceDataset, columns: list[str], fragments: Sequence[Any]) -> pa.Table:
+    """Read columns of some fragments, with the rows' addresses, in a thread of its own.
+
+    Lance calls back from its own threads when it commits to a table whose versions the catalog manages. A scan that is
+    read to its end on such a thread ends the process: "the function must be called with the GIL held".
+    """
+    answer: Future[pa.Table] = Future()
+
+    def scan() -> None:
+        try:
+            scanner = dataset.scanner(columns=columns, fragments=list(fragments), with_row_address=True)
+            answer.set_result(scanner.to_table())
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+            answer.set_exception(error)
+
+    Thread(target=scan, name="pennon-scan", daemon=True).start()
+    return answer.result()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "namespace"
 TABLE = "table"
+TABLE_VERSION = "table_version"
 PROTECTED = "pennon.protected"
 """The property of a protected table or namespace."""
 

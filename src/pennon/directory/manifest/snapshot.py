@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout
-from pennon.directory.manifest.row import NAMESPACE, TABLE, Row
+from pennon.directory.manifest.row import NAMESPACE, TABLE, TABLE_VERSION, Row
 from pennon.identifiers import DELIMITER, name_fault, parent_and_name, split
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Snapshot:
         self._children: dict[str, Children] = {}
         self._locations: dict[str, tuple[str, ...]] = {}
         self._deep_locations: set[str] = set()
+        self._versions: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -70,6 +71,10 @@ class Snapshot:
     def get(self, object_id: str) -> Row | None:
         """Find a row by its key."""
         return self._rows.get(object_id)
+
+    def object_ids(self) -> list[str]:
+        """List the keys of all rows."""
+        return list(self._rows)
 
     def place(self, object_id: str) -> tuple[int, int]:
         """Tell the fragment and the offset of a row."""
@@ -82,6 +87,14 @@ class Snapshot:
     def table_names(self, parent: str) -> list[str]:
         """List the tables directly below `parent`, sorted. The list is the snapshot's own: do not change it."""
         return self._children.get(parent, _NO_CHILDREN).tables
+
+    def versions_of(self, table: str) -> list[int]:
+        """List the versions of a table that have rows, sorted. The list is the snapshot's own: do not change it."""
+        return self._versions.get(table, [])
+
+    def versioned_tables(self) -> list[str]:
+        """Name everything that has rows of versions."""
+        return list(self._versions)
 
     def object_ids_at(self, location: str) -> tuple[str, ...]:
         """Tell which rows name a location."""
@@ -138,7 +151,7 @@ class Snapshot:
         """Take in a new fragment with its live rows by offset."""
         self.fragments[fragment_id] = fragment
         self.highest_fragment = max(self.highest_fragment, fragment_id)
-        unsorted: dict[int, list[str]] = {}
+        unsorted: dict[int, list[Any]] = {}
         bulk = len(rows) >= _BULK
         # What changed is forgotten first, while all lists are sorted.
         for row in rows.values():
@@ -160,7 +173,7 @@ class Snapshot:
         for names in unsorted.values():
             names.sort()
 
-    def _learn(self, row: Row) -> tuple[list[str] | None, str]:
+    def _learn(self, row: Row) -> tuple[list[Any] | None, str | int]:
         """Index a row by key and location; returns the list that its name belongs into, None if it is not listed."""
         self._rows[row.object_id] = row
         if row.location is not None:
@@ -169,6 +182,8 @@ class Snapshot:
             if "/" in location:
                 self._deep_locations.add(location)
         parent, name = parent_and_name(row.object_id)
+        if row.object_type == TABLE_VERSION:
+            return (self._versions.setdefault(parent, []), int(name)) if is_version(name) else (None, name)
         if name_fault(name, at_root=not parent) is not None:
             return None, name
         children = self._children.get(parent)
@@ -188,8 +203,23 @@ class Snapshot:
                 del self._locations[location]
                 self._deep_locations.discard(location)
         parent, name = parent_and_name(object_id)
-        names = self._children.get(parent, _NO_CHILDREN).of(row.object_type)
-        if names is not None:
-            position = bisect_left(names, name)
-            if position < len(names) and names[position] == name:
-                del names[position]
+        if row.object_type == TABLE_VERSION:
+            _take(self._versions.get(parent), int(name) if is_version(name) else -1)
+            if not self._versions.get(parent):
+                self._versions.pop(parent, None)
+            return
+        _take(self._children.get(parent, _NO_CHILDREN).of(row.object_type), name)
+
+
+def is_version(name: str) -> bool:
+    """Tell whether the last part of a row's key is the number of a version."""
+    return name.isascii() and name.isdecimal()
+
+
+def _take(names: list[Any] | None, name: str | int) -> None:
+    """Remove a value from a sorted list."""
+    if names is None:
+        return
+    position = bisect_left(names, name)
+    if position < len(names) and names[position] == name:
+        del names[position]

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.errors import is_not_found
+from pennon.table import naming
 
 if TYPE_CHECKING:
     import lance
 
     from pennon.store import Store
-
-_NEWEST_FIRST_DIGITS = 20
-_LARGEST = (1 << 64) - 1
 
 
 def latest(store: Store, location: str, dataset: lance.LanceDataset) -> int:
@@ -40,15 +38,8 @@ def listed(store: Store) -> dict[int, float]:
 
 def parsed(file_name: str) -> int | None:
     """Read the version from a manifest's file name, in either naming scheme."""
-    stem = file_name.removesuffix(layout.VERSION_SUFFIX)
-    if stem == file_name or not stem.isdecimal():
-        return None
-    return _LARGEST - int(stem) if len(stem) == _NEWEST_FIRST_DIGITS else int(stem)
-
-
-def newest_first_name(version: int) -> str:
-    """Name the file of a version so that a listing shows the newest first."""
-    return f"{_LARGEST - version:0{_NEWEST_FIRST_DIGITS}}{layout.VERSION_SUFFIX}"
+    found = naming.parsed(file_name)
+    return None if found is None else found[0]
 
 
 def local(location: str) -> list[int]:

@@ -1,0 +1,164 @@
+"""Several operations on several tables in one commit of the manifest: all of them take effect, or none."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance_namespace_urllib3_client.models.batch_commit_tables_response import BatchCommitTablesResponse
+from lance_namespace_urllib3_client.models.batch_delete_table_versions_response import BatchDeleteTableVersionsResponse
+from lance_namespace_urllib3_client.models.commit_table_result import CommitTableResult
+from lance_namespace_urllib3_client.models.create_table_version_response import CreateTableVersionResponse
+from lance_namespace_urllib3_client.models.declare_table_response import DeclareTableResponse
+from lance_namespace_urllib3_client.models.deregister_table_response import DeregisterTableResponse
+
+from pennon.directory import layout, names, removal
+from pennon.directory.manifest import TABLE, Draft, Row, properties_json
+from pennon.directory.reservation import Reservation
+from pennon.directory.versions import client, incoming, managed, operations
+from pennon.directory.versions.record import Record
+from pennon.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
+from pennon.identifiers import Identifier, object_id, shown, table_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance_namespace_urllib3_client.models.batch_commit_tables_request import BatchCommitTablesRequest
+    from lance_namespace_urllib3_client.models.commit_table_operation import CommitTableOperation
+
+    from pennon.directory.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One operation: what it does to the draft, what is left to do afterwards, and what the caller is told."""
+
+    plan: Callable[[Draft], object]
+    after: Callable[[object], CommitTableResult]
+
+
+def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTablesResponse:
+    """Do all operations by one commit, which is the commit point.
+
+    Files of declarations are written before it and taken away if it fails; versions are finished, and files of deleted
+    versions deleted, after it.
+    """
+    manifest = catalog.require_manifest("batch_commit_tables")
+    declared: dict[Identifier, str] = {}
+    with ExitStack() as undone_on_error:
+        steps = [_step(catalog, operation, declared, undone_on_error) for operation in request.operations]
+        outcomes = manifest.mutate(lambda draft: [step.plan(draft) for step in steps])
+    return BatchCommitTablesResponse(
+        results=[step.after(outcome) for step, outcome in zip(steps, outcomes, strict=True)]
+    )
+
+
+def _step(catalog: Catalog, operation: CommitTableOperation, declared: dict[Identifier, str], undo: ExitStack) -> _Step:
+    given = [
+        name
+        for name in ("declare_table", "create_table_version", "delete_table_versions", "deregister_table")
+        if getattr(operation, name) is not None
+    ]
+    if len(given) != 1:
+        raise InvalidInputError(f"Each operation of a batch names exactly one thing to do, got {given or 'none'}")
+    return _STEPS[given[0]](catalog, getattr(operation, given[0]), declared, undo)
+
+
+def _declare(catalog: Catalog, request, declared: dict[Identifier, str], undo: ExitStack) -> _Step:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    identifier = table_identifier(request.id)
+    names.require_free(catalog, identifier)
+    names.require_unused(catalog, identifier)
+    location = layout.hashed(object_id(identifier))
+    declared[identifier] = location
+    reserved = Reservation(catalog.store, location)
+    reserved.announce()
+    undo.enter_context(reserved.undone_on_error())
+    reserved.make()
+    row = Row(object_id(identifier), TABLE, location, properties_json(request.properties))
+    return _Step(
+        lambda draft: names.insert_into(draft, row),
+        lambda _: CommitTableResult(
+            declare_table=DeclareTableResponse(
+                location=catalog.store.location(location),
+                properties=row.properties(),
+                managed_versioning=operations.manages(catalog) or None,
+            )
+        ),
+    )
+
+
+def _create_version(catalog: Catalog, request, declared: dict[Identifier, str], _: ExitStack) -> _Step:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    identifier = table_identifier(request.id)
+    _require_management(catalog)
+    table, record = operations.checked(catalog, client.staged(request, identifier), declared.get(identifier))
+    creation = managed.Creation(catalog, [managed.Wanted(table, record)])
+
+    def after(outcome: object) -> CommitTableResult:
+        (done,) = managed.finish(catalog, [(table, one) for one in outcome if isinstance(one, Record)])  # type: ignore[attr-defined]
+        return CommitTableResult(create_table_version=CreateTableVersionResponse(version=done.shown(catalog.store)))
+
+    return _Step(creation.plan, after)
+
+
+def _delete_versions(catalog: Catalog, request, _: dict[Identifier, str], __: ExitStack) -> _Step:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    identifier = table_identifier(request.id)
+    _require_management(catalog)
+    found = catalog.resolver.table(identifier)
+    table = operations.table_of(found)
+    if request.branch is not None:
+        raise UnsupportedOperationError(f"The catalog manages versions of main branches only, not {request.branch!r}")
+    ignore_missing = operations.ignores_missing(request.context)
+    chosen = operations.chooser(request.ranges, shown(identifier), ignore_missing=ignore_missing)
+
+    def after(outcome: object) -> CommitTableResult:
+        removed = [one for one in outcome if isinstance(one, Record)]  # type: ignore[attr-defined]
+        managed.delete_files(catalog, found.location, removed)
+        return CommitTableResult(delete_table_versions=BatchDeleteTableVersionsResponse(deleted_count=len(removed)))
+
+    return _Step(managed.removal_plan(table, chosen), after)
+
+
+def _deregister(catalog: Catalog, request, _: dict[Identifier, str], __: ExitStack) -> _Step:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    identifier = table_identifier(request.id)
+    found = catalog.resolver.table(identifier)
+    key = object_id(identifier)
+
+    def plan(draft: Draft) -> None:
+        row = draft.get(key)
+        if row is None or row.object_type != TABLE or row.location != found.location:
+            raise TableNotFoundError(f"Table not found: {shown(identifier)}")
+        draft.remove(key)
+
+    def after(_: object) -> CommitTableResult:
+        home = layout.root_table_name(found.location)
+        if home is not None:
+            removal.hide_root_table(catalog, home)
+        return CommitTableResult(
+            deregister_table=DeregisterTableResponse(
+                id=list(identifier),
+                location=catalog.store.location(found.location),
+                properties={} if found.row is None else found.row.properties(),
+            )
+        )
+
+    if found.row is None:
+        raise UnsupportedOperationError(f"Table {shown(identifier)} is not in the manifest; migrate_to_manifest first")
+    incoming.finish_all(catalog, key, found.location)
+    return _Step(plan, after)
+
+
+def _require_management(catalog: Catalog) -> None:
+    if not operations.manages(catalog):
+        raise UnsupportedOperationError(
+            "Versions of several tables are committed together only where the catalog manages versions; "
+            "enable_table_version_management() makes it so"
+        )
+
+
+_STEPS = {
+    "declare_table": _declare,
+    "create_table_version": _create_version,
+    "delete_table_versions": _delete_versions,
+    "deregister_table": _deregister,
+}

@@ -1,0 +1,102 @@
+"""What Lance calls back when it commits to a table whose versions the catalog manages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lance_namespace import LanceNamespace
+from lance_namespace_urllib3_client.models.create_table_version_request import CreateTableVersionRequest
+from lance_namespace_urllib3_client.models.create_table_version_response import CreateTableVersionResponse
+from lance_namespace_urllib3_client.models.describe_table_response import DescribeTableResponse
+from lance_namespace_urllib3_client.models.describe_table_version_request import DescribeTableVersionRequest
+from lance_namespace_urllib3_client.models.describe_table_version_response import DescribeTableVersionResponse
+from lance_namespace_urllib3_client.models.list_table_versions_request import ListTableVersionsRequest
+from lance_namespace_urllib3_client.models.list_table_versions_response import ListTableVersionsResponse
+
+from pennon.directory.versions import operations
+from pennon.identifiers import table_identifier
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from pennon.directory.catalog import Catalog
+    from pennon.identifiers import Identifier
+
+
+class VersionClient(LanceNamespace):
+    """The version operations of one catalog, for Lance."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def namespace_id(self) -> str:
+        """Name the catalog."""
+        return f"versions of {self._catalog.store.identity()}"
+
+    def describe_table(self, request: Any) -> DescribeTableResponse:  # noqa: ANN401 - a model or a dict, as below
+        """Tell where the table is."""
+        found = self._catalog.resolver.table(_identifier(request))
+        return DescribeTableResponse(location=self._catalog.store.location(found.location), managed_versioning=True)
+
+    def list_table_versions(self, request: Any) -> ListTableVersionsResponse:  # noqa: ANN401
+        """List versions."""
+        return list_versions(self._catalog, ListTableVersionsRequest.model_validate(content(request)))
+
+    def describe_table_version(self, request: Any) -> DescribeTableVersionResponse:  # noqa: ANN401
+        """Describe a version."""
+        return describe_version(self._catalog, DescribeTableVersionRequest.model_validate(content(request)))
+
+    def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401
+        """Create a version."""
+        return create_version(self._catalog, CreateTableVersionRequest.model_validate(content(request)))
+
+
+def opening(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
+    """Give what Lance is told to open a table, and to commit to it then, through the catalog."""
+    return {"namespace_client": VersionClient(catalog), "table_id": list(identifier)}
+
+
+def committing(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
+    """Give what Lance is told to commit to a table through the catalog."""
+    return {**opening(catalog, identifier), "namespace_client_managed_versioning": True}
+
+
+def list_versions(catalog: Catalog, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
+    """List a page of versions, the newest first unless asked otherwise."""
+    records, token = operations.list_versions(
+        catalog,
+        table_identifier(request.id),
+        request.page_token,
+        request.limit,
+        descending=request.descending is not False,
+        branch=request.branch,
+    )
+    return ListTableVersionsResponse(versions=[record.shown(catalog.store) for record in records], page_token=token)
+
+
+def describe_version(catalog: Catalog, request: DescribeTableVersionRequest) -> DescribeTableVersionResponse:
+    """Describe a version, or the latest."""
+    record = operations.describe(catalog, table_identifier(request.id), request.version, request.branch)
+    return DescribeTableVersionResponse(version=record.shown(catalog.store))
+
+
+def create_version(catalog: Catalog, request: CreateTableVersionRequest) -> CreateTableVersionResponse:
+    """Create a version from a staged manifest."""
+    (record,) = operations.create(catalog, [staged(request, table_identifier(request.id))])
+    return CreateTableVersionResponse(version=record.shown(catalog.store))
+
+
+def staged(entry: Any, identifier: Identifier) -> operations.Staged:  # noqa: ANN401 - a request or an entry of one
+    """Read what a request says about a staged manifest."""
+    return operations.Staged(
+        identifier, entry.version, entry.manifest_path, entry.naming_scheme, entry.metadata, entry.branch
+    )
+
+
+def _identifier(request: Any) -> Identifier:  # noqa: ANN401
+    return table_identifier(content(request).get("id"))
+
+
+def content(request: dict[str, Any] | BaseModel) -> dict[str, Any]:
+    """Give a request as a dict, whichever way Lance passes it."""
+    return dict(request) if isinstance(request, dict) else request.model_dump()

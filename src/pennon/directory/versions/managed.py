@@ -1,0 +1,365 @@
+"""The catalog as the external manifest store: a version of a table exists when its row is committed.
+
+The caller stages the table's manifest, a commit to the catalog's manifest adds the row (the commit point), the staged
+file is copied to the name under which readers look for it, and the row is made to point there. Whoever meets a row that
+still points at a staged file does the last two steps itself, so a crash after any of them loses nothing and blocks
+nobody. The rows of several tables may be added by one commit: they are then there all together or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pennon.directory.manifest import TABLE, Draft, Snapshot, flags, version_key
+from pennon.directory.marker import milliseconds
+from pennon.directory.versions import storage
+from pennon.directory.versions.record import Record, of_row
+from pennon.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    InvalidTableStateError,
+    TableNotFoundError,
+    TableVersionAlreadyExistsError,
+    TableVersionNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose versions the catalog manages: its key in the manifest and its directory."""
+
+    key: str
+    location: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A version that is to be created from a staged manifest."""
+
+    table: Table
+    record: Record
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the files of a table's versions showed: those that only the files know, and rows whose files are gone."""
+
+    files: Mapping[int, Record]
+    gone: frozenset[int]
+    newest: Record | None
+    """The newest version that had a row."""
+
+
+class _LookedTooEarlyError(ConcurrentModificationError):
+    """The table is not the one that was looked at, or its rows were made anew."""
+
+
+def create(catalog: Catalog, wanted: Sequence[Wanted]) -> list[Record]:
+    """Create versions of one or several tables, all in one commit; error 14 if one exists or is not the next one.
+
+    The same request again, after its answer was lost, succeeds.
+    """
+    try:
+        records = _create(catalog, wanted)
+    except _LookedTooEarlyError:
+        records = _create(catalog, wanted)
+    return finish(catalog, [(entry.table, record) for entry, record in zip(wanted, records, strict=True)])
+
+
+def _create(catalog: Catalog, wanted: Sequence[Wanted]) -> list[Record]:
+    manifest = catalog.require_manifest("create_table_version")
+    creation = Creation(catalog, wanted)
+    try:
+        return manifest.mutate(creation.plan)
+    except TableVersionAlreadyExistsError:
+        return creation.found_again(manifest)
+
+
+class Creation:
+    """The plan of a commit that adds versions; reads what it needs from the store beforehand."""
+
+    def __init__(self, catalog: Catalog, wanted: Sequence[Wanted]) -> None:
+        self._store = catalog.store
+        self._wanted = wanted
+        # The tables first: if another one takes the place of one of them later, the plan sees that its rows differ.
+        tables = {entry.table for entry in wanted}
+        self._seen = dict(
+            zip(tables, catalog.store.concurrently([_looking(catalog, table) for table in tables]), strict=True)
+        )
+        now = milliseconds()
+        bodies = catalog.store.concurrently([_reading(catalog, entry.record.path) for entry in wanted])
+        self._records: list[Record] = []
+        self._bodies: list[bytes | None] = []
+        """None for a version that was made before, by the very same request."""
+        for entry, body in zip(wanted, bodies, strict=True):
+            done = None if body is not None else _made_from(catalog, entry)
+            if done is not None:
+                self._bodies.append(None)
+                self._records.append(done)
+                continue
+            if body is None:
+                path = catalog.store.absolute(entry.record.path)
+                raise InvalidInputError(f"There is no staged manifest for '{entry.table.key}' at {path!r}")
+            self._bodies.append(body)
+            self._records.append(replace(entry.record, size=len(body), timestamp_ms=now, staged=entry.record.path))
+
+    def plan(self, draft: Draft) -> list[Record]:
+        """Add the rows, or raise if one of the versions cannot be the next one of its table."""
+        if not flags.manages_versions(draft.metadata):
+            raise ConcurrentModificationError("The management of versions was turned off while a version was made")
+        for table, seen in self._seen.items():
+            require_table(draft, table)
+            _require_same(draft, table, seen)
+            _bring_up_to_date(draft, table, seen)
+        return [_added(draft, entry.table, record) for entry, record in zip(self._wanted, self._records, strict=True)]
+
+    def found_again(self, manifest: Manifest) -> list[Record]:
+        """Give the records if all of them are there with these very bytes; raises the conflict if not."""
+        found: list[Record] = []
+        for entry, record, body in zip(self._wanted, self._records, self._bodies, strict=True):
+            if body is None:
+                found.append(record)
+                continue
+            key = version_key(entry.table.key, entry.record.version)
+            row = manifest.read(lambda snapshot, key=key: snapshot.get(key))  # type: ignore[misc]
+            there = None if row is None else of_row(row)
+            blob = None if there is None else self._store.get(there.path)
+            if there is None or blob is None or blob.body != body:
+                raise TableVersionAlreadyExistsError(
+                    f"Version {entry.record.version} of table '{entry.table.key}' already exists"
+                )
+            found.append(there)
+        return found
+
+
+def finish(catalog: Catalog, versions: Iterable[tuple[Table, Record]]) -> list[Record]:
+    """Copy staged manifests to their final names, make their rows point there, and delete what was staged.
+
+    A manifest whose final name is taken by a writer that went past the catalog stays where it was staged.
+    """
+    pairs = list(versions)
+    outcomes = catalog.store.concurrently([_finishing(catalog, table, record) for table, record in pairs])
+    moved = [
+        (table, before, after)
+        for (table, before), after in zip(pairs, outcomes, strict=True)
+        if after.path != before.path
+    ]
+    if not moved:
+        return outcomes
+
+    def plan(draft: Draft) -> None:
+        for table, before, after in moved:
+            row = draft.get(version_key(table.key, after.version))
+            if row is not None and of_row(row).path == before.path:
+                draft.put(after.row(table.key))
+
+    catalog.require_manifest("create_table_version").mutate(plan)
+    catalog.store.delete(*(before.path for _, before, _ in moved))
+    return outcomes
+
+
+def list_records(catalog: Catalog, table: Table) -> list[Record]:
+    """Give the versions of a table whose files are there, oldest first, each finished."""
+    rows = _rows(catalog, table)
+    files = storage.records(catalog.store, table.location)
+    latest = max(rows, default=0)
+    there = [record for record in rows.values() if record.is_staged or record.version in files]
+    if latest and latest not in {record.version for record in there}:
+        there.append(rows[latest])
+    ahead = [record for version, record in files.items() if version > latest]
+    staged = [record for record in there if record.is_staged]
+    done = {record.version: record for record in finish(catalog, [(table, record) for record in staged])}
+    return sorted([done.get(one.version, one) for one in there] + ahead, key=lambda record: record.version)
+
+
+def latest(catalog: Catalog, table: Table) -> Record | None:
+    """Give the latest version, finished; None if there is none. No request: the caller has just found the table."""
+
+    def look(snapshot: Snapshot) -> Record | None:
+        versions = snapshot.versions_of(table.key)
+        row = snapshot.get(version_key(table.key, versions[-1])) if versions else None
+        return None if row is None else of_row(row)
+
+    record = catalog.require_manifest("list_table_versions").peek(look)
+    if record is None:
+        # It came in by a client that did not know of the management, or is only declared.
+        files = storage.records(catalog.store, table.location)
+        return files[max(files)] if files else None
+    if not record.is_staged:
+        return record
+    return finish(catalog, [(table, record)])[0]
+
+
+def describe(catalog: Catalog, table: Table, version: int) -> Record:
+    """Give one version, finished; error 11 if it is not there, or not any more."""
+    manifest = catalog.require_manifest("describe_table_version")
+
+    def look(snapshot: Snapshot) -> tuple[Record | None, int]:
+        row = snapshot.get(version_key(table.key, version))
+        versions = snapshot.versions_of(table.key)
+        return (None if row is None else of_row(row)), (versions[-1] if versions else 0)
+
+    record, newest = manifest.peek(look)
+    if record is None and version > newest:
+        # A writer that went past the catalog may have made it; the next one that goes through it takes it in.
+        record = storage.find(catalog.store, table.location, version)
+    elif record is not None and record.is_staged:
+        record = finish(catalog, [(table, record)])[0]
+    elif record is not None and version != newest and catalog.store.size(record.path) is None:
+        record = None
+    if record is None:
+        raise TableVersionNotFoundError(f"Table '{table.key}' has no version {version}")
+    return record
+
+
+def removal_plan(table: Table, chosen: Callable[[list[int]], list[int]]) -> Callable[[Draft], list[Record]]:
+    """Give a plan that removes the rows of the chosen versions; the latest one stays (19)."""
+
+    def plan(draft: Draft) -> list[Record]:
+        require_table(draft, table)
+        there = draft.versions_of(table.key)
+        gone = chosen(there)
+        if gone and gone[-1] == there[-1]:
+            raise InvalidTableStateError(
+                f"Version {there[-1]} is the latest of table '{table.key}', which could not be opened without it"
+            )
+        removed = []
+        for version in gone:
+            row = draft.get(version_key(table.key, version))
+            if row is not None:
+                removed.append(of_row(row))
+            draft.remove_version(table.key, version)
+        return removed
+
+    return plan
+
+
+def delete_files(catalog: Catalog, location: str, removed: Iterable[Record]) -> None:
+    """Delete the manifests of versions whose rows are gone, of unfinished ones also a copy in place."""
+    paths = {path for record in removed for path in (record.path, record.final_path(location))}
+    if paths:
+        catalog.store.delete(*sorted(paths))
+
+
+def import_rows(draft: Draft, key: str, records: Iterable[Record]) -> int:
+    """Add rows for versions that the files of a table show; gives the number of those that had none."""
+    known = set(draft.versions_of(key))
+    new = [record for record in records if record.version not in known]
+    for record in new:
+        draft.put(record.row(key))
+    return len(new)
+
+
+def replace_rows(draft: Draft, key: str, records: Sequence[Record]) -> int:
+    """Make the rows of a table's versions say what its files show; gives the number of those that had none."""
+    files = {record.version for record in records}
+    for version in draft.versions_of(key):
+        if version not in files:
+            draft.remove_version(key, version)
+    return import_rows(draft, key, records)
+
+
+def require_table(draft: Draft, table: Table) -> None:
+    """Raise 4 unless the table is there, where it was found."""
+    row = draft.get(table.key)
+    if row is None or row.object_type != TABLE or row.location != table.location:
+        raise TableNotFoundError(f"Table not found: '{table.key}'")
+
+
+def _added(draft: Draft, table: Table, record: Record) -> Record:
+    require_table(draft, table)
+    row = draft.get(version_key(table.key, record.version))
+    if row is not None and of_row(row).staged == record.staged:
+        return of_row(row)
+    versions = draft.versions_of(table.key)
+    newest = versions[-1] if versions else 0
+    if record.version <= newest:
+        raise TableVersionAlreadyExistsError(f"Version {record.version} of table '{table.key}' already exists")
+    if record.version != newest + 1:
+        raise ConcurrentModificationError(
+            f"Version {record.version} of table '{table.key}' cannot be created: the latest is {newest}"
+        )
+    draft.put(record.row(table.key))
+    return record
+
+
+def _require_same(draft: Draft, table: Table, seen: _Seen) -> None:
+    """Raise unless the rows go on from those that were seen; another table may lie in the same directory by now."""
+    if seen.newest is None:
+        return
+    versions = draft.versions_of(table.key)
+    row = draft.get(version_key(table.key, seen.newest.version))
+    if row is None:
+        same = bool(versions) and versions[-1] > seen.newest.version  # it was deleted as an old one
+    else:
+        there = of_row(row)
+        same = (there.size, there.timestamp_ms) == (seen.newest.size, seen.newest.timestamp_ms)
+    if not same:
+        raise _LookedTooEarlyError(f"Table '{table.key}' was replaced while version {seen.newest.version + 1} was made")
+
+
+def _bring_up_to_date(draft: Draft, table: Table, seen: _Seen) -> None:
+    """Take in versions that a writer made past the catalog, and forget those that were cleaned away."""
+    versions = draft.versions_of(table.key)
+    newest = versions[-1] if versions else 0
+    for version in seen.gone:
+        if version in versions and version != newest:
+            draft.remove_version(table.key, version)
+    import_rows(draft, table.key, [record for version, record in seen.files.items() if version > newest])
+
+
+def _rows(catalog: Catalog, table: Table) -> dict[int, Record]:
+    def look(snapshot: Snapshot) -> dict[int, Record]:
+        rows = [snapshot.get(version_key(table.key, version)) for version in snapshot.versions_of(table.key)]
+        return {record.version: record for record in (of_row(row) for row in rows if row is not None)}
+
+    return catalog.require_manifest("list_table_versions").peek(look)
+
+
+def _looking(catalog: Catalog, table: Table) -> Callable[[], _Seen]:
+    def look() -> _Seen:
+        # The rows first: what is finished after this look is not mistaken for something that is gone.
+        rows = _rows(catalog, table)
+        finished = {version for version, record in rows.items() if not record.is_staged}
+        files = storage.records(catalog.store, table.location)
+        return _Seen(files, frozenset(finished - files.keys()), rows[max(rows)] if rows else None)
+
+    return look
+
+
+def _made_from(catalog: Catalog, wanted: Wanted) -> Record | None:
+    """Find the version that was made of a staged manifest which is gone since; None if none was."""
+    key = version_key(wanted.table.key, wanted.record.version)
+    row = catalog.require_manifest("create_table_version").read(lambda snapshot: snapshot.get(key))
+    record = None if row is None else of_row(row)
+    return record if record is not None and record.staged == wanted.record.path else None
+
+
+def _reading(catalog: Catalog, path: str) -> Callable[[], bytes | None]:
+    def read() -> bytes | None:
+        blob = catalog.store.get(path)
+        return None if blob is None else blob.body
+
+    return read
+
+
+def _finishing(catalog: Catalog, table: Table, record: Record) -> Callable[[], Record]:
+    def finished() -> Record:
+        if not record.is_staged:
+            return record
+        blob = catalog.store.get(record.path)
+        if blob is None:
+            # Somebody else has finished it, and deleted what was staged.
+            there = storage.find(catalog.store, table.location, record.version)
+            return record if there is None else record.finished(table.location, None)
+        e_tag = storage.put_in_place(catalog.store, table.location, record, blob.body)
+        return record if e_tag is None else record.finished(table.location, e_tag)
+
+    return finished

@@ -1,0 +1,236 @@
+"""The version operations of the interface: by rows of the manifest if the catalog manages versions, else by files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pennon.directory.manifest import flags
+from pennon.directory.paging import page
+from pennon.directory.versions import managed, storage, unmanaged
+from pennon.directory.versions.record import Record
+from pennon.errors import (
+    InvalidInputError,
+    TableNotFoundError,
+    TableVersionNotFoundError,
+    UnsupportedOperationError,
+)
+from pennon.identifiers import Identifier, object_id, shown
+from pennon.table import naming
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lance_namespace_urllib3_client.models.version_range import VersionRange
+
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.resolve import Found
+
+_LAST = -1
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A version as a caller asks for it."""
+
+    identifier: Identifier
+    version: int
+    path: str
+    scheme: str | None = None
+    metadata: Mapping[str, str] | None = None
+    branch: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """Name the table, and the branch, in messages."""
+        return shown(self.identifier) if self.branch is None else f"{shown(self.identifier)}, branch {self.branch!r},"
+
+
+def is_managed(catalog: Catalog, found: Found) -> bool:
+    """Tell whether the catalog manages the versions of a table that was just found."""
+    return found.row is not None and manages(catalog)
+
+
+def manages(catalog: Catalog) -> bool:
+    """Tell whether the catalog manages the versions of its tables."""
+    manifest = catalog.manifest
+    return manifest is not None and manifest.peek(lambda snapshot: flags.manages_versions(snapshot.metadata))
+
+
+def create(catalog: Catalog, wanted: Sequence[Staged]) -> list[Record]:
+    """Create versions: in one commit those that the catalog manages, then the others one after the other.
+
+    Of branches the files decide in any case.
+    """
+    found = [catalog.resolver.table(entry.identifier) for entry in wanted]
+    records = [_checked(catalog, entry, table) for entry, table in zip(wanted, found, strict=True)]
+    by_rows = {
+        number: managed.Wanted(table_of(table), records[number])
+        for number, table in enumerate(found)
+        if wanted[number].branch is None and is_managed(catalog, table)
+    }
+    created = dict(zip(by_rows, managed.create(catalog, list(by_rows.values())) if by_rows else [], strict=True))
+    return [
+        created.get(number) or _created_by_file(catalog, entry, table, record)
+        for number, (entry, table, record) in enumerate(zip(wanted, found, records, strict=True))
+    ]
+
+
+def list_versions(
+    catalog: Catalog,
+    identifier: Identifier,
+    token: str | None,
+    limit: int | None,
+    *,
+    descending: bool,
+    branch: str | None = None,
+) -> tuple[list[Record], str | None]:
+    """List a page of versions. The latest alone is one request where the catalog manages versions."""
+    found = catalog.resolver.table(identifier)
+    is_rows = is_managed(catalog, found) and branch is None
+    if is_rows and limit == 1 and descending and not token:
+        newest = managed.latest(catalog, table_of(found))
+        more = newest is not None and newest.version > 1
+        return ([] if newest is None else [newest]), (_token(newest, descending=True) if newest and more else None)
+    if is_rows:
+        records = managed.list_records(catalog, table_of(found))
+    else:
+        records = list(storage.records(catalog.store, _directory(found, branch)).values())
+    by_key = {_key(record, descending=descending): record for record in records}
+    keys, next_token = page(sorted(by_key), token, limit)
+    return [by_key[key] for key in keys], next_token
+
+
+def describe(catalog: Catalog, identifier: Identifier, version: int | None, branch: str | None = None) -> Record:
+    """Give one version, or the latest; a version that was committed and not finished is finished. Error 11."""
+    found = catalog.resolver.table(identifier)
+    is_rows = is_managed(catalog, found) and branch is None
+    if version is None:
+        newest = managed.latest(catalog, table_of(found)) if is_rows else _newest_file(catalog, found, branch)
+        if newest is None:
+            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version yet")
+        return newest
+    if is_rows:
+        return managed.describe(catalog, table_of(found), version)
+    return unmanaged.describe(catalog.store, _directory(found, branch), shown(identifier), version)
+
+
+def delete(
+    catalog: Catalog,
+    identifier: Identifier,
+    ranges: Sequence[VersionRange],
+    *,
+    ignore_missing: bool = True,
+    branch: str | None = None,
+) -> int:
+    """Delete versions by ranges, the end not included, -1 for all to the end; never the latest of a live table (19).
+
+    Where the catalog manages versions the commit that removes the rows comes first, then the files go. A crash in
+    between leaves files that no row names.
+    """
+    found = catalog.resolver.table(identifier)
+    chosen = chooser(ranges, shown(identifier), ignore_missing=ignore_missing)
+    if not is_managed(catalog, found) or branch is not None:
+        return unmanaged.delete(catalog.store, _directory(found, branch), shown(identifier), chosen)
+    plan = managed.removal_plan(table_of(found), chosen)
+    removed = catalog.require_manifest("batch_delete_table_versions").mutate(plan)
+    managed.delete_files(catalog, found.location, removed)
+    return len(removed)
+
+
+def ignores_missing(context: Mapping[str, str] | None) -> bool:
+    """Tell from a request's context whether versions that are not there are fine."""
+    return (context or {}).get("ignore_missing", "true") != "false"
+
+
+def table_of(found: Found) -> managed.Table:
+    """Name a table as the manifest does."""
+    return managed.Table(object_id(found.identifier), found.location)
+
+
+def chooser(ranges: Sequence[VersionRange], what: str, *, ignore_missing: bool) -> Callable[[list[int]], list[int]]:
+    """Give a function that chooses from sorted versions those in the ranges; 13 for bad ranges, 11 for missing ones."""
+    for one in ranges:
+        if one.start_version < 0 or (one.end_version != _LAST and one.end_version < one.start_version):
+            raise InvalidInputError(f"Bad range of versions [{one.start_version}, {one.end_version}) for table {what}")
+
+    def chosen(there: list[int]) -> list[int]:
+        newest = there[-1] if there else 0
+        spans = [(one.start_version, newest + 1 if one.end_version == _LAST else one.end_version) for one in ranges]
+        if not ignore_missing:
+            known = set(there)
+            for start, end in spans:
+                missing = next((version for version in range(max(start, 1), end) if version not in known), None)
+                if missing is not None:
+                    raise TableVersionNotFoundError(f"Table {what} has no version {missing}")
+        return [version for version in there if any(start <= version < end for start, end in spans)]
+
+    return chosen
+
+
+def checked(catalog: Catalog, wanted: Staged, declared_at: str | None) -> tuple[managed.Table, Record]:
+    """Check a version to be created of a table that is there, or is declared by the same commit; not of a branch."""
+    if wanted.branch is not None:
+        raise UnsupportedOperationError(
+            f"Versions of several tables are committed together, but not of branches: {wanted.shown}"
+        )
+    if declared_at is not None:
+        return managed.Table(object_id(wanted.identifier), declared_at), _record(catalog, wanted, declared_at)
+    found = catalog.resolver.table(wanted.identifier)
+    return table_of(found), _checked(catalog, wanted, found)
+
+
+def _created_by_file(catalog: Catalog, wanted: Staged, found: Found, record: Record) -> Record:
+    directory, is_branch = _directory(found, wanted.branch), wanted.branch is not None
+    return unmanaged.create(catalog.store, directory, wanted.shown, record, is_branch=is_branch)
+
+
+def _checked(catalog: Catalog, wanted: Staged, found: Found) -> Record:
+    return _record(catalog, wanted, _directory(found, wanted.branch))
+
+
+def _record(catalog: Catalog, wanted: Staged, directory: str) -> Record:
+    """Check a staged manifest's path: inside of the table's own versions, and named after the version. Else 13."""
+    if wanted.version < 1:
+        raise InvalidInputError(f"Bad version {wanted.version} of table {shown(wanted.identifier)}: the first is 1")
+    path = relative_path(catalog, wanted.path)
+    folder = f"{directory}/{naming.FOLDER}/"
+    name = "" if path is None else path.removeprefix(folder)
+    staged = naming.parsed_staged(name)
+    if path is None or not path.startswith(folder) or "/" in name or staged is None or staged[0] != wanted.version:
+        raise InvalidInputError(
+            f"{wanted.path!r} is no staged manifest of version {wanted.version} of table {shown(wanted.identifier)}"
+        )
+    scheme = wanted.scheme or staged[1]
+    naming.file_name(wanted.version, scheme)
+    return Record(wanted.version, path, scheme, metadata=wanted.metadata)
+
+
+def relative_path(catalog: Catalog, path: str) -> str | None:
+    """Understand the path of a manifest: as Lance writes it, as a URI, or below the root; None if it is elsewhere."""
+    if "://" in path:
+        return catalog.store.relative(path)
+    inside = catalog.store.from_absolute(path)
+    return path if inside is None and not path.startswith("/") and ".." not in path.split("/") else inside
+
+
+def _newest_file(catalog: Catalog, found: Found, branch: str | None) -> Record | None:
+    records = storage.records(catalog.store, _directory(found, branch))
+    return records[max(records)] if records else None
+
+
+def _directory(found: Found, branch: str | None) -> str:
+    if branch is None:
+        return found.location
+    if not branch or branch.startswith("/") or any(part in {"", ".", ".."} for part in branch.split("/")):
+        raise TableNotFoundError(f"Table {shown(found.identifier)} has no branch {branch!r}")
+    return f"{found.location}/tree/{branch}"
+
+
+def _key(record: Record, *, descending: bool) -> str:
+    return f"{naming.LARGEST - record.version if descending else record.version:020}"
+
+
+def _token(record: Record, *, descending: bool) -> str | None:
+    key = _key(record, descending=descending)
+    return page([key, key + "~"], None, 1)[1]

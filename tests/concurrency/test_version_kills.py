@@ -1,0 +1,353 @@
+"""Processes that are killed (SIGKILL) while they commit a version, at each of its steps; then another client comes.
+
+The steps: the manifest is staged, its row is committed, the file is copied to its final name, the row is made to point
+there, and what was staged is deleted. From the commit of the row on, the version is there for everybody.
+"""
+
+from __future__ import annotations
+
+import lance
+import pytest
+import version_workers
+import workers
+from crew import Child
+from hooks import COMMIT_ROWS, FINISH, PUT_IN_PLACE, UPDATE_METADATA, after, before
+from lance_namespace.errors import TableVersionNotFoundError
+from places import column
+from support import create_table, describe_table, drop_table, fails, ipc, list_tables, rename_table
+from version_workers import BATCH
+
+from pennon.directory.manifest import version_key
+from pennon.directory.versions import storage
+from pennon.directory.versions.record import of_row
+
+pytestmark = pytest.mark.concurrency
+
+FIRST, KILLED, NEXT = "first", "killed", "next"
+
+ABSENT = [before(COMMIT_ROWS)]
+"""Points before the commit of the row: nothing has happened."""
+THERE = [after(COMMIT_ROWS), after(PUT_IN_PLACE), before(COMMIT_ROWS, 2), after(COMMIT_ROWS, 2), after(FINISH)]
+"""Points after it, in turn: nothing is finished; the file is there; the row does not tell yet; it does; all is done."""
+THERE_IN_BATCH = [
+    after(COMMIT_ROWS),
+    after(PUT_IN_PLACE, 2),
+    after(PUT_IN_PLACE, 3),
+    after(COMMIT_ROWS, 2),
+    after(FINISH),
+]
+
+
+def kill(root, mode, point, operation, name="t"):
+    with Child(workers.die_at, root, mode, point, operation, name) as child:
+        child.wait_until_killed()
+
+
+def latest(ns, name):
+    (newest,) = ns.list_table_versions({"id": [name], "limit": 1, "descending": True}).versions
+    return newest.version
+
+
+def open_it(root, ns, name):
+    return lance.dataset(namespace_client=ns, table_id=[name], storage_options=root.options or None)
+
+
+# Whoever comes first after the kill: each gives the latest version that it met.
+
+
+def _list_the_latest(_, ns, name):
+    return latest(ns, name)
+
+
+def _list_all(_, ns, name):
+    return max(one.version for one in ns.list_table_versions({"id": [name]}).versions)
+
+
+def _describe(_, ns, name):
+    try:
+        return ns.describe_table_version({"id": [name], "version": 2}).version.version
+    except TableVersionNotFoundError:
+        return 1
+
+
+def _describe_the_latest(_, ns, name):
+    return ns.describe_table_version({"id": [name]}).version.version
+
+
+def _open(root, ns, name):
+    return open_it(root, ns, name).version
+
+
+def _append(root, ns, name):
+    return version_workers.append(ns, root, name, NEXT) - 1
+
+
+VISITORS = {
+    "lists": _list_the_latest,
+    "lists-all": _list_all,
+    "describes": _describe,
+    "describes-the-latest": _describe_the_latest,
+    "opens": _open,
+    "appends": _append,
+}
+
+
+def expect_finished(root, ns, name, version):
+    """Require that a plain reader finds a version, and that its row says so."""
+    plain = lance.dataset(describe_table(ns, name).location, storage_options=root.options or None)
+    assert plain.version == version
+    rows = ns._catalog.manifest.read(lambda one: [one.get(version_key(name, n)) for n in one.versions_of(name)])
+    assert [row.object_id for row in rows if of_row(row).is_staged] == []
+
+
+def expect_version(root, ns, name, version, rows):
+    """Require that a version is the latest and fully there, for everybody; then a plain reader agrees."""
+    assert latest(ns, name) == version
+    assert [one.version for one in ns.list_table_versions({"id": [name]}).versions] == list(range(version, 0, -1))
+    for number in range(1, version + 1):
+        described = ns.describe_table_version({"id": [name], "version": number}).version
+        store = ns._catalog.store
+        assert store.size(store.from_absolute(described.manifest_path)) is not None
+        assert ".manifest-" not in described.manifest_path
+    dataset = open_it(root, ns, name)
+    assert (dataset.version, dataset.to_table()["who"].to_pylist()) == (version, rows)
+    plain = lance.dataset(describe_table(ns, name).location, storage_options=root.options or None)
+    assert plain.version == version
+    assert column(root, ns, name) == rows
+    with fails(11):
+        ns.describe_table_version({"id": [name], "version": version + 1})
+
+
+def expect_all_or_nothing(root, mode, open_namespace, names, visitor, *, there):
+    """Let a visitor come to each table; what it meets is there for all that come then, and can be appended to."""
+    ns = open_namespace(root, mode)
+    rows = [FIRST, KILLED] if there else [FIRST]
+    for name in names:
+        assert VISITORS[visitor](root, ns, name) == len(rows)
+    added = [NEXT] if visitor == "appends" else []
+    for name in names:
+        expect_finished(root, ns, name, len(rows + added))
+    for client in (ns, open_namespace(root, mode)):
+        for name in names:
+            expect_version(root, client, name, len(rows + added), rows + added)
+    for name in names:
+        assert version_workers.append(ns, root, name, "last") == len(rows + added) + 1
+        expect_version(root, open_namespace(root, mode), name, len(rows + added) + 1, [*rows, *added, "last"])
+
+
+@pytest.fixture
+def prepared(open_namespace):
+    """Give a function that makes a root with tables whose versions the catalog manages."""
+
+    def prepare(root, mode, *names):
+        ns = open_namespace(root, mode)
+        for name in names:
+            create_table(ns, name, data=ipc({"who": [FIRST]}))
+        ns.enable_table_version_management()
+        return ns
+
+    return prepare
+
+
+def cases(mode, visitor, points, *marks):
+    return [pytest.param(mode, visitor, point, id=f"{mode}-{visitor}-{point}", marks=marks) for point in points]
+
+
+@pytest.mark.parametrize(
+    ("mode", "visitor", "point"),
+    cases("v2", "opens", ABSENT + THERE)
+    + cases("v2", "appends", [*ABSENT, *THERE[:2]])
+    + cases("v2", "lists", THERE[:1])
+    + cases("v2", "lists-all", THERE[:1])
+    + cases("v2", "describes", THERE[:1])
+    + cases("v2", "describes-the-latest", THERE[:1])
+    + cases("compatibility", "opens", [*ABSENT, *THERE[:2]])
+    + cases("v2", "appends", THERE[2:], pytest.mark.soak)
+    + cases("v2", "lists-all", THERE[1:], pytest.mark.soak)
+    + cases("v2", "describes", THERE[1:], pytest.mark.soak)
+    + cases("compatibility", "opens", THERE[2:], pytest.mark.soak)
+    + cases("compatibility", "appends", ABSENT + THERE, pytest.mark.soak),
+)
+def test_a_killed_append_is_there_for_all_or_for_nobody(mode, visitor, point, *, disk, prepared, open_namespace):
+    prepared(disk, mode, "t")
+    kill(disk, mode, point, version_workers.append_row)
+    expect_all_or_nothing(disk, mode, open_namespace, ["t"], visitor, there=point in THERE)
+
+
+@pytest.mark.parametrize(
+    ("mode", "visitor", "point"),
+    cases("v2", "opens", ABSENT + THERE_IN_BATCH)
+    + cases("v2", "appends", THERE_IN_BATCH[:1])
+    + cases("compatibility", "opens", THERE_IN_BATCH[:1])
+    + cases("v2", "appends", THERE_IN_BATCH[1:], pytest.mark.soak)
+    + cases("compatibility", "opens", ABSENT + THERE_IN_BATCH[1:], pytest.mark.soak),
+)
+def test_a_killed_batch_is_there_in_all_tables_or_in_none(mode, visitor, point, *, disk, prepared, open_namespace):
+    prepared(disk, mode, *BATCH)
+    kill(disk, mode, point, version_workers.commit_batch)
+    expect_all_or_nothing(disk, mode, open_namespace, BATCH, visitor, there=point in THERE_IN_BATCH)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(
+    ("operation", "names", "point"),
+    [
+        pytest.param(version_workers.append_row, ["t"], point, id=f"append-{point}")
+        for point in [*ABSENT, THERE[0], THERE[1]]
+    ]
+    + [pytest.param(version_workers.commit_batch, BATCH, point, id=f"batch-{point}") for point in THERE_IN_BATCH[:2]],
+)
+def test_a_kill_in_a_bucket_leaves_all_or_nothing(operation, names, point, *, bucket, prepared, open_namespace):
+    prepared(bucket, "v2", *names)
+    kill(bucket, "v2", point, operation)
+    expect_all_or_nothing(bucket, "v2", open_namespace, names, "opens", there=point not in ABSENT)
+
+
+def _drop_and_restore(ns):
+    drop_table(ns, "t")
+    ns.undrop_table(["t"])
+    return "t"
+
+
+def _rename(ns):
+    rename_table(ns, "t", to="aside")
+    return "aside"
+
+
+@pytest.mark.parametrize("move", [_drop_and_restore, _rename], ids=lambda move: move.__name__.strip("_"))
+@pytest.mark.parametrize("mode", ["v2", "compatibility"])
+def test_a_version_that_was_not_finished_goes_along_with_its_table(disk, prepared, open_namespace, mode, move):
+    prepared(disk, mode, "t")
+    kill(disk, mode, after(COMMIT_ROWS), version_workers.append_row)
+    name = move(open_namespace(disk, mode))
+    expect_all_or_nothing(disk, mode, open_namespace, [name], "opens", there=True)
+
+
+# A store that fails once, after the commit
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Let one call of something that finishes a version fail, the `number`-th."""
+
+    def fail(owner, name, number):
+        calls = []
+        original = getattr(owner, name)
+
+        def failing_once(*arguments):
+            calls.append(name)
+            if len(calls) == number:
+                raise OSError("the store does not answer")
+            return original(*arguments)
+
+        monkeypatch.setattr(owner, name, failing_once)
+        return calls
+
+    return fail
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_batch_whose_finishing_fails_is_there_in_all_tables(disk, prepared, open_namespace, failing, number):
+    ns = prepared(disk, "v2", *BATCH)
+    calls = failing(storage, "put_in_place", number)
+    told = workers.attempt(version_workers.commit_batch, ns, 1, "")
+    assert len(calls) >= number
+    assert told.acknowledged or "the store does not answer" in told.text
+    expect_all_or_nothing(disk, "v2", open_namespace, BATCH, "opens", there=True)
+
+
+@pytest.mark.parametrize(("owner", "name"), [("storage", "put_in_place"), ("store", "delete"), ("manifest", "mutate")])
+def test_an_append_whose_finishing_fails_is_there_once(owner, name, *, disk, prepared, open_namespace, failing):
+    ns = prepared(disk, "v2", "t")
+    owners = {"storage": storage, "store": ns._catalog.store, "manifest": ns._catalog.manifest}
+    calls = failing(owners[owner], name, 2 if owner == "manifest" else 1)  # the first mutation is the commit
+    version_workers.append_row(ns, 1, "t")
+    assert calls
+    expect_all_or_nothing(disk, "v2", open_namespace, ["t"], "opens", there=True)
+
+
+# Turning the management on and off
+
+TABLES = ["a", "b", "c"]
+
+
+def kill_managing(root, mode, point, what):
+    with Child(version_workers.die_managing, root, mode, point, what) as child:
+        child.wait_until_killed()
+
+
+def new_tables_of_two_versions(ns, root):
+    for name in TABLES:
+        create_table(ns, name, data=ipc({"who": [FIRST]}))
+        version_workers.append(ns, root, name, KILLED)
+
+
+def expect_managed(root, mode, open_namespace, *, managed):
+    ns = open_namespace(root, mode)
+    assert sorted(list_tables(ns)) == TABLES
+    for name in TABLES:
+        assert (describe_table(ns, name).managed_versioning is True) == managed
+        expect_version(root, ns, name, 2, [FIRST, KILLED])
+    snapshot = ns._catalog.manifest.read(lambda one: one)
+    expected = {name: [1, 2] for name in TABLES} if managed else {}
+    assert {key: snapshot.versions_of(key) for key in snapshot.versioned_tables()} == expected
+    for name in TABLES:
+        assert version_workers.append(ns, root, name, "last") == 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "point"),
+    [
+        ("v2", before(COMMIT_ROWS)),
+        ("v2", after(COMMIT_ROWS)),  # of two, for the first two tables
+        ("v2", before(UPDATE_METADATA)),
+        ("v2", after(UPDATE_METADATA)),
+        ("compatibility", after(COMMIT_ROWS)),
+        ("compatibility", before(UPDATE_METADATA)),
+    ],
+    ids=str,
+)
+def test_a_killed_turning_on_can_be_repeated(disk, open_namespace, mode, point):
+    ns = open_namespace(disk, mode)
+    new_tables_of_two_versions(ns, disk)
+    kill_managing(disk, mode, point, "enable")
+    again = open_namespace(disk, mode)
+    for name in TABLES:
+        expect_version(disk, again, name, 2, [FIRST, KILLED])
+    again.enable_table_version_management()
+    expect_managed(disk, mode, open_namespace, managed=True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "point"),
+    [
+        ("v2", after(PUT_IN_PLACE)),
+        ("v2", after(COMMIT_ROWS)),  # the one that finishes what was left
+        ("v2", before(UPDATE_METADATA)),
+        ("v2", after(UPDATE_METADATA)),
+        ("v2", after(COMMIT_ROWS, 2)),  # the first of those that remove rows
+        ("compatibility", after(UPDATE_METADATA)),
+    ],
+    ids=str,
+)
+def test_a_killed_turning_off_can_be_repeated_and_taken_back(disk, open_namespace, mode, point):
+    ns = open_namespace(disk, mode)
+    for name in TABLES:
+        create_table(ns, name, data=ipc({"who": [FIRST]}))
+    ns.enable_table_version_management()
+    for name in TABLES[1:]:
+        version_workers.append(ns, disk, name, KILLED)
+    kill(disk, mode, after(COMMIT_ROWS), version_workers.append_row, TABLES[0])  # left to be finished
+    kill_managing(disk, mode, point, "disable")
+    open_namespace(disk, mode).disable_table_version_management()
+    expect_managed(disk, mode, open_namespace, managed=False)
+
+
+@pytest.mark.parametrize("point", [before(UPDATE_METADATA), after(UPDATE_METADATA), after(COMMIT_ROWS)], ids=str)
+def test_after_a_killed_turning_off_it_can_be_turned_on_again(disk, open_namespace, point):
+    ns = open_namespace(disk, "v2")
+    new_tables_of_two_versions(ns, disk)
+    ns.enable_table_version_management()
+    kill_managing(disk, "v2", point, "disable")
+    open_namespace(disk, "v2").enable_table_version_management()
+    expect_managed(disk, "v2", open_namespace, managed=True)

@@ -1,0 +1,381 @@
+"""What other processes do to versions of tables: functions of a crew or of a child, as in `workers`."""
+
+from __future__ import annotations
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lance
+import pyarrow as pa
+from crew import PATIENCE
+from hooks import Point, strike_at
+from lance import LanceDataset, LanceOperation
+from lance.fragment import write_fragments
+from lance_namespace import LanceNamespace
+from lance_namespace.errors import ConcurrentModificationError, LanceNamespaceError, TableNotFoundError
+from lance_namespace_urllib3_client.models.create_table_version_response import CreateTableVersionResponse
+from lance_namespace_urllib3_client.models.table_version import TableVersion
+from support import Root, create_namespace, describe_table, drop_table, rename_table
+from workers import Outcome, attempt, look_around, opened
+
+from pennon.directory.versions import management
+from pennon.directory.versions.transactions import TableCommit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from crew import Member
+
+CONFLICT = 14
+BATCH = ["a", "b", "c"]
+"""The tables of a batch that is killed."""
+
+
+def rows(*names: str) -> pa.Table:
+    return pa.table({"who": list(names)})
+
+
+def append(ns: Any, root: Root, name: str, *names: str) -> int:
+    """Append rows as plain pylance code does; gives the version."""
+    return lance.write_dataset(
+        rows(*names),
+        namespace_client=ns,
+        table_id=name.split("$"),
+        mode="append",
+        storage_options=root.options or None,
+    ).version
+
+
+def append_many(member: Member, root: Root, mode: str, name: str, rounds: int) -> list[tuple[str, int]]:
+    """Append a row of one's own per round; gives each row with the version that it came with."""
+    with opened(root, mode) as ns:
+        look_around(ns)
+        member.together()
+        told = []
+        for number in range(rounds):
+            row = f"{member.index}-{number}"
+            told.append((row, append(ns, root, name, row)))
+        return told
+
+
+# Batches over several tables
+
+
+def prepared(ns: Any, root: Root, names: Iterable[str], batch: str) -> list[TableCommit]:
+    """Write a row with the batch's id for each table, and prepare the appends of all of them."""
+    commits = []
+    for name in names:
+        location = describe_table(ns, name).location
+        fragments = write_fragments(rows(batch), location, mode="append", storage_options=root.options or None)
+        version = ns.list_table_versions({"id": [name], "limit": 1, "descending": True}).versions[0].version
+        commits.append(TableCommit([name], LanceOperation.Append(fragments), version))
+    return commits
+
+
+def commit_by_transactions(ns: Any, root: Root, names: Iterable[str], batch: str) -> None:
+    """Commit one batch by the helper, which rebases by itself."""
+    ns.commit_tables(prepared(ns, root, names, batch))
+
+
+def commit_by_entries(ns: Any, root: Root, names: Iterable[str], batch: str) -> None:
+    """Commit one batch by the raw operation, staging anew after each conflict."""
+    commits = prepared(ns, root, names, batch)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        staged = [staged_entry(ns, root, one) for one in commits]
+        try:
+            ns.batch_create_table_versions({"entries": staged})
+        except ConcurrentModificationError:
+            store = ns._catalog.store
+            store.delete(*(store.from_absolute(one["manifest_path"]) for one in staged))
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
+
+
+def staged_entry(ns: Any, root: Root, commit: TableCommit) -> dict[str, Any]:
+    """Let Lance stage the manifest of a change, and give what it says about it."""
+    holding = Holding(ns)
+    LanceDataset.commit(
+        describe_table(ns, *commit.id).location,
+        commit.operation,
+        read_version=commit.read_version,
+        storage_options=root.options or None,
+        namespace_client=holding,
+        table_id=list(commit.id),
+        namespace_client_managed_versioning=True,
+    )
+    return holding.held
+
+
+class Holding(LanceNamespace):
+    """Tells Lance that its version is created, and keeps the request for it."""
+
+    def __init__(self, ns: Any) -> None:
+        self._ns = ns
+        self.held: dict[str, Any] = {}
+
+    def namespace_id(self) -> str:
+        return self._ns.namespace_id()
+
+    def describe_table(self, request: Any) -> Any:
+        return self._ns.describe_table(request)
+
+    def list_table_versions(self, request: Any) -> Any:
+        return self._ns.list_table_versions(request)
+
+    def describe_table_version(self, request: Any) -> Any:
+        return self._ns.describe_table_version(request)
+
+    def create_table_version(self, request: Any) -> Any:
+        self.held = {key: value for key, value in dict(request).items() if value is not None}
+        return CreateTableVersionResponse(version=TableVersion(version=request["version"], **_file(request)))
+
+
+def _file(request: Any) -> dict[str, Any]:
+    return {key: request.get(key) for key in ("manifest_path", "manifest_size", "e_tag")}
+
+
+@dataclass
+class Told:
+    """What a writer of batches was told, or what a reader saw."""
+
+    acknowledged: dict[str, list[str]] = field(default_factory=dict)
+    """The tables of each batch that went through."""
+    refused: list[Outcome] = field(default_factory=list)
+    at_once: list[dict[str, int]] = field(default_factory=list)
+    """The latest versions of all tables, as one state of the catalog has them."""
+    in_turn: list[list[tuple[str, list[str]]]] = field(default_factory=list)
+    """The batches in each table, as a reader found them that opened one after the other."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How batches are committed, over which sets of tables by turns, how many by each member, and who has done."""
+
+    commit: Callable[..., None]
+    sets: list[list[str]]
+    rounds: int
+    done: str
+    """A directory in which each member that has done puts a file."""
+
+
+def all_done(done: str, members: int) -> bool:
+    return all(Path(done, str(index)).exists() for index in range(members))
+
+
+def commit_batches_or_read(member: Member, root: Root, mode: str, work: Batches) -> Told:
+    """Commit batches over overlapping sets of tables; the last member reads all the while instead."""
+    told = Told()
+    with opened(root, mode) as ns:
+        look_around(ns)
+        member.together()
+        if member.index == member.size - 1:
+            names = sorted({name for one in work.sets for name in one})
+            while not all_done(work.done, member.size - 1):
+                _read(ns, root, names, told)
+            _read(ns, root, names, told)
+            return told
+        try:
+            for number in range(work.rounds):
+                batch = f"{member.index}-{number}"
+                names = work.sets[(member.index + number) % len(work.sets)]
+                outcome = attempt(work.commit, ns, root, names, batch)
+                if outcome.acknowledged:
+                    told.acknowledged[batch] = names
+                else:
+                    told.refused.append(outcome)
+        finally:
+            Path(work.done, str(member.index)).touch()
+    return told
+
+
+def _read(ns: Any, root: Root, names: list[str], told: Told) -> None:
+    told.at_once.append(
+        ns._catalog.manifest.read(lambda snapshot: {name: snapshot.versions_of(name)[-1] for name in names})
+    )
+    order = names if len(told.in_turn) % 2 else names[::-1]
+    told.in_turn.append([(name, batches(ns, root, name)) for name in order])
+
+
+def batches(ns: Any, root: Root, name: str, version: int | None = None) -> list[str]:
+    """Read the rows of a table through the catalog."""
+    dataset = lance.dataset(
+        namespace_client=ns, table_id=name.split("$"), version=version, storage_options=root.options or None
+    )
+    return dataset.to_table()["who"].to_pylist()
+
+
+# One version that everybody wants
+
+
+def create_same_version(member: Member, root: Root, mode: str, names: list[str]) -> list[tuple[Outcome, int, bytes]]:
+    """Stage the next version of each table and create it at the same moment as all the others.
+
+    Gives the outcome, the version that was wanted, and the manifest of it that can be described right afterwards.
+    """
+    with opened(root, mode) as ns:
+        told = []
+        for name in names:
+            (commit,) = prepared(ns, root, [name], str(member.index))
+            entry = staged_entry(ns, root, commit)
+            member.together()
+            outcome = attempt(ns.create_table_version, entry)
+            described = ns.describe_table_version({"id": [name], "version": entry["version"]}).version
+            store = ns._catalog.store
+            blob = store.get(store.from_absolute(described.manifest_path))
+            told.append((outcome, entry["version"], blob.body))
+            member.together()
+        return told
+
+
+# Appends beside drop, undrop and rename
+
+
+@dataclass
+class Attempts:
+    """The rows that somebody tried to append, those that were acknowledged, and what was told of the others."""
+
+    tried: list[str] = field(default_factory=list)
+    acknowledged: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How the table is moved, each way by a member of its own, how often, and who has done."""
+
+    kinds: list[str]
+    rounds: int
+    done: str
+
+
+def append_or_move(member: Member, root: Root, mode: str, work: Moves) -> Attempts:
+    """Append to the table `t`; the last members take it away and bring it back instead, as often as each other appends.
+
+    They wait in between until a version was added, so that appends and moves go on side by side.
+    """
+    told = Attempts()
+    appenders = member.size - len(work.kinds)
+    with opened(root, mode) as ns:
+        look_around(ns)
+        member.together()
+        if member.index >= appenders:
+            move = _MOVES[work.kinds[member.index - appenders]]
+            for _ in range(work.rounds):
+                _there_and_back(ns, move, told)
+                before = latest(ns)
+                while latest(ns) == before and not all_done(work.done, appenders):
+                    pass
+            return told
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while len(told.acknowledged) < work.rounds and time.monotonic() < deadline:
+                _try_to_append(ns, root, f"{member.index}-{len(told.tried)}", told)
+        finally:
+            Path(work.done, str(member.index)).touch()
+    return told
+
+
+_MOVES = {
+    "drop": (lambda ns: drop_table(ns, "t"), lambda ns: ns.undrop_table(["t"])),
+    "rename": (lambda ns: rename_table(ns, "t", to="aside"), lambda ns: rename_table(ns, "aside", to="t")),
+}
+
+
+def latest(ns: Any) -> int | None:
+    """Tell the latest version of the table `t`; None while it is away."""
+    try:
+        return ns.list_table_versions({"id": ["t"], "limit": 1, "descending": True}).versions[0].version
+    except TableNotFoundError:
+        return None
+
+
+def _there_and_back(ns: Any, move: tuple[Callable[[Any], Any], Callable[[Any], Any]], told: Attempts) -> None:
+    """Take the table away, unless another mover has it, and bring it back."""
+    take, bring = move
+    taken = attempt(take, ns)
+    if not taken.acknowledged:
+        told.errors.append(taken.text)
+        return
+    deadline = time.monotonic() + PATIENCE
+    while not (brought := attempt(bring, ns)).acknowledged:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"what was taken away cannot be brought back: {brought.text}")
+
+
+def _try_to_append(ns: Any, root: Root, row: str, told: Attempts) -> None:
+    told.tried.append(row)
+    try:
+        append(ns, root, "t", row)
+    except (LanceNamespaceError, OSError) as error:
+        told.errors.append(f"{type(error).__name__}: {error}")
+    else:
+        told.acknowledged.append(row)
+
+
+# Work of children that are killed on the way
+
+
+def append_row(ns: Any, _: int, name: str) -> None:
+    """Append the row `killed`, with a root's options that the client itself has."""
+    append(ns, _root(ns), name, "killed")
+
+
+def commit_batch(ns: Any, _: int, __: str) -> None:
+    """Commit a row `killed` to each table of a batch."""
+    commit_by_transactions(ns, _root(ns), BATCH, "killed")
+
+
+def _root(ns: Any) -> Root:
+    return Root("", dict(ns._catalog.store.storage_options or {}))
+
+
+def die_managing(root: Root, mode: str, point: Point, what: str) -> Outcome:
+    """Turn the management of versions on or off, in commits of few rows each, and be killed at the point."""
+    management._TABLES_PER_COMMIT = 2
+    management._ROWS_PER_COMMIT = 2
+    with opened(root, mode) as ns:
+        look_around(ns)
+        strike_at(point, signal.SIGKILL)
+        return attempt(getattr(ns, f"{what}_table_version_management"))
+
+
+def append_while_another_commits(root: Root, mode: str, name: str) -> int:
+    """Append with a client that finds, at each call of Lance's, that another client has changed the catalog."""
+    with opened(root, mode) as ns, opened(root, mode) as other:
+        look_around(ns)
+        client = _Overtaken(ns, other)
+        version = append(client, root, name, "overtaken")
+        if not client.calls:
+            raise AssertionError("Lance asked for no version")
+        return version
+
+
+class _Overtaken(Holding):
+    """A namespace beside which another client commits before each call that is about versions."""
+
+    def __init__(self, ns: Any, other: Any) -> None:
+        super().__init__(ns)
+        self._other = other
+        self.calls = 0
+
+    def list_table_versions(self, request: Any) -> Any:
+        return self._overtaken(self._ns.list_table_versions, request)
+
+    def describe_table_version(self, request: Any) -> Any:
+        return self._overtaken(self._ns.describe_table_version, request)
+
+    def create_table_version(self, request: Any) -> Any:
+        return self._overtaken(self._ns.create_table_version, request)
+
+    def _overtaken(self, call: Callable[[Any], Any], request: Any) -> Any:
+        self.calls += 1
+        with ThreadPoolExecutor(1) as pool:  # as another process would: not in the thread that Lance calls from
+            pool.submit(create_namespace, self._other, f"overtaking_{self.calls}").result()
+        return call(request)

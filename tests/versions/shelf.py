@@ -1,0 +1,210 @@
+"""A namespace with tables whose versions the tests look at: through the catalog, in its manifest, and on the store."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import lance
+import pyarrow as pa
+from lance import LanceDataset, LanceOperation
+from lance.fragment import write_fragments
+from lance_namespace import (
+    BatchDeleteTableVersionsRequest,
+    CreateTableVersionResponse,
+    DescribeTableVersionRequest,
+    LanceNamespace,
+    ListTableVersionsRequest,
+    TableVersion,
+)
+from support import Root, create_table, describe_table, ipc
+
+from pennon.directory.versions import managed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+    from pennon import DirectoryNamespace
+
+
+class Shelf:
+    """A namespace in a catalog, with or without the management of versions."""
+
+    def __init__(self, ns: DirectoryNamespace, where: Root, parent: tuple[str, ...], *, is_managed: bool) -> None:
+        self.ns, self.where, self.parent, self.is_managed = ns, where, parent, is_managed
+        self._store = ns._store
+
+    def id(self, name: str) -> list[str]:
+        return [*self.parent, name]
+
+    def key(self, name: str) -> str:
+        return "$".join(self.id(name))
+
+    # Tables
+
+    def create(self, name: str, *batches: list[int]) -> str:
+        """Create a table with a version for each batch of rows; gives its location."""
+        first, *others = batches or ([1, 2, 3],)
+        create_table(self.ns, *self.id(name), data=ipc({"x": first}))
+        for rows in others:
+            self.append(name, rows)
+        return self.location(name)
+
+    def append(self, name: str, rows: list[int]) -> int:
+        """Append through the namespace, as plain pylance code does."""
+        data = pa.table({"x": rows})
+        return lance.write_dataset(data, **self.through(name), mode="append").version
+
+    def location(self, name: str) -> str:
+        return describe_table(self.ns, *self.id(name)).location
+
+    def through(self, name: str) -> dict[str, Any]:
+        """Give what pylance is told to find a table through the namespace."""
+        return {
+            "namespace_client": self.ns,
+            "table_id": self.id(name),
+            "storage_options": self.where.options or None,
+        }
+
+    def open(self, name: str, **options: Any) -> LanceDataset:
+        return lance.dataset(**self.through(name), **options)
+
+    def open_plain(self, name: str, **options: Any) -> LanceDataset:
+        """Open a table by its path, as somebody who knows nothing of the catalog."""
+        return lance.dataset(self.location(name), storage_options=self.where.options or None, **options)
+
+    def rows(self, name: str, **options: Any) -> list[int]:
+        return self.open(name, **options).to_table()["x"].to_pylist()
+
+    def plain_rows(self, name: str, **options: Any) -> list[int]:
+        return self.open_plain(name, **options).to_table()["x"].to_pylist()
+
+    # Versions
+
+    def listed(self, name: str, **options: Any) -> list[int]:
+        """List the versions, the oldest first unless asked otherwise."""
+        request = ListTableVersionsRequest(id=self.id(name), **{"descending": False, **options})
+        return [one.version for one in self.ns.list_table_versions(request).versions]
+
+    def described(self, name: str, version: int | None = None) -> TableVersion:
+        request = DescribeTableVersionRequest(id=self.id(name), version=version)
+        return self.ns.describe_table_version(request).version
+
+    def delete(self, name: str, *ranges: tuple[int, int], **options: Any) -> int:
+        spans = [{"start_version": start, "end_version": end} for start, end in ranges]
+        request = BatchDeleteTableVersionsRequest.model_validate({"id": self.id(name), "ranges": spans, **options})
+        return self.ns.batch_delete_table_versions(request).deleted_count
+
+    def staged(self, name: str, rows: list[int] | None = None) -> dict[str, Any]:
+        """Let pylance stage the manifest of an append; gives the request that it would send."""
+        recorder = _Recorder(self.ns)
+        location = self.location(name)
+        options = self.where.options or None
+        fragments = write_fragments(
+            pa.table({"x": [9] if rows is None else rows}), location, mode="append", storage_options=options
+        )
+        LanceDataset.commit(
+            location,
+            LanceOperation.Append(fragments),
+            read_version=self.described(name).version,
+            storage_options=options,
+            namespace_client=recorder,
+            table_id=self.id(name),
+            namespace_client_managed_versioning=True,
+        )
+        (request,) = recorder.requests
+        return request
+
+    def append_unfinished(self, monkeypatch: pytest.MonkeyPatch, name: str, rows: list[int]) -> str:
+        """Append by a writer that dies after the commit to the catalog's manifest; gives the path that it staged."""
+        request = self.staged(name, rows)
+        with unfinished(monkeypatch):
+            self.ns.create_table_version(request)
+        assert self.row(name, request["version"])["manifest_path"] in request["manifest_path"]
+        return request["manifest_path"]
+
+    # What is stored
+
+    def files(self, location: str) -> list[str]:
+        """Name the files of a table's versions, staged ones included."""
+        inside = self._store.relative(location)
+        return sorted(self._store.names(f"{inside}/_versions") - {"latest_version_hint.json"})
+
+    def staged_files(self, location: str) -> list[str]:
+        return [name for name in self.files(location) if ".manifest-" in name]
+
+    def top(self) -> set[str]:
+        """Name everything at the top of the root, but for what belongs to the catalog itself."""
+        return {name for name in self._store.names("") if not name.startswith(("__", ".lock", "_"))}
+
+    def manifest(self) -> LanceDataset:
+        return lance.dataset(self._store.location("__manifest"), storage_options=self.where.options or None)
+
+    def manifest_rows(self) -> dict[str, dict[str, Any]]:
+        """Read the catalog's own manifest, by key."""
+        rows = self.manifest().to_table().to_pylist()
+        assert len({row["object_id"] for row in rows}) == len(rows), "a key is there twice"
+        return {row["object_id"]: row for row in rows}
+
+    def version_rows(self) -> dict[str, list[int]]:
+        """Give the versions that have rows in the manifest, by the key of their table, which has to be there."""
+        rows = self.manifest_rows()
+        found: dict[str, list[int]] = {}
+        for key, row in rows.items():
+            if row["object_type"] == "table_version":
+                table, _, number = key.rpartition("$")
+                assert rows.get(table, {}).get("object_type") == "table", f"{key} has no table"
+                found.setdefault(table, []).append(int(number))
+        return {table: sorted(numbers) for table, numbers in found.items()}
+
+    def row(self, name: str, version: int) -> dict[str, str]:
+        """Read what the row of a version says."""
+        return json.loads(self.manifest_rows()[f"{self.key(name)}${version}"]["metadata"])
+
+    def check_same(self, name: str) -> None:
+        """Compare what the catalog says of a table with what its files say."""
+        through, plain = self.open(name), self.open_plain(name)
+        assert through.version == plain.version == self.described(name).version
+        assert through.to_table().equals(plain.to_table())
+        assert self.listed(name) == [one["version"] for one in plain.versions()]
+        assert self.staged_files(self.location(name)) == []
+
+
+class _Recorder(LanceNamespace):
+    """Answers pylance as the namespace would, but only writes down which version is to be created."""
+
+    def __init__(self, ns: DirectoryNamespace) -> None:
+        self._ns = ns
+        self.requests: list[dict[str, Any]] = []
+
+    def namespace_id(self) -> str:
+        return f"recorder of {self._ns.namespace_id()}"
+
+    def describe_table(self, request: Any) -> Any:
+        answer = self._ns.describe_table(request)
+        answer.managed_versioning = True
+        return answer
+
+    def list_table_versions(self, request: Any) -> Any:
+        return self._ns.list_table_versions(request)
+
+    def describe_table_version(self, request: Any) -> Any:
+        return self._ns.describe_table_version(request)
+
+    def create_table_version(self, request: Any) -> CreateTableVersionResponse:
+        asked = {key: value for key, value in dict(request).items() if value is not None}
+        self.requests.append(asked)
+        return CreateTableVersionResponse(
+            version=TableVersion(version=asked["version"], manifest_path=asked["manifest_path"])
+        )
+
+
+@contextmanager
+def unfinished(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let versions that are created stay as they are after the commit, as if their writer had died."""
+    with monkeypatch.context() as patch:
+        patch.setattr(managed, "finish", lambda _, versions: [record for _, record in versions])
+        yield

@@ -1,0 +1,250 @@
+"""commit_tables: prepared transactions of several tables, shown all at once or not at all."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+
+import lance
+import pyarrow as pa
+import pytest
+from lance import LanceOperation
+from lance.fragment import write_fragments
+from support import declare_table, drop_table, fails
+
+from pennon.directory.versions.transactions import TableCommit, stage
+
+
+def appending(shelf, name: str, rows: list[int], read_version: int | None = None) -> TableCommit:
+    """Prepare an append: its data is written, and nothing refers to it yet."""
+    fragments = write_fragments(
+        pa.table({"x": rows}), shelf.location(name), mode="append", storage_options=shelf.where.options or None
+    )
+    version = shelf.described(name).version if read_version is None else read_version
+    return TableCommit(shelf.id(name), LanceOperation.Append(fragments), version)
+
+
+def deleting(shelf, name: str, rows: str) -> TableCommit:
+    table = shelf.open(name)
+    updated = [fragment.delete(rows) for fragment in table.get_fragments()]
+    removed = [fragment.fragment_id for fragment, left in zip(table.get_fragments(), updated, strict=True) if not left]
+    operation = LanceOperation.Delete([one for one in updated if one is not None], removed, rows)
+    return TableCommit(shelf.id(name), operation, table.version)
+
+
+@pytest.fixture
+def trio(managed_shelf):
+    for name in ("t", "u", "w"):
+        managed_shelf.create(name, [1])
+    return managed_shelf
+
+
+def test_two_and_three_tables_at_once(trio):
+    shelf = trio
+    before = shelf.manifest().version
+    made = shelf.ns.commit_tables([appending(shelf, "t", [2]), appending(shelf, "u", [3])])
+    assert made == {tuple(shelf.id("t")): 2, tuple(shelf.id("u")): 2}
+    # One commit shows them, one more says that they are finished.
+    assert shelf.manifest().version == before + 2
+    made = shelf.ns.commit_tables([appending(shelf, name, [4]) for name in ("w", "t", "u")])
+    assert [made[tuple(shelf.id(name))] for name in ("t", "u", "w")] == [3, 3, 2]
+    assert [shelf.rows(name) for name in ("t", "u", "w")] == [[1, 2, 4], [1, 3, 4], [1, 4]]
+    for name in ("t", "u", "w"):
+        shelf.check_same(name)
+
+
+def test_different_changes_and_transactions(near_managed_shelf):
+    shelf = near_managed_shelf
+    for name in ("t", "u", "w"):
+        shelf.create(name, [1, 2, 3])
+    schema = pa.schema([pa.field("y", pa.string())])
+    fragments = write_fragments(pa.table({"y": ["a"]}), shelf.location("w"), schema=schema, mode="overwrite")
+    prepared = appending(shelf, "u", [4])
+    transaction = lance.Transaction(read_version=1, operation=prepared.operation, uuid=str(uuid.uuid4()))
+    made = shelf.ns.commit_tables(
+        [
+            deleting(shelf, "t", "x = 2"),
+            TableCommit(shelf.id("u"), transaction),
+            TableCommit(shelf.id("w"), LanceOperation.Overwrite(schema, fragments), 1),
+        ]
+    )
+    assert set(made.values()) == {2}
+    assert (shelf.rows("t"), shelf.rows("u")) == ([1, 3], [1, 2, 3, 4])
+    assert shelf.open("w").to_table().to_pydict() == {"y": ["a"]}
+    assert shelf.open("u").read_transaction(2).uuid == transaction.uuid
+    for name in ("t", "u", "w"):
+        shelf.check_same(name)
+
+
+def test_an_append_meanwhile_is_rebased_on(trio):
+    shelf = trio
+    commits = [appending(shelf, "t", [2]), appending(shelf, "u", [3])]
+    shelf.append("u", [9])
+    shelf.append("u", [8])
+    made = shelf.ns.commit_tables(commits)
+    assert (made[tuple(shelf.id("t"))], made[tuple(shelf.id("u"))]) == (2, 4)
+    assert (shelf.rows("t"), shelf.rows("u")) == ([1, 2], [1, 9, 8, 3])
+    for name in ("t", "u"):
+        shelf.check_same(name)
+
+
+def test_an_append_between_staging_and_commit_is_rebased_on(near_managed_shelf, monkeypatch):
+    """All is staged when another writer takes the version: it is staged once more."""
+    from pennon.directory.versions import transactions  # noqa: PLC0415 - to come in between
+
+    shelf = near_managed_shelf
+    for name in ("t", "u"):
+        shelf.create(name, [1])
+    commits = [appending(shelf, "t", [2]), appending(shelf, "u", [3])]
+    rounds = []
+
+    def stage_and_be_late(catalog, wanted):
+        staged = stage(catalog, wanted)
+        rounds.append(len(staged))
+        if len(rounds) <= 2:
+            shelf.append("u", [10 + len(rounds)])
+        return staged
+
+    monkeypatch.setattr(transactions, "stage", stage_and_be_late)
+    made = shelf.ns.commit_tables(commits)
+    assert rounds == [2, 2, 2]
+    assert (made[tuple(shelf.id("t"))], made[tuple(shelf.id("u"))]) == (2, 4)
+    assert (shelf.rows("t"), shelf.rows("u")) == ([1, 2], [1, 11, 12, 3])
+    for name in ("t", "u"):
+        shelf.check_same(name)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_real_conflict_shows_nothing_and_leaves_nothing(trio, order):
+    shelf = trio
+    commits = [appending(shelf, "t", [2]), deleting(shelf, "u", "x = 1")]
+    shelf.open("u").delete("x = 1")
+    before = shelf.manifest_rows()
+    with fails(14, "u"):
+        shelf.ns.commit_tables(commits[::order])
+    assert shelf.manifest_rows() == before
+    assert (shelf.rows("t"), shelf.rows("u")) == ([1], [])
+    for name in ("t", "u"):
+        shelf.check_same(name)
+    assert shelf.ns.commit_tables(commits[:1]) == {tuple(shelf.id("t")): 2}
+
+
+def test_a_table_that_is_missing_shows_nothing(near_managed_shelf):
+    shelf = near_managed_shelf
+    for name in ("t", "u"):
+        shelf.create(name, [1])
+    commits = [appending(shelf, "t", [2]), appending(shelf, "u", [3])]
+    drop_table(shelf.ns, *shelf.id("u"))
+    with fails(4, "u"):
+        shelf.ns.commit_tables(commits)
+    with fails(1):
+        shelf.ns.commit_tables([commits[0], TableCommit(["nowhere", "u"], commits[1].operation, 1)])
+    assert shelf.listed("t") == [1]
+    shelf.check_same("t")
+
+
+def test_bad_commits(near_managed_shelf):
+    shelf = near_managed_shelf
+    shelf.create("t", [1])
+    one = appending(shelf, "t", [2])
+    with fails(13, "same"):
+        shelf.ns.commit_tables([one, appending(shelf, "t", [3])])
+    with fails(13):
+        shelf.ns.commit_tables([TableCommit([], one.operation, 1)])
+    assert shelf.ns.commit_tables([]) == {}
+    assert shelf.listed("t") == [1]
+    shelf.check_same("t")
+
+
+def test_without_management(new_shelf):
+    for place in ("v1", "v2", "compatibility"):
+        shelf = new_shelf("local", place)
+        location = shelf.create("t", [1])
+        with fails(0, "enable_table_version_management"):
+            shelf.ns.commit_tables([appending(shelf, "t", [2])])
+        assert shelf.listed("t") == [1]
+        assert shelf.staged_files(location) == []
+
+
+def test_what_is_staged_can_be_looked_at_and_nobody_sees_it(near_managed_shelf):
+    shelf = near_managed_shelf
+    for name in ("t", "u"):
+        shelf.create(name, [1])
+    staged = stage(shelf.ns._catalog, [appending(shelf, "t", [2]), appending(shelf, "u", [3])])
+    assert [one.dataset.to_table()["x"].to_pylist() for one in staged] == [[1, 2], [1, 3]]
+    assert (shelf.rows("t"), shelf.rows("u")) == ([1], [1])
+    assert shelf.version_rows() == {shelf.key("t"): [1], shelf.key("u"): [1]}
+
+
+def test_first_versions_of_declared_tables(near_managed_shelf):
+    """Two new tables come into being together."""
+    shelf = near_managed_shelf
+    schema = pa.schema([pa.field("x", pa.int64())])
+    commits = []
+    for name in ("t", "u"):
+        location = declare_table(shelf.ns, *shelf.id(name)).location
+        fragments = write_fragments(pa.table({"x": [5]}), location, schema=schema, mode="create")
+        commits.append(TableCommit(shelf.id(name), LanceOperation.Overwrite(schema, fragments), 0))
+    assert set(shelf.ns.commit_tables(commits).values()) == {1}
+    assert (shelf.rows("t"), shelf.rows("u")) == ([5], [5])
+    for name in ("t", "u"):
+        shelf.check_same(name)
+
+
+@pytest.mark.concurrency
+def test_a_reader_never_sees_one_without_the_other(new_shelf, open_namespace):
+    """The reader asks for `t` first and for `u` then: it never finds `u` behind `t`."""
+    shelf = new_shelf("local", "v2-managed")
+    for name in ("t", "u"):
+        shelf.create(name, [0])
+    reader = open_namespace(shelf.where, "v2")
+    seen: list[tuple[int, int]] = []
+    over = threading.Event()
+
+    def newest(name: str) -> int:
+        return reader.list_table_versions({"id": [name], "limit": 1}).versions[0].version
+
+    def read() -> None:
+        while not over.is_set():
+            seen.append((newest("t"), newest("u")))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for number in range(1, 13):
+            shelf.ns.commit_tables([appending(shelf, "u", [number]), appending(shelf, "t", [number])])
+    finally:
+        over.set()
+        thread.join()
+    assert len(set(seen)) > 1
+    assert all(first <= second for first, second in seen), seen
+    assert (shelf.rows("t"), shelf.rows("u")) == (list(range(13)), list(range(13)))
+
+
+@pytest.mark.concurrency
+def test_batches_of_several_threads_are_all_or_nothing(new_shelf):
+    shelf = new_shelf("local", "compatibility-managed")
+    names = ("t", "u", "w")
+    for name in names:
+        shelf.create(name, [0])
+    failed: list[BaseException] = []
+
+    def work(start: int, pair: tuple[str, str]) -> None:
+        try:
+            for number in range(start, start + 4):
+                shelf.ns.commit_tables([appending(shelf, name, [number]) for name in pair])
+        except BaseException as error:  # noqa: BLE001 - shown by the test
+            failed.append(error)
+
+    pairs = [("t", "u"), ("u", "w"), ("w", "t")]
+    threads = [threading.Thread(target=work, args=(100 * n, pair)) for n, pair in enumerate(pairs, start=1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    for name in names:
+        expected = [0] + [100 * n + k for n, pair in enumerate(pairs, start=1) if name in pair for k in range(4)]
+        assert sorted(shelf.rows(name)) == expected
+        assert shelf.listed(name) == list(range(1, 10))
+        shelf.check_same(name)

@@ -1,0 +1,338 @@
+"""Turning the management of versions on and off for a whole catalog."""
+
+from __future__ import annotations
+
+import lance
+import pyarrow as pa
+import pytest
+from lance.namespace import DirectoryNamespace as Reference
+from support import (
+    MODES,
+    create_namespace,
+    create_table,
+    declare_table,
+    describe_table,
+    drop_table,
+    fails,
+    ipc,
+    list_tables,
+    table_exists,
+)
+
+from pennon.directory.manifest import Manifest
+
+FLAGS = "lance.namespace.manifest.writer_feature_flags"
+
+
+def metadata(shelf) -> dict[str, str]:
+    return shelf.manifest().metadata
+
+
+def write_past(shelf, name: str, rows: list[int]) -> int:
+    """Append as somebody who knows nothing of the catalog."""
+    options = shelf.where.options or None
+    return lance.write_dataset(
+        pa.table({"x": rows}), shelf.location(name), mode="append", storage_options=options
+    ).version
+
+
+@pytest.fixture(params=["local-v2", "local-compatibility", pytest.param("s3-compatibility", marks=pytest.mark.s3)])
+def before(request, new_shelf):
+    """Give a catalog without management: tables, one of them nested, a dropped one, a declared one."""
+    store, place = request.param.split("-")
+    shelf = new_shelf(store, place)
+    shelf.create("t", [1], [2], [3])
+    shelf.create("gone", [7], [8])
+    drop_table(shelf.ns, "gone")
+    declare_table(shelf.ns, "declared")
+    create_namespace(shelf.ns, "n")
+    create_table(shelf.ns, "n", "inner", data=ipc({"x": [5]}))
+    return shelf
+
+
+def test_everything_is_brought_in(before):
+    shelf = before
+    assert describe_table(shelf.ns, "t").managed_versioning is None
+    steps = []
+    report = shelf.ns.enable_table_version_management(progress=lambda *done: steps.append(done))
+    assert report.versions == sum(len(versions) for versions in shelf.version_rows().values())
+    assert steps == [(report.tables, report.tables)]
+    rows = shelf.version_rows()
+    assert rows["t"] == [1, 2, 3]
+    assert rows["n$inner"] == [1]
+    assert "declared" not in rows
+    assert metadata(shelf)["table_version_management"] == "true"
+    assert int(metadata(shelf)[FLAGS]) == 1 << 16
+    for one in (["t"], ["n", "inner"], ["declared"]):
+        assert describe_table(shelf.ns, *one).managed_versioning is True
+    shelf.check_same("t")
+    shelf.ns.undrop_table(["gone"])
+    assert shelf.version_rows()["gone"] == [1, 2]
+    assert shelf.append("gone", [9]) == 3
+    shelf.check_same("gone")
+    lance.write_dataset(pa.table({"x": [1]}), **shelf.through("declared"), mode="append")
+    assert shelf.version_rows()["declared"] == [1]
+
+
+def test_turning_it_off_leaves_the_files_as_they_are(before):
+    shelf = before
+    shelf.ns.enable_table_version_management()
+    shelf.append("t", [4])
+    rows = sum(len(versions) for versions in shelf.version_rows().values())
+    assert shelf.ns.disable_table_version_management().versions == rows
+    assert shelf.version_rows() == {}
+    assert "table_version_management" not in metadata(shelf)
+    assert FLAGS not in metadata(shelf)
+    assert describe_table(shelf.ns, "t").managed_versioning is None
+    assert shelf.listed("t") == [1, 2, 3, 4]
+    assert write_past(shelf, "t", [5]) == 5
+    assert shelf.append("t", [6]) == 6
+    assert shelf.rows("t") == [1, 2, 3, 4, 5, 6]
+    shelf.ns.undrop_table(["gone"])
+    assert shelf.rows("gone") == [7, 8]
+
+
+def test_on_and_off_and_on_again_with_versions_in_between(before):
+    shelf = before
+    shelf.ns.enable_table_version_management()
+    shelf.append("t", [4])
+    shelf.ns.disable_table_version_management()
+    write_past(shelf, "t", [5])
+    shelf.delete("t", (1, 3))
+    report = shelf.ns.enable_table_version_management()
+    assert shelf.version_rows()["t"] == [3, 4, 5]
+    assert report.versions == sum(len(versions) for versions in shelf.version_rows().values())
+    assert shelf.append("t", [6]) == 6
+    shelf.check_same("t")
+
+
+def test_on_twice_and_off_twice(before):
+    shelf = before
+    shelf.ns.enable_table_version_management()
+    rows, version = shelf.manifest_rows(), shelf.manifest().version
+    assert shelf.ns.enable_table_version_management().versions == 0
+    assert (shelf.manifest_rows(), shelf.manifest().version) == (rows, version)
+    shelf.ns.disable_table_version_management()
+    again = shelf.ns.disable_table_version_management()
+    assert (again.tables, again.versions) == (0, 0)
+    assert shelf.rows("t") == [1, 2, 3]
+
+
+def test_v1_tables_of_a_compatibility_root_are_registered(new_shelf, open_namespace):
+    shelf = new_shelf("local", "compatibility")
+    plain = open_namespace(shelf.where, "v1")
+    for name in ("t", "u"):
+        create_table(plain, name, data=ipc({"x": [1]}))
+    drop_table(plain, "u")
+    assert shelf.ns.enable_table_version_management().tables == 1
+    assert shelf.version_rows() == {"t": [1]}
+    assert shelf.append("t", [2]) == 2
+    shelf.ns.undrop_table(["u"])
+    assert shelf.rows("u") == [1]
+    assert shelf.append("u", [2]) == 2
+    assert table_exists(plain, "t") is not None
+    assert lance.dataset(describe_table(plain, "t").location).to_table()["x"].to_pylist() == [1, 2]
+
+
+def test_an_empty_catalog(new_shelf):
+    shelf = new_shelf("local", "v2")
+    report = shelf.ns.enable_table_version_management()
+    assert (report.tables, report.versions) == (0, 0)
+    shelf.create("t", [1])
+    assert shelf.version_rows() == {"t": [1]}
+
+
+def test_not_in_v1(new_shelf):
+    shelf = new_shelf("local", "v1")
+    for switch in (shelf.ns.enable_table_version_management, shelf.ns.disable_table_version_management):
+        with fails(0):
+            switch()
+
+
+def test_more_tables_than_one_commit_takes(new_shelf, monkeypatch):
+    from pennon.directory.versions import management  # noqa: PLC0415 - its bounds are made small
+
+    monkeypatch.setattr(management, "_TABLES_PER_COMMIT", 2)
+    monkeypatch.setattr(management, "_ROWS_PER_COMMIT", 3)
+    shelf = new_shelf("local", "v2")
+    for number in range(5):
+        shelf.create(f"t{number}", [1], [2])
+    steps = []
+    report = shelf.ns.enable_table_version_management(progress=lambda *done: steps.append(done))
+    assert steps == [(2, 5), (4, 5), (5, 5)]
+    assert (report.tables, report.versions) == (5, 10)
+    assert shelf.version_rows() == {f"t{number}": [1, 2] for number in range(5)}
+    report = shelf.ns.disable_table_version_management()
+    assert (report.tables, report.versions) == (5, 10)
+    assert shelf.version_rows() == {}
+
+
+# Interrupted
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 2])
+def test_turning_it_on_is_interrupted_and_repeated(new_shelf, monkeypatch, attempts):
+    from pennon.directory.versions import management  # noqa: PLC0415 - as above
+
+    monkeypatch.setattr(management, "_TABLES_PER_COMMIT", 1)
+    shelf = new_shelf("local", "v2")
+    for name in ("t", "u", "w"):
+        shelf.create(name, [1], [2])
+    real, left = Manifest.mutate, attempts
+
+    def mutate(self, plan):
+        nonlocal left
+        if left == 0:
+            raise OSError("no space left")
+        left -= 1
+        return real(self, plan)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "mutate", mutate)
+        with fails(18, "no space left"):
+            shelf.ns.enable_table_version_management()
+    assert describe_table(shelf.ns, "t").managed_versioning is None
+    assert len(shelf.version_rows()) == attempts
+    # Life goes on without management meanwhile.
+    shelf.delete("t", (1, 2))
+    write_past(shelf, "u", [3])
+    shelf.ns.enable_table_version_management()
+    assert shelf.version_rows() == {"t": [2], "u": [1, 2, 3], "w": [1, 2]}
+    assert shelf.append("u", [4]) == 4
+    shelf.check_same("u")
+
+
+def test_turning_it_on_is_interrupted_at_the_end(new_shelf, open_namespace, monkeypatch):
+    """All rows are there, the management is not: the files still decide, whatever becomes of them."""
+    shelf = new_shelf("local", "compatibility")
+    for name in ("t", "u", "w"):
+        shelf.create(name, [1], [2])
+
+    def refuse(_, __):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "update_metadata", refuse)
+        with fails(18):
+            shelf.ns.enable_table_version_management()
+    assert describe_table(shelf.ns, "t").managed_versioning is None
+    assert shelf.append("t", [3]) == 3
+    assert shelf.listed("t") == [1, 2, 3]
+    plain = open_namespace(shelf.where, "v1")
+    drop_table(plain, "u", purge="true")
+    create_table(plain, "u", data=ipc({"x": [9]}))
+    drop_table(shelf.ns, "w")
+    shelf.version_rows()
+    shelf.ns.enable_table_version_management()
+    assert shelf.version_rows() == {"t": [1, 2, 3], "u": [1]}
+    assert shelf.rows("u") == [9]
+    shelf.check_same("u")
+    shelf.ns.undrop_table(["w"])
+    assert shelf.version_rows()["w"] == [1, 2]
+
+
+def test_turning_it_off_is_interrupted_and_repeated(new_shelf, monkeypatch):
+    shelf = new_shelf("local", "v2-managed")
+    shelf.create("t", [1], [2])
+    shelf.append_unfinished(monkeypatch, "t", [3])
+    real, left = Manifest.mutate, 1
+
+    def mutate(self, plan):
+        nonlocal left
+        if left == 0:
+            raise OSError("no space left")
+        left -= 1
+        return real(self, plan)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "mutate", mutate)
+        with fails(18):
+            shelf.ns.disable_table_version_management()
+    assert shelf.version_rows() == {"t": [1, 2, 3]}
+    assert describe_table(shelf.ns, "t").managed_versioning is None
+    assert shelf.append("t", [4]) == 4
+    shelf.ns.disable_table_version_management()
+    assert shelf.version_rows() == {}
+    assert shelf.rows("t") == [1, 2, 3, 4]
+
+
+def test_a_version_added_while_it_is_turned_off_is_not_lost(new_shelf, monkeypatch):
+    """By a writer that had not seen the change, and died before it finished."""
+    shelf = new_shelf("local", "v2-managed")
+    shelf.create("t", [1])
+    real = Manifest.update_metadata
+
+    def update(self, changes):
+        shelf.append_unfinished(monkeypatch, "t", [2])
+        real(self, changes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "update_metadata", update)
+        shelf.ns.disable_table_version_management()
+    assert shelf.version_rows() == {}
+    assert shelf.plain_rows("t") == [1, 2]
+    shelf.check_same("t")
+
+
+def test_a_table_written_while_it_is_turned_on_is_brought_in(new_shelf, monkeypatch):
+    shelf = new_shelf("local", "v2")
+    shelf.create("t", [1])
+    real = Manifest.update_metadata
+
+    def update(self, changes):
+        write_past(shelf, "t", [2])
+        shelf.create("new", [1])
+        real(self, changes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "update_metadata", update)
+        shelf.ns.enable_table_version_management()
+    assert shelf.version_rows() == {"new": [1], "t": [1, 2]}
+    assert shelf.rows("t") == [1, 2]
+
+
+# Writers that go past the catalog
+
+
+def test_a_version_made_past_the_catalog_is_taken_in_by_the_next_writer(managed_shelf):
+    shelf = managed_shelf
+    shelf.create("t", [1])
+    assert write_past(shelf, "t", [2]) == 2
+    assert shelf.described("t", 2).version == 2
+    assert shelf.listed("t") == [1, 2]
+    assert shelf.append("t", [3]) == 3
+    assert shelf.version_rows() == {shelf.key("t"): [1, 2, 3]}
+    assert shelf.rows("t") == [1, 2, 3]
+    shelf.check_same("t")
+
+
+# Other clients
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("place", ["v2", "compatibility"])
+def test_the_reference_client_reads_and_does_not_write(new_shelf, place):
+    shelf = new_shelf("local", place)
+    create_namespace(shelf.ns, "n")
+    create_table(shelf.ns, "n", "inner", data=ipc({"x": [5]}))
+    shelf.create("t", [1], [2])
+    shelf.ns.enable_table_version_management()
+    shelf.append("t", [3])
+    reference = Reference(root=shelf.where.uri, **MODES[place])
+    assert list_tables(reference) == ["t"]
+    assert list_tables(reference, "n") == ["inner"]
+    location = describe_table(reference, "t").location
+    assert lance.dataset(location).to_table()["x"].to_pylist() == [1, 2, 3]
+    before = shelf.manifest_rows()
+    for write in (
+        lambda: create_table(reference, "n", "x", data=ipc({"x": [1]})),
+        lambda: create_namespace(reference, "m"),
+        lambda: declare_table(reference, "n", "y"),
+    ):
+        with fails(0, "writer feature flags 65536, which this version of Lance does not understand"):
+            write()
+    assert shelf.manifest_rows() == before
+    shelf.ns.disable_table_version_management()
+    fresh = Reference(root=shelf.where.uri, **MODES[place])
+    create_table(fresh, "n", "x", data=ipc({"x": [1]}))
+    assert list_tables(shelf.ns, "n") == ["inner", "x"]
