@@ -22,6 +22,7 @@ check: setup ## lint, formatting, types, direction of imports
 
 bench: setup ## the benchmarks, beside other clients
 	$(PYTHON_ENV)/python benchmarks/catalog.py $(ARGS)
+	$(PYTHON_ENV)/python benchmarks/versions.py $(filter --quick --strict,$(ARGS))
 
 soak: setup ## the long tests
 	$(PYTHON_ENV)/python -m pytest -m soak --timeout 3600 $(ARGS)

@@ -77,7 +77,7 @@ def prepared(ns: Any, root: Root, names: Iterable[str], batch: str) -> list[Tabl
 
 
 def commit_by_transactions(ns: Any, root: Root, names: Iterable[str], batch: str) -> None:
-    """Commit one batch by the helper, which rebases by itself."""
+    """Commit one batch by `commit_tables`, which rebases by itself."""
     ns.commit_tables(prepared(ns, root, names, batch))
 
 

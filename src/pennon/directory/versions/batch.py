@@ -36,6 +36,8 @@ class _Step:
 
     plan: Callable[[Draft], object]
     after: Callable[[object], CommitTableResult]
+    table: managed.Table | None = None
+    """The table that gets a version, whose record is what the plan returns; it is finished before `after`."""
 
 
 def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTablesResponse:
@@ -49,9 +51,21 @@ def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTa
     with ExitStack() as undone_on_error:
         steps = [_step(catalog, operation, declared, undone_on_error) for operation in request.operations]
         outcomes = manifest.mutate(lambda draft: [step.plan(draft) for step in steps])
+    outcomes = _finished(catalog, steps, outcomes)
     return BatchCommitTablesResponse(
         results=[step.after(outcome) for step, outcome in zip(steps, outcomes, strict=True)]
     )
+
+
+def _finished(catalog: Catalog, steps: list[_Step], outcomes: list[object]) -> list[object]:
+    """Finish all versions that were created, together."""
+    created = {
+        number: (step.table, outcome)
+        for number, (step, outcome) in enumerate(zip(steps, outcomes, strict=True))
+        if step.table is not None and isinstance(outcome, Record)
+    }
+    done = dict(zip(created, managed.finish_committed(catalog, list(created.values())), strict=True))
+    return [done.get(number, outcome) for number, outcome in enumerate(outcomes)]
 
 
 def _step(catalog: Catalog, operation: CommitTableOperation, declared: dict[Identifier, str], undo: ExitStack) -> _Step:
@@ -94,11 +108,11 @@ def _create_version(catalog: Catalog, request, declared: dict[Identifier, str], 
     table, record = operations.checked(catalog, client.staged(request, identifier), declared.get(identifier))
     creation = managed.Creation(catalog, [managed.Wanted(table, record)])
 
-    def after(outcome: object) -> CommitTableResult:
-        (done,) = managed.finish(catalog, [(table, one) for one in outcome if isinstance(one, Record)])  # type: ignore[attr-defined]
-        return CommitTableResult(create_table_version=CreateTableVersionResponse(version=done.shown(catalog.store)))
+    def after(done: object) -> CommitTableResult:
+        shown_version = done.shown(catalog.store) if isinstance(done, Record) else None
+        return CommitTableResult(create_table_version=CreateTableVersionResponse(version=shown_version))
 
-    return _Step(creation.plan, after)
+    return _Step(lambda draft: creation.plan(draft)[0], after, table)
 
 
 def _delete_versions(catalog: Catalog, request, _: dict[Identifier, str], __: ExitStack) -> _Step:  # type: ignore[no-untyped-def]  # noqa: ANN001

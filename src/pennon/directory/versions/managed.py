@@ -8,6 +8,7 @@ nobody. The rows of several tables may be added by one commit: they are then the
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,11 @@ from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
     InvalidTableStateError,
+    LanceNamespaceError,
     TableNotFoundError,
     TableVersionAlreadyExistsError,
     TableVersionNotFoundError,
+    translated,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Manifest
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ def create(catalog: Catalog, wanted: Sequence[Wanted]) -> list[Record]:
         records = _create(catalog, wanted)
     except _LookedTooEarlyError:
         records = _create(catalog, wanted)
-    return finish(catalog, [(entry.table, record) for entry, record in zip(wanted, records, strict=True)])
+    return finish_committed(catalog, [(entry.table, record) for entry, record in zip(wanted, records, strict=True)])
 
 
 def _create(catalog: Catalog, wanted: Sequence[Wanted]) -> list[Record]:
@@ -163,6 +169,20 @@ def finish(catalog: Catalog, versions: Iterable[tuple[Table, Record]]) -> list[R
     catalog.require_manifest("create_table_version").mutate(plan)
     catalog.store.delete(*(before.path for _, before, _ in moved))
     return outcomes
+
+
+def finish_committed(catalog: Catalog, versions: Sequence[tuple[Table, Record]]) -> list[Record]:
+    """Finish versions that were just committed; if the store fails now, the next one that meets them does.
+
+    They are there: an error would make the caller commit the same once more.
+    """
+    try:
+        with translated("finishing versions"):
+            return finish(catalog, versions)
+    except LanceNamespaceError as error:
+        names = ", ".join(f"{record.version} of '{table.key}'" for table, record in versions)
+        _log.warning("version %s is committed and not finished yet: %s", names, error)
+        return [record for _, record in versions]
 
 
 def list_records(catalog: Catalog, table: Table) -> list[Record]:
