@@ -222,6 +222,46 @@ def test_a_reader_never_sees_one_without_the_other(new_shelf, open_namespace):
 
 
 @pytest.mark.concurrency
+def test_versions_of_one_moment_show_every_batch_as_a_whole(new_shelf, open_namespace):
+    shelf = new_shelf("local", "v2-managed")
+    for name in ("t", "u"):
+        shelf.create(name, [0])
+    reader = open_namespace(shelf.where, "v2")
+    over = threading.Event()
+    seen: list[list[int]] = []
+
+    def read():
+        while not over.is_set():
+            seen.append(reader.latest_table_versions([["u"], ["t"]]))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for number in range(1, 12):
+            shelf.ns.commit_tables([appending(shelf, name, [number]) for name in ("t", "u")])
+    finally:
+        over.set()
+        thread.join()
+    seen.append(reader.latest_table_versions([["u"], ["t"]]))
+    assert seen[-1] == [12, 12]
+    assert len({tuple(versions) for versions in seen}) > 2
+    assert [versions for versions in seen if versions[0] != versions[1]] == []
+
+
+def test_latest_versions_of_several_tables_need_tables_with_versions_and_management(new_shelf):
+    shelf = new_shelf("local", "v2-managed")
+    shelf.create("t", [0])
+    declare_table(shelf.ns, "empty")
+    with fails(4, naming="none'"):
+        shelf.ns.latest_table_versions([["t"], ["none"]])
+    with fails(11, naming="empty'"):
+        shelf.ns.latest_table_versions([["t"], ["empty"]])
+    shelf.ns.disable_table_version_management()
+    with fails(0):
+        shelf.ns.latest_table_versions([["t"]])
+
+
+@pytest.mark.concurrency
 def test_batches_of_several_threads_are_all_or_nothing(new_shelf):
     shelf = new_shelf("local", "compatibility-managed")
     names = ("t", "u", "w")

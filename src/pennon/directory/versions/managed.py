@@ -217,6 +217,23 @@ def latest(catalog: Catalog, table: Table) -> Record | None:
     return finish(catalog, [(table, record)])[0]
 
 
+def latest_of(catalog: Catalog, tables: Sequence[Table]) -> list[Record | None]:
+    """Give the latest versions of several tables in one version of the manifest, each finished."""
+
+    def look(snapshot: Snapshot) -> list[Record | None]:
+        found = []
+        for table in tables:
+            versions = snapshot.versions_of(table.key)
+            row = snapshot.get(version_key(table.key, versions[-1])) if versions else None
+            found.append(None if row is None else of_row(row))
+        return found
+
+    records = catalog.require_manifest("latest_table_versions").read(look)
+    staged = [(table, one) for table, one in zip(tables, records, strict=True) if one is not None and one.is_staged]
+    done = dict(zip([table for table, _ in staged], finish(catalog, staged), strict=True))
+    return [done.get(table, record) for table, record in zip(tables, records, strict=True)]
+
+
 def describe(catalog: Catalog, table: Table, version: int) -> Record:
     """Give one version, finished; error 11 if it is not there, or not any more."""
     manifest = catalog.require_manifest("describe_table_version")

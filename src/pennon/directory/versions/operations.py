@@ -115,6 +115,23 @@ def describe(catalog: Catalog, identifier: Identifier, version: int | None, bran
     return unmanaged.describe(catalog.store, _directory(found, branch), shown(identifier), version)
 
 
+def latest_of(catalog: Catalog, identifiers: Sequence[Identifier]) -> list[Record]:
+    """Give the latest versions of several tables as of one moment: of a commit of several tables, all or none.
+
+    Tables are looked at first; then their versions are read off one version of the manifest.
+    """
+    if not manages(catalog):
+        raise UnsupportedOperationError("latest_table_versions needs the management of versions")
+    tables = [table_of(catalog.resolver.table(identifier)) for identifier in identifiers]
+    newest = []
+    for identifier, table, record in zip(identifiers, tables, managed.latest_of(catalog, tables), strict=True):
+        found = record or managed.latest(catalog, table)
+        if found is None:
+            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version yet")
+        newest.append(found)
+    return newest
+
+
 def delete(
     catalog: Catalog,
     identifier: Identifier,
