@@ -201,13 +201,7 @@ def list_records(catalog: Catalog, table: Table) -> list[Record]:
 
 def latest(catalog: Catalog, table: Table) -> Record | None:
     """Give the latest version, finished; None if there is none. No request: the caller has just found the table."""
-
-    def look(snapshot: Snapshot) -> Record | None:
-        versions = snapshot.versions_of(table.key)
-        row = snapshot.get(version_key(table.key, versions[-1])) if versions else None
-        return None if row is None else of_row(row)
-
-    record = catalog.require_manifest("list_table_versions").peek(look)
+    record = catalog.require_manifest("list_table_versions").peek(lambda snapshot: _newest(snapshot, table))
     if record is None:
         # It came in by a client that did not know of the management, or is only declared.
         files = storage.records(catalog.store, table.location)
@@ -219,16 +213,8 @@ def latest(catalog: Catalog, table: Table) -> Record | None:
 
 def latest_of(catalog: Catalog, tables: Sequence[Table]) -> list[Record | None]:
     """Give the latest versions of several tables in one version of the manifest, each finished."""
-
-    def look(snapshot: Snapshot) -> list[Record | None]:
-        found = []
-        for table in tables:
-            versions = snapshot.versions_of(table.key)
-            row = snapshot.get(version_key(table.key, versions[-1])) if versions else None
-            found.append(None if row is None else of_row(row))
-        return found
-
-    records = catalog.require_manifest("latest_table_versions").read(look)
+    manifest = catalog.require_manifest("latest_table_versions")
+    records = manifest.read(lambda snapshot: [_newest(snapshot, table) for table in tables])
     staged = [(table, one) for table, one in zip(tables, records, strict=True) if one is not None and one.is_staged]
     done = dict(zip([table for table, _ in staged], finish(catalog, staged), strict=True))
     return [done.get(table, record) for table, record in zip(tables, records, strict=True)]
@@ -350,6 +336,12 @@ def _bring_up_to_date(draft: Draft, table: Table, seen: _Seen) -> None:
         if version in versions and version != newest:
             draft.remove_version(table.key, version)
     import_rows(draft, table.key, [record for version, record in seen.files.items() if version > newest])
+
+
+def _newest(snapshot: Snapshot, table: Table) -> Record | None:
+    versions = snapshot.versions_of(table.key)
+    row = snapshot.get(version_key(table.key, versions[-1])) if versions else None
+    return None if row is None else of_row(row)
 
 
 def _rows(catalog: Catalog, table: Table) -> dict[int, Record]:
