@@ -18,6 +18,8 @@ DELIMITER = "$"
 RESERVED_PREFIX = "__"
 _FORBIDDEN = re.compile(r"[$/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ORDINARY = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
+_WRITTEN = re.compile(r"`((?:[^`]|``)*)`|([^`.]+)")
+_PLAIN = re.compile(r"[0-9A-Za-z_-]+")
 _FORBIDDEN_NAMES = {DELIMITER: "the delimiter '$'", "/": "a slash", "\\": "a backslash"}
 # A name becomes part of a file name, whose limit is 255 bytes; the longest thing put around it is `<name>.deregistered`
 # or `<8 digits>_<object id>_.declared`.
@@ -55,6 +57,29 @@ def parent_and_name(joined: str) -> tuple[str, str]:
     """Split `a$b$c` into `a$b` and `c`; a root-level object has the parent ""."""
     parent, _, name = joined.rpartition(DELIMITER)
     return parent, name
+
+
+def parsed(text: str) -> Identifier:
+    """Read the form that people write: names joined by dots, odd ones in backticks (`` `a.b`.t ``); "" is the root."""
+    names: list[str] = []
+    position = 0
+    while position < len(text):
+        found = _WRITTEN.match(text, position)
+        if found is None:
+            raise InvalidInputError(f"Bad identifier {text!r}: no name at position {position + 1}")
+        quoted_name, plain = found.groups()
+        names.append(plain if quoted_name is None else quoted_name.replace("``", "`"))
+        position = found.end()
+        if position < len(text):
+            if text[position] != "." or position + 1 == len(text):
+                raise InvalidInputError(f"Bad identifier {text!r}: unexpected {text[position]!r} at {position + 1}")
+            position += 1
+    return _identifier(names)
+
+
+def written(identifier: Identifier) -> str:
+    """Give the form that `parsed` reads back."""
+    return ".".join(name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`" for name in identifier)
 
 
 def shown(identifier: Identifier) -> str:

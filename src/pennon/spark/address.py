@@ -1,0 +1,49 @@
+"""Where a catalog is: the only thing about it that travels to executors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon import DirectoryNamespace
+
+_SECRET_PREFIX = "storage."
+_CLIENTS = 16
+
+
+@dataclass(frozen=True)
+class Address:
+    """An implementation and its properties. Plain values: every process opens its own client."""
+
+    impl: str
+    properties: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, impl: str, properties: Mapping[str, Any]) -> Address:
+        """Make the address that `pennon.connect(impl, properties)` would open; relative roots are made absolute here."""
+        values = {key: str(value) for key, value in properties.items()}
+        if impl == "dir" and "root" in values:
+            from pennon.store.root import absolute_root  # noqa: PLC0415 - opens no store, but imports one
+
+            values["root"] = absolute_root(values["root"])
+        return cls(impl, tuple(sorted(values.items())))
+
+    def connect(self) -> DirectoryNamespace:
+        """Give this process's client of the catalog."""
+        return _client(self)
+
+    def __repr__(self) -> str:
+        """Show the properties without the secrets among them."""
+        visible = {key: "..." if key.startswith(_SECRET_PREFIX) else value for key, value in self.properties}
+        return f"Address({self.impl!r}, {visible})"
+
+
+@lru_cache(maxsize=_CLIENTS)
+def _client(address: Address) -> DirectoryNamespace:
+    from pennon import connect  # noqa: PLC0415 - Lance, which it imports, must not be there before a worker forks
+
+    return connect(address.impl, dict(address.properties))

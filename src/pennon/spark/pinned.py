@@ -1,0 +1,145 @@
+"""Tables at one version: what every task of a query reads, whatever is committed meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import InvalidInputError, TableNotFoundError, TableVersionNotFoundError, translated
+from pennon.identifiers import Identifier, shown
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lance import LanceDataset
+
+    from pennon.spark.address import Address
+
+_OPEN_DATASETS = 32
+
+
+@dataclass(frozen=True)
+class PinnedTable:
+    """A version of a table that any process can open without the catalog."""
+
+    identifier: Identifier
+    uri: str
+    version: int
+    branch: str | None = None
+    storage_options: tuple[tuple[str, str], ...] = ()
+
+    def open(self) -> LanceDataset:
+        """Open the version in this process; handles of versions, which never change, are kept."""
+        return _opened(self)
+
+    def __repr__(self) -> str:
+        """Show the table without its storage options, which hold secrets."""
+        return f"PinnedTable({shown(self.identifier)}, version={self.version}, branch={self.branch!r})"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Which version of a table is meant: the latest if nothing is said."""
+
+    version: int | None = None
+    tag: str | None = None
+    branch: str | None = None
+    as_of: datetime | str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        named = [name for name in ("version", "tag", "as_of") if getattr(self, name) is not None]
+        if len(named) > 1:
+            raise InvalidInputError(f"Only one of version, tag and as_of can be given, got {' and '.join(named)}")
+        if self.tag is not None and self.branch is not None:
+            raise InvalidInputError("A tag names its branch itself: give a tag or a branch, not both")
+
+
+LATEST = Moment()
+
+
+def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tuple[PinnedTable, LanceDataset]:
+    """Find the version that is meant through the catalog, and open it; errors 1, 4, 8, 11, 13, 22."""
+    described = address.connect().describe_table(
+        {
+            "id": list(identifier),
+            "version": moment.version,
+            "tag": moment.tag,
+            "branch": moment.branch,
+            "vend_credentials": True,
+            "check_declared": True,
+        }
+    )
+    if described.is_only_declared:
+        raise TableNotFoundError(f"Table {shown(identifier)} is declared, but nothing has been written to it yet")
+    with translated(f"Opening table {shown(identifier)}"):
+        dataset = _resolved(address, identifier, moment, described)
+    options = tuple(sorted((described.storage_options or {}).items()))
+    branch = _branch(dataset, moment)
+    return PinnedTable(identifier, described.location, dataset.version, branch, options), dataset
+
+
+def _resolved(address: Address, identifier: Identifier, moment: Moment, described: Any) -> LanceDataset:  # noqa: ANN401
+    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+
+    options = described.storage_options or None
+    if moment.as_of is not None and moment.branch is None:
+        return _as_of(identifier, moment, lambda asof: lance.dataset(described.location, asof=asof, storage_options=options))
+    version: int | str | None = moment.version if moment.tag is None else moment.tag
+    if moment.branch is None:
+        if version is None and described.managed_versioning:
+            # The catalog knows of versions whose files are still being put into place.
+            return lance.dataset(
+                described.location,
+                storage_options=options,
+                namespace_client=address.connect(),
+                table_id=list(identifier),
+            )
+        return lance.dataset(described.location, version=version, storage_options=options)
+    dataset = lance.dataset(described.location, storage_options=options)
+    if moment.as_of is None:
+        return dataset.checkout_version((moment.branch, moment.version))
+    branch = dataset.checkout_version((moment.branch, None))
+    return _as_of(identifier, moment, lambda asof: branch.checkout_version((moment.branch, _version_at(branch, asof))))
+
+
+def _as_of(identifier: Identifier, moment: Moment, opened: Any) -> LanceDataset:  # noqa: ANN401 - a callable
+    try:
+        return opened(_instant(moment.as_of))
+    except ValueError as error:
+        raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version as of {moment.as_of}: {error}") from error
+
+
+def _instant(value: datetime | str | None) -> datetime:
+    from datetime import datetime, timezone  # noqa: PLC0415 - as an annotation above it must stay unimported
+
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+    except ValueError as error:
+        raise InvalidInputError(f"as_of is a time such as 2026-01-31T12:00:00+00:00, got {value!r}") from error
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+
+
+def _version_at(dataset: LanceDataset, asof: datetime) -> int:
+    versions = [one["version"] for one in dataset.versions() if one["timestamp"].astimezone(asof.tzinfo) <= asof]
+    if not versions:
+        raise ValueError("all versions are younger")
+    return max(versions)
+
+
+def _branch(dataset: LanceDataset, moment: Moment) -> str | None:
+    if moment.tag is not None:
+        tagged = dataset.tags.list().get(moment.tag, {})
+        return tagged.get("branch")
+    return moment.branch
+
+
+@lru_cache(maxsize=_OPEN_DATASETS)
+def _opened(table: PinnedTable) -> LanceDataset:
+    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+
+    options = dict(table.storage_options) or None
+    if table.branch is None:
+        return lance.dataset(table.uri, version=table.version, storage_options=options)
+    return lance.dataset(table.uri, storage_options=options).checkout_version((table.branch, table.version))

@@ -1,0 +1,55 @@
+"""A Spark session for the whole run, and a lake in a fresh root for each test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+import pytest
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Mark what uses Spark; where there is no Java, it is skipped, with the reason."""
+    java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
+    for item in items:
+        if "tests/spark/" not in item.path.as_posix() or "spark" not in getattr(item, "fixturenames", ()):
+            continue
+        item.add_marker(pytest.mark.spark)
+        # Lance warns of the fork by which PySpark starts Java; nothing of Lance runs in it.
+        item.add_marker(pytest.mark.filterwarnings("ignore:.*warn_on_fork"))
+        if not java:
+            item.add_marker(pytest.mark.skip(reason="Spark needs Java 17 or newer"))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Start Spark with two cores in this process."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pennon.spark.session import new_session  # noqa: PLC0415 (slow, and it needs Java)
+
+    session = new_session("tests", master="local[2]", **{"spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Name an empty root."""
+    return str(tmp_path / "root")
+
+
+@pytest.fixture
+def lake(spark, root):
+    """Attach a lake in an empty root."""
+    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+
+    return attach(spark, root=root)
+
+
+@pytest.fixture
+def managed_lake(lake):
+    """Attach a lake whose catalog manages versions."""
+    lake.catalog.enable_table_version_management()
+    return lake
