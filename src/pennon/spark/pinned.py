@@ -85,7 +85,9 @@ def _resolved(address: Address, identifier: Identifier, moment: Moment, describe
 
     options = described.storage_options or None
     if moment.as_of is not None and moment.branch is None:
-        return _as_of(identifier, moment, lambda asof: lance.dataset(described.location, asof=asof, storage_options=options))
+        return _as_of(
+            identifier, moment, lambda asof: lance.dataset(described.location, asof=asof, storage_options=options)
+        )
     version: int | str | None = moment.version if moment.tag is None else moment.tag
     if moment.branch is None:
         if version is None and described.managed_versioning:
@@ -108,7 +110,9 @@ def _as_of(identifier: Identifier, moment: Moment, opened: Any) -> LanceDataset:
     try:
         return opened(_instant(moment.as_of))
     except ValueError as error:
-        raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version as of {moment.as_of}: {error}") from error
+        raise TableVersionNotFoundError(
+            f"Table {shown(identifier)} has no version as of {moment.as_of}: {error}"
+        ) from error
 
 
 def _instant(value: datetime | str | None) -> datetime:

@@ -1,0 +1,141 @@
+"""What is in a lake, as DataFrames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pennon.identifiers import Identifier, written
+from pennon.spark.options import PLAN
+from pennon.spark.pinned import pin
+from pennon.spark.scan import Scan, cores, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pennon.spark.address import Address
+    from pennon.spark.lake import Lake
+
+_PAGE = 1000
+
+
+def source_frame(spark: SparkSession, address: Address, wanted: Scan) -> DataFrame:
+    """Read a scan by the data source, which lets Spark push filters into it."""
+    reader = spark.read.format("pennon").schema(wanted.spark_schema()).option(PLAN, packed(wanted))
+    reader = reader.option("impl", address.impl).option("splits", cores(spark))
+    return reader.load(written(wanted.table.identifier))
+
+
+def namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame:
+    """List namespaces."""
+    rows = [(".".join(one[:-1]), one[-1]) for one in _namespaces(lake, parent, recursive=recursive)]
+    return lake.spark.createDataFrame(rows, "namespace string, name string")
+
+
+def tables(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame:
+    """List tables."""
+    rows = [(written(one[:-1]), one[-1], written(one)) for one in identifiers(lake, parent, recursive=recursive)]
+    return lake.spark.createDataFrame(rows, "namespace string, name string, table string")
+
+
+def identifiers(lake: Lake, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:
+    """Go through the tables of a namespace, and of those below it if asked."""
+    where = [parent, *(_namespaces(lake, parent, recursive=True) if recursive else ())]
+    for namespace in where:
+        for name in _pages(lake.catalog.list_tables, namespace, "tables"):
+            yield (*namespace, name)
+
+
+def dropped(lake: Lake, parent: Identifier) -> DataFrame:
+    """List the tables that were dropped from a namespace."""
+    rows: list[tuple[Any, ...]] = []
+    token = None
+    while True:
+        page, token = lake.catalog.list_dropped_tables(parent, token, _PAGE)
+        rows += [(written(tuple(one.id)), one.deletion_id, one.dropped_at, one.purgeable_at) for one in page]
+        if not token:
+            break
+    schema = "table string, deletion_id string, dropped_at timestamp, purgeable_at timestamp"
+    return lake.spark.createDataFrame(rows, schema)
+
+
+def versions(lake: Lake, identifier: Identifier) -> DataFrame:
+    """List versions."""
+    rows: list[tuple[Any, ...]] = []
+    token = None
+    while True:
+        request = {"id": list(identifier), "limit": _PAGE, "page_token": token}
+        page = lake.catalog.list_table_versions(request)
+        rows += [(one.version, one.timestamp_millis) for one in page.versions]
+        token = page.page_token
+        if not token:
+            break
+    frame = lake.spark.createDataFrame(rows, "version bigint, millis bigint")
+    return frame.selectExpr("version", "timestamp_millis(millis) AS timestamp")
+
+
+def history(lake: Lake, identifier: Identifier) -> DataFrame:
+    """List versions with what each did."""
+    _, dataset = pin(lake.address, identifier)
+    rows = []
+    for one in sorted(dataset.versions(), key=lambda each: -each["version"]):
+        transaction = _transaction(dataset, one["version"])
+        operation = None if transaction is None else type(transaction.operation).__name__
+        properties = None if transaction is None else dict(transaction.transaction_properties or {})
+        rows.append((one["version"], one["timestamp"].astimezone(), operation, properties))
+    return lake.spark.createDataFrame(
+        rows, "version bigint, timestamp timestamp, operation string, properties map<string, string>"
+    )
+
+
+def tags(lake: Lake, identifier: Identifier) -> DataFrame:
+    """List tags."""
+    _, dataset = pin(lake.address, identifier)
+    rows = [(name, one["branch"], one["version"]) for name, one in sorted(dataset.tags.list().items())]
+    return lake.spark.createDataFrame(rows, "tag string, branch string, version bigint")
+
+
+def branches(lake: Lake, identifier: Identifier) -> DataFrame:
+    """List branches."""
+    _, dataset = pin(lake.address, identifier)
+    rows = [
+        (name, one.get("parent_branch"), one.get("parent_version"))
+        for name, one in sorted(dataset.branches.list().items())
+    ]
+    return lake.spark.createDataFrame(rows, "branch string, parent_branch string, parent_version bigint")
+
+
+def indexes(lake: Lake, identifier: Identifier) -> DataFrame:
+    """List indexes."""
+    _, dataset = pin(lake.address, identifier)
+    rows = [
+        (one.name, one.index_type, list(one.field_names), int(one.num_rows_indexed))
+        for one in dataset.describe_indices()
+    ]
+    return lake.spark.createDataFrame(rows, "index string, type string, columns array<string>, rows bigint")
+
+
+def _transaction(dataset: Any, version: int) -> Any:  # noqa: ANN401 - Lance's own classes
+    try:
+        return dataset.read_transaction(version)
+    except (ValueError, OSError):
+        return None  # old writers kept no record of what they did
+
+
+def _namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:
+    for name in _pages(lake.catalog.list_namespaces, parent, "namespaces"):
+        child = (*parent, name)
+        yield child
+        if recursive:
+            yield from _namespaces(lake, child, recursive=True)
+
+
+def _pages(listing: Any, parent: Identifier, field: str) -> Iterator[str]:  # noqa: ANN401 - a method of the catalog
+    token = None
+    while True:
+        page = listing({"id": list(parent), "limit": _PAGE, "page_token": token})
+        yield from getattr(page, field)
+        token = page.page_token
+        if not token:
+            return

@@ -1,0 +1,195 @@
+"""The lake: a catalog as a Spark program uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pennon.identifiers import Identifier, namespace_identifier, parsed, table_identifier
+from pennon.spark import browsing, scan
+from pennon.spark.address import Address
+from pennon.spark.pinned import Moment
+from pennon.spark.session import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pennon import DirectoryNamespace
+    from pennon.spark.merge import MergeResult
+    from pennon.spark.mutation import MutationResult
+    from pennon.spark.writing import WriteResult
+
+    Name = str | Sequence[str]
+
+
+def attach(spark: SparkSession, name: str = "lake", impl: str = "dir", **properties: Any) -> Lake:  # noqa: ANN401
+    """Make a catalog usable in a Spark session, classic or Connect; bad properties raise 13.
+
+    `properties` are those of `pennon.connect(impl, ...)`. A property with a dot in its name, such as a storage option,
+    is given as `**{"storage.region": "eu-west-1"}`.
+    """
+    address = Address.of(impl, properties)
+    address.connect()
+    prepare(spark)
+    return Lake(spark, name, address)
+
+
+class Lake:
+    """A catalog in a Spark session. Tables are named `prod.events`, `` `odd.name`.t `` or `["prod", "events"]`."""
+
+    def __init__(self, spark: SparkSession, name: str, address: Address) -> None:
+        self.spark = spark
+        self.name = name
+        self.address = address
+
+    def __repr__(self) -> str:
+        """Show the name and the address, without secrets."""
+        return f"Lake({self.name!r}, {self.address!r})"
+
+    @property
+    def catalog(self) -> DirectoryNamespace:
+        """The driver's client of the catalog."""
+        return self.address.connect()
+
+    # --- reading ---
+
+    def table(
+        self,
+        id: Name,  # noqa: A002 - as in the SDK's requests
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        as_of: datetime | str | None = None,
+        limit: int | None = None,
+    ) -> DataFrame:
+        """Read a table at one version, the latest unless told otherwise; filters that come later are pushed down.
+
+        `where` is a predicate in Lance's SQL. Errors 1, 4, 8, 11, 12, 13, 22.
+        """
+        wanted = scan.scan(
+            self.address,
+            table_of(id),
+            Moment(version, tag, branch, as_of),
+            columns=columns,
+            where=where,
+            limit=limit,
+        )
+        return browsing.source_frame(self.spark, self.address, wanted)
+
+    def count(
+        self,
+        id: Name,  # noqa: A002
+        *,
+        where: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        as_of: datetime | str | None = None,
+    ) -> int:
+        """Count rows; without a predicate nothing but metadata is read."""
+        wanted = scan.scan(self.address, table_of(id), Moment(version, tag, branch, as_of), where=where)
+        return scan.count(self.spark, wanted)
+
+    def sql(self, text: str) -> DataFrame:
+        """Run a statement over the tables of the lake and of Spark; docs/guides/spark-sql.md has what it knows."""
+        from pennon.spark import sql  # noqa: PLC0415 - sqlglot is needed here alone
+
+        return sql.run(self, text)
+
+    # --- writing ---
+
+    def write(
+        self,
+        df: DataFrame,
+        id: Name,  # noqa: A002
+        mode: str = "append",
+        **options: Any,  # noqa: ANN401 - those of writing.write
+    ) -> WriteResult:
+        """Write a DataFrame in one commit: `append`, `overwrite`, `create` (or `error`), `ignore`.
+
+        Options are those of `pennon.spark.writing.write`: `merge_schema`, `job_id` and others.
+        """
+        from pennon.spark import writing  # noqa: PLC0415 - readers do not need it
+
+        return writing.write(self, df, table_of(id), mode, **options)
+
+    def merge(
+        self,
+        df: DataFrame,
+        id: Name,  # noqa: A002
+        *,
+        on: str | Sequence[str],
+        **clauses: Any,  # noqa: ANN401 - those of merge.merge
+    ) -> MergeResult:
+        """Merge a DataFrame into a table by key, in one commit; clauses are those of `pennon.spark.merge.merge`."""
+        from pennon.spark import merge  # noqa: PLC0415 - as above
+
+        return merge.merge(self, df, table_of(id), on=[on] if isinstance(on, str) else list(on), **clauses)
+
+    def update(
+        self,
+        id: Name,  # noqa: A002
+        set: Mapping[str, str],  # noqa: A002 - SQL's word
+        *,
+        where: str | None = None,
+        **options: Any,  # noqa: ANN401 - those of mutation.update
+    ) -> MutationResult:
+        """Set columns to SQL expressions in the rows that meet a predicate, in one commit."""
+        from pennon.spark import mutation  # noqa: PLC0415 - as above
+
+        return mutation.update(self, table_of(id), dict(set), where=where, **options)
+
+    def delete(self, id: Name, where: str, **options: Any) -> MutationResult:  # noqa: A002, ANN401 - as above
+        """Delete the rows that meet a predicate, in one commit."""
+        from pennon.spark import mutation  # noqa: PLC0415 - as above
+
+        return mutation.delete(self, table_of(id), where, **options)
+
+    # --- looking around ---
+
+    def namespaces(self, parent: Name = (), *, recursive: bool = False) -> DataFrame:
+        """List namespaces, one row each: `namespace`, `name`."""
+        return browsing.namespaces(self, namespace_of(parent), recursive=recursive)
+
+    def tables(self, parent: Name = (), *, recursive: bool = False) -> DataFrame:
+        """List tables, one row each: `namespace`, `name`, `table` (as other methods take it)."""
+        return browsing.tables(self, namespace_of(parent), recursive=recursive)
+
+    def dropped(self, parent: Name = ()) -> DataFrame:
+        """List the tables that were dropped from a namespace and can still be restored."""
+        return browsing.dropped(self, namespace_of(parent))
+
+    def versions(self, id: Name) -> DataFrame:  # noqa: A002
+        """List the versions of a table, the newest first."""
+        return browsing.versions(self, table_of(id))
+
+    def history(self, id: Name) -> DataFrame:  # noqa: A002
+        """List the versions of a table with what each did."""
+        return browsing.history(self, table_of(id))
+
+    def tags(self, id: Name) -> DataFrame:  # noqa: A002
+        """List the tags of a table."""
+        return browsing.tags(self, table_of(id))
+
+    def branches(self, id: Name) -> DataFrame:  # noqa: A002
+        """List the branches of a table."""
+        return browsing.branches(self, table_of(id))
+
+    def indexes(self, id: Name) -> DataFrame:  # noqa: A002
+        """List the indexes of a table."""
+        return browsing.indexes(self, table_of(id))
+
+
+def table_of(name: Name) -> Identifier:
+    """Read a table's name as people write it, or as a list."""
+    return table_identifier(parsed(name) if isinstance(name, str) else name)
+
+
+def namespace_of(name: Name) -> Identifier:
+    """Read a namespace's name as people write it, or as a list; the empty one is the root."""
+    return namespace_identifier(parsed(name) if isinstance(name, str) else name)

@@ -1,0 +1,102 @@
+"""Options of the data source `pennon`, read into frozen values; what is not an option is a property of the catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pennon.errors import InvalidInputError
+from pennon.identifiers import Identifier, parsed, table_identifier
+from pennon.spark.address import Address
+from pennon.spark.pinned import Moment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLAN = "_plan"
+
+OPTIONS: dict[str, tuple[str, str]] = {
+    "impl": ("dir", "The catalog's implementation, as `pennon.connect` takes it."),
+    "path": ("", "The table, such as `prod.events`; what `load` and `save` are given."),
+    "columns": ("all", "Read: names of the columns to read, with commas between them."),
+    "where": ("", "Read: a predicate in Lance's SQL that rows must meet."),
+    "limit": ("", "Read: the most rows to read."),
+    "version": ("the latest", "Read: the version to read."),
+    "tag": ("", "Read: the tag whose version is read."),
+    "branch": ("main", "Read and write: the branch."),
+    "asOf": ("", "Read: the version that was current at this time (ISO 8601; UTC if it has no zone)."),
+    "splits": ("cores", "Read: how many tasks to cut the table into, if it is large enough."),
+    "splitBytes": ("134217728", "Read: the most bytes that a task reads."),
+    "mergeSchema": ("false", "Write: add columns that the table does not have."),
+    "maxRowsPerFile": ("1048576", "Write: the most rows of a data file."),
+    "maxBytesPerFile": ("", "Write: the most bytes of a data file."),
+    "dataStorageVersion": ("", "Write: the version of Lance's file format for new tables."),
+    "jobId": ("", "Write: a name for this write; a second write of this name changes nothing."),
+    "startingVersion": ("", "Stream read: begin after this version; `latest` begins with what is new."),
+    "maxVersionsPerTrigger": ("", "Stream read: the most versions in a micro-batch."),
+    "maxRowsPerTrigger": ("", "Stream read: about how many rows make a micro-batch."),
+    "changes": ("fail", "Stream read: what rows that are deleted or updated do: `fail`, `ignore` or `feed`."),
+    "queryId": ("", "Stream write: a name for the stream; an epoch of it is written once."),
+    PLAN: ("", "Made by `lake.table`; not for people."),
+}
+"""Every option with its default and what it does; option names are read without regard to case."""
+
+_BY_LOWER = {name.lower(): name for name in OPTIONS}
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What a read or write through `spark.read` and `df.write` was asked for."""
+
+    address: Address
+    identifier: Identifier
+    given: Mapping[str, str]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Tell options from properties; a missing table or root is an error (13)."""
+        given: dict[str, str] = {}
+        properties: dict[str, str] = {}
+        for key, value in options.items():
+            name = _BY_LOWER.get(key.lower())
+            if name is None:
+                properties[key] = value
+            else:
+                given[name] = value
+        if not given.get("path"):
+            raise InvalidInputError("Name the table: load('prod.events') or save('prod.events')")
+        address = Address.of(given.get("impl", "dir"), properties)
+        return cls(address, table_identifier(parsed(given["path"])), given)
+
+    def text(self, name: str) -> str | None:
+        """Give an option, None where it is missing or empty."""
+        return self.given.get(name) or None
+
+    def number(self, name: str, *, least: int = 0) -> int | None:
+        """Give an option that is a whole number."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            value = int(text)
+        except ValueError as error:
+            raise InvalidInputError(f"Option {name!r} is a whole number, got {text!r}") from error
+        if value < least:
+            raise InvalidInputError(f"Option {name!r} is at least {least}, got {value}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Give an option that is true or false."""
+        text = (self.text(name) or "false").lower()
+        if text not in {"true", "false"}:
+            raise InvalidInputError(f"Option {name!r} is true or false, got {text!r}")
+        return text == "true"
+
+    def names(self, name: str) -> list[str] | None:
+        """Give an option that is a list of names, as `parsed` reads each."""
+        text = self.text(name)
+        return None if text is None else [one.strip() for one in text.split(",")]
+
+    def moment(self) -> Moment:
+        """Give the version that is meant."""
+        return Moment(self.number("version"), self.text("tag"), self.text("branch"), self.text("asOf"))

@@ -1,0 +1,279 @@
+"""Reading tables on executors: what to read, how it is cut, and the task that reads it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon.errors import InvalidInputError, TableColumnNotFoundError
+from pennon.identifiers import shown
+from pennon.spark import types
+from pennon.spark.pinned import LATEST, Moment, PinnedTable, pin
+from pennon.spark.splits import FragmentSize, Split, fragment_sizes, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pennon.identifiers import Identifier
+    from pennon.spark.address import Address
+
+_BATCH_BYTES = 16 * 1024 * 1024
+_BATCH_ROWS = 65_536
+# What the driver reads itself: a Spark job costs more than these rows.
+_DRIVER_ROWS = 4_096
+# A table of this size is counted by the driver alone; Lance uses all of its cores.
+_DRIVER_COUNT_ROWS = 20_000_000
+_VARIABLE_WIDTH = 32
+ROW_ADDRESS = "_rowaddr"
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What to read of a table: a version, columns (all if None), rows that meet a Lance predicate, at most `limit`."""
+
+    table: PinnedTable
+    schema: pa.Schema
+    fragments: tuple[FragmentSize, ...]
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    limit: int | None = None
+    row_address: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Count the rows on storage, those that are marked as deleted included."""
+        return sum(fragment.rows for fragment in self.fragments)
+
+    def projected(self) -> pa.Schema:
+        """Give the Arrow schema of what is read, as the table has it."""
+        fields = list(self.schema) if self.columns is None else [self.schema.field(name) for name in self.columns]
+        if self.row_address:
+            fields.append(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False))
+        return pa.schema(fields)
+
+    def spark_schema(self) -> StructType:
+        """Give the schema that Spark sees."""
+        from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415 - slow
+
+        if not self.row_address:
+            return types.spark_schema(self.projected())
+        shown_schema = types.spark_schema(replace(self, row_address=False).projected())
+        return StructType([*shown_schema.fields, StructField(ROW_ADDRESS, LongType(), nullable=False)])
+
+    def read_schema(self) -> pa.Schema:
+        """Give the Arrow schema in which batches are handed to Spark."""
+        if not self.row_address:
+            return types.read_schema(self.projected())
+        shown_schema = types.read_schema(replace(self, row_address=False).projected())
+        return shown_schema.append(pa.field(ROW_ADDRESS, pa.int64(), nullable=False))
+
+    def splits(self, parallelism: int, *, max_bytes: int | None = None) -> list[Split]:
+        """Cut the scan into tasks."""
+        share = _width(self.projected()) / _width(self.schema)
+        if max_bytes is None:
+            return plan(self.fragments, parallelism=parallelism, share=share)
+        return plan(self.fragments, parallelism=parallelism, share=share, max_bytes=max_bytes)
+
+
+def scan(
+    address: Address,
+    identifier: Identifier,
+    moment: Moment = LATEST,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    row_address: bool = False,
+) -> Scan:
+    """Resolve a table once, for all tasks of a query; a column that it does not have raises 12, a bad predicate 13."""
+    table, dataset = pin(address, identifier, moment)
+    return of_pinned(
+        table,
+        dataset,
+        columns=columns,
+        where=where,
+        limit=limit,
+        row_address=row_address,
+    )
+
+
+def of_pinned(
+    table: PinnedTable,
+    dataset: Any = None,  # noqa: ANN401 - a LanceDataset
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    row_address: bool = False,
+) -> Scan:
+    """Scan a version that is already pinned, a staged one too."""
+    dataset = table.open() if dataset is None else dataset
+    schema: pa.Schema = dataset.schema
+    if columns is not None:
+        unknown = [name for name in columns if name not in schema.names]
+        if unknown:
+            raise TableColumnNotFoundError(
+                f"Table {shown(table.identifier)} has no column {', '.join(map(repr, unknown))}; it has "
+                f"{', '.join(schema.names)}"
+            )
+    if limit is not None and limit < 0:
+        raise InvalidInputError(f"The limit of a read of table {shown(table.identifier)} is negative: {limit}")
+    made = Scan(
+        table,
+        schema,
+        fragment_sizes(dataset),
+        None if columns is None else tuple(columns),
+        where,
+        limit,
+        row_address,
+    )
+    if where is not None:
+        check_predicate(dataset, table.identifier, where)
+    return made
+
+
+def check_predicate(dataset: Any, identifier: Identifier, where: str) -> None:  # noqa: ANN401 - a LanceDataset
+    """Raise 13 if Lance does not understand the predicate."""
+    try:
+        dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan()
+    except (ValueError, OSError) as error:
+        raise InvalidInputError(f"Bad predicate for table {shown(identifier)}: {where}: {error}") from error
+
+
+def dataframe(spark: SparkSession, wanted: Scan, *, parallelism: int | None = None) -> DataFrame:
+    """Give what a scan reads as a DataFrame, planned here and now, so that Spark has nothing left to plan.
+
+    Results that are known to be small are read by the driver; all others by tasks, one for each split.
+    """
+    schema = wanted.spark_schema()
+    small = wanted.rows if wanted.limit is None else min(wanted.limit, wanted.rows)
+    if small <= _DRIVER_ROWS:
+        return _local(spark, wanted, schema)
+    splits = wanted.splits(parallelism or cores(spark))
+    target = wanted.read_schema()
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_split(wanted, splits[number], target)
+
+    frame = spark.range(0, len(splits), 1, len(splits)).mapInArrow(read, schema)
+    return frame if wanted.limit is None else frame.limit(wanted.limit)
+
+
+def read_split(wanted: Scan, split: Split, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Read the rows of one split, as Spark wants them."""
+    left = wanted.limit
+    for batch in _scanner(wanted, split).to_batches():
+        if not batch.num_rows:
+            continue
+        kept = batch if left is None else batch.slice(0, left)
+        yield types.to_spark(kept, target)
+        if left is not None:
+            left -= kept.num_rows
+            if left <= 0:
+                return
+
+
+def count(spark: SparkSession, wanted: Scan) -> int:
+    """Count rows exactly: from metadata where nothing is filtered, else by reading what the predicate needs."""
+    dataset = wanted.table.open()
+    if wanted.where is None or wanted.rows <= _DRIVER_COUNT_ROWS:
+        return int(dataset.count_rows(wanted.where))
+    splits = wanted.splits(cores(spark))
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                rows = _scanner(replace(wanted, columns=()), splits[number]).count_rows()
+                yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
+
+    frame = spark.range(0, len(splits), 1, len(splits)).mapInArrow(counted, "rows bigint")
+    return sum(row.rows for row in frame.collect())
+
+
+def cores(spark: SparkSession) -> int:
+    """Tell how many tasks can run at once, as far as the session says."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001 - Spark Connect has no context, and an error of its own for saying so
+        return int(spark.conf.get("spark.default.parallelism", "8") or 8)
+
+
+def packed(wanted: Scan) -> str:
+    """Write a scan as text, for an option of the data source."""
+    table = wanted.table
+    content = {
+        "identifier": list(table.identifier),
+        "uri": table.uri,
+        "version": table.version,
+        "branch": table.branch,
+        "storage_options": table.storage_options,
+        "schema": base64.b64encode(wanted.schema.serialize().to_pybytes()).decode(),
+        "fragments": [(one.id, one.rows, one.bytes) for one in wanted.fragments],
+        "columns": wanted.columns,
+        "where": wanted.where,
+        "limit": wanted.limit,
+    }
+    return base64.b64encode(zlib.compress(json.dumps(content).encode())).decode()
+
+
+def unpacked(text: str) -> Scan:
+    """Read what `packed` wrote."""
+    content = json.loads(zlib.decompress(base64.b64decode(text)))
+    options = tuple((key, value) for key, value in content["storage_options"])
+    table = PinnedTable(tuple(content["identifier"]), content["uri"], content["version"], content["branch"], options)
+    return Scan(
+        table,
+        pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content["schema"]))),
+        tuple(FragmentSize(*one) for one in content["fragments"]),
+        None if content["columns"] is None else tuple(content["columns"]),
+        content["where"],
+        content["limit"],
+    )
+
+
+def _local(spark: SparkSession, wanted: Scan, schema: StructType) -> DataFrame:
+    target = wanted.read_schema()
+    everything = Split(tuple(fragment.id for fragment in wanted.fragments))
+    batches = list(read_split(wanted, everything, target)) if wanted.fragments else []
+    return spark.createDataFrame(pa.Table.from_batches(batches, target), schema)
+
+
+def _scanner(wanted: Scan, split: Split) -> Any:  # noqa: ANN401 - a LanceScanner
+    dataset = wanted.table.open()
+    conditions = [f"({one})" for one in (split.condition(), wanted.where) if one is not None]
+    projected = wanted.projected()
+    return dataset.scanner(
+        columns=[name for name in projected.names if name != ROW_ADDRESS],
+        filter=" AND ".join(conditions) or None,
+        fragments=[dataset.get_fragment(number) for number in split.fragments],
+        with_row_address=wanted.row_address,
+        batch_size=max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / _width(projected)))),
+        limit=wanted.limit,
+        blob_handling="all_binary" if any(types.is_blob(field) for field in projected) else None,
+    )
+
+
+def _width(schema: pa.Schema) -> float:
+    """Estimate the bytes of a row."""
+    return sum(_type_width(field.type) for field in schema) or 1
+
+
+def _type_width(kind: pa.DataType) -> float:
+    if pa.types.is_fixed_size_list(kind):
+        return kind.list_size * _type_width(kind.value_type)
+    if pa.types.is_struct(kind):
+        return sum(_type_width(kind.field(number).type) for number in range(kind.num_fields))
+    try:
+        return max(kind.bit_width / 8, 0.125)
+    except ValueError:
+        return _VARIABLE_WIDTH

@@ -1,0 +1,141 @@
+"""The data source `pennon`: plain `spark.read`, `df.write` and streams.
+
+Spark plans a Python source in processes of its own. Each asks for as little as it can: the table is resolved once, when the
+source is made, and travels on from there; Lance is imported only where data is read or written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from pennon.spark import filters
+from pennon.spark.options import PLAN, SourceOptions
+from pennon.spark.scan import Scan, read_split, scan, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+        Filter,
+    )
+    from pyspark.sql.types import StructType
+
+    from pennon.spark.splits import Split
+
+_DEFAULT_SPLITS = 8
+
+
+class PennonDataSource(DataSource):
+    """Lance tables of a Pennon catalog, for Spark."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name the format."""
+        return "pennon"
+
+    @cached_property
+    def _asked(self) -> SourceOptions:
+        return SourceOptions.of(dict(self.options))
+
+    @cached_property
+    def _scan(self) -> Scan:
+        """The version that is read: the same for every action on the DataFrame."""
+        if self.options.get(PLAN):
+            return unpacked(self.options[PLAN])
+        asked = self._asked
+        return scan(
+            asked.address,
+            asked.identifier,
+            asked.moment(),
+            columns=asked.names("columns"),
+            where=asked.text("where"),
+            limit=asked.number("limit"),
+        )
+
+    def schema(self) -> StructType:
+        """Tell Spark what the table looks like."""
+        return self._scan.spark_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Read a version of the table; a schema that the caller gave picks columns by name."""
+        wanted = self._scan
+        names = tuple(schema.fieldNames())
+        if names != tuple(wanted.projected().names):
+            wanted = replace(wanted, columns=names)
+            wanted.projected()
+        splits = self._asked.number("splits", least=1) or _DEFAULT_SPLITS
+        return PennonReader(wanted, splits, self._asked.number("splitBytes", least=1))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
+        """Write to the table."""
+        from pennon.spark import source_writer  # noqa: PLC0415 - readers do not need it
+
+        return source_writer.writer(self._asked, schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Read what is new in the table, micro-batch by micro-batch."""
+        from pennon.spark import streaming  # noqa: PLC0415 - as above
+
+        return streaming.reader(self._asked, schema)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: FBT001 - Spark's signature
+    ) -> DataSourceStreamArrowWriter:
+        """Write the epochs of a stream, each once."""
+        from pennon.spark import streaming  # noqa: PLC0415 - as above
+
+        return streaming.writer(self._asked, schema, overwrite=overwrite)
+
+
+class SplitPartition(InputPartition):
+    """One task of a read."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split)
+        self.split = split
+
+
+class PennonReader(DataSourceReader):
+    """Reads a pinned version; filters that Lance can do exactly are done there."""
+
+    def __init__(self, wanted: Scan, parallelism: int, max_bytes: int | None) -> None:
+        self._wanted = wanted
+        self._parallelism = parallelism
+        self._max_bytes = max_bytes
+
+    def pushFilters(self, filters_: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take the filters that Lance evaluates as Spark would, and give the others back."""
+        taken: list[str] = []
+        for one in filters_:
+            predicate = filters.pushed(one, self._wanted.schema)
+            if predicate is None or self._wanted.limit is not None:
+                yield one
+            else:
+                taken.append(predicate)
+        conditions = [f"({one})" for one in (self._wanted.where, *taken) if one is not None]
+        self._wanted = replace(self._wanted, where=" AND ".join(conditions) or None)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Cut the read into tasks."""
+        if self._wanted.limit is not None:
+            from pennon.spark.splits import Split  # noqa: PLC0415 - the rare case
+
+            # One task: the limit is of the whole read.
+            return [SplitPartition(Split(tuple(one.id for one in self._wanted.fragments)))]
+        splits = self._wanted.splits(self._parallelism, max_bytes=self._max_bytes)
+        return [SplitPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one split."""
+        assert isinstance(partition, SplitPartition)  # noqa: S101 - as `partitions` made it
+        return read_split(self._wanted, partition.split, self._wanted.read_schema())

@@ -1,0 +1,92 @@
+"""How a scan is cut into tasks: by fragment, and inside of large fragments by rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance import LanceDataset
+
+MAX_SPLIT_BYTES = 128 * 1024 * 1024
+# A task costs some milliseconds, in which this many rows are read.
+_MIN_SPLIT_ROWS = 32_768
+_ASSUMED_ROW_BYTES = 64
+
+
+@dataclass(frozen=True)
+class FragmentSize:
+    """A fragment, as far as planning needs it."""
+
+    id: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Whole fragments, or the physical rows from `start` to `stop` of a single one."""
+
+    fragments: tuple[int, ...]
+    start: int | None = None
+    stop: int | None = None
+
+    def condition(self) -> str | None:
+        """Give the predicate that keeps a reader inside of its rows."""
+        if self.start is None or self.stop is None:
+            return None
+        first = self.fragments[0] << 32
+        return f"_rowaddr >= {first + self.start} AND _rowaddr < {first + self.stop}"
+
+
+def fragment_sizes(dataset: LanceDataset) -> tuple[FragmentSize, ...]:
+    """Read the sizes off the manifest; nothing is opened."""
+    return tuple(_size(fragment.metadata) for fragment in dataset.get_fragments())
+
+
+def plan(
+    fragments: Sequence[FragmentSize], *, parallelism: int, share: float = 1.0, max_bytes: int = MAX_SPLIT_BYTES
+) -> list[Split]:
+    """Cut fragments into splits of about equal size: at least one per core if there is enough to do, and none too large.
+
+    `share` is the part of a row's bytes that the wanted columns take.
+    """
+    rows = sum(fragment.rows for fragment in fragments)
+    if not rows:
+        return []
+    row_bytes = sum(fragment.bytes for fragment in fragments) / rows * share
+    by_size = math.ceil(rows * row_bytes / max_bytes)
+    count = max(by_size, min(max(parallelism, 1), math.ceil(rows / _MIN_SPLIT_ROWS)))
+    wanted = math.ceil(rows / count)
+    return list(_cut(fragments, wanted))
+
+
+def _cut(fragments: Iterable[FragmentSize], wanted: int) -> Iterable[Split]:
+    gathered: list[int] = []
+    held = 0
+    for fragment in fragments:
+        if not fragment.rows:
+            continue
+        if fragment.rows >= wanted * 1.5:
+            pieces = math.ceil(fragment.rows / wanted)
+            size = math.ceil(fragment.rows / pieces)
+            for start in range(0, fragment.rows, size):
+                yield Split((fragment.id,), start, min(start + size, fragment.rows))
+            continue
+        if gathered and held + fragment.rows > wanted * 1.25:
+            yield Split(tuple(gathered))
+            gathered, held = [], 0
+        gathered.append(fragment.id)
+        held += fragment.rows
+    if gathered:
+        yield Split(tuple(gathered))
+
+
+def _size(metadata: object) -> FragmentSize:
+    rows = metadata.physical_rows  # type: ignore[attr-defined]  # lance.fragment.FragmentMetadata
+    sizes = [file.file_size_bytes for file in metadata.data_files()]  # type: ignore[attr-defined]
+    known = sum(size for size in sizes if size)
+    return FragmentSize(metadata.id, rows, known or rows * _ASSUMED_ROW_BYTES)  # type: ignore[attr-defined]
