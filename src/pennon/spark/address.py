@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pennon import DirectoryNamespace
 
-_SECRET_PREFIX = "storage."
+_CREDENTIALS = "storage."
 _CLIENTS = 16
 
 
@@ -24,7 +24,7 @@ class Address:
 
     @classmethod
     def of(cls, impl: str, properties: Mapping[str, Any]) -> Address:
-        """Make the address that `pennon.connect(impl, properties)` would open; relative roots are made absolute here."""
+        """Make the address of what `pennon.connect(impl, properties)` opens; a relative root is made absolute here."""
         values = {key: str(value) for key, value in properties.items()}
         if impl == "dir" and "root" in values:
             from pennon.store.root import absolute_root  # noqa: PLC0415 - opens no store, but imports one
@@ -38,7 +38,7 @@ class Address:
 
     def __repr__(self) -> str:
         """Show the properties without the secrets among them."""
-        visible = {key: "..." if key.startswith(_SECRET_PREFIX) else value for key, value in self.properties}
+        visible = {key: "..." if key.startswith(_CREDENTIALS) else value for key, value in self.properties}
         return f"Address({self.impl!r}, {visible})"
 
 

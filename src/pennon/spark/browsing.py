@@ -62,11 +62,14 @@ def dropped(lake: Lake, parent: Identifier) -> DataFrame:
 
 def versions(lake: Lake, identifier: Identifier) -> DataFrame:
     """List versions."""
+    from lance_namespace import ListTableVersionsRequest  # noqa: PLC0415 - slow
+
     rows: list[tuple[Any, ...]] = []
     token = None
     while True:
-        request = {"id": list(identifier), "limit": _PAGE, "page_token": token}
-        page = lake.catalog.list_table_versions(request)
+        page = lake.catalog.list_table_versions(
+            ListTableVersionsRequest(id=list(identifier), limit=_PAGE, page_token=token)
+        )
         rows += [(one.version, one.timestamp_millis) for one in page.versions]
         token = page.page_token
         if not token:
@@ -79,7 +82,8 @@ def history(lake: Lake, identifier: Identifier) -> DataFrame:
     """List versions with what each did."""
     _, dataset = pin(lake.address, identifier)
     rows = []
-    for one in sorted(dataset.versions(), key=lambda each: -each["version"]):
+    listed: list[dict[str, Any]] = dataset.versions()  # type: ignore[assignment]  # Lance's Version is such a dict
+    for one in sorted(listed, key=lambda each: -int(each["version"])):
         transaction = _transaction(dataset, one["version"])
         operation = None if transaction is None else type(transaction.operation).__name__
         properties = None if transaction is None else dict(transaction.transaction_properties or {})

@@ -61,15 +61,17 @@ LATEST = Moment()
 
 def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tuple[PinnedTable, LanceDataset]:
     """Find the version that is meant through the catalog, and open it; errors 1, 4, 8, 11, 13, 22."""
+    from lance_namespace import DescribeTableRequest  # noqa: PLC0415 - slow, and executors do not need it
+
     described = address.connect().describe_table(
-        {
-            "id": list(identifier),
-            "version": moment.version,
-            "tag": moment.tag,
-            "branch": moment.branch,
-            "vend_credentials": True,
-            "check_declared": True,
-        }
+        DescribeTableRequest(
+            id=list(identifier),
+            version=moment.version,
+            tag=moment.tag,
+            branch=moment.branch,
+            vend_credentials=True,
+            check_declared=True,
+        )
     )
     if described.is_only_declared:
         raise TableNotFoundError(f"Table {shown(identifier)} is declared, but nothing has been written to it yet")
@@ -77,7 +79,7 @@ def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tu
         dataset = _resolved(address, identifier, moment, described)
     options = tuple(sorted((described.storage_options or {}).items()))
     branch = _branch(dataset, moment)
-    return PinnedTable(identifier, described.location, dataset.version, branch, options), dataset
+    return PinnedTable(identifier, str(described.location), dataset.version, branch, options), dataset
 
 
 def _resolved(address: Address, identifier: Identifier, moment: Moment, described: Any) -> LanceDataset:  # noqa: ANN401
@@ -134,8 +136,8 @@ def _version_at(dataset: LanceDataset, asof: datetime) -> int:
 
 def _branch(dataset: LanceDataset, moment: Moment) -> str | None:
     if moment.tag is not None:
-        tagged = dataset.tags.list().get(moment.tag, {})
-        return tagged.get("branch")
+        tagged: dict[str, Any] = dict(dataset.tags.list()[moment.tag])
+        return tagged["branch"]
     return moment.branch
 
 

@@ -255,7 +255,7 @@ def _scanner(wanted: Scan, split: Split) -> Any:  # noqa: ANN401 - a LanceScanne
     return dataset.scanner(
         columns=[name for name in projected.names if name != ROW_ADDRESS],
         filter=" AND ".join(conditions) or None,
-        fragments=[dataset.get_fragment(number) for number in split.fragments],
+        fragments=[fragment for number in split.fragments if (fragment := dataset.get_fragment(number)) is not None],
         with_row_address=wanted.row_address,
         batch_size=max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / _width(projected)))),
         limit=wanted.limit,
@@ -270,10 +270,10 @@ def _width(schema: pa.Schema) -> float:
 
 def _type_width(kind: pa.DataType) -> float:
     if pa.types.is_fixed_size_list(kind):
-        return kind.list_size * _type_width(kind.value_type)
+        return float(kind.list_size) * _type_width(kind.value_type)
     if pa.types.is_struct(kind):
         return sum(_type_width(kind.field(number).type) for number in range(kind.num_fields))
     try:
-        return max(kind.bit_width / 8, 0.125)
+        return max(float(kind.bit_width) / 8, 0.125)
     except ValueError:
         return _VARIABLE_WIDTH

@@ -1,7 +1,7 @@
 """The data source `pennon`: plain `spark.read`, `df.write` and streams.
 
-Spark plans a Python source in processes of its own. Each asks for as little as it can: the table is resolved once, when the
-source is made, and travels on from there; Lance is imported only where data is read or written.
+Spark plans a Python source in processes of its own. Each asks for as little as it can: the table is resolved once, when
+the source is made, and travels on from there; Lance is imported only where data is read or written.
 """
 
 from __future__ import annotations

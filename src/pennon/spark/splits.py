@@ -50,7 +50,7 @@ def fragment_sizes(dataset: LanceDataset) -> tuple[FragmentSize, ...]:
 def plan(
     fragments: Sequence[FragmentSize], *, parallelism: int, share: float = 1.0, max_bytes: int = MAX_SPLIT_BYTES
 ) -> list[Split]:
-    """Cut fragments into splits of about equal size: at least one per core if there is enough to do, and none too large.
+    """Cut fragments into splits of about equal size: one per core if there is enough to do, more if they are too large.
 
     `share` is the part of a row's bytes that the wanted columns take.
     """
