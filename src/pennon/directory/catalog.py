@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 
+from pennon.directory.manifest import Manifest
+from pennon.directory.resolve import Resolver
 from pennon.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from pennon.config import DirectorySettings
-    from pennon.directory.manifest import Manifest
-    from pennon.directory.resolve import Resolver
     from pennon.store import Store
 
 
@@ -46,3 +46,15 @@ class Catalog:
                 f"{operation} needs the manifest: it is not supported with manifest_enabled=false"
             )
         return self.manifest
+
+    def close(self) -> None:
+        """Finish upkeep and let go of threads and connections; the catalog cannot be used any more."""
+        if self.manifest is not None:
+            self.manifest.close()
+        self.store.close()
+
+
+def open_catalog(settings: DirectorySettings, store: Store) -> Catalog:
+    """Put together what the settings ask for; nothing is requested until the first operation."""
+    manifest = Manifest(store) if settings.manifest_enabled else None
+    return Catalog(settings, store, manifest, Resolver(settings, store, manifest))

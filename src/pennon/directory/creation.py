@@ -11,7 +11,7 @@ import random
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout, names, overwriting, removal, trash
 from pennon.directory.listing import look_at
@@ -20,7 +20,7 @@ from pennon.directory.modes import CreateMode
 from pennon.directory.reservation import Reservation
 from pennon.directory.resolve import Found, is_root_table, namespace_exists
 from pennon.directory.root_creation import already_there, create_root_table, declare_root_table
-from pennon.directory.versions import client, operations
+from pennon.directory.versions import operations
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -231,7 +231,7 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
             wanted.data,
             wanted.storage_options,
             session=catalog.session,
-            through=client.committing(catalog, found.identifier) if operations.is_managed(catalog, found) else None,
+            through=_committing(catalog, found) if operations.is_managed(catalog, found) else None,
         )
     except BaseException as error:
         removal.delete_leftovers(catalog.store, location, error)
@@ -258,6 +258,13 @@ def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
             catalog.store.delete_tree(location)
         raise ConcurrentModificationError(f"Table {shown(found.identifier)} was dropped while it was created")
     return Created(location, _shown_properties(catalog, row), version)
+
+
+def _committing(catalog: Catalog, found: Found) -> dict[str, Any]:
+    # Imported late: a table whose versions are not managed is made without the SDK's models (docs/adr/0010).
+    from pennon.directory.versions import client  # noqa: PLC0415
+
+    return client.committing(catalog, found.identifier)
 
 
 @contextmanager

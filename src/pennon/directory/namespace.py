@@ -68,9 +68,7 @@ from pennon.directory import (
     restoring,
     tables,
 )
-from pennon.directory.catalog import Catalog
-from pennon.directory.manifest import Manifest
-from pennon.directory.resolve import Resolver
+from pennon.directory.catalog import open_catalog
 from pennon.directory.versions import batch, client, management, operations, transactions
 from pennon.errors import InvalidInputError, translated
 from pennon.identifiers import namespace_identifier, shown, table_identifier
@@ -84,6 +82,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
+
+    from pennon.directory.catalog import Catalog
 
 Request = TypeVar("Request", bound=BaseModel)
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -152,9 +152,10 @@ class DirectoryNamespace(LanceNamespace):
         with self._lock:
             catalog, self._opened = self._opened, None
             self._closed = True
-        if catalog is not None and catalog.manifest is not None:
-            catalog.manifest.close()
-        self._store.close()
+        if catalog is not None:
+            catalog.close()
+        else:
+            self._store.close()
 
     @property
     def _catalog(self) -> Catalog:
@@ -162,9 +163,7 @@ class DirectoryNamespace(LanceNamespace):
             if self._closed:
                 raise InvalidInputError(f"{self!r} is closed")
             if self._opened is None:
-                manifest = Manifest(self._store) if self._settings.manifest_enabled else None
-                resolver = Resolver(self._settings, self._store, manifest)
-                self._opened = Catalog(self._settings, self._store, manifest, resolver)
+                self._opened = open_catalog(self._settings, self._store)
             return self._opened
 
     # Namespaces

@@ -24,7 +24,7 @@ from pennon.errors import (
 from pennon.identifiers import ROOT, Identifier, object_id, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pennon.directory.catalog import Catalog
 
@@ -158,6 +158,26 @@ def list_children(
         if not namespace_exists(snapshot, identifier):
             raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
         return page(snapshot.namespace_names(object_id(identifier)), token, limit)
+
+    return catalog.manifest.read(look)
+
+
+def list_all(catalog: Catalog, below: Identifier) -> list[str]:
+    """List the full identifiers of all namespaces at any depth below one, parents before children; V1 has none."""
+    if catalog.manifest is None:
+        catalog.resolver.require_namespace(below)
+        return []
+
+    def walk(snapshot: Snapshot, parent: str) -> Iterator[str]:
+        for name in snapshot.namespace_names(parent):
+            key = object_id((parent, name)) if parent else name
+            yield key
+            yield from walk(snapshot, key)
+
+    def look(snapshot: Snapshot) -> list[str]:
+        if not namespace_exists(snapshot, below):
+            raise NamespaceNotFoundError(f"Namespace not found: {shown(below)}")
+        return list(walk(snapshot, object_id(below)))
 
     return catalog.manifest.read(look)
 

@@ -8,12 +8,12 @@ must be left where it was.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pennon.directory import claim, layout, trash
 from pennon.directory.listing import look_at_root_table
 from pennon.directory.manifest import versions
-from pennon.directory.versions import client, operations
+from pennon.directory.versions import operations
 from pennon.errors import ConcurrentModificationError, is_not_found
 from pennon.identifiers import object_id
 from pennon.table import naming
@@ -38,7 +38,7 @@ def overwrite_table(catalog: Catalog, found: Found, data: pa.Table, storage_opti
             data,
             storage_options,
             session=catalog.session,
-            opened=client.opening(catalog, found.identifier) if operations.is_managed(catalog, found) else None,
+            opened=_opening(catalog, found) if operations.is_managed(catalog, found) else None,
             on_open=generation.begin,
             commit_guard=generation.stands,
         )
@@ -50,6 +50,13 @@ def overwrite_table(catalog: Catalog, found: Found, data: pa.Table, storage_opti
         if is_not_found(error):
             raise dropped_meanwhile(object_id(found.identifier)) from error
         raise
+
+
+def _opening(catalog: Catalog, found: Found) -> dict[str, Any]:
+    # Imported late: a table whose versions are not managed is overwritten without the SDK's models (docs/adr/0010).
+    from pennon.directory.versions import client  # noqa: PLC0415
+
+    return client.opening(catalog, found.identifier)
 
 
 class _Generation:

@@ -27,6 +27,8 @@ from pennon.table.description import Description, describe, open_table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lance import LanceDataset
+
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Snapshot
     from pennon.directory.resolve import Found
@@ -57,37 +59,29 @@ def describe_table(
     check_declared: bool = False,
 ) -> Described:
     """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
-    if tag is not None and (version is not None or branch is not None):
-        raise InvalidInputError(f"Describe table {shown(identifier)} at a tag or at a version or branch, not both")
+    _require_one_point(identifier, version, tag, branch)
     found = catalog.resolver.table(identifier, look=check_declared)
     only_declared = found.directory.only_declared if found.directory is not None else None
     if version is None and tag is None and branch is None and not detailed:
         return Described(found, only_declared if check_declared else None, None)
-    incoming.finish_all(catalog, object_id(identifier), found.location)
-    try:
-        dataset = open_table(
-            catalog.store.location(found.location),
-            catalog.store.storage_options,
-            shown=shown(identifier),
-            session=catalog.session,
-            version=version,
-            tag=tag,
-            branch=branch,
-        )
-    except (OSError, ValueError) as error:
-        if is_damaged(error):
-            raise InvalidTableStateError(f"Table {shown(identifier)} cannot be opened: {error}") from error
-        if not is_not_found(error):
-            raise
-        _require_declared(catalog, found)
-        if version is not None:
-            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}") from error
-        if tag is not None:
-            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'") from error
-        if branch is not None:
-            raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{branch}'") from error
+    dataset = _opened(catalog, found, version=version, tag=tag, branch=branch)
+    if dataset is None:
         return Described(found, only_declared=True, details=None)
     return Described(found, only_declared=False, details=describe(dataset) if detailed else None)
+
+
+def opened(
+    catalog: Catalog,
+    identifier: Identifier,
+    *,
+    version: int | None = None,
+    tag: str | None = None,
+    branch: str | None = None,
+) -> tuple[Found, LanceDataset | None]:
+    """Find a table and open it at a version, tag or branch; None if it is only declared. Errors 1, 4, 8, 11, 19, 22."""
+    _require_one_point(identifier, version, tag, branch)
+    found = catalog.resolver.table(identifier)
+    return found, _opened(catalog, found, version=version, tag=tag, branch=branch)
 
 
 def list_tables(
@@ -216,6 +210,41 @@ def _required(snapshot: Snapshot, identifier: Identifier) -> Snapshot:
     if not namespace_exists(snapshot, identifier):
         raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
     return snapshot
+
+
+def _require_one_point(identifier: Identifier, version: int | None, tag: str | None, branch: str | None) -> None:
+    if tag is not None and (version is not None or branch is not None):
+        raise InvalidInputError(f"Describe table {shown(identifier)} at a tag or at a version or branch, not both")
+
+
+def _opened(
+    catalog: Catalog, found: Found, *, version: int | None, tag: str | None, branch: str | None
+) -> LanceDataset | None:
+    identifier = found.identifier
+    incoming.finish_all(catalog, object_id(identifier), found.location)
+    try:
+        return open_table(
+            catalog.store.location(found.location),
+            catalog.store.storage_options,
+            shown=shown(identifier),
+            session=catalog.session,
+            version=version,
+            tag=tag,
+            branch=branch,
+        )
+    except (OSError, ValueError) as error:
+        if is_damaged(error):
+            raise InvalidTableStateError(f"Table {shown(identifier)} cannot be opened: {error}") from error
+        if not is_not_found(error):
+            raise
+        _require_declared(catalog, found)
+        if version is not None:
+            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}") from error
+        if tag is not None:
+            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'") from error
+        if branch is not None:
+            raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{branch}'") from error
+        return None
 
 
 def _require_declared(catalog: Catalog, found: Found) -> None:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
-SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _SIGNED_DELETE_SCHEMES = ("s3", "s3a", "az", "abfs", "abfss")
 # Options of the HTTP client rather than of the store; obstore wants them apart.
 _CLIENT_OPTIONS = {

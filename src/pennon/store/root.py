@@ -17,11 +17,12 @@ from urllib.parse import unquote, urlsplit
 
 from pennon.errors import InvalidInputError
 from pennon.store.local import LocalStore
-from pennon.store.objects import SCHEMES, ObjectStore
 
 if TYPE_CHECKING:
     from pennon.store.protocol import Store
 
+SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+"""Schemes of object stores."""
 _memory_lock = Lock()
 _memory_roots: dict[tuple[int, str], Path] = {}
 
@@ -51,6 +52,9 @@ def open_store(root: str, storage_options: dict[str, str]) -> Store:
         raise InvalidInputError(f"The root {root!r} names no bucket")
     if parts.query or parts.fragment:
         raise InvalidInputError(f"The root {root!r} has a query or fragment; percent-encode '?' and '#'")
+    # Imported late: a root on a disk needs no HTTP client.
+    from pennon.store.objects import ObjectStore  # noqa: PLC0415
+
     return ObjectStore(root, storage_options)
 
 

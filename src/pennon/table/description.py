@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import lance
-from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
 
 from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, TableVersionNotFoundError, is_not_found
-from pennon.table.json_schema import json_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lance_namespace_urllib3_client.models.json_arrow_schema import JsonArrowSchema
+    from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,11 @@ def count_rows(location: str, storage_options: Mapping[str, str]) -> int | None:
 
 def describe(dataset: lance.LanceDataset) -> Description:
     """Describe the version that is open."""
+    # Imported late: whoever only opens a table does without the SDK's models (docs/adr/0010).
+    from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats  # noqa: PLC0415
+
+    from pennon.table.json_schema import json_schema  # noqa: PLC0415
+
     numbers = dataset.stats.dataset_stats()
     return Description(
         version=int(dataset.version),

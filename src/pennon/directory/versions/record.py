@@ -11,14 +11,14 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lance_namespace_urllib3_client.models.table_version import TableVersion
-
 from pennon.directory.manifest import TABLE_VERSION, Row, version_key
 from pennon.identifiers import parent_and_name
 from pennon.table import naming
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lance_namespace_urllib3_client.models.table_version import TableVersion
 
     from pennon.store import Store
 
@@ -72,6 +72,9 @@ class Record:
 
     def shown(self, store: Store) -> TableVersion:
         """Give the version as clients know it, with the path as Lance writes it."""
+        # Imported late: a catalog that is only looked at does without the SDK's models (docs/adr/0010).
+        from lance_namespace_urllib3_client.models.table_version import TableVersion  # noqa: PLC0415
+
         return TableVersion(
             version=self.version,
             manifest_path=store.absolute(self.path),
