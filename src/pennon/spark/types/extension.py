@@ -1,0 +1,103 @@
+"""Arrow's extension types, brought to one form: the storage type, and the extension's name in the field's metadata.
+
+PyArrow shows an extension type as such only where its class is registered, as Lance does on import. The plain form is
+the same in every process, can be pickled without Lance, and Lance takes it back as the extension type.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+NAME = b"ARROW:extension:name"
+PARAMETERS = b"ARROW:extension:metadata"
+
+UUID = "arrow.uuid"
+JSON = "arrow.json"
+BFLOAT16 = "lance.bfloat16"
+BLOB = "lance.blob.v2"
+
+_BLOB_V1 = b"lance-encoding:blob"
+
+# The extension types that look different in Spark than their storage does, and what they store.
+STORAGE: dict[str, pa.DataType] = {
+    UUID: pa.binary(16),
+    JSON: pa.string(),
+    BFLOAT16: pa.binary(2),
+    BLOB: pa.struct(
+        [
+            pa.field("data", pa.large_binary()),
+            pa.field("uri", pa.string()),
+            pa.field("position", pa.uint64()),
+            pa.field("size", pa.uint64()),
+        ]
+    ),
+}
+
+
+def extension_name(field: pa.Field) -> str | None:
+    """Tell the extension type of a field in plain form or not, None for an ordinary type."""
+    if isinstance(field.type, pa.BaseExtensionType):
+        return str(field.type.extension_name)
+    name = (field.metadata or {}).get(NAME)
+    return None if name is None else name.decode()
+
+
+def known_extension(field: pa.Field) -> str | None:
+    """Tell which of the extension types in STORAGE a field has, None for all others."""
+    name = extension_name(field)
+    return name if name in STORAGE else None
+
+
+def is_blob(field: pa.Field) -> bool:
+    """Tell whether Lance keeps a column as blobs: a scan must ask for their bytes, or gets where they are."""
+    return extension_name(field) == BLOB or (field.metadata or {}).get(_BLOB_V1) == b"true"
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Bring every field of a schema to the plain form, nested ones included."""
+    return pa.schema([plain_field(field) for field in schema], metadata=schema.metadata)
+
+
+def plain_field(field: pa.Field) -> pa.Field:
+    """Bring a field to the plain form: the storage type, with the extension's name in the metadata."""
+    metadata = dict(field.metadata or {})
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType):
+        metadata[NAME] = kind.extension_name.encode()
+        parameters = _parameters(kind)
+        if parameters:
+            metadata[PARAMETERS] = parameters
+        kind = kind.storage_type
+    elif metadata.get(PARAMETERS) == b"":
+        del metadata[PARAMETERS]
+    return pa.field(field.name, _plain_type(kind), nullable=field.nullable, metadata=metadata or None)
+
+
+def _parameters(kind: pa.BaseExtensionType) -> bytes:
+    """Write an extension type's parameters, as Arrow does; PyArrow gives them only for types written in Python."""
+    if isinstance(kind, pa.ExtensionType):
+        return bytes(kind.__arrow_ext_serialize__())
+    if isinstance(kind, pa.FixedShapeTensorType):
+        named = {"shape": kind.shape, "permutation": kind.permutation, "dim_names": kind.dim_names}
+    elif isinstance(kind, pa.OpaqueType):
+        named = {"type_name": kind.type_name, "vendor_name": kind.vendor_name}
+    else:
+        return b""
+    given = {name: value for name, value in named.items() if value is not None}
+    return json.dumps(given, separators=(",", ":")).encode()
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([plain_field(child) for child in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(plain_field(kind.key_field), plain_field(kind.item_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(plain_field(kind.value_field), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(plain_field(kind.value_field))
+    if pa.types.is_list(kind):
+        return pa.list_(plain_field(kind.value_field))
+    return kind
