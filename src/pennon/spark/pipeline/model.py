@@ -1,0 +1,215 @@
+"""What a pipeline is made of: the models that the YAML is validated by, and that Python code builds directly."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+Scalar = str | int | float | bool
+
+
+def _listed(value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+    return [value] if isinstance(value, str) else value
+
+
+def _text(value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+def _checked_values(value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+    if isinstance(value, list) and not all(isinstance(one, (str, int, float, bool)) for one in value):
+        raise ValueError("accepted values are texts, numbers, true or false")
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+"""One name or several."""
+OptionText = Annotated[str, BeforeValidator(_text)]
+AcceptedValues = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_checked_values)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Catalog(_Model):
+    """Which catalog the pipeline works on, where the caller does not say it."""
+
+    impl: str = "dir"
+    root: str | None = None
+    properties: dict[str, OptionText] = {}
+
+    def all_properties(self) -> dict[str, str]:
+        """Give the properties, with the root among them."""
+        return {**self.properties, **({} if self.root is None else {"root": self.root})}
+
+
+class SparkSettings(_Model):
+    """How the session is started, where the caller does not bring one."""
+
+    master: str | None = None
+    conf: dict[str, OptionText] = {}
+
+
+class Source(_Model):
+    """Something to read: a table of the catalog (`table`), or anything that Spark reads (`format`)."""
+
+    table: str | None = None
+    version: int | None = Field(None, ge=1)
+    tag: str | None = None
+    branch: str | None = None
+    as_of: str | None = None
+    format: str | None = None
+    path: Names | None = None
+    options: dict[str, OptionText] = {}
+    schema_: str | None = Field(None, alias="schema")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Source:
+        if (self.table is None) == (self.format is None):
+            raise ValueError("name either a 'table' of the catalog or a 'format' that Spark reads")
+        pins = [name for name in ("version", "tag", "as_of") if getattr(self, name) is not None]
+        if self.table is None and (pins or self.branch is not None):
+            raise ValueError(f"{(pins or ['branch'])[0]!r} is for tables of the catalog")
+        if len(pins) > 1:
+            raise ValueError(f"only one of version, tag and as_of can be given, got {' and '.join(pins)}")
+        if self.tag is not None and self.branch is not None:
+            raise ValueError("a tag names its branch itself: give a tag or a branch, not both")
+        if self.table is not None:
+            wrong = [
+                key
+                for key, value in (("path", self.path), ("options", self.options), ("schema", self.schema_))
+                if value
+            ]
+            if wrong:
+                raise ValueError(f"{wrong[0]!r} is for a 'format', not for a table of the catalog")
+        return self
+
+
+class RowCount(_Model):
+    """Bounds on the number of rows; the ratios are to the rows of the version that is published now."""
+
+    min: int | None = Field(None, ge=0)
+    max: int | None = Field(None, ge=0)
+    min_ratio: float | None = Field(None, ge=0)
+    max_ratio: float | None = Field(None, ge=0)
+
+    @model_validator(mode="after")
+    def _some_bound(self) -> RowCount:
+        if self.min is None and self.max is None and self.min_ratio is None and self.max_ratio is None:
+            raise ValueError("give at least one of 'min', 'max', 'min_ratio', 'max_ratio'")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"'min' ({self.min}) is larger than 'max' ({self.max})")
+        if self.min_ratio is not None and self.max_ratio is not None and self.min_ratio > self.max_ratio:
+            raise ValueError(f"'min_ratio' ({self.min_ratio}) is larger than 'max_ratio' ({self.max_ratio})")
+        return self
+
+
+CHECK_KINDS = ("not_null", "unique", "accepted_values", "row_count", "sql")
+
+
+class Check(_Model):
+    """Something that has to be true of data before it is published; exactly one kind."""
+
+    not_null: Names | None = Field(None, min_length=1)
+    unique: Names | None = Field(None, min_length=1)
+    accepted_values: dict[str, AcceptedValues] | None = Field(None, min_length=1)
+    row_count: RowCount | None = None
+    sql: str | None = None
+    expect: Literal["empty", "true"] = "empty"
+    name: str | None = None
+    severity: Literal["error", "warn"] = "error"
+    scope: Literal["table", "new"] = "table"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_truth(cls, value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+        # In YAML, `expect: true` is a boolean.
+        return {**value, "expect": "true"} if isinstance(value, dict) and value.get("expect") is True else value
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Check:
+        kinds = [kind for kind in CHECK_KINDS if getattr(self, kind) is not None]
+        if len(kinds) != 1:
+            told = " and ".join(kinds) if kinds else "none"
+            raise ValueError(f"a check is exactly one of {', '.join(CHECK_KINDS)}; got {told}")
+        if "expect" in self.model_fields_set and self.sql is None:
+            raise ValueError("'expect' belongs to a check by 'sql'")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """Say what kind of check this is."""
+        return next(kind for kind in CHECK_KINDS if getattr(self, kind) is not None)
+
+    @property
+    def title(self) -> str:
+        """Name the check for people."""
+        if self.name is not None:
+            return self.name
+        if self.row_count is not None:
+            bounds = self.row_count.model_dump(exclude_none=True)
+            return f"row_count({', '.join(f'{key}={value}' for key, value in bounds.items())})"
+        if self.sql is not None:
+            text = " ".join(self.sql.split())
+            longest = 48
+            return f"sql({text if len(text) <= longest else text[: longest - 3] + '...'})"
+        return f"{self.kind}({', '.join(getattr(self, self.kind))})"
+
+
+class Step(_Model):
+    """A query over sources, earlier steps and tables of the catalog."""
+
+    sql: str
+    stage: Literal["auto", "always", "never"] = "auto"
+    checks: tuple[Check, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _just_sql(cls, value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+        return {"sql": value} if isinstance(value, str) else value
+
+
+class Target(_Model):
+    """A table of the catalog that gets the rows of a step or source."""
+
+    table: str
+    from_: str = Field(alias="from")
+    mode: Literal["append", "overwrite", "merge"] = "append"
+    on: Names = ()
+    when_matched: Literal["update", "ignore"] = "update"
+    when_not_matched: Literal["insert", "ignore"] = "insert"
+    when_not_matched_by_source: Literal["keep", "delete"] = "keep"
+    merge_schema: bool = False
+    create: bool = True
+    checks: tuple[Check, ...] = ()
+
+    @model_validator(mode="after")
+    def _merge_has_keys(self) -> Target:
+        if self.mode == "merge" and not self.on:
+            raise ValueError("a merge needs 'on': the columns by which rows are matched")
+        if self.mode != "merge":
+            given = self.model_fields_set & {"on", "when_matched", "when_not_matched", "when_not_matched_by_source"}
+            if given:
+                raise ValueError(f"{min(given)!r} belongs to 'mode: merge', not to {self.mode!r}")
+        return self
+
+
+class Definition(_Model):
+    """All that a pipeline says."""
+
+    name: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z_.-]{0,99}$")
+    description: str | None = None
+    vars: dict[str, Any] = {}
+    catalog: Catalog = Catalog()
+    spark: SparkSettings = SparkSettings()
+    sources: dict[str, Source] = {}
+    steps: dict[str, Step] = {}
+    targets: tuple[Target, ...] = Field(min_length=1)
+    checks: tuple[Check, ...] = ()
+    publish: Literal["atomic", "per-table"] = "atomic"
+    samples: int = Field(5, ge=0, le=100)
+    """How many rows that fail a check the report shows."""

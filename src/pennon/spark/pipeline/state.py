@@ -1,0 +1,166 @@
+"""What is known of a run, kept in the catalog's own store, so that the run can be taken up again.
+
+```
+__pennon/runs/<pipeline>/<run id>/
+  lease.json         who works on it now
+  run.json           what it is: the pipeline's fingerprint and the versions that it reads
+  done/<work>.json   one for each finished piece of work
+  outcome.json       it is published: the report
+  last-report.json   the report of the latest try that published nothing
+  data/              results of steps, until the run is over
+```
+The directory's name is reserved, so no table can have it and no listing takes it for one. Every object but the lease
+and the reports is written once, by put-if-absent: of two processes that did the same work, both go on with what the
+first one recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import InvalidInputError, InvalidTableStateError
+from pennon.spark.pipeline.lease import Lease, held
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pennon.store import Store
+
+DIRECTORY = "__pennon/runs"
+_RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,99}")
+_FORMAT = 1
+
+
+def new_run_id() -> str:
+    """Make an id that sorts by time and is nobody else's."""
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+
+
+def checked_run_id(run_id: str) -> str:
+    """Give an id back if it can be one, else 13."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise InvalidInputError(
+            f"Bad run id {run_id!r}: letters, digits, '_', '-' and '.', at most 100, beginning with a letter or digit"
+        )
+    return run_id
+
+
+@dataclass(frozen=True)
+class RunState:
+    """The state of one run."""
+
+    store: Store
+    pipeline: str
+    run_id: str
+
+    @property
+    def subject(self) -> str:
+        """Name the run for people."""
+        return f"Run {self.run_id!r} of pipeline {self.pipeline!r}"
+
+    @property
+    def job_id(self) -> str:
+        """Name what the run publishes, in the table's transactions."""
+        return f"pipeline/{self.pipeline}/{self.run_id}"
+
+    def lease(self, *, take_over: bool = False) -> AbstractContextManager[Lease]:
+        """Hold the run, or raise 14 if somebody else works on it."""
+        return held(self.store, self._path("lease.json"), self.subject, take_over=take_over)
+
+    def outcome(self) -> dict[str, Any] | None:
+        """Give the report of a run that is published, None of one that is not."""
+        return self._read("outcome.json")
+
+    def beginning(self) -> dict[str, Any] | None:
+        """Give what was noted when the run began, None if it did not, or was cleaned up since."""
+        return self._read("run.json")
+
+    def begin(self, fingerprint: str, reads: dict[str, Any]) -> dict[str, Any]:
+        """Note what the run is and reads; gives what was noted first."""
+        started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        return self._once("run.json", {"fingerprint": fingerprint, "reads": reads, "started": started})[0]
+
+    def require_same(self, noted: dict[str, Any], fingerprint: str) -> None:
+        """Raise 19 if the run was begun by another definition of the pipeline."""
+        if noted.get("format") != _FORMAT:
+            raise InvalidTableStateError(f"{self.subject} was written by another version of Pennon; start a new run")
+        if noted["fingerprint"] != fingerprint:
+            raise InvalidTableStateError(
+                f"{self.subject} was begun with another definition or other variables; take the old ones to go on with "
+                "it, or start a new run with another id"
+            )
+
+    def done(self, work: str) -> dict[str, Any] | None:
+        """Give what was recorded of a piece of work, None if it is not finished."""
+        return self._read(f"done/{work}.json")
+
+    def record(self, work: str, content: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Note that a piece of work is finished; gives what counts, and whether that is this content."""
+        return self._once(f"done/{work}.json", content)
+
+    def undo(self, work: str) -> None:
+        """Forget a piece of work, so that it is done again."""
+        self.store.delete(self._path(f"done/{work}.json"))
+
+    def all_done(self) -> dict[str, dict[str, Any]]:
+        """Give all that is finished, by name."""
+        names = sorted(
+            one.name for one in self.store.list_level(self._path("done")).files if one.name.endswith(".json")
+        )
+        found = {name.removesuffix(".json"): self._read(f"done/{name}") for name in names}
+        return {name: content for name, content in found.items() if content is not None}
+
+    def data_path(self, work: str) -> str:
+        """Choose a new place for the result of a piece of work."""
+        return self._path(f"data/{work}-{secrets.token_hex(8)}")
+
+    def finish(self, report: dict[str, Any]) -> None:
+        """Note that the run is published, and remove what it needs no more."""
+        self._once("outcome.json", report)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove the results of steps."""
+        self.store.delete_tree(self._path("data"))
+
+    def forget(self, report: dict[str, Any] | None = None) -> None:
+        """Remove all but the lease, so that the run can begin anew; the report stays to be looked at."""
+        # The beginning goes last: as long as it is there, a run that is taken up cleans up what is left.
+        self.tidy()
+        self.store.delete_tree(self._path("done"))
+        if report is not None:
+            self.store.put(self._path("last-report.json"), _encoded(report))
+        self.store.delete(self._path("run.json"))
+
+    def _path(self, name: str) -> str:
+        return f"{DIRECTORY}/{self.pipeline}/{self.run_id}/{name}"
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        blob = self.store.get(self._path(name))
+        if blob is None:
+            return None
+        try:
+            content = json.loads(blob.body)
+        except ValueError as error:
+            raise InvalidTableStateError(f"{self.subject}: {name} in its state is damaged: {error}") from error
+        return content if isinstance(content, dict) else None
+
+    def _once(self, name: str, content: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        body = _encoded({**content, "format": _FORMAT, "token": uuid.uuid4().hex})
+        if self.store.create(self._path(name), body) is not None:
+            return dict(json.loads(body)), True
+        found = self._read(name)
+        if found is None:
+            # It was there and is gone: the run was cleaned up by somebody who took it over.
+            raise InvalidTableStateError(f"{self.subject} was cleaned up by somebody else meanwhile")
+        return found, False
+
+
+def _encoded(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, indent=1, default=str).encode()
