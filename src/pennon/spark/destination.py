@@ -1,0 +1,92 @@
+"""Where commits to a table go: its directory, who decides about its versions, and the branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import TableBranchNotFoundError, is_not_found
+from pennon.identifiers import Identifier, shown
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+    from pennon.spark.address import Address
+    from pennon.store import Store
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A table that is in the catalog, or a place where one is to be."""
+
+    address: Address
+    identifier: Identifier
+    uri: str
+    storage_options: tuple[tuple[str, str], ...] = ()
+    managed: bool = False
+    """Whether the catalog manages the table's versions."""
+    branch: str | None = None
+    declared: bool = False
+    """Whether the table is in the catalog without having a version."""
+
+    @property
+    def options(self) -> dict[str, str] | None:
+        """Give the storage options as Lance takes them."""
+        return dict(self.storage_options) or None
+
+    @property
+    def folder(self) -> str:
+        """Name the directory of the branch, below the table's; it ends with a slash unless it is empty."""
+        return "" if self.branch is None else f"tree/{self.branch}/"
+
+    def through(self, client: Any) -> dict[str, Any]:  # noqa: ANN401 - a namespace, or what stands in for one
+        """Give what Lance is told so that it commits through a catalog."""
+        return {
+            "namespace_client": client,
+            "table_id": list(self.identifier),
+            "namespace_client_managed_versioning": True,
+        }
+
+    def latest(self) -> LanceDataset:
+        """Open the latest version; a branch that is not there raises 22."""
+        import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+
+        if self.managed and self.branch is None:
+            # The catalog knows of versions whose files are still being put into place.
+            client = self.address.connect()
+            return lance.dataset(namespace_client=client, table_id=list(self.identifier), storage_options=self.options)
+        dataset = lance.dataset(self.uri, storage_options=self.options)
+        if self.branch is None:
+            return dataset
+        try:
+            return dataset.checkout_version((self.branch, None))
+        except (OSError, ValueError) as error:
+            if is_not_found(error):
+                raise TableBranchNotFoundError(
+                    f"Table {shown(self.identifier)} has no branch {self.branch!r}"
+                ) from error
+            raise
+
+    def store(self) -> Store:
+        """Open the table's directory as a store."""
+        from pennon.store import open_store  # noqa: PLC0415 - opens no store, but imports them
+
+        return open_store(self.uri, dict(self.storage_options))
+
+
+def located(address: Address, identifier: Identifier, branch: str | None = None) -> Destination:
+    """Ask the catalog where a table is; errors 1 and 4."""
+    from lance_namespace import DescribeTableRequest  # noqa: PLC0415 - slow
+
+    described = address.connect().describe_table(
+        DescribeTableRequest(id=list(identifier), vend_credentials=True, check_declared=True)
+    )
+    return Destination(
+        address,
+        identifier,
+        str(described.location),
+        tuple(sorted((described.storage_options or {}).items())),
+        managed=bool(described.managed_versioning),
+        branch=branch,
+        declared=bool(described.is_only_declared),
+    )
