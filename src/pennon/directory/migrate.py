@@ -11,7 +11,7 @@ from pennon.directory.manifest import TABLE, Draft, Row
 from pennon.identifiers import name_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.listing import RootListing, TableDirectory
@@ -54,11 +54,17 @@ class MarkerReport:
     """Names whose marker beside the directory was left over, and is gone."""
 
 
-def migrate_to_manifest(catalog: Catalog, *, dry_run: bool) -> MigrationReport:
-    """Register every V1 directory in one manifest commit, the commit point; repeating it finds nothing to do."""
+def migrate_to_manifest(catalog: Catalog, *, dry_run: bool, names: Collection[str] | None = None) -> MigrationReport:
+    """Register every V1 directory, or those of some names, in one manifest commit, the commit point.
+
+    Repeating it finds nothing to do.
+    """
     manifest = catalog.require_manifest("migrate_to_manifest")
     listing = list_root(catalog.store)
     candidates, refused = _sorted_out(listing)
+    if names is not None:
+        candidates = [name for name in candidates if name in names]
+        refused = [entry for entry in refused if entry.name in names]
     looked = catalog.store.concurrently([_look(catalog, name) for name in candidates])
     deregistered = {name for name, directory in zip(candidates, looked, strict=True) if directory.deregistered}
     deregistered |= listing.deregistered
