@@ -1,0 +1,12 @@
+"""Jobs over a table, a namespace or a whole catalog: planned by the driver, done by executors, a result row per table.
+
+docs/guides/jobs.md says what each does and promises.
+"""
+
+from pennon.spark.jobs.cleanup import cleanup
+from pennon.spark.jobs.compact import compact
+from pennon.spark.jobs.migrate import migrate
+from pennon.spark.jobs.purge import purge
+from pennon.spark.jobs.stats import stats
+
+__all__ = ["cleanup", "compact", "migrate", "purge", "stats"]

@@ -1,0 +1,98 @@
+"""What jobs ask the catalog, each question in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lance_namespace_urllib3_client.models.batch_delete_table_versions_request import BatchDeleteTableVersionsRequest
+from lance_namespace_urllib3_client.models.describe_table_request import DescribeTableRequest
+from lance_namespace_urllib3_client.models.list_table_versions_request import ListTableVersionsRequest
+from lance_namespace_urllib3_client.models.list_tables_request import ListTablesRequest
+from lance_namespace_urllib3_client.models.namespace_exists_request import NamespaceExistsRequest
+from lance_namespace_urllib3_client.models.version_range import VersionRange
+
+from pennon.errors import NamespaceNotFoundError, TableNotFoundError
+from pennon.identifiers import split
+from pennon.spark.pinned import PinnedTable, pin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance import LanceDataset
+    from lance_namespace_urllib3_client.models.describe_table_response import DescribeTableResponse
+
+    from pennon import DirectoryNamespace
+    from pennon.identifiers import Identifier
+    from pennon.spark.address import Address
+
+_PAGE = 1000
+
+
+def tables(catalog: DirectoryNamespace) -> Iterator[Identifier]:
+    """Go through all tables of a catalog, those that are only declared included."""
+    token = None
+    while True:
+        page = catalog.list_all_tables(ListTablesRequest(limit=_PAGE, page_token=token))
+        for joined in page.tables:
+            yield split(joined)
+        token = page.page_token
+        if not token:
+            return
+
+
+def is_namespace(catalog: DirectoryNamespace, identifier: Identifier) -> bool:
+    """Tell whether there is such a namespace."""
+    try:
+        catalog.namespace_exists(NamespaceExistsRequest(id=list(identifier)))
+    except NamespaceNotFoundError:
+        return False
+    return True
+
+
+def described(address: Address, identifier: Identifier) -> DescribeTableResponse:
+    """Tell where a table is, how it is reached, who manages its versions, and whether it is only declared."""
+    request = DescribeTableRequest(id=list(identifier), vend_credentials=True, check_declared=True)
+    return address.connect().describe_table(request)
+
+
+def opened(address: Address, identifier: Identifier) -> tuple[PinnedTable, LanceDataset] | None:
+    """Open the latest version of a table through the catalog, to which it also commits then; None if only declared."""
+    try:
+        return pin(address, identifier)
+    except TableNotFoundError:
+        if described(address, identifier).is_only_declared:
+            return None
+        raise
+
+
+def through(address: Address, identifier: Identifier, version: int | None = None) -> LanceDataset:
+    """Open a version of a table so that Lance commits to it through the catalog where that manages versions."""
+    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+
+    found = described(address, identifier)
+    if found.managed_versioning:
+        where: dict[str, Any] = {"namespace_client": address.connect(), "table_id": list(identifier)}
+    else:
+        where = {"uri": found.location}
+    return lance.dataset(version=version, storage_options=found.storage_options or None, **where)
+
+
+def versions(address: Address, identifier: Identifier) -> list[int]:
+    """List the versions of a table as the catalog knows them; it finishes those that a dead writer committed."""
+    catalog = address.connect()
+    found: list[int] = []
+    token = None
+    while True:
+        request = ListTableVersionsRequest(id=list(identifier), limit=_PAGE, page_token=token)
+        page = catalog.list_table_versions(request)
+        found += [one.version for one in page.versions]
+        token = page.page_token
+        if not token:
+            return found
+
+
+def delete_versions(catalog: DirectoryNamespace, identifier: Identifier, spans: Sequence[tuple[int, int]]) -> int:
+    """Delete versions by ranges, the end not included; gives how many there were."""
+    ranges = [VersionRange(start_version=start, end_version=end) for start, end in spans]
+    request = BatchDeleteTableVersionsRequest(id=list(identifier), ranges=ranges)
+    return int(catalog.batch_delete_table_versions(request).deleted_count or 0)

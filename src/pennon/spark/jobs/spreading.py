@@ -1,0 +1,148 @@
+"""Work on executors: a function and plain values go there, plain values or errors come back, as they get ready.
+
+Nothing of the driver travels along but the catalog's address. A failure of one piece of work is that piece's result; an
+executor that dies in the middle is Spark's to replace, and if that does not help, the pieces that were sent out
+together are tried one by one, so that only the one to blame fails.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import pyarrow as pa
+
+from pennon.errors import InternalError, LanceNamespaceError, from_error_code, translated
+from pennon.spark.scan import cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from pennon.spark.address import Address
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+# Two batches are under way at any time, so that the last pieces of one do not leave executors without work.
+_BATCHES = 2
+_PIECES_PER_CORE = 4
+_ANSWER = "number bigint, answer binary"
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Item, Value]):
+    """What came of one piece of work: a value, or an error of the catalog's kinds."""
+
+    item: Item
+    value: Value | None
+    error: LanceNamespaceError | None = None
+
+
+def spread(
+    spark: SparkSession,
+    address: Address,
+    work: Callable[[Address, Item], Value],
+    items: Sequence[Item],
+    *,
+    subject: Callable[[Item], str] = str,
+) -> Iterator[Answer[Item, Value]]:
+    """Run `work` on executors for each item, and give the answers as they come, in any order.
+
+    `work` is a function of a module; items and what it returns can be pickled. It may run more than once for an item.
+    `subject` names an item in messages.
+    """
+    tag = f"pennon-{uuid.uuid4().hex[:12]}"
+    size = max(1, cores(spark) * _PIECES_PER_CORE)
+    batches = [items[start : start + size] for start in range(0, len(items), size)]
+    with ThreadPoolExecutor(max_workers=_BATCHES, thread_name_prefix="pennon-jobs") as threads:
+        waiting = {threads.submit(_ran, spark, tag, address, work, batch, subject) for batch in batches}
+        try:
+            while waiting:
+                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for one in ready:
+                    yield from one.result()
+        except BaseException:
+            for one in waiting:
+                one.cancel()
+            with suppress(Exception):
+                spark.interruptTag(tag)
+            raise
+
+
+def _ran(  # noqa: PLR0917 - all of them go to a thread
+    spark: SparkSession,
+    tag: str,
+    address: Address,
+    work: Callable[[Address, Item], Value],
+    batch: Sequence[Item],
+    subject: Callable[[Item], str],
+) -> list[Answer[Item, Value]]:
+    """Run one batch as one Spark job, and if the job fails, each of its pieces as a job of its own."""
+    try:
+        with _tagged(spark, tag):
+            return _collected(spark, address, work, batch, subject)
+    except Exception as error:  # noqa: BLE001 - Spark's errors, whatever kind: they are the result of the piece
+        if len(batch) == 1:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            failed = InternalError(f"{subject(batch[0])}: the task on the executors failed: {reason}")
+            return [Answer(batch[0], None, failed)]
+        return [answer for item in batch for answer in _ran(spark, tag, address, work, [item], subject)]
+
+
+def _collected(
+    spark: SparkSession,
+    address: Address,
+    work: Callable[[Address, Item], Value],
+    batch: Sequence[Item],
+    subject: Callable[[Item], str],
+) -> list[Answer[Item, Value]]:
+    subjects = [subject(item) for item in batch]
+
+    def task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in numbers:
+            for number in part.column(0).to_pylist():
+                answer = pickle.dumps(attempt(work, address, batch[number], subjects[number]))
+                yield pa.record_batch({"number": pa.array([number], pa.int64()), "answer": [answer]})
+
+    frame = spark.range(0, len(batch), 1, len(batch)).mapInArrow(task, _ANSWER)
+    answers = []
+    for row in frame.collect():
+        value, code, message = pickle.loads(row.answer)  # noqa: S301 - it comes from our own task
+        error = None if code is None else from_error_code(code, message)
+        answers.append(Answer(batch[row.number], value, error))
+    return answers
+
+
+def attempt(
+    work: Callable[[Address, Item], Value], address: Address, item: Item, subject: str
+) -> tuple[Value | None, int | None, str | None]:
+    """Do one piece of work here; whatever goes wrong becomes a code and a message."""
+    try:
+        with translated(subject):
+            return work(address, item), None, None
+    except LanceNamespaceError as error:
+        return None, int(error.code), str(error)
+    except Exception as error:  # noqa: BLE001 - it is this piece's result, and must not stop the others
+        return None, int(InternalError("").code), f"{subject}: {type(error).__name__}: {error}"
+    except BaseException as error:
+        # A panic of Lance's native code is no Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        return None, int(InternalError("").code), f"{subject}: Lance panicked: {error}"
+
+
+@contextmanager
+def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    """Name the Spark jobs of this thread, so that they can be stopped."""
+    with suppress(Exception):
+        spark.addTag(tag)
+    try:
+        yield
+    finally:
+        with suppress(Exception):
+            spark.removeTag(tag)
