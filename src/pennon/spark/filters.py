@@ -1,62 +1,212 @@
 """Spark's filters as Lance predicates with exactly Spark's meaning; what Lance cannot do so stays with Spark.
 
-Which filters are pushed down is written in docs/reference/spark-types.md.
+Which filters are pushed down, and which are not, stands in docs/reference/spark-types.md.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
+import uuid
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
+    EqualNullSafe,
     EqualTo,
     GreaterThan,
     GreaterThanOrEqual,
+    In,
     IsNotNull,
     IsNull,
     LessThan,
     LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
 )
+
+from pennon.spark.literals import MICROSECONDS, column, exact, instant, literal, timestamp
+from pennon.spark.types.extension import UUID, extension_name, is_blob, plain_field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql.datasource import Filter
 
-_COMPARISONS = {EqualTo: "=", GreaterThan: ">", GreaterThanOrEqual: ">=", LessThan: "<", LessThanOrEqual: "<="}
+__all__ = ["column", "literal", "pushed"]
+
+_SIGNS: dict[type[Filter], str] = {
+    EqualTo: "=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+}
+_OPPOSITE = {"=": "<>", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}
+_TEXT: dict[type[Filter], str] = {
+    StringStartsWith: "starts_with",
+    StringEndsWith: "ends_with",
+    StringContains: "contains",
+}
+_NEVER = "false"
+# PySpark rounds decimals of more digits than this when it hands them over: such a value may be another one.
+_DECIMAL_DIGITS = 28
+# Values of a list that need a predicate each; more of them would be a deep expression.
+_MOST_ALTERNATIVES = 100
 
 
 def pushed(filter_: Filter, schema: pa.Schema) -> str | None:
     """Give a filter as a Lance predicate on a table with `schema`; None if Lance cannot do exactly what Spark does."""
-    attribute = getattr(filter_, "attribute", None)
-    if attribute is None or len(attribute) != 1 or attribute[0] not in schema.names:
+    return _predicate(filter_, schema, wanted=True)
+
+
+def _predicate(filter_: Filter, schema: pa.Schema, *, wanted: bool) -> str | None:
+    """Give the predicate that is true where the filter is `wanted`; neither is so where the filter is null."""
+    if isinstance(filter_, Not):
+        return _predicate(filter_.child, schema, wanted=not wanted)
+    path = getattr(filter_, "attribute", ())
+    field = _field(path, schema)
+    if field is None:
         return None
-    kind = schema.field(attribute[0]).type
-    if isinstance(filter_, IsNull):
-        return f"{column(attribute)} IS NULL"
-    if isinstance(filter_, IsNotNull):
-        return f"{column(attribute)} IS NOT NULL"
-    sign = _COMPARISONS.get(type(filter_))
-    if sign is None or not (pa.types.is_integer(kind) or pa.types.is_string(kind)):
+    name = column(path)
+    if isinstance(filter_, (IsNull, IsNotNull)):
+        return f"{name} IS NULL" if isinstance(filter_, IsNull) is wanted else f"{name} IS NOT NULL"
+    if isinstance(filter_, In):
+        return _in(name, field, filter_.value, wanted=wanted)
+    if isinstance(filter_, EqualNullSafe):
+        return _null_safe(name, field, filter_.value, wanted=wanted)
+    if type(filter_) in _TEXT:
+        return _text(_TEXT[type(filter_)], name, field, getattr(filter_, "value", None), wanted=wanted)
+    sign = _SIGNS.get(type(filter_))
+    if sign is None:
         return None
-    return f"{column(attribute)} {sign} {literal(getattr(filter_, 'value', None), kind)}"
+    return _comparison(name, field, sign if wanted else _OPPOSITE[sign], getattr(filter_, "value", None))
 
 
-def column(path: Sequence[str]) -> str:
-    """Name a column, or a field inside of one, in a Lance predicate."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in path)
+def _field(path: Sequence[str], schema: pa.Schema) -> pa.Field | None:
+    """Find the field of a column path, None where a predicate of Lance cannot name it or look into it."""
+    field, fields = None, list(schema)
+    for part in path:
+        found = [one for one in fields if one.name == part]
+        if len(found) != 1 or (field is not None and extension_name(field) is not None):
+            return None
+        field = plain_field(found[0])
+        fields = list(field.type) if pa.types.is_struct(field.type) else []
+    # Lance finds no column of the first level by a name with a backtick.
+    return None if field is None or is_blob(field) or "`" in path[0] else field
 
 
-def literal(value: object, arrow_type: pa.DataType) -> str:
-    """Write a value as Lance compares it with a column of an Arrow type."""
+def _in(name: str, field: pa.Field, values: Sequence[object], *, wanted: bool) -> str | None:
+    given = [value for value in values if value is not None]
+    if not wanted and len(given) < len(values):
+        return _NEVER  # a value is in the list, or it might be the null
+    sign, word, glue = ("=", "IN", " OR ") if wanted else ("<>", "NOT IN", " AND ")
+    written = {number: _written(field, value) for number, value in enumerate(given)}
+    listed = [text for text in written.values() if text is not None]
+    parts = [f"{name} {word} ({', '.join(listed)})"] if listed else []
+    alone = [_comparison(name, field, sign, given[number]) for number, text in written.items() if text is None]
+    if None in alone or len(alone) > _MOST_ALTERNATIVES or not (given or wanted):
+        return None
+    parts += [text for text in alone if text is not None]
+    return f"({glue.join(parts)})" if parts else _NEVER
+
+
+def _null_safe(name: str, field: pa.Field, value: object, *, wanted: bool) -> str | None:
     if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float, decimal.Decimal)):
-        return str(value)
-    if isinstance(value, (dt.datetime, dt.date)):
-        return f"arrow_cast('{value}', '{arrow_type}')"
-    return "'" + str(value).replace("'", "''") + "'"
+        return f"{name} IS NULL" if wanted else f"{name} IS NOT NULL"
+    compared = _comparison(name, field, "=" if wanted else "<>", value)
+    return compared if wanted or compared is None else f"({name} IS NULL OR {compared})"
+
+
+def _text(function: str, name: str, field: pa.Field, value: object, *, wanted: bool) -> str | None:
+    written = _written(field, value)
+    if value is None or not isinstance(value, str) or written is None or extension_name(field) is not None:
+        return None
+    return f"{'' if wanted else 'NOT '}{function}({name}, {written})"
+
+
+def _comparison(name: str, field: pa.Field, sign: str, value: object) -> str | None:
+    """Compare a column with a value; true where Spark says true."""
+    if value is None:
+        return _NEVER
+    kind = field.type
+    if extension_name(field) is None:
+        if pa.types.is_floating(kind) and isinstance(value, float):
+            return _number(name, kind, sign, value)
+        if pa.types.is_timestamp(kind) and isinstance(value, dt.datetime):
+            return _moment(name, kind, sign, value)
+    written = _written(field, value)
+    return None if written is None else f"{name} {sign} {written}"
+
+
+def _written(field: pa.Field, value: object) -> str | None:
+    """Write a value if it is equal, for Spark, to just what it is equal to for Lance."""
+    extension = extension_name(field)
+    if extension is not None:
+        return _uuid(value) if extension == UUID else None
+    if isinstance(value, decimal.Decimal) and len(value.as_tuple().digits) >= _DECIMAL_DIGITS:
+        return None
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+        return None
+    return exact(value, field.type)
+
+
+def _uuid(value: object) -> str | None:
+    """Write a UUID given in the form in which Spark sees them; in that form, texts sort as the bytes do."""
+    try:
+        made = uuid.UUID(str(value))
+    except ValueError:
+        return None
+    return f"X'{made.bytes.hex()}'" if str(made) == value else None
+
+
+def _number(name: str, kind: pa.DataType, sign: str, value: float) -> str | None:
+    """Compare floats as Spark does: NaN is the greatest number, and there is just one.
+
+    Lance has a NaN with a sign too (the usual one of x86), which it takes for the least of all, below the infinities.
+    """
+    if math.isnan(value):
+        return {
+            "=": f"isnan({name})",
+            ">=": f"isnan({name})",
+            "<>": f"NOT isnan({name})",
+            "<": f"NOT isnan({name})",
+            "<=": f"{name} IS NOT NULL",
+        }.get(sign, _NEVER)
+    written, least = exact(value, kind), exact(-math.inf, kind)
+    if written is None:
+        return None
+    if sign in {">", ">="}:
+        return f"({name} {sign} {written} OR {name} < {least})"
+    if sign in {"<", "<="}:
+        return f"({name} {sign} {written} AND {name} >= {least})"
+    return f"{name} {sign} {written}"
+
+
+def _moment(name: str, kind: pa.DataType, sign: str, value: dt.datetime) -> str | None:
+    """Compare timestamps in the unit of the column; Spark sees microseconds, of nanoseconds the whole ones."""
+    if (value.tzinfo is None) != (kind.tz is None):
+        return None
+    count = instant(value)
+    if kind.unit == "ns":
+        first, next_ = timestamp(count * 1_000, kind), timestamp((count + 1) * 1_000, kind)
+        if first is None or next_ is None:
+            return None
+        return {
+            "=": f"({name} >= {first} AND {name} < {next_})",
+            "<>": f"({name} < {first} OR {name} >= {next_})",
+            ">": f"{name} >= {next_}",
+            ">=": f"{name} >= {first}",
+            "<": f"{name} < {first}",
+            "<=": f"{name} < {next_}",
+        }[sign]
+    whole, rest = divmod(count, MICROSECONDS[kind.unit])
+    if rest and sign in {"=", "<>"}:
+        return _NEVER if sign == "=" else f"{name} IS NOT NULL"
+    written = timestamp(whole + 1 if rest and sign in {">=", "<"} else whole, kind)
+    return None if written is None else f"{name} {sign} {written}"
