@@ -9,7 +9,8 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.optimizer.scope import traverse_scope
+
+from pennon.spark.sql.references import cte_of, table_names
 
 DIALECT = "spark"
 Name = tuple[str, ...]
@@ -60,14 +61,13 @@ def query(text: str) -> exp.Query:
 
 def tables_of(tree: exp.Query) -> list[exp.Table]:
     """Give the nodes of a query that name tables, and not its own common table expressions."""
-    found: dict[int, exp.Table] = {}
-    for scope in traverse_scope(tree):
-        for _, source in scope.selected_sources.values():
-            if isinstance(source, exp.Table) and isinstance(source.this, (exp.Identifier, exp.Dot)):
-                found[id(source)] = source
-    return list(found.values())
+    return [
+        one
+        for one in tree.find_all(exp.Table)
+        if table_names(one) and cte_of(one) is None and one.find_ancestor(exp.Hint) is None
+    ]
 
 
 def name_of(table: exp.Table) -> Name:
     """Give the parts of a table's name."""
-    return tuple(part.name for part in table.parts)
+    return tuple(str(one.this) for one in table_names(table))

@@ -1,0 +1,202 @@
+"""Running checks: as few passes over the data as they need, over the columns that they are about."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import InvalidInputError, LanceNamespaceError
+from pennon.spark.pipeline.report import CheckReport
+from pennon.spark.pipeline.samples import sampled
+from pennon.spark.pipeline.spark_errors import short_message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from pennon.spark.pipeline.model import Check, RowCount
+
+_FIRST_NAME = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Data under check."""
+
+    label: str
+    schema: StructType
+    frame: Callable[[Sequence[str]], DataFrame]
+    """Gives just these columns."""
+    count: Callable[[], int]
+    query: Callable[[str], DataFrame]
+    """Runs a query in which `this` is the data."""
+    published_rows: int | None = None
+    """How many rows the published version has; None if there is none."""
+
+    def top_level(self, column: str) -> str:
+        """Give the name of the column in which a column of the checks is; error 13 if there is none."""
+        return self._resolved(column)[0]
+
+    def expression(self, column: str) -> str:
+        """Give a column of the checks as Spark's SQL has it."""
+        name, rest = self._resolved(column)
+        return f"`{name.replace('`', '``')}`{rest}"
+
+    def type_of(self, column: str) -> str:
+        """Give the type of a column that is no part of another one; else nothing."""
+        name, rest = self._resolved(column)
+        return "" if rest else str(self.schema[name].dataType.typeName())
+
+    def _resolved(self, column: str) -> tuple[str, str]:
+        names = {name.lower(): name for name in self.schema.names}
+        if column.lower() in names:
+            return names[column.lower()], ""
+        found = _FIRST_NAME.match(column)
+        first = "" if found is None else (found[1] or "").replace("``", "`") or found[2] or ""
+        if found is None or first.lower() not in names:
+            there = ", ".join(self.schema.names)
+            raise InvalidInputError(f"A check of {self.label} names the column {column!r}, and there is only {there}")
+        return names[first.lower()], column[found.end() :]
+
+
+def columns_of(check: Check) -> tuple[str, ...]:
+    """Give the columns that a check names, as it writes them; none for checks by SQL."""
+    return (*(check.not_null or ()), *(check.unique or ()), *(check.accepted_values or ()))
+
+
+def run_checks(subject: Subject, checks: Sequence[Check], *, samples: int) -> list[CheckReport]:
+    """Run the checks of one subject, and give a report for each, in order; a check that cannot be run raises 13."""
+    try:
+        found = _row_by_row(subject, [one for one in checks if one.not_null or one.accepted_values], samples)
+        return [found[id(one)] if id(one) in found else _alone(subject, one, samples) for one in checks]
+    except LanceNamespaceError:
+        raise
+    except Exception as error:
+        raise InvalidInputError(f"A check of {subject.label} cannot be run: {short_message(error)}") from error
+
+
+def _alone(subject: Subject, check: Check, samples: int) -> CheckReport:
+    started = time.monotonic()
+    if check.unique is not None:
+        report = _unique(subject, check, check.unique, samples)
+    elif check.row_count is not None:
+        report = _row_count(subject, check, check.row_count)
+    else:
+        report = _by_sql(subject, check, str(check.sql), samples)
+    return replace(report, seconds=round(time.monotonic() - started, 3))
+
+
+def _row_by_row(subject: Subject, checks: Sequence[Check], samples: int) -> dict[int, CheckReport]:
+    """Run all checks that look at each row by itself in one pass."""
+    if not checks:
+        return {}
+    started = time.monotonic()
+    faults = {id(check): _fault(subject, check) for check in checks}
+    columns = dict.fromkeys(subject.top_level(name) for check in checks for name in columns_of(check))
+    frame = subject.frame(list(columns))
+    counted = _counted(frame, list(faults.values()))
+    share = round((time.monotonic() - started) / len(checks), 3)
+    reports = {}
+    for check, failing in zip(checks, counted, strict=True):
+        rows: tuple[dict[str, Any], ...] = ()
+        if failing:
+            wanted = [subject.expression(name) for name in columns_of(check)]
+            rows = sampled(frame.where(faults[id(check)]).selectExpr(*wanted), samples)
+        reports[id(check)] = _report(subject, check, failing=failing, what="rows", seconds=share, samples=rows)
+    return reports
+
+
+def _fault(subject: Subject, check: Check) -> Column:
+    """Give the condition that a bad row meets; it is never null."""
+    from pyspark.sql import functions as sql  # noqa: PLC0415 - slow
+
+    if check.not_null is not None:
+        conditions = [sql.expr(f"{subject.expression(name)} IS NULL") for name in check.not_null]
+    else:
+        conditions = []
+        for name, accepted in (check.accepted_values or {}).items():
+            column = sql.expr(subject.expression(name))
+            values = [_as_text(one) for one in accepted] if subject.type_of(name) == "string" else list(accepted)
+            conditions.append(column.isNotNull() & ~column.isin(values))
+    fault = conditions[0]
+    for one in conditions[1:]:
+        fault = fault | one
+    return fault
+
+
+def _counted(frame: DataFrame, conditions: Iterable[Column]) -> list[int]:
+    from pyspark.sql import functions as sql  # noqa: PLC0415 - slow
+
+    sums = [sql.count_if(condition).alias(f"c{number}") for number, condition in enumerate(conditions)]
+    (row,) = frame.agg(*sums).collect()
+    return [int(value) for value in row]
+
+
+def _unique(subject: Subject, check: Check, keys: Sequence[str], samples: int) -> CheckReport:
+    """Count keys that stand more than once. A key with a null in it equals no other, as in SQL."""
+    expressions = [subject.expression(key) for key in keys]
+    frame = subject.frame(list(dict.fromkeys(subject.top_level(key) for key in keys)))
+    named = frame.selectExpr(*(f"{one} AS k{number}" for number, one in enumerate(expressions)))
+    known = named.where(" AND ".join(f"k{number} IS NOT NULL" for number in range(len(keys))))
+    again = known.groupBy(*named.columns).count().where("count > 1")
+    failing = again.count()
+    rows: tuple[dict[str, Any], ...] = ()
+    if failing:
+        shown = again.orderBy("count", ascending=False).toDF(*keys, "count")
+        rows = sampled(shown, samples)
+    return _report(subject, check, failing=failing, what="keys stand more than once", samples=rows)
+
+
+def _row_count(subject: Subject, check: Check, bounds: RowCount) -> CheckReport:
+    rows = subject.count()
+    faults = []
+    if bounds.min is not None and rows < bounds.min:
+        faults.append(f"fewer than {bounds.min:,}")
+    if bounds.max is not None and rows > bounds.max:
+        faults.append(f"more than {bounds.max:,}")
+    before = subject.published_rows
+    if before is not None:
+        if bounds.min_ratio is not None and rows < bounds.min_ratio * before:
+            faults.append(f"fewer than {bounds.min_ratio:g} of the {before:,} that are published")
+        if bounds.max_ratio is not None and rows > bounds.max_ratio * before:
+            faults.append(f"more than {bounds.max_ratio:g} of the {before:,} that are published")
+    message = f"{rows:,} rows" + (f": {' and '.join(faults)}" if faults else "")
+    return CheckReport(subject.label, check.title, check.severity, not faults, None, message)
+
+
+def _by_sql(subject: Subject, check: Check, text: str, samples: int) -> CheckReport:
+    frame = subject.query(text)
+    if check.expect == "empty":
+        failing = frame.count()
+        rows = sampled(frame, samples) if failing else ()
+        return _report(subject, check, failing=failing, what="rows", samples=rows)
+    if [field.dataType.typeName() for field in frame.schema.fields] != ["boolean"]:
+        raise InvalidInputError(f"The check {check.title!r} of {subject.label} expects true: one column, a boolean")
+    told = frame.toDF("told")
+    failing, held = _counted(told, [told["told"].isNull() | ~told["told"], told["told"]])
+    if not failing and not held:
+        return replace(_report(subject, check, failing=0, what=""), passed=False, message="it gave no row")
+    return _report(subject, check, failing=failing, what="rows are not true")
+
+
+def _report(
+    subject: Subject,
+    check: Check,
+    *,
+    failing: int,
+    what: str,
+    seconds: float = 0.0,
+    samples: tuple[dict[str, Any], ...] = (),
+) -> CheckReport:
+    message = f"{failing:,} {what}" if failing else None
+    return CheckReport(
+        subject.label, check.title, check.severity, not failing, failing, message, seconds, samples=samples
+    )
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

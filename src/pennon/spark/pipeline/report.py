@@ -1,0 +1,130 @@
+"""What a run did: as frozen values, as JSON, and the other way round."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import os
+
+PUBLISHED = "published"
+"""All targets are visible."""
+ALREADY = "already published"
+"""An earlier run with this id has published them; nothing was done now."""
+CHECKS_FAILED = "checks failed"
+"""A check with severity error failed: nothing was published, and what was staged is gone."""
+
+
+@dataclass(frozen=True)
+class SourceReport:
+    """Something that the run read; `version` for tables of the catalog."""
+
+    name: str
+    kind: str
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """A step. One that was not staged is part of what reads it (`within`), and has no figures of its own."""
+
+    name: str
+    staged: bool
+    rows: int | None = None
+    bytes: int | None = None
+    seconds: float | None = None
+    within: tuple[str, ...] = ()
+    reused: bool = False
+    """It was finished by an earlier try of the same run."""
+
+
+@dataclass(frozen=True)
+class TargetReport:
+    """A table that the run wrote; `version` once it is published."""
+
+    table: str
+    mode: str
+    rows: int
+    bytes: int
+    seconds: float
+    base_version: int | None = None
+    version: int | None = None
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found: how many rows (or keys, or values) fail it, and a few of them."""
+
+    on: str
+    name: str
+    severity: str
+    passed: bool
+    failing: int | None = None
+    message: str | None = None
+    seconds: float = 0.0
+    samples: tuple[dict[str, Any], ...] = ()
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """All that is told of a run."""
+
+    pipeline: str
+    run_id: str
+    status: str
+    publish: str
+    started: str
+    seconds: float
+    resumed: bool
+    sources: tuple[SourceReport, ...] = ()
+    steps: tuple[StepReport, ...] = ()
+    targets: tuple[TargetReport, ...] = ()
+    checks: tuple[CheckReport, ...] = ()
+
+    @property
+    def succeeded(self) -> bool:
+        """Tell whether the targets are visible, by this try or an earlier one."""
+        return self.status in {PUBLISHED, ALREADY}
+
+    @property
+    def failures(self) -> tuple[CheckReport, ...]:
+        """Give the checks that kept the run from publishing."""
+        return tuple(one for one in self.checks if not one.passed and one.severity == "error")
+
+    def document(self) -> dict[str, Any]:
+        """Give the report in terms of JSON."""
+        return dict(json.loads(json.dumps(asdict(self), default=_plain, allow_nan=False)))
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write the report into a file, as JSON."""
+        with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 - any kind of path
+            json.dump(self.document(), opened, ensure_ascii=False, indent=2)
+            opened.write("\n")
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> RunReport:
+        """Read a report back."""
+        kinds: dict[str, Any] = {
+            "sources": SourceReport,
+            "steps": StepReport,
+            "targets": TargetReport,
+            "checks": CheckReport,
+        }
+        values = {key: document[key] for key in cls.__dataclass_fields__ if key in document}
+        for key, kind in kinds.items():
+            values[key] = tuple(_made(kind, one) for one in values.get(key, ()))
+        return cls(**values)
+
+
+def _made(kind: Any, content: dict[str, Any]) -> Any:  # noqa: ANN401 - one of the dataclasses above
+    values = {key: content[key] for key in kind.__dataclass_fields__ if key in content}
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - in terms of JSON
+    return value.isoformat() if isinstance(value, datetime) else str(value)
