@@ -351,6 +351,21 @@ def test_delete_tree_takes_everything_below_and_nothing_beside(store):
     assert store.get("t.deleted") is None
 
 
+def test_copy_tree_copies_everything_below_and_nothing_beside(store):
+    for path in ("a/one", "a/b/c/two", "a/with space%", "ab/three", "a.four"):
+        store.put(path, path.encode())
+    copies = store.copy_tree("a", "x/y")
+    assert sorted(copies) == ["x/y/b/c/two", "x/y/one", "x/y/with space%"]
+    assert {path: store.get(path).body for path in copies} == {
+        "x/y/one": b"a/one",
+        "x/y/b/c/two": b"a/b/c/two",
+        "x/y/with space%": b"a/with space%",
+    }
+    store.delete_tree("a")
+    assert store.get("x/y/one").body == b"a/one"
+    assert store.copy_tree("a", "z") == []
+
+
 def test_delete_tree_of_nothing_still_takes_what_goes_along(store):
     store.put("t.declared", b"x")
 

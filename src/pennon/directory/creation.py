@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.directory.catalog import Catalog
+    from pennon.table.writing import PreparedData
 
 _PATIENCE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
@@ -47,7 +48,7 @@ class Wanted:
     """A table to be created."""
 
     identifier: Identifier
-    data: pa.Table
+    data: pa.Table | PreparedData
     properties: Mapping[str, str] | None
     storage_options: dict[str, str]
 
@@ -81,7 +82,7 @@ def declare(
 def create(
     catalog: Catalog,
     identifier: Identifier,
-    data: pa.Table,
+    data: pa.Table | PreparedData,
     mode: CreateMode,
     *,
     properties: Mapping[str, str] | None,

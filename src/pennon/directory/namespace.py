@@ -55,6 +55,7 @@ from pydantic import BaseModel, ValidationError
 from pennon import durations
 from pennon.config import DirectorySettings
 from pennon.directory import (
+    adoption,
     creation,
     dropped,
     dropping,
@@ -273,6 +274,27 @@ class DirectoryNamespace(LanceNamespace):
             properties=made.properties,
             storage_options=self._vended(vend=None),
         )
+
+    def new_table_location(self, id: Sequence[str]) -> str:  # noqa: A002 - as in the SDK's requests
+        """Name a place at which a new table may be written before the catalog knows of it; errors 1, 5."""
+        identifier = table_identifier(id)
+        with translated(f"new_table_location of {shown(identifier)}"):
+            return self._store.location(adoption.place(self._catalog, identifier))
+
+    def adopt_table(
+        self,
+        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        location: str,
+        properties: Mapping[str, str] | None = None,
+    ) -> int:
+        """Make what was written at such a place the table, in one commit; returns its version. Errors 1, 5, 13, 14."""
+        identifier = table_identifier(id)
+        with translated(f"adopt_table of {shown(identifier)}"):
+            inside = self._store.relative(location)
+            if inside is None:
+                raise InvalidInputError(f"The location {location!r} of {shown(identifier)} is not in the root")
+            made = adoption.adopt(self._catalog, identifier, inside, properties)
+            return made.version or 1
 
     @_operation(RegisterTableRequest)
     def register_table(self, request: RegisterTableRequest) -> RegisterTableResponse:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Row
+    from pennon.table.writing import PreparedData
 
 _BYTES_PER_LEASE_SECOND = 1_000_000
 
@@ -49,7 +50,7 @@ def declare_root_table(catalog: Catalog, identifier: Identifier, row: Row) -> No
 
 
 def create_root_table(
-    catalog: Catalog, identifier: Identifier, row: Row, data: pa.Table, storage_options: dict[str, str]
+    catalog: Catalog, identifier: Identifier, row: Row, data: pa.Table | PreparedData, storage_options: dict[str, str]
 ) -> tuple[Row, int]:
     """Write a root table that is new, only declared, or dropped; returns its row and the version.
 

@@ -241,6 +241,18 @@ class LocalStore:
         shutil.rmtree(doomed)
         return Amount(len(sizes), sum(sizes))
 
+    def copy_tree(self, source: str, target: str) -> list[str]:
+        """Hard-link each file, or copy it where there are no such links."""
+        copies = []
+        origin = self._path(source)
+        for folder, _, names in os.walk(origin):
+            for name in names:
+                file = Path(folder) / name
+                path = f"{target}/{file.relative_to(origin).as_posix()}"
+                self._link(file, self._path(path))
+                copies.append(path)
+        return copies
+
     def purge_tree(
         self,
         path: str,
@@ -275,6 +287,17 @@ class LocalStore:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    @staticmethod
+    def _link(file: Path, target: Path) -> None:
+        try:
+            _into(target, lambda: os.link(file, target))
+        except FileExistsError:
+            return
+        except OSError as error:
+            if error.errno not in {*_NO_HARD_LINKS, errno.EXDEV}:
+                raise
+            shutil.copyfile(file, target)
 
     def _remove_leftovers(self) -> None:
         """Delete what processes that were killed left half deleted or half written."""

@@ -242,6 +242,17 @@ class ObjectStore:
                 obstore.delete(self._store, batch[start : start + _DELETE_BATCH])
         return Amount(len(found), sum(size for _, size in found))
 
+    def copy_tree(self, source: str, target: str) -> list[str]:
+        """Let the store copy each object: no more than 5 GB each where the store is S3."""
+        beginning = f"{self._key(source)}/"
+        pairs = [(key, f"{target}/{key.removeprefix(beginning)}") for key, _ in self._walk(source)]
+
+        def copy(key: str, path: str) -> Callable[[], object]:
+            return lambda: obstore.copy(self._store, key, self._key(path))
+
+        self.concurrently([copy(key, path) for key, path in pairs])
+        return [path for _, path in pairs]
+
     def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Amount:
         """Delete names that can come again first, each by a signed request that is void when stale or late.
 

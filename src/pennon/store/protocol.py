@@ -135,6 +135,12 @@ class Store(Protocol):
     def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Amount:
         """Delete everything below `path`, its sub-directory `first` before the rest, and the objects `also` with it."""
 
+    def copy_tree(self, source: str, target: str) -> list[str]:
+        """Copy everything below `source` to the same names below `target`, without its bytes passing through here.
+
+        On a disk files are linked: for what is never changed once it is written. Returns the paths of the copies.
+        """
+
     def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Amount:
         """Delete everything below `path` so that it harms nothing that is written there later, also if this is late.
 

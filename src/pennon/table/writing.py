@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,21 @@ class TableIsGone(Exception):  # noqa: N818 - as above
         self.version = version
 
 
+@dataclass(frozen=True)
+class PreparedData:
+    """Data files that are written already, somewhere else; `bring` copies them below a table's directory."""
+
+    schema: pa.Schema
+    fragments: list[FragmentMetadata]
+    nbytes: int
+    bring: Callable[[str], object]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the transaction by which they become a version."""
+
+
 def write_version(
     location: str,
-    data: pa.Table,
+    data: pa.Table | PreparedData,
     storage_options: dict[str, str],
     *,
     after: int = 0,
@@ -74,8 +87,9 @@ def write_version(
         read_version=after,
         operation=LanceOperation.Overwrite(data.schema, fragments),
         uuid=transaction_id or str(uuid.uuid4()),
+        transaction_properties=dict(data.properties) if isinstance(data, PreparedData) else {},
     )
-    written = tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
+    written = _files(fragments)
     with _naming_leftovers(written), commit_guard():
         try:
             committed = LanceDataset.commit(
@@ -95,7 +109,7 @@ def write_version(
 
 
 def _written(
-    data: pa.Table,
+    data: pa.Table | PreparedData,
     location: str,
     options: dict[str, str] | None,
     session: Any,  # noqa: ANN401 - as above
@@ -103,6 +117,10 @@ def _written(
     mode: str,
 ) -> list[FragmentMetadata]:
     """Write the data files. A single one needs no look at the table, which the strict commit makes sure of anyway."""
+    if isinstance(data, PreparedData):
+        with _naming_leftovers(_files(data.fragments)):
+            data.bring(location)
+        return data.fragments
     if data.num_rows == 0:
         return []
     # Names like Lance's own columns are for the longer way to judge.
@@ -114,6 +132,11 @@ def _written(
             )
         ]
     return write_fragments(data, location, schema=data.schema, mode=mode, storage_options=options)
+
+
+def _files(fragments: list[FragmentMetadata]) -> tuple[str, ...]:
+    """Name the data files of fragments, below the table's directory."""
+    return tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
 
 
 @contextmanager
@@ -158,7 +181,7 @@ def overwrite(
             raise InvalidInputError(f"Lance cannot store this data: {error}") from error
         raise
     identity = str(uuid.uuid4())
-    leftovers = tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
+    leftovers = _files(fragments)
     operation = LanceOperation.Overwrite(data.schema, fragments)
     for _ in range(_ATTEMPTS):
         base = int(dataset.version)

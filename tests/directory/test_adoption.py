@@ -1,0 +1,189 @@
+"""Tables that are written first, where nobody sees them, and come into the catalog then."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import lance
+import pyarrow as pa
+import pytest
+from lance import LanceDataset, LanceOperation
+from lance.fragment import write_fragments
+from servers import CountingS3
+from support import Root, create_namespace, create_table, declare_table, describe_table, drop_table, fails, list_tables
+
+from pennon.errors import LanceNamespaceError
+
+PLACES = {
+    "v1": ("v1", ["t"], False),
+    "compatibility": ("compatibility", ["t"], False),
+    "compatibility-nested": ("compatibility", ["a", "t"], False),
+    "v2": ("v2", ["t"], False),
+    "managed": ("compatibility", ["t"], True),
+    "managed-nested": ("v2", ["a", "t"], True),
+}
+
+
+@pytest.fixture(scope="session")
+def s3():
+    with CountingS3() as server:
+        yield server
+
+
+class Site:
+    """A catalog in which a table is to be, with data for it."""
+
+    def __init__(self, ns, where, id_, *, managed):
+        self.ns, self.where, self.id = ns, where, id_
+        if managed:
+            ns.enable_table_version_management()
+        if len(id_) > 1:
+            create_namespace(ns, *id_[:-1])
+
+    def written(self, *rows: int) -> str:
+        """Write a table where the catalog says, as a job on other machines would."""
+        location = self.ns.new_table_location(self.id)
+        data = pa.table({"x": list(rows)})
+        options = self.where.options or None
+        fragments = write_fragments(data, location, mode="create", max_rows_per_file=2, storage_options=options)
+        transaction = lance.Transaction(
+            0, LanceOperation.Overwrite(data.schema, fragments), transaction_properties={"k": "v"}
+        )
+        LanceDataset.commit(location, transaction, storage_options=options)
+        return location
+
+    def dataset(self) -> LanceDataset:
+        return lance.dataset(namespace_client=self.ns, table_id=self.id, storage_options=self.where.options or None)
+
+    def rows(self) -> list[int]:
+        return self.dataset().to_table()["x"].to_pylist()
+
+    def shown(self) -> list[str]:
+        return list_tables(self.ns, *self.id[:-1])
+
+    def top(self) -> set[str]:
+        return {name for name in self.ns._store.names("") if not name.startswith(("__", "."))}
+
+
+def _site(request, tmp_path, open_namespace, store, name):
+    mode, id_, managed = PLACES[name]
+    where = Root(str(tmp_path / "root"))
+    if store == "s3":
+        endpoint = request.getfixturevalue("s3").endpoint
+        where = Root(endpoint.uri(f"adoption-{tmp_path.name}"), endpoint.storage_options())
+    return Site(open_namespace(where, mode), where, id_, managed=managed)
+
+
+@pytest.fixture(
+    params=[
+        *[pytest.param(("local", name), id=f"local-{name}") for name in PLACES],
+        *[
+            pytest.param(("s3", name), id=f"s3-{name}", marks=pytest.mark.s3)
+            for name in ("v1", "compatibility-nested", "managed")
+        ],
+    ]
+)
+def site(request, tmp_path, open_namespace):
+    return _site(request, tmp_path, open_namespace, *request.param)
+
+
+@pytest.fixture(params=["v1", "compatibility-nested", "managed"])
+def near(request, tmp_path, open_namespace):
+    return _site(request, tmp_path, open_namespace, "local", request.param)
+
+
+def test_table_shows_only_once_it_is_adopted(site):
+    location = site.written(1, 2, 3)
+    assert site.shown() == []
+    with fails(4):
+        describe_table(site.ns, *site.id)
+    assert site.ns.adopt_table(site.id, location) == 1
+    assert site.shown() == ["t"]
+    assert site.rows() == [1, 2, 3]
+    assert site.dataset().read_transaction(1).transaction_properties == {"k": "v"}
+    site.dataset().validate()
+
+
+def test_nothing_is_left_beside_the_adopted_table(site):
+    site.ns.adopt_table(site.id, site.written(1, 2, 3))
+    inside = site.ns._store.relative(describe_table(site.ns, *site.id).location)
+    assert site.top() == {inside}
+
+
+@pytest.mark.parametrize("name", ["v1", "compatibility"])
+def test_root_table_gets_the_directory_of_its_name(name, request, tmp_path, open_namespace):
+    site = _site(request, tmp_path, open_namespace, "local", name)
+    site.ns.adopt_table(site.id, site.written(1))
+    assert lance.dataset(str(tmp_path / "root" / "t.lance")).count_rows() == 1
+
+
+def test_adopted_table_is_written_to_like_any_other(site):
+    site.ns.adopt_table(site.id, site.written(1))
+    lance.write_dataset(
+        pa.table({"x": [2]}),
+        namespace_client=site.ns,
+        table_id=site.id,
+        mode="append",
+        storage_options=site.where.options or None,
+    )
+    assert site.rows() == [1, 2]
+    assert site.dataset().version == 2
+
+
+def test_adopting_beside_an_existing_table_raises_5_and_keeps_both(near):
+    location = near.written(1)
+    create_table(near.ns, *near.id)
+    with fails(5, naming="t'"):
+        near.ns.new_table_location(near.id)
+    with fails(5, naming="t'"):
+        near.ns.adopt_table(near.id, location)
+    assert near.rows() == [1, 2, 3]
+    assert lance.dataset(location).to_table()["x"].to_pylist() == [1]
+
+
+def test_of_two_adopters_one_gets_5(near):
+    locations = [near.written(1), near.written(2)]
+    both = Barrier(2)
+
+    def adopt(location):
+        both.wait(30)
+        try:
+            return near.ns.adopt_table(near.id, location)
+        except LanceNamespaceError as error:
+            return int(error.code)
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = sorted(pool.map(adopt, locations))
+    assert outcomes in ([1, 5], [1, 14])
+    assert near.rows() in ([1], [2])
+
+
+def test_declared_table_keeps_its_place_and_its_properties(site):
+    properties = None if site.ns._settings.manifest_enabled is False else {"owner": "me"}
+    declared = declare_table(site.ns, *site.id, properties=properties)
+    site.ns.adopt_table(site.id, site.written(1, 2))
+    described = describe_table(site.ns, *site.id, check_declared=True)
+    assert described.location == declared.location
+    assert described.properties == properties
+    assert described.is_only_declared is False
+    assert site.rows() == [1, 2]
+
+
+def test_adoption_over_a_dropped_table(near):
+    create_table(near.ns, *near.id)
+    drop_table(near.ns, *near.id)
+    near.ns.adopt_table(near.id, near.written(7))
+    assert near.rows() == [7]
+
+
+def test_missing_namespace_raises_1(near):
+    with fails(1):
+        near.ns.new_table_location(["nowhere", "t"])
+
+
+@pytest.mark.parametrize("location", ["elsewhere", "t.lance", "../x", ""])
+def test_place_without_a_table_raises_13(near, location):
+    with fails(13):
+        near.ns.adopt_table(near.id, near.ns._store.location(location))
+    assert near.shown() == []
