@@ -120,7 +120,7 @@ def list_dropped(
         for key in chosen
     ]
     tables = [table for table in found if table is not None]
-    return (_measured(catalog, tables) if detailed else tables), next_token
+    return (measured(catalog, tables) if detailed else tables), next_token
 
 
 def list_purgable(
@@ -152,7 +152,21 @@ def list_purgable(
         if table is not None:
             found.append(table)
     due = sorted((table for table in found if wanted(table)), key=lambda table: (table.id, table.dropped_at))
-    return _measured(catalog, due) if detailed else due
+    return measured(catalog, due) if detailed else due
+
+
+def measured(catalog: Catalog, tables: list[DroppedTable]) -> list[DroppedTable]:
+    """Look at dropped tables for their rows and bytes."""
+    store = catalog.store
+
+    def measuring(table: DroppedTable) -> Callable[[], DroppedTable]:
+        return lambda: replace(
+            table,
+            rows=count_rows(table.location, store.storage_options),
+            bytes=store.measure(str(store.relative(table.location))).size,
+        )
+
+    return store.concurrently([measuring(table) for table in tables])
 
 
 def moment(epoch_ms: float) -> datetime:
@@ -187,19 +201,6 @@ def _read(catalog: Catalog, names: list[str]) -> list[claim.Standing | None]:
         return lambda: claim.read(catalog.store, name)
 
     return catalog.store.concurrently([reading(name) for name in names])
-
-
-def _measured(catalog: Catalog, tables: list[DroppedTable]) -> list[DroppedTable]:
-    store = catalog.store
-
-    def measuring(table: DroppedTable) -> Callable[[], DroppedTable]:
-        return lambda: replace(
-            table,
-            rows=count_rows(table.location, store.storage_options),
-            bytes=store.measure(str(store.relative(table.location))).size,
-        )
-
-    return store.concurrently([measuring(table) for table in tables])
 
 
 def _from_trash(catalog: Catalog, entry: trash.Trashed) -> DroppedTable:

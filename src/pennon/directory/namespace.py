@@ -78,7 +78,7 @@ from pennon.store.root import absolute_root
 from pennon.table.ipc import read_ipc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -562,13 +562,12 @@ class DirectoryNamespace(LanceNamespace):
 
     # Care of the catalog
 
-    def migrate_to_manifest(self, *, dry_run: bool = False) -> migrate.MigrationReport:
-        """Register every V1 directory in the manifest, in one commit; safe to repeat and to interrupt."""
+    def migrate_to_manifest(
+        self, *, dry_run: bool = False, names: Collection[str] | None = None
+    ) -> migrate.MigrationReport:
+        """Register every V1 directory, or those of some names, in one commit; safe to repeat and to interrupt."""
         with translated("migrate_to_manifest"):
-            report = migrate.migrate_to_manifest(self._catalog, dry_run=dry_run)
-            if report.migrated and not dry_run and operations.manages(self._catalog):
-                management.enable(self._catalog)
-            return report
+            return management.migrate_tables(self._catalog, dry_run=dry_run, names=names)
 
     def migrate_markers(self, *, dry_run: bool = False) -> migrate.MarkerReport:
         """Lift markers that other clients left inside of directories to the root, where listings see them."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import migrate
 from pennon.directory.manifest import TABLE, Draft, Snapshot, flags, version_key
-from pennon.directory.versions import managed, storage
+from pennon.directory.versions import managed, operations, storage
 from pennon.directory.versions.managed import Table
 from pennon.directory.versions.record import Record, of_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Manifest
@@ -47,6 +47,16 @@ def enable(catalog: Catalog, progress: Callable[[int, int], None] | None = None)
         tables = manifest.read(_tables)
         added += _import_all(catalog, manifest, tables, None)
     return ManagementReport(len(tables), added)
+
+
+def migrate_tables(
+    catalog: Catalog, *, dry_run: bool, names: Collection[str] | None = None
+) -> migrate.MigrationReport:
+    """Register V1 directories, all or those of some names, with their versions where the catalog manages them."""
+    report = migrate.migrate_to_manifest(catalog, dry_run=dry_run, names=names)
+    if report.migrated and not dry_run and operations.manages(catalog):
+        enable(catalog)
+    return report
 
 
 def disable(catalog: Catalog) -> ManagementReport:
