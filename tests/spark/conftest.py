@@ -24,12 +24,13 @@ def pytest_collection_modifyitems(items) -> None:
 
 @pytest.fixture(scope="session")
 def spark():
-    """Start Spark with two cores in this process."""
+    """Start Spark with two cores in this process; as a Connect server and its client if the environment says so."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pennon.spark.session import new_session  # noqa: PLC0415 (slow, and it needs Java)
 
-    session = new_session("tests", master="local[2]", **{"spark.sql.shuffle.partitions": "2"})
+    where = {"remote": "local[2]"} if os.environ.get("PENNON_TEST_SPARK") == "connect" else {"master": "local[2]"}
+    session = new_session("tests", **where, **{"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
 

@@ -86,37 +86,27 @@ def _resolved(address: Address, identifier: Identifier, moment: Moment, describe
     import lance  # noqa: PLC0415 - it must not be imported before a worker forks
 
     options = described.storage_options or None
-    if moment.as_of is not None and moment.branch is None:
-        return _as_of(
-            identifier, moment, lambda asof: lance.dataset(described.location, asof=asof, storage_options=options)
-        )
-    version: int | str | None = moment.version if moment.tag is None else moment.tag
-    if moment.branch is None:
-        if version is None and described.managed_versioning:
+    if moment.branch is None and moment.as_of is None:
+        if moment.version is None and moment.tag is None and described.managed_versioning:
             # The catalog knows of versions whose files are still being put into place.
             return lance.dataset(
+                described.location,
                 storage_options=options,
                 namespace_client=address.connect(),
                 table_id=list(identifier),
             )
+        version = moment.version if moment.tag is None else moment.tag
         return lance.dataset(described.location, version=version, storage_options=options)
     dataset = lance.dataset(described.location, storage_options=options)
+    if moment.branch is not None:
+        dataset = dataset.checkout_version((moment.branch, moment.version))
     if moment.as_of is None:
-        return dataset.checkout_version((moment.branch, moment.version))
-    branch = dataset.checkout_version((moment.branch, None))
-    return _as_of(identifier, moment, lambda asof: branch.checkout_version((moment.branch, _version_at(branch, asof))))
+        return dataset
+    version = _version_at(dataset, identifier, _instant(moment.as_of))
+    return dataset.checkout_version(version if moment.branch is None else (moment.branch, version))
 
 
-def _as_of(identifier: Identifier, moment: Moment, opened: Any) -> LanceDataset:  # noqa: ANN401 - a callable
-    try:
-        return opened(_instant(moment.as_of))
-    except ValueError as error:
-        raise TableVersionNotFoundError(
-            f"Table {shown(identifier)} has no version as of {moment.as_of}: {error}"
-        ) from error
-
-
-def _instant(value: datetime | str | None) -> datetime:
+def _instant(value: datetime | str) -> datetime:
     from datetime import datetime, timezone  # noqa: PLC0415 - as an annotation above it must stay unimported
 
     try:
@@ -126,17 +116,19 @@ def _instant(value: datetime | str | None) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
 
 
-def _version_at(dataset: LanceDataset, asof: datetime) -> int:
-    versions = [one["version"] for one in dataset.versions() if one["timestamp"].astimezone(asof.tzinfo) <= asof]
+def _version_at(dataset: LanceDataset, identifier: Identifier, instant: datetime) -> int:
+    listed: list[dict[str, Any]] = dataset.versions()  # type: ignore[assignment]  # Lance's Version is such a dict
+    # Lance gives times without a zone, in the machine's.
+    versions = [int(one["version"]) for one in listed if one["timestamp"].astimezone() <= instant]
     if not versions:
-        raise ValueError("all versions are younger")
+        raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version as old as {instant.isoformat()}")
     return max(versions)
 
 
 def _branch(dataset: LanceDataset, moment: Moment) -> str | None:
     if moment.tag is not None:
-        tagged: dict[str, Any] = dict(dataset.tags.list()[moment.tag])
-        return tagged["branch"]
+        branch: str | None = dataset.tags.list()[moment.tag]["branch"]
+        return branch
     return moment.branch
 
 

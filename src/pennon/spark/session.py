@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,16 +21,25 @@ _OURS = {
 }
 
 
+# Spark warns of a source that is registered twice.
+_PREPARED: WeakSet[SparkSession] = WeakSet()
+
+
 def prepare(spark: SparkSession) -> None:
     """Register the data source, and switch on filters for Python data sources, without which they refuse to work."""
     from pennon.spark.source import PennonDataSource  # noqa: PLC0415 - it needs pyspark's classes
 
+    if spark in _PREPARED:
+        return
     spark.conf.set(PUSH_DOWN, "true")
     spark.dataSource.register(PennonDataSource)
+    _PREPARED.add(spark)
 
 
-def new_session(app: str, *, master: str | None = None, **settings: str) -> SparkSession:
-    """Start a session for a program of ours; `master` and `settings` win over what we would choose.
+def new_session(app: str, *, master: str | None = None, remote: str | None = None, **settings: str) -> SparkSession:
+    """Start a session for a program of ours: classic at `master`, or by Spark Connect at `remote`.
+
+    `settings` win over what we would choose.
 
     Under `spark-submit`, what it was given decides where the session runs.
     """
@@ -42,6 +52,8 @@ def new_session(app: str, *, master: str | None = None, **settings: str) -> Spar
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", **settings}
+    if remote is not None:
+        builder = builder.remote(remote)
     for key, value in {**_OURS, **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

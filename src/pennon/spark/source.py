@@ -137,5 +137,6 @@ class PennonReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split."""
-        assert isinstance(partition, SplitPartition)  # noqa: S101 - as `partitions` made it
+        if not isinstance(partition, SplitPartition):
+            return iter(())  # Spark runs one task where there is nothing to read
         return read_split(self._wanted, partition.split, self._wanted.read_schema())

@@ -87,6 +87,6 @@ def _cut(fragments: Iterable[FragmentSize], wanted: int) -> Iterable[Split]:
 
 def _size(metadata: object) -> FragmentSize:
     rows = metadata.physical_rows  # type: ignore[attr-defined]  # lance.fragment.FragmentMetadata
-    sizes = [file.file_size_bytes for file in metadata.data_files()]  # type: ignore[attr-defined]
+    sizes = [file.file_size_bytes for file in metadata.files]  # type: ignore[attr-defined]
     known = sum(size for size in sizes if size)
     return FragmentSize(metadata.id, rows, known or rows * _ASSUMED_ROW_BYTES)  # type: ignore[attr-defined]
