@@ -92,7 +92,7 @@ def _draw_times(axes: Axes, *, rows: list[Measurement], limits: tuple[float, flo
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(unit, fontsize=8)
     axes.set_ylabel("ms", fontsize=8)
-    _plain(axes)
+    plain(axes)
 
 
 def _remark(axes: Axes, row: Measurement) -> None:
@@ -127,7 +127,7 @@ def _draw_growth(axes: Axes, *, results: Results, quantity: str) -> None:
     axes.margins(y=0.15)
     axes.set_xticks(range(len(names)), names)
     axes.set_xlabel("dark: at once; light: after close()", fontsize=8)
-    _plain(axes)
+    plain(axes)
 
 
 def _short(value: float) -> str:
@@ -139,7 +139,8 @@ def _short(value: float) -> str:
     return f"{value:.3g}G"
 
 
-def _plain(axes: Axes) -> None:
+def plain(axes: Axes) -> None:
+    """Draw axes without decoration."""
     axes.grid(visible=True, which="major", color="#e4e4e4", linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

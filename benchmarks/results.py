@@ -91,7 +91,7 @@ def document(results: Results, targets: Sequence[Target]) -> dict[str, Any]:
 
 def environment() -> dict[str, Any]:
     """Say where and with what the run was made."""
-    packages = ("pennon", "pylance", "lance-namespace", "pyarrow")
+    packages = ("pennon", "pylance", "lance-namespace", "pyarrow", "pyspark")
     return {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "python": platform.python_version(),
