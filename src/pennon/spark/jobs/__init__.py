@@ -8,5 +8,6 @@ from pennon.spark.jobs.compact import compact
 from pennon.spark.jobs.migrate import migrate
 from pennon.spark.jobs.purge import purge
 from pennon.spark.jobs.stats import stats
+from pennon.spark.jobs.verify import verify
 
-__all__ = ["cleanup", "compact", "migrate", "purge", "stats"]
+__all__ = ["cleanup", "compact", "migrate", "purge", "stats", "verify"]

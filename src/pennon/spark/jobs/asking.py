@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lance_namespace_urllib3_client.models.batch_delete_table_versions_request import BatchDeleteTableVersionsRequest
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lance_namespace_urllib3_client.models.describe_table_response import DescribeTableResponse
 
     from pennon import DirectoryNamespace
+    from pennon.directory.catalog import Catalog
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
 
@@ -96,3 +98,16 @@ def delete_versions(catalog: DirectoryNamespace, identifier: Identifier, spans: 
     ranges = [VersionRange(start_version=start, end_version=end) for start, end in spans]
     request = BatchDeleteTableVersionsRequest(id=list(identifier), ranges=ranges)
     return int(catalog.batch_delete_table_versions(request).deleted_count or 0)
+
+
+@lru_cache(maxsize=4)
+def records(address: Address) -> Catalog | None:
+    """Open the catalog's own records, for a look at them that the interface has no operation for; None if not ours."""
+    if address.impl != "dir":
+        return None
+    from pennon.config import DirectorySettings  # noqa: PLC0415 - this and the next only where it is needed
+    from pennon.directory.catalog import open_catalog  # noqa: PLC0415
+    from pennon.store import open_store  # noqa: PLC0415
+
+    settings = DirectorySettings.from_properties(dict(address.properties))
+    return open_catalog(settings, open_store(settings.root, settings.storage_options))

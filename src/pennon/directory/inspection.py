@@ -1,0 +1,78 @@
+"""Whether the catalog's own records and the directories of its root agree. Nothing is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pennon.directory import layout
+from pennon.directory.listing import list_root
+from pennon.directory.manifest import TABLE, version_key
+from pennon.directory.versions import operations
+from pennon.directory.versions.record import Record, of_row
+from pennon.identifiers import Identifier, name_fault, object_id, split
+
+if TYPE_CHECKING:
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.manifest import Snapshot
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Where rows and directories disagree."""
+
+    without_directory: dict[Identifier, str]
+    """Tables whose row names a directory that is not there, with its location."""
+    without_row: list[str]
+    """Directories of the root that no row, no root table and no marker accounts for: nobody finds what is in them."""
+
+
+def inspect(catalog: Catalog) -> Inspection:
+    """Compare the manifest with one listing of the root.
+
+    Without the manifest, in a root that has one, only it would know what most directories are: none is reported then.
+    """
+    level = catalog.store.list_level()
+    there = set(level.directories)
+    rows: dict[str, str] = {}
+    if catalog.manifest is not None:
+        rows = catalog.manifest.read(_locations)
+    elif layout.MANIFEST in there:
+        return Inspection({}, [])
+    gone = {split(key): location for key, location in rows.items() if location.split("/")[0] not in there}
+    known = {location.split("/")[0] for location in rows.values()}
+    listing = list_root(catalog.store)
+    marked = listing.markers.keys() | listing.deregistered
+    unknown = []
+    for directory in sorted(there - known):
+        name = layout.root_table_name(directory)
+        is_table = name is not None and name_fault(name, at_root=True) is None
+        if directory.startswith(("__", ".")) or (is_table and (catalog.lists_directories or name in marked)):
+            continue
+        unknown.append(directory)
+    visible = {key: location for key, location in gone.items() if not name_fault(key[0], at_root=True)}
+    return Inspection(visible, unknown)
+
+
+def version_rows(catalog: Catalog, identifier: Identifier) -> dict[int, Record] | None:
+    """Give the rows of a table's versions as they stand in the manifest; None if the catalog does not manage them."""
+    found = catalog.resolver.table(identifier)
+    if not operations.is_managed(catalog, found):
+        return None
+    key = object_id(identifier)
+
+    def look(snapshot: Snapshot) -> dict[int, Record]:
+        rows = [snapshot.get(version_key(key, version)) for version in snapshot.versions_of(key)]
+        return {record.version: record for record in (of_row(row) for row in rows if row is not None)}
+
+    return catalog.require_manifest("verify").read(look)
+
+
+def _locations(snapshot: Snapshot) -> dict[str, str]:
+    """Give the locations of all tables, those in the trash included."""
+    rows = [snapshot.get(key) for key in snapshot.object_ids()]
+    return {
+        row.object_id: layout.normalised(row.location)
+        for row in rows
+        if row is not None and row.object_type == TABLE and row.location is not None
+    }
