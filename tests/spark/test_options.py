@@ -1,0 +1,56 @@
+"""Options of the data source: read strictly, documented completely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import fails
+
+from pennon.spark.options import OPTIONS, PLAN, SourceOptions
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "spark-options.md"
+
+
+def test_every_option_is_documented_with_its_default():
+    text = REFERENCE.read_text(encoding="utf-8")
+    for name, (default, meaning) in OPTIONS.items():
+        if name != PLAN:
+            assert f"| `{name}` | {default or 'none'} | {meaning} |" in text
+
+
+def test_options_are_told_from_properties_without_regard_to_case():
+    asked = SourceOptions.of({"ROOT": "/r", "path": "a.b", "MERGEschema": "TRUE", "Version": "3", "impl": "dir"})
+    assert asked.identifier == ("a", "b")
+    assert asked.flag("mergeSchema")
+    assert asked.number("version") == 3
+    assert dict(asked.address.properties) == {"ROOT": "/r"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"path": ""}, {"path": "a..b"}, {"path": "a$b"}, {"path": "`a"}, {"path": ".a"}, {"path": "a."}],
+)
+def test_a_table_that_is_not_named_is_refused(options):
+    with fails(13):
+        SourceOptions.of({"root": "/r", **options})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "ask"),
+    [
+        ("version", "one", lambda asked: asked.number("version")),
+        ("splits", "0", lambda asked: asked.number("splits", least=1)),
+        ("limit", "-1", lambda asked: asked.number("limit")),
+        ("mergeSchema", "perhaps", lambda asked: asked.flag("mergeSchema")),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_by_name(name, value, ask):
+    asked = SourceOptions.of({"root": "/r", "path": "t", name: value})
+    with fails(13, name):
+        ask(asked)
+
+
+def test_secrets_are_not_shown():
+    asked = SourceOptions.of({"root": "/r", "path": "t", "storage.aws_secret_access_key": "hidden"})
+    assert "hidden" not in repr(asked)
