@@ -23,6 +23,7 @@ _UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanose
 # In a unit of time.
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NANOSECONDS = 1_000  # in a microsecond
+_INTEGER_DIGITS = 20  # of 64 bits
 _FLOATS = {16: "e", 32: "f", 64: "d"}
 
 
@@ -70,8 +71,8 @@ def _boolean(value: object, _kind: pa.DataType) -> str | None:
 
 
 def _integer(value: object, kind: pa.DataType) -> str | None:
-    if isinstance(value, decimal.Decimal) and value.is_finite() and value == value.to_integral_value():
-        value = int(value)
+    if isinstance(value, decimal.Decimal) and value.is_finite() and value.adjusted() < _INTEGER_DIGITS:
+        value = int(value) if value == value.to_integral_value() else None
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return str(value) if _in_range(value, kind.bit_width, signed=pa.types.is_signed_integer(kind)) else None
@@ -98,6 +99,8 @@ def _decimal(value: object, kind: pa.DataType) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         value = decimal.Decimal(value)
     if not isinstance(value, decimal.Decimal) or not value.is_finite() or not 0 <= kind.scale <= kind.precision:
+        return None
+    if value.adjusted() + kind.scale >= kind.precision:
         return None
     scaled = decimal.Context(prec=decimal.MAX_PREC).scaleb(value, kind.scale)
     if scaled != scaled.to_integral_value() or len(str(abs(int(scaled)))) > kind.precision:

@@ -23,14 +23,29 @@ from pennon.spark.types.refusal import refusal
 from pennon.spark.types.spelling import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql.types import DataType, StructField
 
+_RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 _TEXT = (StringType, CharType, VarcharType)
 
 
 def table_schema(schema: StructType) -> pa.Schema:
     """Give the Arrow schema of a new table for a DataFrame; what Lance cannot keep raises 13, naming the column."""
+    check_names(schema.names)
     return pa.schema([table_field(field, field.name) for field in schema])
+
+
+def check_names(names: Sequence[str], prefix: str = "") -> None:
+    """Refuse names that Lance does not allow for columns, or with a prefix for fields in a struct."""
+    for number, name in enumerate(names):
+        if not name:
+            raise refusal(f"Column {prefix}{name!r} has no name")
+        if not prefix and ("." in name or name in _RESERVED):
+            raise refusal(f"Column {name}: Lance allows no dot in the name of a column, and not {', '.join(_RESERVED)}")
+        if name in names[:number]:
+            raise refusal(f"Column {prefix}{name} is there twice")
 
 
 def table_field(field: StructField, column: str) -> pa.Field:
@@ -63,6 +78,7 @@ def _filled(kind: pa.DataType, shown: DataType, column: str) -> pa.DataType:
     if pa.types.is_struct(kind) and isinstance(shown, StructType):
         if not shown.fields:
             raise refusal(f"Column {column} is a struct without fields, which Lance cannot keep")
+        check_names(shown.names, f"{column}.")
         return pa.struct([table_field(child, f"{column}.{child.name}") for child in shown])
     if is_list(kind) and isinstance(shown, ArrayType):
         element = kind.value_field

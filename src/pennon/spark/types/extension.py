@@ -7,8 +7,12 @@ the same in every process, can be pickled without Lance, and Lance takes it back
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 NAME = b"ARROW:extension:name"
 PARAMETERS = b"ARROW:extension:metadata"
@@ -50,9 +54,17 @@ def known_extension(field: pa.Field) -> str | None:
     return name if name in STORAGE else None
 
 
+def marks(name: str, parameters: bytes = b"") -> dict[bytes, bytes]:
+    """Give the metadata of a field of an extension type; Lance wants the parameters even where there are none."""
+    return {NAME: name.encode(), PARAMETERS: parameters}
+
+
 def is_blob(field: pa.Field) -> bool:
-    """Tell whether Lance keeps a column as blobs: a scan must ask for their bytes, or gets where they are."""
-    return extension_name(field) == BLOB or (field.metadata or {}).get(_BLOB_V1) == b"true"
+    """Tell whether a column is, or holds, blobs of Lance: a scan must ask for their bytes, else it gets none."""
+    if extension_name(field) == BLOB or (field.metadata or {}).get(_BLOB_V1) == b"true":
+        return True
+    kind = field.type
+    return pa.types.is_nested(kind) and any(is_blob(kind.field(number)) for number in range(kind.num_fields))
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -60,18 +72,25 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([plain_field(field) for field in schema], metadata=schema.metadata)
 
 
+def packed(fields: Iterable[pa.Field]) -> bytes:
+    """Write fields in plain form. PyArrow's own pickling forgets the name and the marks of a vector's element."""
+    return bytes(pa.schema(list(fields)).serialize())
+
+
+def unpacked(content: bytes) -> tuple[pa.Field, ...]:
+    """Read what `packed` wrote."""
+    return tuple(plain_schema(pa.ipc.read_schema(pa.py_buffer(content))))
+
+
 def plain_field(field: pa.Field) -> pa.Field:
     """Bring a field to the plain form: the storage type, with the extension's name in the metadata."""
     metadata = dict(field.metadata or {})
     kind = field.type
     if isinstance(kind, pa.BaseExtensionType):
-        metadata[NAME] = kind.extension_name.encode()
-        parameters = _parameters(kind)
-        if parameters:
-            metadata[PARAMETERS] = parameters
+        metadata |= marks(kind.extension_name, _parameters(kind))
         kind = kind.storage_type
-    elif metadata.get(PARAMETERS) == b"":
-        del metadata[PARAMETERS]
+    elif NAME in metadata:
+        metadata.setdefault(PARAMETERS, b"")
     return pa.field(field.name, _plain_type(kind), nullable=field.nullable, metadata=metadata or None)
 
 

@@ -1,25 +1,128 @@
-"""Batches of a table as Spark wants them: without copying values wherever Arrow allows that."""
+"""Batches of a table as Spark wants them, without copying values wherever Arrow allows that."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
 import pyarrow as pa
 
+from pennon.spark.types.encodings import float_of_bfloat16, text_of_uuid
+from pennon.spark.types.extension import BFLOAT16, UUID, extension_name
 from pennon.spark.types.refusal import refusal
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-def to_spark(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Cast a batch of a table to the schema that `read_schema` gave for it; columns are found by name.
+_NANOSECONDS = 1_000  # in a microsecond
+# Spark's texts and binaries are counted with 32 bits in a batch. Far below that, a batch is still large for a worker.
+_MOST_BYTES = 1 << 30
 
-    A value that Spark's type cannot hold exactly raises 13, naming the column.
+
+def to_spark(batch: pa.RecordBatch, target: pa.Schema, *, truncate_nanoseconds: bool = False) -> pa.RecordBatch:
+    """Cast a batch of a table to a schema that `read_schema` gave for it, or for some of its columns.
+
+    A value that Spark cannot hold exactly raises 13, naming the column; so do nanoseconds, if they are not truncated.
     """
     arrays = []
-    for field in target:
-        number = batch.schema.get_field_index(field.name)
-        array = batch.column(number)
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
+    for wanted in target:
+        number = batch.schema.get_field_index(wanted.name)
+        if number < 0:
+            raise refusal(f"Column {wanted.name} is not in what was read, which has {', '.join(batch.schema.names)}")
         try:
-            arrays.append(array if array.type == field.type else array.cast(field.type))
-        except pa.ArrowInvalid as error:
-            raise refusal(f"Column {field.name} cannot be read by Spark as {field.type}: {error}") from error
+            cast = _read(batch.column(number), batch.schema.field(number), wanted.type, floor=truncate_nanoseconds)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise refusal(_unreadable(batch.schema.field(number), wanted, error)) from error
+        arrays.append(cast)
     return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def pieces(batch: pa.RecordBatch, most_bytes: int = _MOST_BYTES) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into ones that Spark can take: long texts and blobs may be too much for one."""
+    if batch.num_rows <= 1 or batch.nbytes <= most_bytes:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from pieces(batch.slice(0, half), most_bytes)
+    yield from pieces(batch.slice(half), most_bytes)
+
+
+def _unreadable(field: pa.Field, wanted: pa.Field, error: Exception) -> str:
+    hint = ""
+    if "would lose data" in str(error):
+        hint = "; Spark knows microseconds and whole days, so nanoseconds must be truncated or left out"
+    return f"Column {field.name} of the Arrow type {field.type} cannot be read by Spark as {wanted.type}: {error}{hint}"
+
+
+def _read(array: pa.Array, field: pa.Field, target: pa.DataType, *, floor: bool) -> pa.Array:
+    name = extension_name(field)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if name == UUID:
+        return text_of_uuid(array)
+    if name == BFLOAT16:
+        return float_of_bfloat16(array)
+    kind = array.type
+    if kind == target and not pa.types.is_time(kind):
+        return array
+    if pa.types.is_dictionary(kind):
+        decoded = array.dictionary_decode()
+        return _read(decoded, pa.field(field.name, decoded.type), target, floor=floor)
+    if pa.types.is_nested(kind) and _special(field.type, floor=floor):
+        return _nested(array, kind, target, floor=floor)
+    if floor or pa.types.is_time64(kind):
+        array = _microseconds(array, floor=floor)
+    return array.cast(target)
+
+
+def _special(kind: pa.DataType, *, floor: bool) -> bool:
+    """Tell whether something inside of a type needs more than Arrow's own cast."""
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind) or pa.types.is_time64(kind):
+        return True
+    if not pa.types.is_nested(kind):
+        return floor and getattr(kind, "unit", None) == "ns"
+    return any(
+        extension_name(kind.field(number)) is not None or _special(kind.field(number).type, floor=floor)
+        for number in range(kind.num_fields)
+    )
+
+
+def _nested(array: pa.Array, kind: pa.DataType, target: pa.DataType, *, floor: bool) -> pa.Array:
+    nulls = array.is_null() if array.null_count else None
+    if pa.types.is_struct(kind):
+        parts = [
+            _read(array.field(number), kind.field(number), target.field(number).type, floor=floor)
+            for number in range(kind.num_fields)
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(target), mask=nulls)
+    if pa.types.is_fixed_size_list(kind):
+        width = kind.list_size
+        values = array.values.slice(array.offset * width, len(array) * width)
+        read = _read(values, kind.value_field, target.value_type, floor=floor)
+        return pa.FixedSizeListArray.from_arrays(read, width, mask=nulls).cast(target)
+    if array.offset:
+        array = pa.concat_arrays([array, array.slice(0, 0)])  # a copy that begins where its buffers do
+    if pa.types.is_map(kind):
+        keys = _read(array.keys, kind.key_field, target.key_type, floor=floor)
+        items = _read(array.items, kind.item_field, target.item_type, floor=floor)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=nulls)
+    values = _read(array.values, kind.value_field, target.value_type, floor=floor)
+    return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, type=target, mask=nulls)
+
+
+def _microseconds(array: pa.Array, *, floor: bool) -> pa.Array:
+    """Bring nanoseconds to microseconds: the ones before them if `floor`, else only if nothing is lost by it."""
+    kind = array.type
+    if getattr(kind, "unit", None) != "ns":
+        return array
+    if pa.types.is_time64(kind):
+        coarse = pa.time64("us")
+    elif pa.types.is_duration(kind):
+        coarse = pa.duration("us")
+    else:
+        coarse = pa.timestamp("us", tz=kind.tz)
+    if not floor:
+        return array.cast(coarse)
+    counts = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    return pa.array(np.floor_divide(counts, _NANOSECONDS), pa.int64(), mask=nulls).cast(coarse)

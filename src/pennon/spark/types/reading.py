@@ -28,10 +28,12 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
     TimeType,
+    UserDefinedType,
     VarcharType,
+    VariantType,
 )
 
-from pennon.spark.types.extension import BFLOAT16, BLOB, JSON, NAME, UUID, known_extension, plain_schema
+from pennon.spark.types.extension import BFLOAT16, BLOB, JSON, UUID, known_extension, marks, plain_schema
 from pennon.spark.types.metadata import ARROW_TYPE, NOT_NULL, VECTOR_WIDTH, from_arrow
 from pennon.spark.types.refusal import refusal
 from pennon.spark.types.spelling import spell
@@ -85,6 +87,13 @@ _SENT: dict[type[DataType], pa.DataType] = {
     TimestampType: pa.timestamp("us", tz="UTC"),
     TimestampNTZType: pa.timestamp("us"),
     DayTimeIntervalType: pa.duration("us"),
+    # As PySpark marks it.
+    VariantType: pa.struct(
+        [
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+        ]
+    ),
 }
 
 
@@ -107,6 +116,8 @@ def spark_type(field: pa.Field, column: str) -> DataType:
     known = known_extension(field)
     if known:
         return _KNOWN[known]
+    if pa.types.is_nested(kind):
+        return _nested(kind, column)
     if kind in _SPARK:
         return _SPARK[kind]
     if pa.types.is_timestamp(kind):
@@ -119,15 +130,25 @@ def spark_type(field: pa.Field, column: str) -> DataType:
         return BinaryType()
     if pa.types.is_dictionary(kind):
         return spark_type(pa.field(field.name, kind.value_type), column)
+    raise _unknown(kind, column)
+
+
+def _nested(kind: pa.DataType, column: str) -> DataType:
     if is_list(kind):
         element = kind.value_field
         return ArrayType(spark_type(element, f"{column}.element"), element.nullable)
     if pa.types.is_map(kind):
         key, value = kind.key_field, kind.item_field
         return MapType(spark_type(key, f"{column}.key"), spark_type(value, f"{column}.value"), value.nullable)
-    if pa.types.is_struct(kind):
-        return StructType([_spark_field(child, f"{column}.{child.name}") for child in kind])
-    raise refusal(f"Column {column} has the Arrow type {kind}, for which Spark has no type")
+    if not pa.types.is_struct(kind):
+        raise _unknown(kind, column)
+    if kind.equals(_SENT[VariantType], check_metadata=True):
+        return VariantType()
+    return StructType([_spark_field(child, f"{column}.{child.name}") for child in kind])
+
+
+def _unknown(kind: pa.DataType, column: str) -> Exception:
+    return refusal(f"Column {column} has the Arrow type {kind}, for which Spark has no type")
 
 
 def sent_type(kind: DataType, column: str) -> pa.DataType:
@@ -144,7 +165,8 @@ def sent_type(kind: DataType, column: str) -> pa.DataType:
     if isinstance(kind, StructType):
         return pa.struct([_sent_field(child, f"{column}.{child.name}") for child in kind])
     if type(kind) not in _SENT:
-        raise refusal(f"Column {column} has the Spark type {kind.simpleString()}, which Lance cannot keep")
+        own = "user-defined " if isinstance(kind, UserDefinedType) else ""
+        raise refusal(f"Column {column} has the {own}Spark type {kind.simpleString()}, which Lance cannot keep")
     return _SENT[type(kind)]
 
 
@@ -174,8 +196,8 @@ def _sent_field(field: StructField, column: str) -> pa.Field:
 def _spark_field(field: pa.Field, column: str) -> StructField:
     kind = spark_type(field, column)
     metadata: dict[str, Any] = dict(from_arrow(field.metadata))
-    if known_extension(field):
-        del metadata[NAME.decode()]
+    if known := known_extension(field):
+        metadata = {key: value for key, value in metadata.items() if key.encode() not in marks(known)}
     usual = usual_type(kind, column)
     if pa.types.is_fixed_size_list(field.type):
         metadata[VECTOR_WIDTH] = field.type.list_size

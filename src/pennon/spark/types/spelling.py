@@ -11,7 +11,7 @@ import re
 
 import pyarrow as pa
 
-from pennon.spark.types.extension import NAME, STORAGE, known_extension
+from pennon.spark.types.extension import STORAGE, known_extension, marks
 from pennon.spark.types.refusal import refusal
 
 _LEAVES = {
@@ -70,8 +70,8 @@ def _spell_type(kind: pa.DataType) -> str:
 
 def _spell_element(field: pa.Field, usual: str = _ITEM) -> str:
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-    if known_extension(field):
-        metadata.pop(NAME.decode(), None)
+    if known := known_extension(field):
+        metadata = {key: value for key, value in metadata.items() if key.encode() not in marks(known)}
     name = "" if field.name == usual else f"{field.name}: "
     null = "" if field.nullable or usual == "key" else " not null"
     return name + spell(field) + null + (f" {json.dumps(metadata, sort_keys=True)}" if metadata else "")
@@ -116,7 +116,7 @@ class _Reader:
         if word is None:
             raise self._bad()
         if word[0] in STORAGE:
-            return STORAGE[word[0]], {NAME: word[0].encode()}
+            return STORAGE[word[0]], marks(word[0])
         try:
             return self._plain(word[0]), {}
         except (pa.ArrowException, ValueError, TypeError) as error:
