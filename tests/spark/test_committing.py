@@ -196,8 +196,8 @@ def test_two_runs_of_a_job_at_one_moment_commit_once(near, monkeypatch):
     assert near.rows() == [1, 2]
     assert sorted(one.already for one in done) == [False, True]
     assert {one.version for one in done} == {2}
-    store = near.destination.store()
-    assert not [name for name in store.names("_versions") if ".manifest-" in name]
+    with near.destination.files() as files:
+        assert not [name for name in files.names("_versions") if ".manifest-" in name]
 
 
 @pytest.mark.s3

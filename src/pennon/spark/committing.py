@@ -161,11 +161,8 @@ def _job_digits(job_id: str) -> str:
 def _begun(destination: Destination, job_id: str) -> int | None:
     """Give the first version on which a job tried to commit; None if it never did."""
     beginning = str(uuid.UUID(_job_digits(job_id).ljust(32, "0")))[:18]
-    store = destination.store()
-    try:
-        names = store.names(destination.folder + _TRANSACTIONS)
-    finally:
-        store.close()
+    with destination.files() as files:
+        names = files.names(_TRANSACTIONS)
     versions = []
     for name in names:
         version, _, identity = name.removesuffix(_SUFFIX).partition("-")
@@ -242,9 +239,8 @@ class _Guard:
 
     def clear(self) -> None:
         """Delete the manifests that Lance staged for versions which were refused."""
-        store = self._destination.store()
-        store.delete(*(f"{_VERSIONS}/{name}" for name in self._refused))
-        store.close()
+        with self._destination.files() as files:
+            files.delete(*(f"{_VERSIONS}/{name}" for name in self._refused))
 
     def namespace_id(self) -> str:
         """Name the catalog."""

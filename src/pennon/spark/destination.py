@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pennon.config import STORAGE_PREFIX
 from pennon.errors import TableBranchNotFoundError, is_not_found
 from pennon.identifiers import Identifier, shown
+from pennon.spark.pinned import PinnedTable
 
 if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.spark.address import Address
-    from pennon.store import Store
+    from pennon.spark.files import TableFiles
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,6 @@ class Destination:
     def options(self) -> dict[str, str] | None:
         """Give the storage options as Lance takes them."""
         return dict(self.storage_options) or None
-
-    @property
-    def folder(self) -> str:
-        """Name the directory of the branch, below the table's; it ends with a slash unless it is empty."""
-        return "" if self.branch is None else f"tree/{self.branch}/"
 
     def through(self, client: Any) -> dict[str, Any]:  # noqa: ANN401 - a namespace, or what stands in for one
         """Give what Lance is told so that it commits through a catalog."""
@@ -67,11 +64,24 @@ class Destination:
                 ) from error
             raise
 
-    def store(self) -> Store:
-        """Open the table's directory as a store."""
-        from pennon.store import open_store  # noqa: PLC0415 - opens no store, but imports them
+    def files(self, *, blobs: bool = False) -> TableFiles:
+        """Open the directory of the table, or of the branch."""
+        from pennon.spark.files import TableFiles  # noqa: PLC0415 - it imports the stores
 
-        return open_store(self.uri, dict(self.storage_options))
+        return TableFiles(self.uri, dict(self.storage_options), branch=self.branch, blobs=blobs)
+
+    def pinned(self, version: int) -> PinnedTable:
+        """Name a version of the table for other processes."""
+        return PinnedTable(self.identifier, self.uri, version, self.branch, self.storage_options)
+
+
+def place_for(address: Address, identifier: Identifier) -> Destination:
+    """Ask the catalog for a place where a new table can be written; errors 1, 5."""
+    uri = address.connect().new_table_location(list(identifier))
+    options = {
+        key.removeprefix(STORAGE_PREFIX): value for key, value in address.properties if key.startswith(STORAGE_PREFIX)
+    }
+    return Destination(address, identifier, uri, tuple(sorted(options.items())))
 
 
 def located(address: Address, identifier: Identifier, branch: str | None = None) -> Destination:

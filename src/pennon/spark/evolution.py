@@ -1,0 +1,82 @@
+"""Appending rows that have columns which the table lacks: the new columns and the rows are one commit."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon.errors import ConcurrentModificationError
+from pennon.identifiers import shown
+
+if TYPE_CHECKING:
+    from lance import LanceDataset, LanceOperation
+
+    from pennon.identifiers import Identifier
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """Fragments with columns that a table does not have; their columns are numbered as if the table were new."""
+
+    identifier: Identifier
+    schema: pa.Schema
+    """What was written."""
+    base: pa.Schema
+    """What the table had then."""
+    fragments: tuple[dict[str, Any], ...]
+
+    def operation(self, dataset: LanceDataset) -> LanceOperation.BaseOperation:
+        """Make the operation that adds columns and rows to exactly this version."""
+        from lance import LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
+        from lance.fragment import FragmentMetadata  # noqa: PLC0415
+        from lance.schema import LanceSchema  # noqa: PLC0415
+
+        there = [fragment.metadata for fragment in dataset.get_fragments()]
+        wanted = self._extended(dataset, there)
+        written = _numbers(LanceSchema.from_pyarrow(self.schema).fields())
+        final = _numbers(wanted.fields())
+        renumbered = {number: final[path] for path, number in written.items()}
+        added = [FragmentMetadata.from_json(_renumbered(fragment, renumbered)) for fragment in self.fragments]
+        return LanceOperation.Merge([*there, *added], wanted)
+
+    def _extended(self, dataset: LanceDataset, there: list[Any]) -> Any:  # noqa: ANN401 - a LanceSchema
+        """Let Lance itself number the new columns, in a table that is nowhere: numbers are never used twice."""
+        from lance import LanceDataset, LanceOperation  # noqa: PLC0415
+
+        new = self._new_columns(dataset.schema)
+        draft = LanceDataset.commit(
+            f"memory://pennon-{uuid.uuid4().hex}", LanceOperation.Overwrite(dataset.lance_schema, there)
+        )
+        if new:
+            draft.add_columns(pa.schema(new))
+        return draft.lance_schema
+
+    def _new_columns(self, now: pa.Schema) -> list[pa.Field]:
+        """Give the columns that the table still lacks; 14 if others have changed what was written for."""
+        for field in self.schema:
+            before = self.base.field(field.name) if field.name in self.base.names else field
+            there = now.field(field.name) if field.name in now.names else None
+            if (there is None and field.name in self.base.names) or (there is not None and there.type != before.type):
+                raise ConcurrentModificationError(
+                    f"Column {field.name!r} of table {shown(self.identifier)} was changed while rows were written"
+                )
+        return [field for field in self.schema if field.name not in now.names]
+
+
+def _numbers(fields: list[Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
+    """Give the number of each field by its path."""
+    found: dict[tuple[str, ...], int] = {}
+    for field in fields:
+        path = (*above, field.name())
+        found[path] = field.id()
+        found.update(_numbers(field.children(), path))
+    return found
+
+
+def _renumbered(fragment: dict[str, Any], numbers: dict[int, int]) -> str:
+    files = [{**file, "fields": [numbers.get(one, one) for one in file["fields"]]} for file in fragment["files"]]
+    return json.dumps({**fragment, "files": files})

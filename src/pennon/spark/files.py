@@ -1,0 +1,92 @@
+"""The files of one table's directory, for what Lance has no call for: notes of what a run wrote, and their removal.
+
+Lance removes what a failed write left, but not what a killed process did, nor a finished task's files of which the
+driver never heard. So tasks note each data file under `_pennon/<run>/` in the table's directory, and the driver, once
+it knows which files belong to a version, removes the others. Only files that this very run noted are ever removed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pennon.store import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from typing_extensions import Self
+
+NOTES = "_pennon"
+_JOINT = "!"
+_BODY = b"1"
+_DATA = "data/"
+_SUFFIX = ".lance"
+
+
+class TableFiles:
+    """A table's directory in its store, or that of a branch. Paths are below that directory.
+
+    `blobs` tells that data files may have directories beside them.
+    """
+
+    def __init__(
+        self, uri: str, storage_options: dict[str, str], *, branch: str | None = None, blobs: bool = False
+    ) -> None:
+        parent, _, name = uri.rstrip("/").rpartition("/")
+        # The store is opened above the table: what it keeps for itself on a disk does not belong into a table.
+        self._store = open_store(parent, storage_options)
+        folder = unquote(name) if "://" in uri else name
+        self._folder = folder if branch is None else f"{folder}/tree/{branch}"
+        self._blobs = blobs
+
+    def __enter__(self) -> Self:
+        """Use it in a with statement."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of connections."""
+        self._store.close()
+
+    def names(self, path: str) -> set[str]:
+        """Name the entries of one level."""
+        return self._store.names(f"{self._folder}/{path}")
+
+    def note(self, run: str, *paths: str) -> None:
+        """Write down that a run has made files."""
+        for path in paths:
+            self._store.put(f"{self._folder}/{_note(run, path)}", _BODY)
+
+    def noted(self, run: str) -> set[str]:
+        """Give the files that a run has made."""
+        return {name.replace(_JOINT, "/") for name in self.names(f"{NOTES}/{run}")}
+
+    def settle(self, run: str, keep: Collection[str] = ()) -> set[str]:
+        """Remove what a run has made but for what is kept, then its notes; gives what was removed."""
+        noted = self.noted(run)
+        doomed = noted.difference(keep)
+        self.delete(*sorted(doomed))
+        if noted:
+            self._store.delete(*(f"{self._folder}/{_note(run, path)}" for path in sorted(noted)))
+            self._store.prune(f"{self._folder}/{NOTES}/{run}")
+        return doomed
+
+    def delete(self, *paths: str) -> None:
+        """Delete files, and with data files what Lance keeps beside them; absent ones are fine."""
+        if not paths:
+            return
+        self._store.delete(*(f"{self._folder}/{path}" for path in paths))
+        if self._blobs:
+            for path in paths:
+                if path.startswith(_DATA) and path.endswith(_SUFFIX):
+                    self._store.delete_tree(f"{self._folder}/{path.removesuffix(_SUFFIX)}")
+        for folder in {path.rpartition("/")[0] for path in paths}:
+            self._store.prune(f"{self._folder}/{folder}")
+
+    def delete_tree(self, path: str = "") -> None:
+        """Delete everything below a path; the whole directory by default."""
+        self._store.delete_tree(f"{self._folder}/{path}" if path else self._folder)
+
+
+def _note(run: str, path: str) -> str:
+    return f"{NOTES}/{run}/{path.replace('/', _JOINT)}"

@@ -1,0 +1,188 @@
+"""Writing the rows of a DataFrame as Lance fragments, on executors. Nothing of it is visible until it is committed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon.errors import InvalidInputError
+from pennon.identifiers import shown
+from pennon.spark import types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from pennon.spark.destination import Destination
+    from pennon.spark.files import TableFiles
+    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.types import WritePlan
+
+MAX_ROWS_PER_FILE = 1024 * 1024
+MAX_BYTES_PER_FILE = 4 * 1024**3
+"""No more than what S3 copies by one request: new root tables are copied into place."""
+REPORT = "fragments string, rows bigint"
+_REFUSED = re.compile(r"InvalidInputError: (.+)")
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """How rows are cut into data files; None leaves it to Lance, or to the table that is there."""
+
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    data_storage_version: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        for name in ("max_rows_per_file", "max_bytes_per_file"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InvalidInputError(f"{name} is a whole number from 1, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What tasks wrote: fragments as Lance describes them, and how much it is."""
+
+    fragments: tuple[dict[str, Any], ...]
+    rows: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Name the data files, below the table's directory."""
+        return tuple(f"data/{file['path']}" for fragment in self.fragments for file in fragment["files"])
+
+    @property
+    def bytes(self) -> int:
+        """Add up the sizes of the data files."""
+        return sum(file["file_size_bytes"] or 0 for fragment in self.fragments for file in fragment["files"])
+
+
+@dataclass(frozen=True)
+class FragmentWriter:
+    """What every task of a write is told; plain values, which travel to executors."""
+
+    destination: Destination
+    plan: WritePlan
+    run: str
+    mode: str
+    """As Lance takes it: `append` gives columns the ids that `table` has for them, others give them new ones."""
+    table: PinnedTable | None = None
+    settings: FileSettings = FileSettings()
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Write all rows of one task; what fails leaves no files, what is killed leaves notes of them."""
+        # Lance must not be imported before a worker forks.
+        from lance.fragment import write_fragments  # noqa: PLC0415
+
+        rows = _Rows(self.plan, batches)
+        if rows.first is None:
+            return Written((), 0)
+        with self.files() as files:
+            notes = _notes(files, self.run)
+            try:
+                fragments = write_fragments(
+                    pa.RecordBatchReader.from_batches(self.plan.schema, rows),
+                    self.destination.uri if self.table is None else self.table.open(),
+                    schema=self.plan.schema,
+                    mode=self.mode,
+                    max_rows_per_file=self.settings.max_rows_per_file,
+                    max_bytes_per_file=self.settings.max_bytes_per_file,
+                    data_storage_version=self.settings.data_storage_version,
+                    storage_options=self.destination.options,
+                    progress=notes,
+                )
+            except Exception as error:
+                if rows.error is not None:
+                    # Lance passes on the text alone of what the rows raised.
+                    raise rows.error from error
+                raise
+            written = Written(tuple(fragment.to_json() for fragment in fragments), rows.count)
+            files.note(self.run, *(path for path in written.files if path not in notes.noted))
+        return written
+
+    def files(self) -> TableFiles:
+        """Open the directory that is written to."""
+        return self.destination.files(blobs=any(types.is_blob(field) for field in self.plan.schema))
+
+
+def run(df: DataFrame, writer: FragmentWriter) -> Written:
+    """Write a DataFrame as one Spark job. Only what a task's one successful attempt wrote is reported.
+
+    If the job fails or is interrupted, its tasks are stopped and what they wrote is removed.
+    """
+    spark = df.sparkSession
+    spark.addTag(writer.run)
+    try:
+        reports = df.mapInArrow(_task(writer), REPORT).collect()
+    except BaseException as error:
+        spark.interruptTag(writer.run)
+        with writer.files() as files:
+            files.settle(writer.run)
+        refused = _REFUSED.search(str(error))
+        if refused is not None:
+            raise InvalidInputError(f"Table {shown(writer.destination.identifier)}: {refused[1]}") from error
+        raise
+    finally:
+        spark.removeTag(writer.run)
+    fragments = [fragment for report in reports for fragment in json.loads(report.fragments)]
+    return Written(tuple(fragments), sum(report.rows for report in reports))
+
+
+def _task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        written = writer.write(batches)
+        if written.fragments:
+            yield pa.record_batch(
+                {"fragments": [json.dumps(written.fragments)], "rows": pa.array([written.rows], pa.int64())}
+            )
+
+    return write
+
+
+class _Rows:
+    """The batches of a task as the table keeps them, counted; empty ones are left out."""
+
+    def __init__(self, plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> None:
+        self._plan = plan
+        self._batches = (batch for batch in batches if batch.num_rows)
+        self.count = 0
+        self.error: BaseException | None = None
+        self.first = next(self._batches, None)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            batch = self.first
+            while batch is not None:
+                self.count += batch.num_rows
+                yield self._plan.cast(batch)
+                batch = next(self._batches, None)
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+def _notes(files: TableFiles, run_id: str) -> Any:  # noqa: ANN401 - a subclass of a class that is imported late
+    """Make what Lance tells about each file that is complete, except the last one."""
+    from lance.progress import FragmentWriteProgress  # noqa: PLC0415 - as above
+
+    class Notes(FragmentWriteProgress):
+        def __init__(self) -> None:
+            self.noted: set[str] = set()
+
+        def begin(self, fragment: Any, **_: Any) -> None:  # noqa: ANN401
+            """A file has no name yet."""
+
+        def complete(self, fragment: Any, **_: Any) -> None:  # noqa: ANN401
+            """Note the files of a fragment."""
+            paths = {f"data/{file.path}" for file in fragment.files}
+            files.note(run_id, *sorted(paths))
+            self.noted |= paths
+
+    return Notes()
