@@ -1,0 +1,5 @@
+"""SQL over the tables of a lake: `run(lake, text)`; docs/guides/spark-sql.md has every statement."""
+
+from pennon.spark.sql.running import run
+
+__all__ = ["run"]

@@ -1,0 +1,248 @@
+"""The plan of a query: what is read of each table, and the text that Spark gets.
+
+It can be made and looked at without Spark. The text is the query as it was written, with the names of tables replaced;
+nothing else in it is touched, so Spark evaluates all of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from pennon.spark.sql.constants import Session
+from pennon.spark.sql.cursor import tokens_of
+from pennon.spark.sql.predicates import together
+from pennon.spark.sql.pruning import needed_columns
+from pennon.spark.sql.pushdown import Pushdown, is_row_by_row
+from pennon.spark.sql.references import Finder, Reference, Travel, parsed_references, scanned_references
+from pennon.spark.sql.renaming import Edit, edits_of, plain_edits
+from pennon.spark.sql.scopes import Scopes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pennon.identifiers import Identifier
+
+_log = logging.getLogger(__name__)
+
+_QUERIES = {"SELECT", "WITH", "FROM", "VALUES", "("}
+_RANDOM = {
+    *("RAND", "RANDN", "RANDOM", "UUID", "SHUFFLE", "RANDSTR", "UNIFORM", "MONOTONICALLY_INCREASING_ID"),
+    *("SPARK_PARTITION_ID", "INPUT_FILE_NAME", "INPUT_FILE_BLOCK_START", "INPUT_FILE_BLOCK_LENGTH"),
+}
+
+
+@dataclass(frozen=True)
+class TableRead:
+    """What a query reads of a table: columns (None: all) of the rows that meet `where`, at most `limit` of them."""
+
+    name: str
+    identifier: Identifier
+    travel: Travel | None = None
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A query that only counts the rows of a table that meet `where`; `names` are those of its columns."""
+
+    identifier: Identifier
+    travel: Travel | None
+    where: str | None
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """The reads of a query, and its text with `{name}` where each of them belongs and other braces doubled.
+
+    Without reads, the text is the query itself.
+    """
+
+    text: str
+    reads: tuple[TableRead, ...] = ()
+    count: Counting | None = None
+
+
+def plan(text: str, find: Finder, session: Session | None = None, *, analyse: bool = True) -> QueryPlan:
+    """Plan a query. What cannot be analysed is read whole; what names no table of the catalog stays as it is."""
+    tokens = tokens_of(text)
+    if not tokens:
+        return QueryPlan(text)
+    tree = None if _has_odd_tables(tokens) else _parsed(text, tokens)
+    if tree is None:
+        inner = _begin_of_query(tokens)
+        if inner:
+            made = plan(text[inner:], find, session, analyse=analyse)
+            if made.reads and made.count is None:
+                return QueryPlan(_escaped(text[:inner]) + made.text, made.reads)
+        references = scanned_references(text, tokens, find)
+        return _planned(text, references, plain_edits(references))
+    references = parsed_references(text, tokens, tree, find)
+    if not references:
+        return QueryPlan(text)
+    scopes = Scopes(tree, references)
+    edits = edits_of(tokens, scopes)
+    if not analyse or _names_columns_in_texts(tokens):
+        return _planned(text, references, edits)
+    columns = needed_columns(text, tokens, scopes)
+    if _is_random(tokens):
+        return _planned(text, references, edits, columns=columns)
+    strings = _has_plain_strings(text, tokens)
+    found = Pushdown(scopes, Session((session or Session()).zone, strings))
+    counting = _counting(tree, scopes, found)
+    if counting is not None:
+        return QueryPlan(text, (), counting)
+    where = {reference: together(conditions) for reference, conditions in found.conditions.items()}
+    return _planned(text, references, edits, columns=columns, where=where, limit=_limited(tree, scopes))
+
+
+def _planned(
+    text: str,
+    references: Sequence[Reference],
+    edits: Sequence[Edit],
+    *,
+    columns: Mapping[Reference, tuple[str, ...] | None] | None = None,
+    where: Mapping[Reference, str | None] | None = None,
+    limit: int | None = None,
+) -> QueryPlan:
+    columns, where = columns or {}, where or {}
+    reads: dict[tuple[object, ...], TableRead] = {}
+    names: dict[int, str] = {}
+    for reference in references:
+        content = (reference.found.identifier, reference.travel, columns.get(reference), where.get(reference), limit)
+        read = reads.setdefault(content, TableRead(f"t{len(reads)}", *content))
+        names[reference.number] = read.name
+    return QueryPlan(_written(text, edits, names), tuple(reads.values())) if references else QueryPlan(text)
+
+
+def _written(text: str, edits: Sequence[Edit], names: dict[int, str]) -> str:
+    pieces: list[str] = []
+    at = 0
+    for edit in sorted(edits, key=lambda one: one.start):
+        pieces.append(_escaped(text[at : edit.start]))
+        pieces.append(f"{{{names[edit.table]}}}" if edit.table is not None else _escaped(edit.text))
+        at = edit.end
+    return "".join([*pieces, _escaped(text[at:])])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _parsed(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
+    if tokens[0].text.upper() not in _QUERIES:
+        return None  # sqlglot would complain aloud about statements that it does not know
+    for dialect in ("spark", "databricks"):
+        try:
+            trees = sqlglot.parse(text[: tokens[-1].end + 1], dialect=dialect)
+        except (SqlglotError, RecursionError) as error:
+            _log.debug("Not understood as %s: %s", dialect, error)
+            continue
+        tree = trees[0] if len(trees) == 1 else None
+        if isinstance(tree, exp.Query):
+            return tree
+    return None
+
+
+def _begin_of_query(tokens: Sequence[Token]) -> int | None:
+    """Tell where the query begins in a statement that has something before it, such as EXPLAIN."""
+    depth = 0
+    for token in tokens[1:]:
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth == 0 and token.token_type in {TokenType.SELECT, TokenType.WITH}:
+            return token.start
+    return None
+
+
+def _counting(tree: exp.Expr, scopes: Scopes, found: Pushdown) -> Counting | None:
+    if not isinstance(tree, exp.Select) or not tree.expressions:
+        return None
+    if any(value and key not in {"expressions", "from_", "where"} for key, value in tree.args.items()):
+        return None
+    reference = _only_table(tree, scopes)
+    names = [_count_name(one) for one in tree.expressions]
+    if reference is None or None in names:
+        return None
+    conditions = found.exactly(tree, reference)
+    if conditions is None:
+        return None
+    shown = tuple(str(name) for name in names)
+    return Counting(reference.found.identifier, reference.travel, together(conditions), shown)
+
+
+def _count_name(node: exp.Expr) -> str | None:
+    """Give the name of a column that counts rows; None for any other column."""
+    inner = node.this if isinstance(node, exp.Alias) else node
+    if not isinstance(inner, exp.Count) or inner.expressions:
+        return None
+    if not isinstance(inner.this, exp.Star) and inner.this != exp.Literal.number(1):
+        return None
+    if isinstance(inner.this, exp.Star) and any(inner.this.args.values()):
+        return None
+    return str(node.alias) if isinstance(node, exp.Alias) else "count(1)"
+
+
+def _limited(tree: exp.Expr, scopes: Scopes) -> int | None:
+    """Give the most rows that a query can need of its only table; None if there is no such number."""
+    if not isinstance(tree, exp.Select) or not is_row_by_row(tree) or _only_table(tree, scopes) is None:
+        return None
+    if any(value and key not in {"expressions", "from_", "limit", "offset"} for key, value in tree.args.items()):
+        return None
+    limit, offset = _number(tree, "limit", None), _number(tree, "offset", 0)
+    return None if limit is None or offset is None else limit + offset
+
+
+def _number(tree: exp.Select, key: str, missing: int | None) -> int | None:
+    clause = tree.args.get(key)
+    if clause is None:
+        return missing
+    value = clause.args.get("expression")
+    return int(value.name) if isinstance(value, exp.Literal) and value.name.isdigit() else None
+
+
+def _only_table(tree: exp.Select, scopes: Scopes) -> Reference | None:
+    relations = scopes.relations(tree)
+    if len(relations) != 1 or len(scopes.references) != 1 or len(scopes.selects) != 1:
+        return None
+    odd = {"sample", "pivots", "joins", "laterals"}
+    return None if any(relations[0].node.args.get(key) for key in odd) else relations[0].reference
+
+
+def _has_odd_tables(tokens: Sequence[Token]) -> bool:
+    """Tell whether tables are named where the parser does not see them: `TABLE t`, `f(TABLE(t))`, `FROM t |> ...`."""
+    return any(
+        token.text == "|>" or (token.text.upper() == "TABLE" and token.token_type is TokenType.TABLE)
+        for token in tokens
+    )
+
+
+def _names_columns_in_texts(tokens: Sequence[Token]) -> bool:
+    """Tell whether IDENTIFIER('...') may name any column."""
+    return any(
+        token.text.upper() == "IDENTIFIER" and following.token_type is TokenType.L_PAREN
+        for token, following in pairwise(tokens)
+    )
+
+
+def _is_random(tokens: Sequence[Token]) -> bool:
+    """Tell whether rows that are left out early could change what the others get."""
+    return any(
+        token.text.upper() in _RANDOM and following.token_type is TokenType.L_PAREN
+        for token, following in pairwise(tokens)
+    )
+
+
+def _has_plain_strings(text: str, tokens: Sequence[Token]) -> bool:
+    """Tell whether all texts in the query stand for themselves: none has an escape."""
+    return not any(
+        token.token_type is TokenType.STRING and "\\" in text[token.start : token.end + 1] for token in tokens
+    )

@@ -1,0 +1,184 @@
+"""Running queries: each table of the catalog is read as planned, and Spark evaluates the text over what was read."""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import (
+    InvalidInputError,
+    LanceNamespaceError,
+    TableBranchNotFoundError,
+    TableNotFoundError,
+    TableTagNotFoundError,
+    UnsupportedOperationError,
+)
+from pennon.spark import scan
+from pennon.spark.pinned import Moment, PinnedTable, pin
+from pennon.spark.sql.constants import Session
+from pennon.spark.sql.plan import QueryPlan, TableRead, plan
+from pennon.spark.sql.references import Found, Travel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from pennon.identifiers import Identifier
+    from pennon.spark.lake import Lake
+    from pennon.spark.sql.names import LakeNames
+
+_QUOTED_IDENTIFIERS = "spark.sql.ansi.doubleQuotedIdentifiers"
+_ZONE = "spark.sql.session.timeZone"
+_ATTEMPTS = 5
+
+
+class Reader:
+    """Reads tables for one statement: each version is looked up once, so that all parts of it see the same."""
+
+    def __init__(self, lake: Lake, names: LakeNames) -> None:
+        self._lake = lake
+        self._names = names
+        self._pinned: dict[tuple[Identifier, Travel | None], tuple[PinnedTable, Any]] = {}
+
+    def find(self, parts: tuple[str, ...], travel: Travel | None) -> Found | None:
+        """Find a table that a query names, at the version that it asks for."""
+        identifier = self._names.existing(parts)
+        return None if identifier is None else Found(identifier, self._opened(identifier, travel)[1].schema)
+
+    def frame(self, text: str) -> DataFrame:
+        """Run a query, or any other statement for Spark in which tables of the catalog are read."""
+        planned = self.planned(text)
+        with spark_errors(self._lake, text):
+            if planned.count is not None:
+                counted = planned.count
+                rows = scan.count(self._lake.spark, self._scan(counted.identifier, counted.travel, where=counted.where))
+                columns = ", ".join(f"CAST({rows} AS BIGINT) AS {_quoted(name)}" for name in counted.names)
+                return self._lake.spark.sql(f"SELECT {columns}")
+            if not planned.reads:
+                return self._lake.spark.sql(text)
+            frames: dict[str, Any] = {read.name: self.read(read) for read in planned.reads}
+            return self._lake.spark.sql(planned.text, **frames)
+
+    def planned(self, text: str) -> QueryPlan:
+        """Plan a query on versions of its tables that were current at one moment."""
+        session = Session(self._setting(_ZONE))
+        analyse = (self._setting(_QUOTED_IDENTIFIERS) or "false").lower() != "true"
+        made = plan(text, self.find, session, analyse=analyse)
+        for _ in range(_ATTEMPTS):
+            if not self._moved():
+                return made
+            made = plan(text, self.find, session, analyse=analyse)
+        return made
+
+    def read(self, wanted: TableRead) -> DataFrame:
+        """Read a table as planned."""
+        made = self._scan(
+            wanted.identifier, wanted.travel, columns=wanted.columns, where=wanted.where, limit=wanted.limit
+        )
+        return scan.dataframe(self._lake.spark, made)
+
+    def moment(self, identifier: Identifier, travel: Travel | None) -> Moment:
+        """Tell which version `VERSION AS OF` or `TIMESTAMP AS OF` means: a number, a tag, a branch or a time."""
+        if travel is None:
+            return Moment()
+        if travel.kind == "timestamp":
+            return Moment(as_of=self.instant(travel.text))
+        named = travel.text.strip("'\"")
+        if named.isdigit():
+            return Moment(version=int(named))
+        try:
+            pin(self._lake.address, identifier, Moment(tag=named))
+        except TableTagNotFoundError as error:
+            try:
+                pin(self._lake.address, identifier, Moment(branch=named))
+            except TableBranchNotFoundError:
+                raise error from None
+            return Moment(branch=named)
+        return Moment(tag=named)
+
+    def instant(self, expression: str) -> dt.datetime:
+        """Let Spark say which time an expression means."""
+        query = f"SELECT unix_micros(CAST(({expression}) AS TIMESTAMP))"
+        with spark_errors(self._lake, expression):
+            row = self._lake.spark.sql(query).first()
+        if row is None or row[0] is None:
+            raise InvalidInputError(f"{expression} is no time")
+        return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=row[0])
+
+    def _opened(self, identifier: Identifier, travel: Travel | None) -> tuple[PinnedTable, Any]:
+        key = (identifier, travel)
+        if key not in self._pinned:
+            self._pinned[key] = pin(self._lake.address, identifier, self.moment(identifier, travel))
+        return self._pinned[key]
+
+    def _scan(
+        self,
+        identifier: Identifier,
+        travel: Travel | None,
+        *,
+        columns: tuple[str, ...] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+    ) -> scan.Scan:
+        table, dataset = self._opened(identifier, travel)
+        return scan.of_pinned(table, dataset, columns=columns, where=where, limit=limit)
+
+    def _moved(self) -> bool:
+        """Bring the tables that are read at their latest version to one moment; tell whether one of them changed."""
+        latest = [identifier for identifier, travel in self._pinned if travel is None]
+        if len(latest) < 2:  # noqa: PLR2004 - one table is always as of one moment
+            return False
+        try:
+            versions = self._lake.catalog.latest_table_versions(latest)
+        except (UnsupportedOperationError, AttributeError):
+            return False  # the catalog does not manage versions
+        moved = False
+        for identifier, version in zip(latest, versions, strict=True):
+            if self._pinned[identifier, None][0].version != version:
+                moved = True
+                self._pinned[identifier, None] = pin(self._lake.address, identifier, Moment(version=version))
+        return moved
+
+    def _setting(self, key: str) -> str | None:
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
+
+        try:
+            return self._lake.spark.conf.get(key)
+        except PySparkException:
+            return None
+
+
+@contextmanager
+def spark_errors(lake: Lake, text: str) -> Iterator[None]:
+    """Turn what Spark says of bad input into the SDK's errors: bad syntax into 13, a missing table into 4."""
+    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - slow
+
+    try:
+        yield
+    except LanceNamespaceError:
+        raise
+    except ParseException as error:
+        raise InvalidInputError(f"Syntax error: {_original(lake, text, error)}") from error
+    except AnalysisException as error:
+        if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+            raise TableNotFoundError(f"Neither the lake {lake.name!r} nor Spark has it: {error}") from error
+        raise
+
+
+def _original(lake: Lake, text: str, error: Exception) -> str:
+    """Give the error with positions in the text as it was written, not as it was changed for Spark."""
+    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - slow
+
+    try:
+        lake.spark.sql(text)
+    except ParseException as original:
+        return str(original)
+    except AnalysisException:
+        pass
+    return str(error)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,98 @@
+"""The changes of a query's text: tables become views, which keep the names that columns are qualified with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from pennon.spark.sql.pruning import identifiers_by_place, name_chains
+from pennon.spark.sql.references import Reference, folded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlglot import Token
+
+    from pennon.spark.sql.scopes import Scopes
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replaces the text from `start` to `end`: by the view of reference number `table`, or by `text`."""
+
+    start: int
+    end: int
+    table: int | None = None
+    text: str = ""
+
+
+def plain_edits(references: Sequence[Reference]) -> list[Edit]:
+    """Replace the tables of a query that is not understood."""
+    return [edit for reference in references for edit in _table_edits(reference, reference.name)]
+
+
+def edits_of(tokens: Sequence[Token], scopes: Scopes) -> list[Edit]:
+    """Replace the tables of a query, and shorten names such as `prod.events.x`, since a view has no namespace."""
+    qualified = list(_qualified(tokens, scopes))
+    fully_named = {reference for _, _, reference in qualified}
+    aliases = {
+        reference: f"__pennon_{reference.number}"
+        if reference in fully_named and _has_namesake(reference, scopes)
+        else reference.name
+        for reference in scopes.references
+    }
+    edits = [edit for reference in scopes.references for edit in _table_edits(reference, aliases[reference])]
+    return [*edits, *(Edit(start, end, text=_quoted(aliases[reference])) for start, end, reference in qualified)]
+
+
+def _table_edits(reference: Reference, alias: str) -> Iterator[Edit]:
+    yield Edit(reference.start, reference.end, table=reference.number)
+    if reference.alias_at is not None:
+        yield Edit(reference.alias_at, reference.alias_at, text=f" AS {_quoted(alias)}")
+
+
+def _qualified(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, int, Reference]]:
+    """Find columns that are qualified with more than the last part of a table's name."""
+    places = identifiers_by_place(scopes.tree)
+    tables = {reference.start for reference in scopes.references}
+    for chain in name_chains(tokens):
+        node = places.get(chain[0].start)
+        select = None if node is None else node.find_ancestor(exp.Select)
+        if select is None or chain[0].start in tables or _is_table(node):
+            continue
+        # The last part is the column, unless a star follows, which is no part of the chain.
+        for length in range(len(chain), 1, -1):
+            if length == len(chain) and not _before_star(node):
+                continue
+            relations = scopes.named(select, [token.text for token in chain[:length]])
+            if relations and relations[0].reference is not None:
+                yield chain[0].start, chain[length - 1].end + 1, relations[0].reference
+                break
+
+
+def _is_table(node: exp.Expr | None) -> bool:
+    return (
+        node is not None
+        and node.find_ancestor(exp.Table, exp.Column, exp.Dot, exp.Select) is not None
+        and (isinstance(node.find_ancestor(exp.Table, exp.Column, exp.Select), exp.Table))
+    )
+
+
+def _before_star(node: exp.Expr | None) -> bool:
+    column = None if node is None else node.find_ancestor(exp.Column)
+    whole = None if column is None else column.find_ancestor(exp.Dot) or column
+    return whole is not None and whole.find(exp.Star) is not None
+
+
+def _has_namesake(reference: Reference, scopes: Scopes) -> bool:
+    select = None if reference.node is None else reference.node.find_ancestor(exp.Select)
+    if select is None:
+        return False
+    names = [one.name for one in scopes.relations(select) if one.name is not None]
+    return sum(folded(name) == folded(reference.name) for name in names) > 1
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,161 @@
+"""Which relations a SELECT reads, which queries enclose it, and what a name in it can mean.
+
+Everything here errs on the side of more: a name may be said to mean tables that it does not mean, never the reverse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from pennon.spark.sql.references import Reference, cte_of, folded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """Something in FROM: a table of the catalog (`reference`), a query (`query`), or what only Spark knows."""
+
+    node: exp.Expr
+    name: str | None
+    reference: Reference | None = None
+    query: exp.Expr | None = None
+    columns_renamed: bool = False
+
+    def answers_to(self, qualifier: Sequence[str]) -> bool:
+        """Tell whether columns of the relation can be qualified so: with its name, or with more of a table's name."""
+        if len(qualifier) == 1:
+            return self.name is not None and folded(self.name) == folded(qualifier[0])
+        if self.reference is None or self.reference.alias is not None:
+            return False
+        # The name as it is written may leave the lake's own name away, or have it.
+        wanted = [folded(part) for part in qualifier]
+        written = [folded(part) for part in self.reference.parts]
+        full = [folded(part) for part in self.reference.found.identifier]
+        return written[-len(wanted) :] == wanted or full[-len(wanted) :] == wanted or wanted[1:] == full
+
+
+class Scopes:
+    """The SELECTs of a query and what they read."""
+
+    def __init__(self, tree: exp.Expr, references: Sequence[Reference]) -> None:
+        self.tree = tree
+        self.references = list(references)
+        self._by_node = {id(one.node): one for one in references}
+        self._relations: dict[int, list[Relation]] = {}
+        self._reachable: dict[int, frozenset[Reference]] = {}
+        self.selects = list(tree.find_all(exp.Select))
+
+    def relations(self, select: exp.Select) -> list[Relation]:
+        """Give what a SELECT reads, each thing in FROM and JOIN once."""
+        if id(select) not in self._relations:
+            self._relations[id(select)] = list(self._relations_of(select))
+        return self._relations[id(select)]
+
+    def reachable(self, query: exp.Expr) -> frozenset[Reference]:
+        """Give the tables whose columns can come up through a query or a relation."""
+        if id(query) not in self._reachable:
+            self._reachable[id(query)] = frozenset(self._tables_below(query))
+        return self._reachable[id(query)]
+
+    def tables_of(self, relation: Relation) -> frozenset[Reference]:
+        """Give the tables whose columns a relation can show."""
+        if relation.reference is not None:
+            return frozenset([relation.reference])
+        return frozenset() if relation.query is None else self.reachable(relation.query)
+
+    def chain(self, select: exp.Select) -> list[exp.Select]:
+        """Give the SELECT and those around it whose columns it may use, from the inside out."""
+        found = [select]
+        child: exp.Expr = select
+        skipped = False
+        lateral = False
+        while child.parent is not None:
+            parent = child.parent
+            if isinstance(parent, exp.CTE):
+                # It may use what its query may use, but nothing of that query itself.
+                clause = parent.parent
+                child = parent if clause is None or clause.parent is None else clause.parent
+                skipped = lateral = False
+                continue
+            if isinstance(parent, exp.Lateral):
+                lateral = True
+            elif isinstance(parent, exp.From) or (isinstance(parent, exp.Join) and child.arg_key == "this"):
+                skipped = skipped or not lateral
+            elif isinstance(parent, exp.Select):
+                if not skipped:
+                    found.append(parent)
+                skipped = lateral = False
+            child = parent
+        return found
+
+    def visible(self, select: exp.Select) -> frozenset[Reference]:
+        """Give the tables that a bare name in a SELECT can mean."""
+        tables: set[Reference] = set()
+        for one in self.chain(select):
+            for relation in self.relations(one):
+                tables |= self.tables_of(relation)
+        return frozenset(tables)
+
+    def named(self, select: exp.Select, qualifier: Sequence[str]) -> list[Relation]:
+        """Give the relations, from here outwards, that a qualifier can mean."""
+        return [
+            relation for one in self.chain(select) for relation in self.relations(one) if relation.answers_to(qualifier)
+        ]
+
+    def relation(self, node: exp.Expr) -> Iterator[Relation]:
+        """Give what stands at one place of FROM: one relation, or those of a join in parentheses."""
+        if isinstance(node, exp.Table):
+            cte = cte_of(node)
+            alias = node.args.get("alias")
+            yield Relation(
+                node,
+                node.alias_or_name or None,
+                self._by_node.get(id(node)),
+                None if cte is None else cte.this,
+                _renames(alias) or (cte is not None and _renames(cte.args.get("alias"))),
+            )
+        elif isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Table, exp.Subquery)) and not node.alias:
+            yield from self.relation(node.this)
+        elif isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
+            yield Relation(node, node.alias or None, None, node.this.this, _renames(node.args.get("alias")))
+        elif isinstance(node, exp.Subquery):
+            yield Relation(node, node.alias or None, None, node.this, _renames(node.args.get("alias")))
+        else:
+            yield Relation(node, node.alias or None)
+        for join in node.args.get("joins") or ():
+            yield from self.relation(join.this)
+
+    def _relations_of(self, select: exp.Select) -> Iterator[Relation]:
+        clause = select.args.get("from_")
+        if clause is not None:
+            yield from self.relation(clause.this)
+        for join in select.args.get("joins") or ():
+            yield from self.relation(join.this)
+        for lateral in select.args.get("laterals") or ():
+            yield from self.relation(lateral)
+
+    def _tables_below(self, query: exp.Expr) -> Iterator[Reference]:
+        waiting = [query]
+        seen: set[int] = set()
+        while waiting:
+            one = waiting.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            for table in one.find_all(exp.Table):
+                reference = self._by_node.get(id(table))
+                if reference is not None:
+                    yield reference
+                cte = cte_of(table)
+                if cte is not None:
+                    waiting.append(cte.this)
+
+
+def _renames(alias: exp.Expr | None) -> bool:
+    """Tell whether an alias gives its own names to columns, by their order."""
+    return alias is not None and bool(alias.args.get("columns"))

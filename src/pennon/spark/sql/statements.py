@@ -1,0 +1,358 @@
+"""The statements that the catalog answers itself, as values; everything that names a table has its identifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pennon.identifiers import Identifier
+    from pennon.spark.sql.references import Travel
+
+
+class Statement:
+    """A statement of the catalog's own."""
+
+
+# Looking around
+
+
+@dataclass(frozen=True)
+class ShowNamespaces(Statement):
+    """SHOW NAMESPACES [IN namespace] [LIKE 'pattern']."""
+
+    parent: Identifier = ()
+    pattern: str | None = None
+
+
+@dataclass(frozen=True)
+class ShowTables(Statement):
+    """SHOW TABLES [DROPPED] [IN namespace] [LIKE 'pattern']."""
+
+    namespace: Identifier = ()
+    pattern: str | None = None
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
+class ShowTable(Statement):
+    """SHOW COLUMNS, CREATE TABLE, TBLPROPERTIES, INDEXES, TAGS, BRANCHES of a table; `what` is the word."""
+
+    what: str
+    table: Identifier
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class DescribeTable(Statement):
+    """DESCRIBE [TABLE] [EXTENDED] table [column]."""
+
+    table: Identifier
+    extended: bool = False
+    column: tuple[str, ...] | None = None
+    travel: Travel | None = None
+
+
+@dataclass(frozen=True)
+class DescribeHistory(Statement):
+    """DESCRIBE HISTORY table [LIMIT n]."""
+
+    table: Identifier
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class DescribeNamespace(Statement):
+    """DESCRIBE NAMESPACE namespace."""
+
+    namespace: Identifier
+
+
+# Namespaces
+
+
+@dataclass(frozen=True)
+class CreateNamespace(Statement):
+    """CREATE NAMESPACE [IF NOT EXISTS] namespace [COMMENT '...'] [WITH PROPERTIES (...)]."""
+
+    namespace: Identifier
+    if_not_exists: bool = False
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AlterNamespace(Statement):
+    """ALTER NAMESPACE namespace SET or UNSET PROPERTIES (...); None removes."""
+
+    namespace: Identifier
+    changes: dict[str, str | None]
+
+
+@dataclass(frozen=True)
+class DropNamespace(Statement):
+    """DROP NAMESPACE [IF EXISTS] namespace [CASCADE]."""
+
+    namespace: Identifier
+    if_exists: bool = False
+    cascade: bool = False
+
+
+# The life of tables
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a new table: the type as Spark reads it, or the width of a vector of such values."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    comment: str | None = None
+    width: int | None = None
+
+
+@dataclass(frozen=True)
+class CreateTable(Statement):
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table [(columns)] [TBLPROPERTIES (...)] [AS query]."""
+
+    table: Identifier
+    columns: tuple[Column, ...] | None = None
+    query: str | None = None
+    if_not_exists: bool = False
+    replace: bool = False
+    must_exist: bool = False
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DropTable(Statement):
+    """DROP TABLE [IF EXISTS] table [PURGE]."""
+
+    table: Identifier
+    if_exists: bool = False
+    purge: bool = False
+
+
+@dataclass(frozen=True)
+class UndropTable(Statement):
+    """UNDROP TABLE table [WITH ID 'deletion'] [AS name]."""
+
+    table: Identifier
+    deletion_id: str | None = None
+    renamed: Identifier | None = None
+
+
+@dataclass(frozen=True)
+class UndropNamespace(Statement):
+    """UNDROP NAMESPACE namespace [WITH ID 'deletion']."""
+
+    namespace: Identifier
+    deletion_id: str | None = None
+
+
+@dataclass(frozen=True)
+class PurgeTable(Statement):
+    """PURGE TABLE table [WITH ID 'deletion'] [FORCE]."""
+
+    table: Identifier
+    deletion_id: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class PurgeTables(Statement):
+    """PURGE TABLES [DROPPED BEFORE timestamp] [FORCE] [DRY RUN]."""
+
+    before: str | None = None
+    force: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Restore(Statement):
+    """RESTORE TABLE table TO VERSION AS OF n, or TO TIMESTAMP AS OF time."""
+
+    table: Identifier
+    travel: Travel
+
+
+# Changes of a table that is there
+
+
+@dataclass(frozen=True)
+class RenameTable(Statement):
+    """ALTER TABLE table RENAME TO name."""
+
+    table: Identifier
+    renamed: Identifier
+
+
+@dataclass(frozen=True)
+class AddColumns(Statement):
+    """ALTER TABLE table ADD COLUMNS (...)."""
+
+    table: Identifier
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class DropColumns(Statement):
+    """ALTER TABLE table DROP COLUMNS [IF EXISTS] (...)."""
+
+    table: Identifier
+    columns: tuple[tuple[str, ...], ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AlterColumn(Statement):
+    """ALTER TABLE table RENAME COLUMN, or ALTER COLUMN ... TYPE, SET NOT NULL, DROP NOT NULL."""
+
+    table: Identifier
+    column: tuple[str, ...]
+    renamed: str | None = None
+    type: Column | None = None
+    nullable: bool | None = None
+
+
+@dataclass(frozen=True)
+class SetProperties(Statement):
+    """ALTER TABLE table SET or UNSET TBLPROPERTIES (...); None removes."""
+
+    table: Identifier
+    changes: dict[str, str | None]
+    if_exists: bool = True
+
+
+@dataclass(frozen=True)
+class Protect(Statement):
+    """ALTER TABLE or NAMESPACE name SET or UNSET PROTECTION."""
+
+    identifier: Identifier
+    protected: bool
+    is_table: bool = True
+
+
+@dataclass(frozen=True)
+class CreateIndex(Statement):
+    """CREATE INDEX [IF NOT EXISTS] [name] ON table [USING kind] (columns) [OPTIONS (...)]."""
+
+    table: Identifier
+    columns: tuple[str, ...]
+    name: str | None = None
+    kind: str | None = None
+    if_not_exists: bool = False
+    replace: bool = False
+    options: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DropIndex(Statement):
+    """DROP INDEX [IF EXISTS] name ON table."""
+
+    table: Identifier
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Optimize(Statement):
+    """OPTIMIZE table."""
+
+    table: Identifier
+
+
+@dataclass(frozen=True)
+class Vacuum(Statement):
+    """VACUUM table [RETAIN n HOURS] [DRY RUN]."""
+
+    table: Identifier
+    hours: float | None = None
+    dry_run: bool = False
+
+
+# Data
+
+
+@dataclass(frozen=True)
+class Insert(Statement):
+    """INSERT INTO or OVERWRITE table [(columns)] [BY NAME] query."""
+
+    table: Identifier
+    query: str
+    overwrite: bool = False
+    columns: tuple[str, ...] | None = None
+    by_name: bool = False
+    evolve: bool = False
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`column = expression`."""
+
+    column: tuple[str, ...]
+    expression: str
+
+
+@dataclass(frozen=True)
+class Update(Statement):
+    """UPDATE table [alias] SET column = expression, ... [WHERE condition]."""
+
+    table: Identifier
+    written: tuple[str, ...]
+    alias: str | None
+    assignments: tuple[Assignment, ...]
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class Delete(Statement):
+    """DELETE FROM table [alias] [WHERE condition]; TRUNCATE TABLE table."""
+
+    table: Identifier
+    written: tuple[str, ...]
+    alias: str | None = None
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN action.
+
+    `match` is matched, missing (NOT MATCHED) or extra (NOT MATCHED BY SOURCE); `action` is update, delete or insert.
+    `assignments` are None for `*`.
+    """
+
+    match: str
+    action: str
+    condition: str | None = None
+    assignments: tuple[Assignment, ...] | None = ()
+
+
+@dataclass(frozen=True)
+class Merge(Statement):
+    """MERGE [WITH SCHEMA EVOLUTION] INTO table [alias] USING source [alias] ON condition WHEN ...."""
+
+    table: Identifier
+    written: tuple[str, ...]
+    alias: str | None
+    source: str
+    source_name: str | None
+    on: str
+    clauses: tuple[MergeClause, ...]
+    evolve: bool = False
+
+
+# What Spark keeps, made of a query over tables of the catalog
+
+
+@dataclass(frozen=True)
+class CreateTempView(Statement):
+    """CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query; CACHE TABLE name AS query."""
+
+    name: str
+    query: str
+    replace: bool = False
+    is_global: bool = False
+    columns: tuple[str, ...] | None = None
+    cache: bool = False
