@@ -1,0 +1,7 @@
+"""`python -m pennon` is the command `pennon`."""
+
+import sys
+
+from pennon.cli import main
+
+sys.exit(main())

@@ -1,0 +1,66 @@
+"""Completing the names of tables and namespaces in a shell.
+
+Only on local roots: nobody waits for a network while typing. Whatever goes wrong, there is nothing to complete.
+"""
+
+import typer
+
+from pennon.cli import startup
+from pennon.cli.session import Session
+from pennon.cli.settings import Options
+
+_MOST = 500
+
+
+def complete_address(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the address of a table."""
+    return _completed(context, incomplete, with_tables=True)
+
+
+def complete_namespace(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete the address of a namespace."""
+    return _completed(context, incomplete, with_tables=False)
+
+
+def _completed(context: typer.Context, incomplete: str, *, with_tables: bool) -> list[str]:
+    try:
+        startup.prepare()
+        return _names(_session(context), incomplete, with_tables=with_tables)
+    except Exception:  # noqa: BLE001 - a shell shows nothing of it
+        return []
+
+
+def _session(context: typer.Context) -> Session:
+    """Read the options that are on the line so far; no command runs while one is completed."""
+    options = Options()
+    for level in (context.parent, context):
+        given = {} if level is None else level.params
+        own = Options(
+            given.get("root"),
+            given.get("impl"),
+            tuple(given.get("property_") or ()),
+            given.get("config"),
+            given.get("profile"),
+        )
+        options = own.over(options)
+    return Session(options)
+
+
+def _names(session: Session, incomplete: str, *, with_tables: bool) -> list[str]:
+    if "://" in session.connection().properties["root"]:
+        return []
+    with session.catalog() as catalog:
+        from pennon.cli import addresses  # noqa: PLC0415 - everything else does without
+        from pennon.directory import namespaces, tables  # noqa: PLC0415 - the same
+
+        separator = addresses.SLASH if addresses.SLASH in incomplete else addresses.DOT
+        typed, _, begun = incomplete.rpartition(separator)
+        where = addresses.namespace(typed or None)
+        prefix = incomplete.removesuffix(begun)
+        found = [f"{prefix}{name}{separator}" for name in namespaces.list_children(catalog, where, None, None)[0]]
+        if with_tables:
+            names, _ = tables.list_tables(catalog, where, None, None, include_declared=True)
+            # Without a slash, a name with dots means something else.
+            found += [prefix + name for name in names if separator == addresses.SLASH or addresses.DOT not in name]
+    plain = [name for name in found if name.startswith(incomplete) and not any(one.isspace() for one in name)]
+    return plain[:_MOST]

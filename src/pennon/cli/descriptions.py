@@ -1,0 +1,159 @@
+"""What `info` tells of a table, a namespace, or a whole catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pennon.cli import addresses, secrets
+from pennon.cli.opened import summary
+from pennon.cli.values import moment, size
+from pennon.directory import dropped, namespaces, tables
+from pennon.directory.listing import look_at
+from pennon.directory.versions import operations
+from pennon.errors import NamespaceNotFoundError, TableNotFoundError
+from pennon.identifiers import ROOT, Identifier, object_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon.directory.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Described:
+    """A description, for programs and for people."""
+
+    document: dict[str, Any]
+    shown: dict[str, str]
+
+
+def described(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> Described:
+    """Describe what has this identifier; TableNotFoundError (4) if nothing has."""
+    if identifier == ROOT:
+        return _catalog(catalog)
+    try:
+        return _table(catalog, identifier, with_size=with_size)
+    except (TableNotFoundError, NamespaceNotFoundError) as missing:
+        try:
+            return _namespace(catalog, identifier)
+        except NamespaceNotFoundError:
+            raise _not_there(catalog, identifier) from missing
+
+
+def _catalog(catalog: Catalog) -> Described:
+    settings = catalog.settings
+    children, _ = namespaces.list_children(catalog, ROOT, None, None)
+    names, _ = tables.list_all_tables(catalog, ROOT, None, None, include_declared=True)
+    mode = "V1" if not settings.manifest_enabled else "compatibility" if settings.dir_listing_enabled else "V2"
+    properties = secrets.masked(namespaces.describe(catalog, ROOT) or {})
+    storage = secrets.masked({f"storage.{key}": value for key, value in settings.storage_options.items()})
+    document = {
+        "type": "catalog",
+        "root": secrets.without_user(catalog.store.identity()),
+        "mode": mode,
+        "manages_versions": operations.manages(catalog),
+        "namespaces": len(children) if mode == "V1" else len(namespaces.list_all(catalog, ROOT)),
+        "tables": len(names),
+        "properties": properties,
+        "storage": storage,
+    }
+    shown = {
+        "catalog": str(document["root"]),
+        "mode": mode,
+        "versions": "managed by the catalog" if document["manages_versions"] else "by the tables' files",
+        "namespaces": f"{document['namespaces']:,}",
+        "tables": f"{len(names):,}",
+    }
+    return Described(document, {**shown, **_listed(properties), **storage})
+
+
+def _namespace(catalog: Catalog, identifier: Identifier) -> Described:
+    properties = secrets.masked(namespaces.describe(catalog, identifier) or {})
+    children, _ = namespaces.list_children(catalog, identifier, None, None)
+    names, _ = tables.list_tables(catalog, identifier, None, None, include_declared=True)
+    row = None if catalog.manifest is None else catalog.manifest.peek(lambda one: one.get(object_id(identifier)))
+    protected = row is not None and row.protected
+    document = {
+        "type": "namespace",
+        "id": list(identifier),
+        "namespaces": len(children),
+        "tables": len(names),
+        "protected": protected,
+        "properties": properties,
+    }
+    shown = {
+        "namespace": addresses.shown(identifier),
+        "namespaces": f"{len(children):,}",
+        "tables": f"{len(names):,}",
+        "protected": "yes" if protected else "no",
+    }
+    return Described(document, {**shown, **_listed(properties)})
+
+
+def _table(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> Described:
+    found, dataset = tables.opened(catalog, identifier)
+    directory = found.directory or look_at(catalog.store, found.location)
+    protected = directory.protected or (found.row is not None and found.row.protected)
+    properties = secrets.masked({} if found.row is None else found.row.properties())
+    document: dict[str, Any] = {
+        "type": "table",
+        "id": list(identifier),
+        "location": secrets.without_user(catalog.store.location(found.location)),
+        "declared_only": dataset is None,
+        "manages_versions": operations.is_managed(catalog, found),
+        "protected": protected,
+        "properties": properties,
+    }
+    shown = {
+        "table": addresses.shown(identifier),
+        "location": document["location"],
+        "protected": "yes" if protected else "no",
+        "versions": "managed by the catalog" if document["manages_versions"] else "by the table's files",
+    }
+    if dataset is None:
+        shown["data"] = "none yet: the table is declared"
+    else:
+        state = summary(dataset)
+        tags = {str(name): int(tag["version"]) for name, tag in dataset.tags.list().items()}
+        indexes = sorted(str(index.name) for index in dataset.describe_indices())
+        document |= {
+            "version": state.version,
+            "changed_at": state.changed,
+            "rows": state.rows,
+            "deleted_rows": state.deleted_rows,
+            "fragments": state.fragments,
+            "data_bytes": state.data_bytes,
+            "columns": len(dataset.schema),
+            "tags": tags,
+            "indexes": indexes,
+        }
+        shown |= {
+            "version": f"{state.version}, of {moment(state.changed)} UTC",
+            "rows": f"{state.rows:,}",
+            "fragments": f"{state.fragments:,}, {state.deleted_rows:,} rows deleted in them",
+            "data": size(state.data_bytes),
+            "columns": str(len(dataset.schema)),
+        }
+        if tags:
+            shown["tags"] = ", ".join(f"{name} = {number}" for name, number in sorted(tags.items()))
+        if indexes:
+            shown["indexes"] = ", ".join(indexes)
+    if with_size:
+        amount = catalog.store.measure(found.location)
+        document |= {"files": amount.files, "bytes": amount.size}
+        shown["on the store"] = f"{size(amount.size)} in {amount.files:,} files, all versions together"
+    return Described(document, {**shown, **_listed(properties)})
+
+
+def _listed(properties: Mapping[str, str]) -> dict[str, str]:
+    return {f"property {key}": value for key, value in sorted(properties.items())}
+
+
+def _not_there(catalog: Catalog, identifier: Identifier) -> TableNotFoundError:
+    address = addresses.shown(identifier)
+    status = dropped.status(catalog, identifier)
+    if status.status == dropped.SOFT_DELETED:
+        when = moment(status.dropped_at)
+        return TableNotFoundError(f"Table '{address}' was dropped at {when} UTC; pennon undrop brings it back")
+    return TableNotFoundError(f"There is no table and no namespace '{address}'")

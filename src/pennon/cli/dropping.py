@@ -1,0 +1,207 @@
+"""Dropping, restoring and purging as the commands ask for it: everything is looked at before the first change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from pennon.cli import addresses
+from pennon.directory import dropped, namespaces, protection, purge_run, trash
+from pennon.directory import dropping as tables_dropping
+from pennon.directory.listing import look_at
+from pennon.directory.manifest import NAMESPACE
+from pennon.directory.modes import DropBehavior, DropMode
+from pennon.errors import (
+    InvalidInputError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from pennon.identifiers import ROOT, Identifier, object_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pennon.directory.catalog import Catalog
+
+_ALWAYS = datetime.max.replace(tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class How:
+    """How something is to be dropped."""
+
+    cascade: bool
+    ttl_ms: int
+    for_good: bool
+    force: bool
+
+
+@dataclass(frozen=True)
+class Purge:
+    """What is to be purged: named tables, or all whose time is over."""
+
+    identifiers: Sequence[Identifier]
+    drop_id: str | None
+    before: datetime | None
+    force: bool
+
+
+def chosen(
+    catalog: Catalog, identifiers: Sequence[Identifier], *, namespace: bool, if_exists: bool, how: How
+) -> list[Identifier]:
+    """Check that all of them are there and may be dropped, before one is; those that are not there may be left out."""
+    found = []
+    for identifier in dict.fromkeys(identifiers):
+        try:
+            if namespace:
+                _require_droppable_namespace(catalog, identifier, how)
+            else:
+                _require_droppable_table(catalog, identifier, how)
+        except (TableNotFoundError, NamespaceNotFoundError):
+            if not if_exists:
+                raise
+            continue
+        found.append(identifier)
+    return found
+
+
+def drop(catalog: Catalog, identifier: Identifier, *, namespace: bool, how: How, dry_run: bool) -> dict[str, Any]:
+    """Drop one, and say what was dropped."""
+    if dry_run:
+        return {"id": list(identifier)}
+    if namespace:
+        behavior = DropBehavior.CASCADE if how.cascade else DropBehavior.RESTRICT
+        namespaces.drop(catalog, identifier, DropMode.FAIL, behavior, ttl_ms=how.ttl_ms, force=how.force)
+        return {"id": list(identifier)}
+    if how.for_good:
+        gone = tables_dropping.drop_for_good(catalog, identifier, force=how.force)
+    else:
+        gone = tables_dropping.drop(catalog, identifier, how.ttl_ms, force=how.force)
+    return {
+        "id": list(identifier),
+        "location": catalog.store.location(gone.location),
+        "drop_id": None if how.for_good else gone.deletion_id,
+    }
+
+
+def listed(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) -> list[dict[str, Any]]:
+    """List what was dropped from a namespace or from those below it: namespaces, then tables, by name and time."""
+    found = dropped.list_purgable(catalog, None if due else _ALWAYS)
+    tables = [table for table in found if tuple(table.id[: len(below)]) == below]
+    if detailed:
+        tables = dropped.measured(catalog, tables)
+    content = [
+        {
+            "type": "table",
+            "id": table.id,
+            "drop_id": table.deletion_id,
+            "dropped_at": table.dropped_at,
+            "purgeable_at": table.purgeable_at,
+            "being_purged": table.being_purged,
+            "location": table.location,
+            "rows": table.rows,
+            "bytes": table.bytes,
+        }
+        for table in tables
+    ]
+    return [*_dropped_namespaces(catalog, below, due=due), *content]
+
+
+def purge(
+    catalog: Catalog, wish: Purge, *, dry_run: bool, progress: Callable[..., None] | None = None
+) -> purge_run.PurgeReport:
+    """Purge what is wished for, or tell what would go."""
+    if wish.identifiers:
+        return purge_run.purge_these(
+            catalog, wish.identifiers, wish.drop_id, dry_run=dry_run, force=wish.force, progress=progress
+        )
+    return purge_run.purge_all(catalog, wish.before, dry_run=dry_run, force=False, progress=progress)
+
+
+def require_restorable(
+    catalog: Catalog, identifier: Identifier, target: Identifier | None, drop_id: str | None, *, namespace: bool
+) -> dict[str, Any]:
+    """Raise what bringing something back would raise, as far as a look tells; gives what would come back."""
+    wanted = target or identifier
+    if namespace:
+        entries = [] if catalog.manifest is None else catalog.manifest.read(trash.in_snapshot)
+        drops = [
+            entry
+            for entry in entries
+            if entry.original.object_type == NAMESPACE
+            and entry.identifier == identifier
+            and drop_id in {None, entry.deletion_id, entry.deletion.group}
+        ]
+        if not drops:
+            raise NamespaceNotFoundError(f"Namespace '{addresses.shown(identifier)}' is not dropped")
+        if _is_namespace(catalog, identifier):
+            raise NamespaceAlreadyExistsError(f"The name '{addresses.shown(identifier)}' is taken again")
+        return {}
+    found = dropped.generations(catalog, identifier, drop_id)
+    if not found:
+        raise TableNotFoundError(f"Table '{addresses.shown(identifier)}' is not dropped")
+    catalog.resolver.require_namespace(wanted[:-1])
+    if dropped.status(catalog, wanted).status == dropped.EXISTS or _is_namespace(catalog, wanted):
+        raise TableAlreadyExistsError(f"The name '{addresses.shown(wanted)}' is taken again: use --as")
+    return {"location": max(found, key=lambda table: table.dropped_at).location}
+
+
+def _require_droppable_table(catalog: Catalog, identifier: Identifier, how: How) -> None:
+    found = catalog.resolver.table(identifier)
+    if found.row is not None:
+        protection.require_unprotected(found.row, force=how.force)
+    directory = found.directory or look_at(catalog.store, found.location)
+    protection.require_unprotected_directory(identifier, directory, force=how.force)
+
+
+def _require_droppable_namespace(catalog: Catalog, identifier: Identifier, how: How) -> None:
+    if identifier == ROOT:
+        raise InvalidInputError("The root namespace cannot be dropped")
+    manifest = catalog.require_manifest("drop --namespace")
+    catalog.resolver.require_namespace(identifier)
+    key = object_id(identifier)
+    rows = manifest.read(lambda snapshot: [snapshot.get(one) for one in (key, *snapshot.descendants(key))])
+    if len(rows) > 1 and not how.cascade:
+        raise NamespaceNotEmptyError(
+            f"Namespace '{addresses.shown(identifier)}' is not empty: --cascade drops what is in it, too"
+        )
+    for row in rows:
+        if row is not None:
+            protection.require_unprotected(row, force=how.force)
+
+
+def _dropped_namespaces(catalog: Catalog, below: Identifier, *, due: bool) -> list[dict[str, Any]]:
+    if catalog.manifest is None:
+        return []
+    now = datetime.now(timezone.utc)
+    found = []
+    for entry in catalog.manifest.read(trash.in_snapshot):
+        until = dropped.moment(entry.deletion.deleted_at_ms + entry.deletion.ttl_ms)
+        if entry.original.object_type != NAMESPACE or entry.identifier[: len(below)] != below or (due and until > now):
+            continue
+        found.append(
+            {
+                "type": "namespace",
+                "id": list(entry.identifier),
+                "drop_id": entry.deletion_id,
+                "dropped_at": dropped.moment(entry.deletion.deleted_at_ms),
+                "purgeable_at": until,
+                "being_purged": entry.state == trash.PURGING,
+                "location": None,
+                "rows": None,
+                "bytes": None,
+            }
+        )
+    return sorted(found, key=lambda one: (one["id"], one["dropped_at"]))
+
+
+def _is_namespace(catalog: Catalog, identifier: Identifier) -> bool:
+    try:
+        catalog.resolver.require_namespace(identifier)
+    except NamespaceNotFoundError:
+        return False
+    return True

@@ -1,0 +1,152 @@
+"""What goes wrong, as one line for a person and one exit code for a script."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from pennon.cli.secrets import scrubbed
+from pennon.cli.terminal_text import one_line, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    INTERNAL = 1
+    BAD_INPUT = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    UNSUPPORTED = 5
+    REFUSED = 6
+    UNREACHABLE = 7
+    DENIED = 8
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+
+
+class CommandFailure(Exception):  # noqa: N818 - it says how the command ends
+    """A command cannot do what it was asked for; the message says why."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.BAD_INPUT) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class PipeClosed(Exception):  # noqa: N818 - no error: whoever read the output has read enough
+    """The reader of the output went away."""
+
+
+# The codes of the SDK's errors.
+_BY_ERROR = {
+    0: ExitCode.UNSUPPORTED,
+    1: ExitCode.NOT_FOUND,
+    2: ExitCode.CONFLICT,
+    3: ExitCode.REFUSED,
+    4: ExitCode.NOT_FOUND,
+    5: ExitCode.CONFLICT,
+    6: ExitCode.NOT_FOUND,
+    7: ExitCode.CONFLICT,
+    8: ExitCode.NOT_FOUND,
+    9: ExitCode.CONFLICT,
+    10: ExitCode.NOT_FOUND,
+    11: ExitCode.NOT_FOUND,
+    12: ExitCode.NOT_FOUND,
+    13: ExitCode.BAD_INPUT,
+    14: ExitCode.CONFLICT,
+    15: ExitCode.DENIED,
+    16: ExitCode.DENIED,
+    17: ExitCode.UNREACHABLE,
+    19: ExitCode.REFUSED,
+    20: ExitCode.BAD_INPUT,
+    21: ExitCode.UNREACHABLE,
+    22: ExitCode.NOT_FOUND,
+    23: ExitCode.CONFLICT,
+}
+# What stores say when nobody answers.
+_UNREACHABLE = re.compile(
+    r"error sending request|connection (refused|reset|closed)|dns error|failed to lookup|timed out|trying to connect",
+    re.IGNORECASE,
+)
+# Where in its own sources a library gave up, and everything that it knows besides.
+_NOISE = re.compile(r"\s*Debug source:.*|,? ?\S*/rust/\S+\.rs:\d+(:\d+)?", re.DOTALL)
+_LONGEST = 600
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """Tell how a command ends that raised this."""
+    if isinstance(error, CommandFailure):
+        return error.code
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    if isinstance(error, PipeClosed):
+        return ExitCode.PIPE_CLOSED
+    if hasattr(error, "format_message"):
+        return ExitCode.BAD_INPUT
+    if isinstance(error, PermissionError):
+        return ExitCode.DENIED
+    code = of_code(getattr(error, "code", None)) if _is_sdk_error(error) else ExitCode.INTERNAL
+    if code is ExitCode.INTERNAL and any(_UNREACHABLE.search(str(one)) for one in _chain(error)):
+        return ExitCode.UNREACHABLE
+    return code
+
+
+def of_code(code: int | None) -> ExitCode:
+    """Tell how a command ends that met an error of the SDK with this code."""
+    return ExitCode.INTERNAL if code is None else _BY_ERROR.get(int(code), ExitCode.INTERNAL)
+
+
+def report(error: BaseException, *, secrets: Collection[str], debug: bool) -> ExitCode:
+    """Say on stderr what went wrong, without secrets, and give the exit code."""
+    code = exit_code(error)
+    if code is ExitCode.PIPE_CLOSED:
+        return code
+    if debug:
+        shown = scrubbed("".join(traceback.format_exception(error)), secrets)
+        sys.stderr.write("".join(f"{visible(line)}\n" for line in shown.splitlines()))
+    line = one_line(scrubbed(_message(error), secrets))
+    if len(line) > _LONGEST:
+        line = line[: _LONGEST - 1] + "…"
+    if code is ExitCode.INTERNAL and not debug:
+        line += " (--debug shows more)"
+    sys.stderr.write(_coloured(f"Error: {line}") + "\n")
+    return code
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if hasattr(error, "format_message"):
+        context = getattr(error, "ctx", None)
+        hint = f" See '{context.command_path} --help'." if context is not None else ""
+        return str(error.format_message()) + hint
+    text = _NOISE.sub("", str(error)).strip()
+    if isinstance(error, CommandFailure) or _is_sdk_error(error):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_sdk_error(error: BaseException) -> bool:
+    # By the module's name: the classes themselves need not be imported to report that an option is wrong.
+    return any(kind.__module__ == "lance_namespace.errors" for kind in type(error).__mro__)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__
+
+
+def _coloured(line: str) -> str:
+    if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return line
+    head, _, rest = line.partition(" ")
+    return f"\x1b[1;31m{head}\x1b[0m {rest}"

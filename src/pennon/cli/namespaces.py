@@ -1,0 +1,80 @@
+"""Namespaces."""
+
+from typing import Annotated
+
+import typer
+
+from pennon.cli.arguments import DryRun, Properties, Yes
+from pennon.cli.commands import command, new_app
+from pennon.cli.completion import complete_namespace
+from pennon.cli.consent import require_consent
+from pennon.cli.output import Note
+from pennon.cli.session import Session
+from pennon.cli.settings import pairs
+
+app = new_app()
+
+
+@command(app, "create-namespace")
+def create_namespace(
+    session: Session,
+    namespace: Annotated[
+        str, typer.Argument(metavar="NAMESPACE", help="Such as prod.raw.", autocompletion=complete_namespace)
+    ],
+    *,
+    mode: Annotated[
+        str, typer.Option(help="If it is there: create refuses, exist_ok leaves it, overwrite drops what is in it.")
+    ] = "create",
+    parents: Annotated[bool, typer.Option("--parents", help="Make the namespaces above it, too.")] = False,
+    properties: Properties = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Create a namespace."""
+    given = pairs(properties or (), "--set")
+    with session.catalog(creates=True) as catalog:
+        from pennon.cli import addresses  # noqa: PLC0415 - help does without
+        from pennon.cli.opened import asking  # noqa: PLC0415 - the same
+        from pennon.directory import modes, namespaces  # noqa: PLC0415 - the same
+        from pennon.errors import (  # noqa: PLC0415 - the same
+            InvalidInputError,
+            NamespaceAlreadyExistsError,
+            NamespaceNotFoundError,
+        )
+
+        with asking("create-namespace", namespace):
+            identifier = addresses.namespace(namespace)
+            if not identifier:
+                raise InvalidInputError("The root namespace is always there: name one below it")
+            wanted = modes.parsed(mode, modes.CreateMode.CREATE)
+            catalog.require_manifest("create-namespace")
+            there = _exists(catalog, identifier)
+            if there and wanted is modes.CreateMode.CREATE:
+                raise NamespaceAlreadyExistsError(f"Namespace already exists: '{addresses.shown(identifier)}'")
+            missing = [identifier[:level] for level in range(1, len(identifier))]
+            missing = [above for above in missing if not _exists(catalog, above)]
+            if missing and not parents:
+                raise NamespaceNotFoundError(
+                    f"Namespace not found: '{addresses.shown(missing[0])}'; --parents makes what is missing above"
+                )
+            if not dry_run:
+                if there and wanted is modes.CreateMode.OVERWRITE:
+                    shown = addresses.shown(identifier)
+                    require_consent(f"Drop namespace '{shown}' with all that is in it, and make it anew?", yes=yes)
+                for above in missing:
+                    namespaces.create(catalog, above, modes.CreateMode.EXIST_OK, None)
+                namespaces.create(catalog, identifier, wanted, given)
+    made = not there or wanted is modes.CreateMode.OVERWRITE
+    word = "would be created" if dry_run else "created"
+    text = f"namespace {addresses.shown(identifier)} {word if made else 'is there'}"
+    session.output.show({"id": list(identifier), "created": made, "dry_run": dry_run}, lambda: [Note(text)])
+
+
+def _exists(catalog, identifier) -> bool:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    from pennon.errors import NamespaceNotFoundError  # noqa: PLC0415 - help does without
+
+    try:
+        catalog.resolver.require_namespace(identifier)
+    except NamespaceNotFoundError:
+        return False
+    return True

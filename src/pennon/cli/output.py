@@ -1,0 +1,221 @@
+"""The one place from which commands write to stdout: tables and colour for a person, JSON for a pipe.
+
+A command gives both: a document, which is what JSON shows and does not change between releases except by additions, and
+a view, which is put together only if a person is to see it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pennon.cli.terminal_text import safe_json, visible
+from pennon.cli.values import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from rich.console import Console
+
+_GAP = "  "
+_NARROWEST = 8
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. One that is `whole` is never cut: people copy from it."""
+
+    heading: str
+    style: str = ""
+    right: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings; `empty` is said if there are none. As records if the columns do not fit side by side."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    empty: str = "nothing"
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Names with values."""
+
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines as they are, with a style each; they are not cut."""
+
+    lines: Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark."""
+
+    text: str
+
+
+Block = Table | Fields | Lines | Note
+
+
+@dataclass
+class Output:
+    """Where the result of a command goes."""
+
+    json: bool | None = None
+    """True for JSON, False for tables, None for what fits stdout."""
+    _console: Console | None = field(default=None, repr=False)
+
+    @property
+    def is_json(self) -> bool:
+        """Tell whether the result is written as JSON."""
+        return not sys.stdout.isatty() if self.json is None else self.json
+
+    def show(self, document: Mapping[str, Any], view: Callable[[], Iterable[Block]]) -> None:
+        """Write the document, or the view of it."""
+        if self.is_json:
+            write_json(document)
+            return
+        for block in view():
+            if isinstance(block, Table):
+                self._table(block)
+            elif isinstance(block, Fields):
+                self._fields(block.values)
+            elif isinstance(block, Lines):
+                self._lines(block.lines)
+            else:
+                self._lines([(block.text, "dim")])
+
+    @property
+    def _terminal(self) -> Console:
+        if self._console is None:
+            from rich.console import Console  # noqa: PLC0415 - a pipe does without
+
+            self._console = Console(highlight=False, emoji=False, markup=False)
+        return self._console
+
+    @property
+    def _width(self) -> int | None:
+        return self._terminal.width if sys.stdout.isatty() else None
+
+    def _styled(self, text: str, style: str) -> str:
+        console = self._terminal
+        if not style or console.color_system is None or console.no_color:
+            return text
+        from rich.color import ColorSystem  # noqa: PLC0415 - a pipe does without
+
+        return console.get_style(style).render(text, color_system=ColorSystem.STANDARD)
+
+    def _table(self, table: Table) -> None:
+        if not table.rows:
+            self._lines([(table.empty, "dim")])
+            return
+        rows = [[visible(cell) for cell in row] for row in table.rows]
+        widths = _widths(table.columns, rows, self._width)
+        if widths is None:
+            self._records(table.columns, rows)
+            return
+        self._line([self._padded(column.heading, width, column, "bold") for column, width in _both(table, widths)])
+        for row in rows:
+            columns = zip(row, table.columns, widths, strict=True)
+            self._line([self._padded(cell, width, column, column.style) for cell, column, width in columns])
+
+    def _padded(self, text: str, width: int, column: Column, style: str) -> str:
+        from rich.cells import cell_len, set_cell_size  # noqa: PLC0415 - a pipe does without
+
+        length = cell_len(text)
+        if length > width and not column.whole:
+            text, length = set_cell_size(text, width - 1) + "…", width
+        space = " " * (width - length)
+        styled = self._styled(text, style)
+        return space + styled if column.right else styled + space
+
+    def _records(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        """Write one value per line where the columns do not fit side by side."""
+        for number, row in enumerate(rows, 1):
+            self._lines([(f"row {number}", "bold")])
+            self._fields({column.heading: cell for column, cell in zip(columns, row, strict=True)}, indent=_GAP)
+
+    def _fields(self, values: Mapping[str, str], indent: str = "") -> None:
+        from rich.cells import cell_len  # noqa: PLC0415 - a pipe does without
+
+        names = [visible(name) for name in values]
+        width = max((cell_len(name) for name in names), default=0)
+        for name, value in zip(names, values.values(), strict=True):
+            space = " " * (width - cell_len(name))
+            self._line([indent + self._styled(name, "bold") + space, visible(value)])
+
+    def _lines(self, lines: Iterable[tuple[str, str]]) -> None:
+        for text, style in lines:
+            self._line([self._styled(visible(text), style)])
+
+    def _line(self, parts: Sequence[str]) -> None:
+        sys.stdout.write(_GAP.join(parts).rstrip() + "\n")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain)
+
+
+def write_json(document: Mapping[str, Any]) -> None:
+    """Write a JSON object; objects in its lists stand on lines of their own, so that `head` and `grep` are useful."""
+    write = sys.stdout.write
+    separator = "{\n"
+    for key, value in document.items():
+        write(f"{separator}  {_json(key)}: ")
+        separator = ",\n"
+        if not _holds_objects(value):
+            write(_json(value))
+            continue
+        inner = "[\n"
+        for item in value:
+            write(f"{inner}    {_json(item)}")
+            inner = ",\n"
+        write("[]" if inner == "[\n" else "\n  ]")
+    write("{}\n" if separator == "{\n" else "\n}\n")
+
+
+def _holds_objects(value: object) -> bool:
+    """Tell whether a value is a list of objects, or yields them one by one."""
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, dict) for item in value)
+    return isinstance(value, Iterator)
+
+
+def _json(value: object) -> str:
+    return safe_json(_ENCODER.encode(value))
+
+
+def _both(table: Table, widths: Sequence[int]) -> Iterable[tuple[Column, int]]:
+    return zip(table.columns, widths, strict=True)
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], limit: int | None) -> list[int] | None:
+    """Choose the widths of columns; None if they do not fit into the limit even when cut."""
+    from rich.cells import cell_len  # noqa: PLC0415 - a pipe does without
+
+    widths = [cell_len(column.heading) for column in columns]
+    for row in rows:
+        for index, text in enumerate(row):
+            length = len(text) if text.isascii() else cell_len(text)
+            widths[index] = max(widths[index], length)
+    if limit is None or len(columns) == 1:
+        return widths
+    available = limit - len(_GAP) * (len(columns) - 1)
+    while sum(widths) > available:
+        candidates = [index for index, column in enumerate(columns) if not column.whole and widths[index] > _NARROWEST]
+        if not candidates:
+            # Columns that are never cut may go over the edge; too many columns become records.
+            return widths if any(column.whole for column in columns) else None
+        widest = max(candidates, key=lambda index: widths[index])
+        over = sum(widths) - available
+        widths[widest] = max(_NARROWEST, widths[widest] - max(1, over // len(candidates)))
+    return widths

@@ -1,0 +1,100 @@
+"""Looking into a table: `head` and `count`."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pennon.cli.arguments import Branch, TableArgument, Tag, Version, Where
+from pennon.cli.commands import command, new_app
+from pennon.cli.output import Block, Column, Note, Table
+from pennon.cli.session import Session
+from pennon.cli.values import cell, plain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+app = new_app()
+
+
+@command(app, "head")
+def head(
+    session: Session,
+    table: TableArgument,
+    *,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many rows.")] = 10,
+    columns: Annotated[
+        str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these columns, in this order.")
+    ] = None,
+    where: Where = None,
+    version: Version = None,
+    tag: Tag = None,
+    branch: Branch = None,
+) -> None:
+    """Show the first rows of a table."""
+    wanted = None if columns is None else [name.strip() for name in columns.split(",")]
+    with session.catalog() as catalog:
+        from pennon.cli import addresses  # noqa: PLC0415 - help does without
+        from pennon.cli.opened import asking, open_table, scanning  # noqa: PLC0415 - the same
+
+        with asking("head", table):
+            dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
+            _require_columns(wanted, dataset.schema)
+            with scanning(where):
+                rows = dataset.scanner(columns=wanted, filter=where, limit=limit).to_table()
+        identifier, opened_version = addresses.table(table), int(dataset.version)
+    names = rows.column_names
+    values = [[column[index].as_py() for column in rows.columns] for index in range(rows.num_rows)]
+
+    def view() -> Iterable[Block]:
+        headings = [Column(name, right=_is_number(rows.schema.field(name).type)) for name in names]
+        yield Table(headings, [[cell(value) for value in row] for row in values], empty="no rows")
+        if len(values) == limit and limit:
+            yield Note("there may be more: --limit")
+
+    session.output.show(
+        {
+            "id": list(identifier),
+            "version": opened_version,
+            "columns": names,
+            "rows": ({name: plain(value) for name, value in zip(names, row, strict=True)} for row in values),
+        },
+        view,
+    )
+
+
+@command(app, "count")
+def count(
+    session: Session,
+    table: TableArgument,
+    *,
+    where: Where = None,
+    version: Version = None,
+    tag: Tag = None,
+    branch: Branch = None,
+) -> None:
+    """Count the rows of a table."""
+    with session.catalog() as catalog:
+        from pennon.cli import addresses  # noqa: PLC0415 - help does without
+        from pennon.cli.opened import asking, open_table, scanning  # noqa: PLC0415 - the same
+
+        with asking("count", table):
+            dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
+            with scanning(where):
+                rows = int(dataset.count_rows(filter=where))
+        document = {"id": list(addresses.table(table)), "version": int(dataset.version), "rows": rows}
+    session.output.show(document, lambda: [Note(f"{rows:,}")])
+
+
+def _require_columns(wanted: list[str] | None, schema: "pa.Schema") -> None:
+    from pennon.errors import InvalidInputError  # noqa: PLC0415 - help does without
+
+    for name in wanted or ():
+        if name.partition(".")[0] not in schema.names:
+            raise InvalidInputError(f"There is no column {name!r}; the table has: {', '.join(schema.names)}")
+
+
+def _is_number(kind: "pa.DataType") -> bool:
+    import pyarrow as pa  # noqa: PLC0415 - help does without
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

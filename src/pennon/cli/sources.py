@@ -1,0 +1,204 @@
+"""Reading the files from which a table is created: Parquet, CSV, JSON and Arrow."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import csv, ipc, parquet
+from pyarrow import json as arrow_json
+
+from pennon.cli.progress import progress
+from pennon.cli.terminal_text import visible
+from pennon.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+STDIN = "-"
+_PARQUET, _CSV, _JSON, _ARROW = "parquet", "csv", "json", "arrow"
+FORMATS = (_PARQUET, _CSV, _JSON, _ARROW)
+_BY_SUFFIX = {
+    ".parquet": _PARQUET,
+    ".pq": _PARQUET,
+    ".csv": _CSV,
+    ".tsv": _CSV,
+    ".json": _JSON,
+    ".jsonl": _JSON,
+    ".ndjson": _JSON,
+    ".arrow": _ARROW,
+    ".arrows": _ARROW,
+    ".feather": _ARROW,
+    ".ipc": _ARROW,
+}
+_PACKED = {".gz", ".bz2", ".zst", ".lz4"}
+_ARROW_MAGIC = b"ARROW1"
+_IN_MEMORY_BYTES = 64 << 20
+_BATCH_ROWS = 64 * 1024
+
+Batches = tuple[pa.Schema, "Iterator[pa.RecordBatch]"]
+
+
+@contextmanager
+def table_of(files: Sequence[Path], format_: str | None, *, delimiter: str | None = None) -> Iterator[pa.Table]:
+    """Read files into one table, whose columns are matched by name; what is no such file is InvalidInputError (13).
+
+    Much data goes through a temporary file, from which it is mapped: a table may be larger than the memory.
+    """
+    if not files:
+        raise InvalidInputError("A table is created from at least one file")
+    expanded = [one for file in files for one in _expanded(file, format_)]
+    total = sum(file.stat().st_size for file in expanded if str(file) != STDIN)
+    with progress("reading", None) as advance:
+        parts = [_opened(file, format_ or _format_of(file), delimiter) for file in expanded]
+        schema = _unified(expanded, [schema for schema, _ in parts])
+        batches = _matched(expanded, [one for _, one in parts], schema, advance)
+        if total <= _IN_MEMORY_BYTES and STDIN not in {str(file) for file in expanded}:
+            yield pa.Table.from_batches(list(batches), schema)
+            return
+        with tempfile.TemporaryDirectory(prefix="pennon-create-") as folder:
+            spool = Path(folder, "data.arrow")
+            with pa.OSFile(str(spool), "wb") as sink, ipc.new_file(sink, schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            with pa.memory_map(str(spool)) as mapped:
+                yield ipc.open_file(mapped).read_all()
+
+
+def _expanded(file: Path, format_: str | None) -> list[Path]:
+    """Give a file, or those of a directory that look like data."""
+    if str(file) == STDIN:
+        if format_ is None:
+            raise InvalidInputError("Reading from stdin needs --format")
+        return [file]
+    if file.is_dir():
+        inside = sorted(one for one in file.rglob("*") if one.is_file() and not _is_hidden(one.relative_to(file)))
+        found = [one for one in inside if _suffix_format(one) == format_ or (format_ is None and _suffix_format(one))]
+        if not found:
+            raise InvalidInputError(f"The directory {str(file)!r} holds no file of a known format")
+        return found
+    if not file.exists():
+        raise InvalidInputError(f"There is no file {str(file)!r}")
+    return [file]
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _suffix_format(file: Path) -> str | None:
+    name = Path(file.stem) if file.suffix.lower() in _PACKED else file
+    return _BY_SUFFIX.get(name.suffix.lower())
+
+
+def _format_of(file: Path) -> str:
+    found = _suffix_format(file)
+    if found is None:
+        raise InvalidInputError(f"The format of {str(file)!r} cannot be told from its name: give --format")
+    return found
+
+
+def _opened(file: Path, format_: str, delimiter: str | None) -> Batches:
+    """Open a file; its batches are read when they are asked for."""
+    if format_ not in FORMATS:
+        raise InvalidInputError(f"Unknown format {format_!r}; known: {', '.join(FORMATS)}")
+    with _reading(file):
+        if format_ == _PARQUET:
+            return _parquet(file)
+        if format_ == _CSV:
+            name = file.with_suffix("").name if file.suffix.lower() in _PACKED else file.name
+            chosen = delimiter or ("\t" if name.lower().endswith(".tsv") else ",")
+            reader = csv.open_csv(_stream(file), parse_options=csv.ParseOptions(delimiter=chosen))
+            return reader.schema, iter(reader)
+        if format_ == _JSON:
+            table = _json(file)
+            return table.schema, iter(table.to_batches(_BATCH_ROWS))
+        return _arrow(file)
+
+
+def _stream(file: Path) -> pa.NativeFile:
+    if str(file) == STDIN:
+        return pa.PythonFile(sys.stdin.buffer, mode="r")
+    # pyarrow unpacks by the name's suffix.
+    return pa.input_stream(str(file))
+
+
+def _parquet(file: Path) -> Batches:
+    source = parquet.ParquetFile(pa.BufferReader(sys.stdin.buffer.read()) if str(file) == STDIN else str(file))
+    return source.schema_arrow, source.iter_batches(_BATCH_ROWS)
+
+
+def _json(file: Path) -> pa.Table:
+    """Read one object per line, or one array of objects."""
+    with _stream(file) as stream:
+        body = stream.read()
+    if bytes(body[:64]).lstrip()[:1] == b"[":
+        rows = json.loads(body)
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError("the array holds something else than objects")
+        return pa.Table.from_pylist(rows)
+    return arrow_json.read_json(pa.BufferReader(body))
+
+
+def _arrow(file: Path) -> Batches:
+    if str(file) != STDIN:
+        with pa.OSFile(str(file), "rb") as raw:
+            is_file = raw.read(len(_ARROW_MAGIC)) == _ARROW_MAGIC
+        if is_file:
+            reader = ipc.open_file(pa.memory_map(str(file)))
+            return reader.schema, (reader.get_batch(index) for index in range(reader.num_record_batches))
+    stream = ipc.open_stream(_stream(file))
+    return stream.schema, iter(stream)
+
+
+def _unified(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
+    try:
+        schema = pa.unify_schemas(schemas, promote_options="permissive")
+    except (pa.ArrowException, ValueError) as error:
+        names = ", ".join(repr(str(file)) for file in files[:3])
+        raise InvalidInputError(f"The columns of {names} do not fit together: {error}") from error
+    if len(schema) == 0:
+        raise InvalidInputError(f"{str(files[0])!r} has no columns")
+    if len(set(schema.names)) < len(schema):
+        twice = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise InvalidInputError(f"{str(files[0])!r} has the column {visible(twice)!r} twice")
+    return schema
+
+
+def _matched(
+    files: Sequence[Path], parts: Sequence[Iterator[pa.RecordBatch]], schema: pa.Schema, advance: Callable[[int], None]
+) -> Iterator[pa.RecordBatch]:
+    """Give all batches with the columns of the schema; a column that a file does not have is null."""
+    for file, batches in zip(files, parts, strict=True):
+        with _reading(file):
+            for batch in batches:
+                advance(batch.num_rows)
+                yield _with_columns(batch, schema)
+
+
+def _with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema.equals(schema):
+        return batch
+    columns = [
+        batch.column(field.name).cast(field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        what = "stdin" if str(file) == STDIN else repr(str(file))
+        raise InvalidInputError(f"{what} cannot be read: {error}") from error

@@ -1,0 +1,74 @@
+"""The versions of a table."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from pennon.cli.arguments import Branch, Page, TableArgument
+from pennon.cli.commands import command, new_app
+from pennon.cli.output import Block, Column, Note, Table
+from pennon.cli.session import Session
+from pennon.cli.values import moment
+
+app = new_app()
+
+_SHOWN = 20
+
+
+@command(app, "versions")
+def versions(
+    session: Session,
+    table: TableArgument,
+    *,
+    long: Annotated[bool, typer.Option("--long", "-l", help="Open each version for its rows.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=0, help=f"How many; 0 for all. A terminal shows {_SHOWN}, JSON has all."),
+    ] = None,
+    page: Page = None,
+    branch: Branch = None,
+) -> None:
+    """List the versions of a table, the newest first."""
+    most = limit or None if limit is not None or session.output.is_json else _SHOWN
+    with session.catalog() as catalog:
+        from pennon.cli import addresses  # noqa: PLC0415 - help does without
+        from pennon.cli.opened import asking, summary  # noqa: PLC0415 - the same
+        from pennon.cli.progress import progress  # noqa: PLC0415 - the same
+        from pennon.directory import tables  # noqa: PLC0415 - the same
+        from pennon.directory.dropped import moment as utc  # noqa: PLC0415 - the same
+        from pennon.directory.versions import operations  # noqa: PLC0415 - the same
+
+        with asking("versions", table):
+            identifier = addresses.table(table)
+            records, token = operations.list_versions(catalog, identifier, page, most, descending=True, branch=branch)
+            _, dataset = tables.opened(catalog, identifier, branch=branch)
+            tags: dict[int, list[str]] = {}
+            for name, tag in {} if dataset is None else dataset.tags.list().items():
+                if tag["branch"] == branch:
+                    tags.setdefault(int(tag["version"]), []).append(str(name))
+            rows: dict[int, int] = {}
+            if long and dataset is not None:
+                with progress("opening versions", len(records)) as advance:
+                    for record in records:
+                        rows[record.version] = summary(dataset.checkout_version((branch, record.version))).rows
+                        advance(1)
+
+    def document(record: Any) -> dict[str, Any]:  # noqa: ANN401 - a Record
+        when = None if record.timestamp_ms is None else utc(record.timestamp_ms)
+        content = {"version": record.version, "committed_at": when, "tags": sorted(tags.get(record.version, []))}
+        return {**content, "rows": rows[record.version]} if record.version in rows else content
+
+    found = [document(record) for record in records]
+
+    def view() -> Iterable[Block]:
+        columns = [Column("version", right=True), Column("committed (UTC)"), Column("tags", "cyan", whole=True)]
+        cells = [[str(one["version"]), moment(one["committed_at"]), ", ".join(one["tags"])] for one in found]
+        if rows:
+            columns.insert(2, Column("rows", right=True))
+            cells = [[*one[:2], f"{document_['rows']:,}", one[2]] for one, document_ in zip(cells, found, strict=True)]
+        yield Table(columns, cells, empty="no version yet")
+        if token is not None:
+            yield Note(f"there is more: --limit 0 for all, or --page {token}")
+
+    session.output.show({"id": list(identifier), "versions": found, "next_page": token}, view)
