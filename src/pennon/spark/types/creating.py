@@ -10,7 +10,6 @@ from pyspark.sql.types import (
     CharType,
     DayTimeIntervalType,
     MapType,
-    NullType,
     StringType,
     StructType,
     TimeType,
@@ -18,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from pennon.spark.types.metadata import ARROW_TYPE, NOT_NULL, VECTOR_WIDTH, to_arrow
-from pennon.spark.types.reading import is_list, spark_type, usual_type
+from pennon.spark.types.reading import holds_void, is_list, spark_type, usual_type
 from pennon.spark.types.refusal import refusal
 from pennon.spark.types.spelling import parse
 
@@ -112,8 +111,8 @@ def _same(one: DataType, other: DataType) -> bool:
 
 def _check_new(kind: DataType, column: str) -> None:
     """Refuse what a table could keep in some way, but not as what it was."""
-    if isinstance(kind, NullType):
-        raise refusal(f"Column {column} has no type (void), only nulls: cast it to the type that it is to have")
+    if holds_void(kind):
+        raise refusal(f"Column {column} is {kind.simpleString()}, which can have only nulls: cast it to another type")
     if isinstance(kind, StringType) and not kind.isUTF8BinaryCollation():
         raise refusal(f"Column {column} has the collation {kind.collation}, which Lance cannot keep: cast it to string")
     if isinstance(kind, ArrayType):

@@ -184,6 +184,15 @@ def usual_type(kind: DataType, column: str) -> pa.DataType:
     return sent_type(kind, column)
 
 
+def holds_void(kind: DataType) -> bool:
+    """Tell whether a type is, or has elements of, the type that has only nulls; fields of structs aside."""
+    if isinstance(kind, ArrayType):
+        return holds_void(kind.elementType)
+    if isinstance(kind, MapType):
+        return holds_void(kind.keyType) or holds_void(kind.valueType)
+    return isinstance(kind, NullType)
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Tell whether Spark shows an Arrow type as an array."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
@@ -202,7 +211,7 @@ def _spark_field(field: pa.Field, column: str) -> StructField:
     if pa.types.is_fixed_size_list(field.type):
         metadata[VECTOR_WIDTH] = field.type.list_size
         usual = pa.list_(usual.value_field, field.type.list_size)
-    if spell(field) != spell(pa.field(field.name, usual)):
+    if spell(field) != spell(pa.field(field.name, usual)) or holds_void(kind):
         metadata[ARROW_TYPE] = spell(field)
     if not field.nullable:
         metadata[NOT_NULL] = True
