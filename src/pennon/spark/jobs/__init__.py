@@ -5,9 +5,10 @@ docs/guides/jobs.md says what each does and promises.
 
 from pennon.spark.jobs.cleanup import cleanup
 from pennon.spark.jobs.compact import compact
+from pennon.spark.jobs.index import index, optimize_indexes
 from pennon.spark.jobs.migrate import migrate
 from pennon.spark.jobs.purge import purge
 from pennon.spark.jobs.stats import stats
 from pennon.spark.jobs.verify import verify
 
-__all__ = ["cleanup", "compact", "migrate", "purge", "stats", "verify"]
+__all__ = ["cleanup", "compact", "index", "migrate", "optimize_indexes", "purge", "stats", "verify"]

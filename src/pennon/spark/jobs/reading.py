@@ -111,13 +111,10 @@ def _read(
 
 
 def _read_indexes(named: Named, opened: LanceDataset, bases: Any, uri: str, prefix: str) -> None:  # noqa: ANN401
-    inside = {one["uuid"]: _base(bases, one.get("base_id"), uri, prefix) is not None for one in opened.list_indices()}
-    for uuid in inside:
-        named.indexes.setdefault(uuid, None)
     for index in opened.describe_indices():
         for segment in index.segments:
-            if segment.size_bytes and inside.get(segment.uuid, False):
-                named.indexes[segment.uuid] = segment.size_bytes
+            inside = _base(bases, segment.base_id, uri, prefix) is not None
+            named.indexes[segment.uuid] = segment.size_bytes if inside else None
 
 
 def _track(reading: Reading, opened: LanceDataset, uri: str) -> None:

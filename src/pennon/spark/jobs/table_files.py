@@ -107,9 +107,12 @@ def unnamed(
 
 
 def missing(listed: Mapping[str, Stored], named: Named) -> list[str]:
-    """Name the files that versions need and that are not there."""
+    """Name the files that versions need and that are not there.
+
+    Without its transaction's file a version is whole: Lance itself removes those of old versions that branches need.
+    """
     held = _index_bytes(listed)
-    gone = [path for path in named.files if path not in listed]
+    gone = [path for path in named.files if path not in listed and f"/{TRANSACTIONS}/" not in f"/{path}"]
     gone += [f"{INDICES}/{segment}" for segment, size in named.indexes.items() if size and segment not in held]
     return sorted(gone)
 

@@ -1,0 +1,62 @@
+"""Catalogs for jobs: in each mode, with and without the management of versions, and tables that are deliberately broken."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from stock import Stock
+from support import MODES
+
+from pennon.spark.address import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PLACES = {
+    "v1": ("v1", False),
+    "v2": ("v2", False),
+    "compatibility": ("compatibility", False),
+    "managed": ("compatibility", True),
+    "v2-managed": ("v2", True),
+}
+LONG_AGO = 30 * 24 * 3600
+
+
+@pytest.fixture
+def new_stock(tmp_path) -> Callable[..., Stock]:
+    """Make catalogs, each in a root of its own."""
+    made = []
+
+    def new(place: str = "compatibility", **properties: str) -> Stock:
+        mode, is_managed = PLACES[place]
+        where = tmp_path / f"root-{len(made)}"
+        address = Address.of("dir", {"root": str(where), **MODES[mode], **properties})
+        stock = Stock(address, where)
+        made.append(stock)
+        if is_managed:
+            stock.catalog.enable_table_version_management()
+        return stock
+
+    return new
+
+
+@pytest.fixture
+def stock(new_stock) -> Stock:
+    """Make a catalog in compatibility mode."""
+    return new_stock()
+
+
+@pytest.fixture
+def age() -> Callable[[Path], None]:
+    """Make files look as if they had been written long ago."""
+
+    def aged(*paths: Path) -> None:
+        then = time.time() - LONG_AGO
+        for path in paths:
+            os.utime(path, (then, then))
+
+    return aged

@@ -1,0 +1,73 @@
+"""A catalog with tables for jobs, and ways to break them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lance
+import pyarrow as pa
+from support import create_namespace, create_table, declare_table, describe_table, ipc
+
+if TYPE_CHECKING:
+    from pennon import DirectoryNamespace
+    from pennon.spark import Lake
+    from pennon.spark.address import Address
+
+
+class Stock:
+    """A catalog on a disk."""
+
+    def __init__(self, address: Address, root: Path) -> None:
+        self.address, self.root = address, root
+
+    @property
+    def catalog(self) -> DirectoryNamespace:
+        return self.address.connect()
+
+    def lake(self, spark: Any) -> Lake:
+        from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+
+        return attach(spark, impl=self.address.impl, **dict(self.address.properties))
+
+    def namespace(self, *names: str) -> None:
+        create_namespace(self.catalog, *names)
+
+    def create(self, *names: str, batches: int = 1, rows: int = 10, **columns: list[Any]) -> Path:
+        """Create a table of so many fragments and versions; gives its directory."""
+        create_table(self.catalog, *names, data=ipc(_batch(0, rows, columns)))
+        for number in range(1, batches):
+            self.append(*names, data=_batch(number, rows, columns))
+        return self.directory(*names)
+
+    def append(self, *names: str, data: pa.Table) -> int:
+        return lance.write_dataset(data, namespace_client=self.catalog, table_id=list(names), mode="append").version
+
+    def declare(self, *names: str) -> Path:
+        declare_table(self.catalog, *names)
+        return self.directory(*names)
+
+    def directory(self, *names: str) -> Path:
+        return Path(describe_table(self.catalog, *names).location)
+
+    def open(self, *names: str) -> lance.LanceDataset:
+        return lance.dataset(namespace_client=self.catalog, table_id=list(names))
+
+    def keys(self, *names: str) -> list[int]:
+        """Give the keys of all rows, sorted."""
+        return sorted(self.open(*names).to_table(columns=["k"])["k"].to_pylist())
+
+
+def _batch(number: int, rows: int, columns: dict[str, list[Any]]) -> pa.Table:
+    keys = list(range(number * rows, (number + 1) * rows))
+    return pa.table({"k": keys, "s": [f"text {key}" for key in keys], **columns})
+
+
+def by_table(frame: Any) -> dict[str | None, Any]:
+    """Collect a result, by table."""
+    return {row["table"]: row for row in frame.collect()}
+
+
+def files(directory: Path) -> set[str]:
+    """Name all files below a directory."""
+    return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
