@@ -1,10 +1,9 @@
-"""Catalogs for jobs: in each mode, with and without the management of versions, and tables that are deliberately broken."""
+"""Catalogs for jobs: in each mode, with and without the management of versions."""
 
 from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +14,7 @@ from pennon.spark.address import Address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 PLACES = {
     "v1": ("v1", False),

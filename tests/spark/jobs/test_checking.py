@@ -56,7 +56,7 @@ def test_a_table_with_everything_in_it_is_fine(new_stock, place):
 
 def test_a_missing_data_file_is_found(stock):
     where = stock.create("t", batches=2)
-    gone = sorted(where.glob("data/*.lance"))[0]
+    gone = min(where.glob("data/*.lance"))
     gone.unlink()
     assert fault(stock, "t") == [f"data/{gone.name} is missing"]
 
@@ -158,7 +158,7 @@ def test_old_orphans_are_counted_and_removed_only_when_asked(stock, age):
 
 
 def test_everything_that_is_old_and_in_use_survives_a_removal(stock, age):
-    """Old versions, tags, branches, deletions, indexes, deferred remaps and large values: a removal takes none of it."""
+    """Old versions, branches, deletions, indexes, deferred remaps and large values: a removal takes none of it."""
     where = stock.create("t", batches=3)
     table = stock.open("t")
     table.create_scalar_index("k", "BTREE")
