@@ -90,7 +90,6 @@ def _resolved(address: Address, identifier: Identifier, moment: Moment, describe
         if moment.version is None and moment.tag is None and described.managed_versioning:
             # The catalog knows of versions whose files are still being put into place.
             return lance.dataset(
-                described.location,
                 storage_options=options,
                 namespace_client=address.connect(),
                 table_id=list(identifier),
