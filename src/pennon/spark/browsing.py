@@ -123,8 +123,9 @@ def indexes(lake: Lake, identifier: Identifier) -> DataFrame:
 def _transaction(dataset: Any, version: int) -> Any:  # noqa: ANN401 - Lance's own classes
     try:
         return dataset.read_transaction(version)
-    except (ValueError, OSError):
-        return None  # old writers kept no record of what they did
+    except (ValueError, OSError, TypeError):
+        # Old writers kept no record of what they did, and pylance cannot show the compaction of an indexed table.
+        return None
 
 
 def _namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:

@@ -175,7 +175,7 @@ def _search(dataset: LanceDataset, job_id: str, after: int, until: int) -> Commi
     """Look through the versions after one, the newest first; those that were cleaned away are not there to be found."""
     for version in range(until, after, -1):
         try:
-            transaction = dataset.read_transaction(version)
+            transaction = _transaction(dataset, version)
         except (OSError, ValueError) as error:
             if is_not_found(error):
                 continue
@@ -183,6 +183,14 @@ def _search(dataset: LanceDataset, job_id: str, after: int, until: int) -> Commi
         if transaction is not None and (transaction.transaction_properties or {}).get(JOB) == job_id:
             return Committed(version, already=True, transaction=transaction)
     return None
+
+
+def _transaction(dataset: LanceDataset, version: int) -> Transaction | None:
+    """Read what made a version; None where pylance cannot show it, which is so for compactions of indexed tables."""
+    try:
+        return dataset.read_transaction(version)
+    except TypeError:
+        return None
 
 
 def _base(destination: Destination, dataset: LanceDataset | None) -> Any:  # noqa: ANN401 - as Lance takes it
@@ -207,7 +215,7 @@ def _looked_up(destination: Destination, transaction: Transaction, error: Except
     try:
         latest = destination.latest()
         for version in range(int(latest.version), transaction.read_version, -1):
-            made = latest.read_transaction(version)
+            made = _transaction(latest, version)
             if made is not None and made.uuid == transaction.uuid:
                 return Committed(version, transaction=transaction)
     except (OSError, ValueError, RuntimeError) as blind:
