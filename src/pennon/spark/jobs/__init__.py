@@ -3,6 +3,7 @@
 docs/guides/jobs.md says what each does and promises.
 """
 
+from pennon.spark.jobs.backfill import backfill
 from pennon.spark.jobs.cleanup import cleanup
 from pennon.spark.jobs.compact import compact
 from pennon.spark.jobs.index import index, optimize_indexes
@@ -11,4 +12,14 @@ from pennon.spark.jobs.purge import purge
 from pennon.spark.jobs.stats import stats
 from pennon.spark.jobs.verify import verify
 
-__all__ = ["cleanup", "compact", "index", "migrate", "optimize_indexes", "purge", "stats", "verify"]
+__all__ = [
+    "backfill",
+    "cleanup",
+    "compact",
+    "index",
+    "migrate",
+    "optimize_indexes",
+    "purge",
+    "stats",
+    "verify",
+]

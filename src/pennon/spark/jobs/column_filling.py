@@ -1,0 +1,238 @@
+"""Columns of fragments, filled on executors: new data files that nobody sees until a commit names them."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pennon.errors import InvalidInputError, LanceNamespaceError, from_error_code
+from pennon.identifiers import shown, written
+from pennon.spark import scan, types
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from lance import LanceDataset
+    from lance.fragment import FragmentMetadata, LanceFragment
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pennon.spark.address import Address
+    from pennon.spark.pinned import PinnedTable
+
+ADDRESS = "_rowaddr"
+FRAGMENT = "_pennon_fragment"
+ANSWER = "answer binary"
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A fragment with its columns filled, as a commit will have it."""
+
+    base: tuple[str, ...]
+    """The data files of the fragment that this was made from."""
+    metadata: FragmentMetadata
+    schema: Any
+    """The table's schema with new columns; None if all columns were there."""
+    fields: tuple[int, ...] = ()
+    """The columns that were changed, if they were there."""
+    offsets: bytes | None = None
+    """Which rows were changed, where rows have stable ids."""
+    rows: int = 0
+
+    def files(self) -> list[str]:
+        """Name the files that were written for it, below the table's directory."""
+        return [f"data/{path}" for path in paths(self.metadata) if path not in self.base]
+
+
+@dataclass(frozen=True)
+class Expressions:
+    """Fragments whose columns are filled by expressions in Lance's SQL."""
+
+    pinned: PinnedTable
+    fragments: tuple[int, ...]
+    columns: tuple[tuple[str, str], ...]
+    is_new: bool
+
+    @property
+    def table(self) -> str:
+        """Name the table as people write it."""
+        return written(self.pinned.identifier)
+
+
+def paths(metadata: FragmentMetadata) -> tuple[str, ...]:
+    """Name the data files of a fragment."""
+    return tuple(str(file.path) for file in metadata.files)
+
+
+def by_expressions(_: Address, work: Expressions) -> list[Filled]:
+    """Fill the columns of some fragments by expressions over their own rows."""
+    dataset = work.pinned.open()
+    made = []
+    for fragment in dataset.get_fragments():
+        if fragment.fragment_id not in work.fragments:
+            continue
+        base = paths(fragment.metadata)
+        rows = fragment.metadata.num_rows
+        if work.is_new:
+            metadata, schema = fragment.merge_columns(dict(work.columns))
+            made.append(Filled(base, metadata, schema, rows=rows))
+        else:
+            names = [name for name, _ in work.columns]
+            target = pa.schema([dataset.schema.field(name) for name in names])
+            made.append(_updated(dataset, fragment, _computed(dataset, fragment, work.columns, target), rows))
+    return made
+
+
+def from_rows(
+    pinned: PinnedTable, plan: types.WritePlan, *, is_new: bool, batches: Iterable[pa.RecordBatch]
+) -> Iterator[bytes]:
+    """Fill the columns of fragments from rows that Spark has joined, sorted by row address.
+
+    A batch has the columns of the plan, then the row's address. Two rows for one address raise 13.
+    """
+    dataset = pinned.open()
+    numbers = {fragment.fragment_id: fragment for fragment in dataset.get_fragments()}
+    for number, rows in _by_fragment(batches):
+        _require_once(rows, pinned)
+        values = [plan.cast(batch) for batch in rows.to_batches()]
+        addresses = rows.column(rows.num_columns - 1).cast(pa.uint64())
+        table = pa.Table.from_batches(values).append_column(ADDRESS, addresses)
+        fragment = numbers[number]
+        if is_new:
+            base = paths(fragment.metadata)
+            metadata, schema = fragment.merge(table, ADDRESS)
+            filled = Filled(base, metadata, schema, rows=table.num_rows)
+        else:
+            filled = _updated(dataset, fragment, table, table.num_rows)
+        yield pickle.dumps(filled)
+
+
+def joined(
+    spark: SparkSession,
+    pinned: PinnedTable,
+    df: DataFrame,
+    on: Sequence[str],
+    fragments: Collection[int] | None = None,
+) -> DataFrame:
+    """Match a table's rows to those of a DataFrame by key; gives its other columns, then the address of the row."""
+    keys = scan.of_pinned(pinned, columns=on, row_address=True)
+    if fragments is not None:
+        keys = replace(keys, fragments=tuple(one for one in keys.fragments if one.id in fragments))
+    values = [f"`{name.replace('`', '``')}`" for name in df.columns if name not in on]
+    return scan.dataframe(spark, keys).join(df, on=list(on), how="inner").select(*values, ADDRESS)
+
+
+def from_frame(
+    spark: SparkSession,
+    pinned: PinnedTable,
+    df: DataFrame,
+    on: Sequence[str],
+    fragments: Collection[int],
+    *,
+    is_new: bool,
+) -> Iterator[Filled]:
+    """Fill the columns of fragments on executors, from a DataFrame by key; a key that it has twice raises 13."""
+    from pyspark.sql.types import StructType  # noqa: PLC0415 - slow
+
+    rows = joined(spark, pinned, df, on, fragments)
+    values = StructType(rows.schema.fields[:-1])
+    schema = pinned.open().schema
+    there = pa.schema([schema.field(name) for name in values.names if not is_new])
+    target = types.table_schema(values) if is_new else there
+    plan = types.write_plan(values, target, into=f"table {shown(pinned.identifier)}")
+
+    def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # A bad value or key is an answer: as an exception it would make Spark try the task again.
+        try:
+            for answer in from_rows(pinned, plan, is_new=is_new, batches=batches):
+                yield pa.record_batch({"answer": [answer]})
+        except LanceNamespaceError as error:
+            yield pa.record_batch({"answer": [pickle.dumps((int(error.code), str(error)))]})
+
+    count = max(1, min(len(fragments), scan.cores(spark) * 4))
+    dealt = rows.selectExpr("*", f"shiftright({ADDRESS}, 32) AS {FRAGMENT}").repartition(count, FRAGMENT)
+    answers = dealt.sortWithinPartitions(ADDRESS).drop(FRAGMENT).mapInArrow(fill, ANSWER).collect()
+    for answer in (pickle.loads(row.answer) for row in answers):  # noqa: S301 - they come from our own tasks
+        if isinstance(answer, tuple):
+            raise from_error_code(*answer)
+        yield answer
+
+
+def grafted(latest: LanceDataset, made: Mapping[int, Filled]) -> tuple[list[FragmentMetadata], set[int]]:
+    """Put filled columns onto the fragments of the latest version; gives also the fragments that still lack them.
+
+    A fragment whose rows were deleted meanwhile keeps those deletions. One whose files are not those that its columns
+    were made from was rewritten, and has to be filled anew.
+    """
+    fragments: list[FragmentMetadata] = []
+    lacking: set[int] = set()
+    for fragment in latest.get_fragments():
+        current = fragment.metadata
+        filled = made.get(current.id)
+        if filled is None or filled.base != paths(current):
+            lacking.add(current.id)
+            fragments.append(current)
+        else:
+            fragments.append(replace(current, files=filled.metadata.files))
+    return fragments, lacking
+
+
+def schema_mark(dataset: LanceDataset) -> bytes:
+    """Give bytes that change with the table's schema, the numbers of its fields included."""
+    return pickle.dumps(dataset.lance_schema) + bytes(dataset.schema.serialize())
+
+
+def _computed(
+    dataset: LanceDataset, fragment: LanceFragment, columns: Sequence[tuple[str, str]], target: pa.Schema
+) -> pa.Table:
+    scanner = dataset.scanner(columns=dict(columns), fragments=[fragment], with_row_address=True)
+    table = scanner.to_table()
+    values = [table[field.name].cast(field.type) for field in target]
+    return pa.table([*values, table[ADDRESS]], schema=target.append(pa.field(ADDRESS, pa.uint64())))
+
+
+def _updated(dataset: LanceDataset, fragment: LanceFragment, table: pa.Table, rows: int) -> Filled:
+    base = paths(fragment.metadata)
+    metadata, fields, offsets = fragment.update_columns(table, ADDRESS, with_offsets=True)
+    kept = offsets if dataset.has_stable_row_ids else None
+    return Filled(base, metadata, None, tuple(fields), kept, rows)
+
+
+def _by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """Gather the rows of each fragment; they come sorted, so only one fragment is held at a time."""
+    gathered: list[pa.RecordBatch] = []
+    current: int | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        numbers = pc.shift_right(batch.column(batch.num_columns - 1), 32)
+        start = 0
+        runs = pc.run_end_encode(numbers)
+        for value, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+            if value != current and gathered:
+                yield _known(current), pa.Table.from_batches(gathered)
+                gathered = []
+            current = value
+            gathered.append(batch.slice(start, end - start))
+            start = end
+    if gathered:
+        yield _known(current), pa.Table.from_batches(gathered)
+
+
+def _known(number: int | None) -> int:
+    if number is None:
+        raise InvalidInputError("Rows without a fragment")
+    return number
+
+
+def _require_once(rows: pa.Table, pinned: PinnedTable) -> None:
+    addresses = rows.column(rows.num_columns - 1)
+    if pc.count_distinct(addresses).as_py() != rows.num_rows:
+        raise InvalidInputError(
+            f"Several rows have the same key and would fill one row of table {shown(pinned.identifier)}: "
+            "a backfill needs at most one row for each key"
+        )
