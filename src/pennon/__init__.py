@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pennon.connection import connect
-    from pennon.directory import DirectoryNamespace, TableCommit
+    from pennon.directory import DirectoryNamespace, NewTable, TableCommit
 
-__all__ = ["DirectoryNamespace", "TableCommit", "connect"]
+__all__ = ["DirectoryNamespace", "NewTable", "TableCommit", "connect"]
 
 # Imported when they are asked for: the SDK's models cost seconds, and not every part of Pennon needs them
 # (docs/adr/0010).
 _HOMES = {
     "DirectoryNamespace": "pennon.directory",
+    "NewTable": "pennon.directory",
     "TableCommit": "pennon.directory",
     "connect": "pennon.connection",
 }

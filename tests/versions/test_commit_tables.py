@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from lance import LanceOperation
 from lance.fragment import write_fragments
-from support import declare_table, drop_table, fails
+from support import create_namespace, declare_table, describe_table, drop_table, fails, list_tables
 
+from pennon import NewTable
 from pennon.directory.versions.transactions import TableCommit, stage
 
 
@@ -288,3 +289,115 @@ def test_batches_of_several_threads_are_all_or_nothing(new_shelf):
         assert sorted(shelf.rows(name)) == expected
         assert shelf.listed(name) == list(range(1, 10))
         shelf.check_same(name)
+
+
+# New tables among them
+
+
+def arriving(shelf, name: str, rows: list[int], **options) -> NewTable:
+    """Write a table at a place that the catalog names, and does not know of."""
+    location = shelf.ns.new_table_location(shelf.id(name))
+    lance.write_dataset(pa.table({"x": rows}), location, storage_options=shelf.where.options or None)
+    return NewTable(shelf.id(name), location, **options)
+
+
+def test_new_tables_and_changes_show_together(managed_shelf):
+    shelf = managed_shelf
+    shelf.create("t", [1])
+    before = shelf.manifest().version
+    commits = [
+        arriving(shelf, "u", [5], properties={"owner": "me"}),
+        appending(shelf, "t", [2]),
+        arriving(shelf, "w", [6]),
+    ]
+    assert list_tables(shelf.ns, *shelf.parent) == ["t"]
+    made = shelf.ns.commit_tables(commits)
+    assert made == {tuple(shelf.id("t")): 2, tuple(shelf.id("u")): 1, tuple(shelf.id("w")): 1}
+    assert shelf.manifest().version == before + 2
+    assert [shelf.rows(name) for name in ("t", "u", "w")] == [[1, 2], [5], [6]]
+    assert describe_table(shelf.ns, *shelf.id("u")).properties == {"owner": "me"}
+    for name in ("t", "u", "w"):
+        shelf.append(name, [9])
+        shelf.check_same(name)
+
+
+def test_new_tables_alone(near_managed_shelf):
+    shelf = near_managed_shelf
+    assert shelf.ns.commit_tables([arriving(shelf, "u", [5])]) == {tuple(shelf.id("u")): 1}
+    assert shelf.rows("u") == [5]
+
+
+def test_new_table_that_is_there_shows_nothing_of_the_others(near_managed_shelf):
+    shelf = near_managed_shelf
+    shelf.create("t", [1])
+    commits = [appending(shelf, "t", [2]), arriving(shelf, "u", [5])]
+    shelf.create("u", [7])
+    with fails(5, naming="u"):
+        shelf.ns.commit_tables(commits)
+    assert (shelf.rows("t"), shelf.rows("u")) == ([1], [7])
+    assert shelf.staged_files(shelf.location("t")) == []
+
+
+def test_new_table_that_comes_between_staging_and_commit(near_managed_shelf):
+    shelf = near_managed_shelf
+    shelf.create("t", [1])
+    commits = [appending(shelf, "t", [2]), arriving(shelf, "u", [5])]
+    with fails(5, naming="u"):
+        shelf.ns.commit_tables(commits, lambda _: shelf.create("u", [7]))
+    assert (shelf.rows("t"), shelf.rows("u")) == ([1], [7])
+    assert shelf.staged_files(shelf.location("t")) == []
+
+
+def test_new_table_in_a_missing_namespace(near_managed_shelf):
+    shelf = near_managed_shelf
+    shelf.create("t", [1])
+    create_namespace(shelf.ns, "gone")
+    location = shelf.ns.new_table_location(["gone", "u"])
+    lance.write_dataset(pa.table({"x": [1]}), location, storage_options=shelf.where.options or None)
+    shelf.ns.drop_namespace({"id": ["gone"]})
+    with fails(1, naming="gone"):
+        shelf.ns.commit_tables([appending(shelf, "t", [2]), NewTable(["gone", "u"], location)])
+    assert shelf.rows("t") == [1]
+
+
+def test_declared_table_is_filled_where_it_is(near_managed_shelf):
+    shelf = near_managed_shelf
+    shelf.create("t", [1])
+    declared = declare_table(shelf.ns, *shelf.id("u"))
+    new = arriving(shelf, "u", [5])
+    made = shelf.ns.commit_tables([appending(shelf, "t", [2]), new])
+    assert made == {tuple(shelf.id("t")): 2, tuple(shelf.id("u")): 1}
+    assert shelf.location("u") == declared.location
+    assert shelf.rows("u") == [5]
+    assert shelf._store.names(shelf._store.relative(new.location)) == set()
+
+
+def test_check_sees_the_versions_and_may_stop_them(near_managed_shelf):
+    shelf = near_managed_shelf
+    shelf.create("t", [1])
+    seen = []
+
+    def refuse(versions):
+        seen.append(dict(versions))
+        raise KeyError("enough")
+
+    commits = [appending(shelf, "t", [2]), arriving(shelf, "u", [5])]
+    with pytest.raises(KeyError):
+        shelf.ns.commit_tables(commits, refuse)
+    assert seen == [{tuple(shelf.id("t")): 2}]
+    assert shelf.rows("t") == [1]
+    assert shelf.staged_files(shelf.location("t")) == []
+    with fails(4):
+        shelf.location("u")
+
+
+def test_new_table_needs_its_place_and_its_own_name(near_managed_shelf, new_shelf):
+    shelf = near_managed_shelf
+    new = arriving(shelf, "u", [5])
+    with fails(13):
+        shelf.ns.commit_tables([new, new])
+    with fails(13):
+        shelf.ns.commit_tables([NewTable(shelf.id("u"), "/elsewhere/u")])
+    unmanaged = new_shelf("local", "compatibility")
+    with fails(0):
+        unmanaged.ns.commit_tables([arriving(unmanaged, "u", [5])])

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pennon.directory.namespace import DirectoryNamespace
-    from pennon.directory.versions.transactions import TableCommit
+    from pennon.directory.versions.transactions import NewTable, TableCommit
 
-__all__ = ["DirectoryNamespace", "TableCommit"]
+__all__ = ["DirectoryNamespace", "NewTable", "TableCommit"]
 
 # Imported when they are asked for: what works on a catalog without requests and responses does not need the SDK's
 # models (docs/adr/0010).
 _HOMES = {
     "DirectoryNamespace": "pennon.directory.namespace",
+    "NewTable": "pennon.directory.versions.transactions",
     "TableCommit": "pennon.directory.versions.transactions",
 }
 

@@ -32,7 +32,7 @@ _DATA = "data"
 
 def place(catalog: Catalog, identifier: Identifier) -> str:
     """Name a directory, never used before, for a table that is to be; error 5 if the table is there already, 1."""
-    _require_absent(catalog, identifier)
+    require_absent(catalog, identifier)
     return layout.hashed(object_id(identifier))
 
 
@@ -43,14 +43,15 @@ def adopt(catalog: Catalog, identifier: Identifier, location: str, properties: M
     has a place of its own: the data is copied there within the store, and it is created like any other. What was
     written stays where it is if that fails.
     """
-    dataset = _opened(catalog, identifier, location)
-    found = _require_absent(catalog, identifier)
+    dataset = opened(catalog, identifier, location)
+    found = require_absent(catalog, identifier)
     if found is None and has_own_place(catalog, identifier):
         row = Row(object_id(identifier), TABLE, location, properties_json(properties))
         names.require_unused(catalog, identifier)
         names.forgetting_dead_rows(catalog, identifier, lambda: names.insert_row(catalog, row))
         return Created(location, row.properties(), int(dataset.version))
-    made = create(catalog, identifier, _prepared(catalog, dataset, location), CreateMode.CREATE, properties=properties)
+    data = prepared(catalog, dataset, location)
+    made = create(catalog, identifier, data, CreateMode.CREATE, properties=properties)
     catalog.store.delete_tree(location)
     return made
 
@@ -66,7 +67,7 @@ def has_own_place(catalog: Catalog, identifier: Identifier) -> bool:
     return len(identifier) > 1 or not catalog.lists_directories or operations.manages(catalog)
 
 
-def _require_absent(catalog: Catalog, identifier: Identifier) -> Found | None:
+def require_absent(catalog: Catalog, identifier: Identifier) -> Found | None:
     """Raise 5 if there is a table with data; gives one that is only declared."""
     found = catalog.resolver.find(identifier, look=True)
     if found is None or found.directory is None:
@@ -80,7 +81,8 @@ def _require_absent(catalog: Catalog, identifier: Identifier) -> Found | None:
     raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
 
 
-def _opened(catalog: Catalog, identifier: Identifier, location: str) -> LanceDataset:
+def opened(catalog: Catalog, identifier: Identifier, location: str) -> LanceDataset:
+    """Open what was written at a place; 13 if there is nothing, or it is no such place."""
     if layout.root_table_name(location) is not None:
         raise InvalidInputError(f"{location!r} is the place of a root table, not of what is to be {shown(identifier)}")
     try:
@@ -95,7 +97,7 @@ def _opened(catalog: Catalog, identifier: Identifier, location: str) -> LanceDat
         raise
 
 
-def _prepared(catalog: Catalog, dataset: LanceDataset, location: str) -> PreparedData:
+def prepared(catalog: Catalog, dataset: LanceDataset, location: str) -> PreparedData:
     """Describe the data of a table, as it can be brought to another place."""
     store = catalog.store
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]

@@ -422,13 +422,19 @@ class DirectoryNamespace(LanceNamespace):
         """Declare and deregister tables, create and delete versions, all in one commit; errors of each, and 0 in V1."""
         return batch.commit(self._catalog, request)
 
-    def commit_tables(self, commits: Sequence[transactions.TableCommit]) -> dict[tuple[str, ...], int]:
-        """Show prepared Lance transactions of several tables all at once or not at all; returns the new versions.
+    def commit_tables(
+        self,
+        commits: Sequence[transactions.TableCommit | transactions.NewTable],
+        check: Callable[[Mapping[tuple[str, ...], int]], object] = lambda _: None,
+    ) -> dict[tuple[str, ...], int]:
+        """Show prepared Lance transactions of several tables, and new tables, all at once or not at all.
 
-        Needs the management of versions. Each transaction is rebased on what was committed meanwhile, or raises 14.
+        Returns the new versions. Needs the management of versions. Each transaction is rebased on what was committed
+        meanwhile, or raises 14; a new table that is there raises 5. `check` is told the versions that are about to be
+        made, whenever they are staged; what it raises stops the commit.
         """
         with translated("commit_tables"):
-            return transactions.commit_tables(self._catalog, commits)
+            return transactions.commit_tables(self._catalog, commits, check)
 
     def latest_table_versions(self, ids: Sequence[Sequence[str]]) -> list[int]:
         """Give the latest versions of several tables as of one moment; errors 0 (not managed), 1, 4, 11.

@@ -67,23 +67,30 @@ class _LookedTooEarlyError(ConcurrentModificationError):
     """The table is not the one that was looked at, or its rows were made anew."""
 
 
-def create(catalog: Catalog, wanted: Sequence[Wanted]) -> list[Record]:
+def create(
+    catalog: Catalog, wanted: Sequence[Wanted], first: Callable[[Draft], object] = lambda _: None
+) -> list[Record]:
     """Create versions of one or several tables, all in one commit; error 14 if one exists or is not the next one.
 
-    The same request again, after its answer was lost, succeeds.
+    The same request again, after its answer was lost, succeeds. `first` is done to the draft in the same commit.
     """
     try:
-        records = _create(catalog, wanted)
+        records = _create(catalog, wanted, first)
     except _LookedTooEarlyError:
-        records = _create(catalog, wanted)
+        records = _create(catalog, wanted, first)
     return finish_committed(catalog, [(entry.table, record) for entry, record in zip(wanted, records, strict=True)])
 
 
-def _create(catalog: Catalog, wanted: Sequence[Wanted]) -> list[Record]:
+def _create(catalog: Catalog, wanted: Sequence[Wanted], first: Callable[[Draft], object]) -> list[Record]:
     manifest = catalog.require_manifest("create_table_version")
     creation = Creation(catalog, wanted)
+
+    def plan(draft: Draft) -> list[Record]:
+        first(draft)
+        return creation.plan(draft)
+
     try:
-        return manifest.mutate(creation.plan)
+        return manifest.mutate(plan)
     except TableVersionAlreadyExistsError:
         return creation.found_again(manifest)
 

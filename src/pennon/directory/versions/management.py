@@ -49,9 +49,7 @@ def enable(catalog: Catalog, progress: Callable[[int, int], None] | None = None)
     return ManagementReport(len(tables), added)
 
 
-def migrate_tables(
-    catalog: Catalog, *, dry_run: bool, names: Collection[str] | None = None
-) -> migrate.MigrationReport:
+def migrate_tables(catalog: Catalog, *, dry_run: bool, names: Collection[str] | None = None) -> migrate.MigrationReport:
     """Register V1 directories, all or those of some names, with their versions where the catalog manages them."""
     report = migrate.migrate_to_manifest(catalog, dry_run=dry_run, names=names)
     if report.migrated and not dry_run and operations.manages(catalog):
