@@ -3,12 +3,15 @@ PYTHON_ENV := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench soak clean
+.PHONY: help setup demo tour test check bench jars soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: setup ## a short tour of the catalog, in ./demo-output
+demo: setup ## a Spark pipeline into a new catalog, in ./demo-output
+	@$(PYTHON_ENV)/python demo/pipeline_demo.py $(ARGS)
+
+tour: setup ## the catalog alone, without Spark, in ./demo-output
 	@$(PYTHON_ENV)/python demo/catalog_demo.py $(ARGS)
 
 test: setup ## the tests, without the long ones
@@ -23,6 +26,10 @@ check: setup ## lint, formatting, types, direction of imports
 bench: setup ## the benchmarks, beside other clients
 	$(PYTHON_ENV)/python benchmarks/catalog.py $(ARGS)
 	$(PYTHON_ENV)/python benchmarks/versions.py $(filter --quick --strict,$(ARGS))
+	$(PYTHON_ENV)/python benchmarks/spark.py $(filter --quick --strict,$(ARGS))
+
+jars: setup ## fetch jars of peers for benchmarks and tests, where they can be had
+	$(PYTHON_ENV)/python scripts/fetch-jars
 
 soak: setup ## the long tests
 	$(PYTHON_ENV)/python -m pytest -m soak --timeout 3600 $(ARGS)

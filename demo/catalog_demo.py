@@ -1,4 +1,4 @@
-"""A tour of the catalog: namespaces, tables, older tables, migration. Run it with `make demo`."""
+"""A tour of the catalog: namespaces, tables, older tables, migration. Run it with `make tour`."""
 
 from __future__ import annotations
 
