@@ -32,16 +32,21 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "maxBytesPerFile": ("", "Write: the most bytes of a data file."),
     "dataStorageVersion": ("", "Write: the version of Lance's file format for new tables."),
     "jobId": ("", "Write: a name for this write; a second write of this name changes nothing."),
-    "startingVersion": ("", "Stream read: begin after this version; `latest` begins with what is new."),
-    "maxVersionsPerTrigger": ("", "Stream read: the most versions in a micro-batch."),
+    "startingVersion": (
+        "the table as it is",
+        "Stream read: begin after this version; `earliest` begins with the oldest there is, `latest` with what is new.",
+    ),
+    "maxVersionsPerTrigger": ("1000", "Stream read: the most versions in a micro-batch."),
     "maxRowsPerTrigger": ("", "Stream read: about how many rows make a micro-batch."),
     "changes": ("fail", "Stream read: what rows that are deleted or updated do: `fail`, `ignore` or `feed`."),
-    "queryId": ("", "Stream write: a name for the stream; an epoch of it is written once."),
+    "queryId": ("", "Stream write: a name for the stream, which then belongs to one checkpoint."),
     PLAN: ("", "Made by `lake.table`; not for people."),
 }
 """Every option with its default and what it does; option names are read without regard to case."""
 
 _BY_LOWER = {name.lower(): name for name in OPTIONS}
+# Spark hands these over although they are for itself.
+_SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,10 @@ class SourceOptions:
         properties: dict[str, str] = {}
         for key, value in options.items():
             name = _BY_LOWER.get(key.lower())
-            if name is None:
-                properties[key] = value
-            else:
+            if name is not None:
                 given[name] = value
+            elif key.lower() not in _SPARKS_OWN:
+                properties[key] = value
         if not given.get("path"):
             raise InvalidInputError("Name the table: load('prod.events') or save('prod.events')")
         address = Address.of(given.get("impl", "dir"), properties)

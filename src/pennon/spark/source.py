@@ -62,10 +62,18 @@ class PennonDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Tell Spark what the table looks like."""
+        if self._asked.text("changes") is not None:
+            from pennon.spark import streaming  # noqa: PLC0415 - as above
+
+            return streaming.schema(self._asked, self._scan)
         return self._scan.spark_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read a version of the table; a schema that the caller gave picks columns by name."""
+        if self._asked.text("changes") is not None:
+            from pennon.spark import streaming  # noqa: PLC0415 - as above
+
+            return streaming.batch_reader(self._asked, schema)
         wanted = self._scan
         names = tuple(schema.fieldNames())
         if names != tuple(wanted.projected().names):

@@ -1,0 +1,43 @@
+"""Streams of tables, both ways: what is new in a table, and epochs that are written once (docs/guides/streaming.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamArrowWriter, DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+    from pennon.spark.options import SourceOptions
+    from pennon.spark.scan import Scan
+
+
+def schema(asked: SourceOptions, table: Scan) -> StructType:
+    """Tell what a stream of the table looks like: a change feed has columns of its own."""
+    from pennon.spark.streaming.columns import StreamColumns  # noqa: PLC0415 - only streams need it
+    from pennon.spark.streaming.settings import StreamSettings  # noqa: PLC0415 - as above
+
+    settings = StreamSettings.of(asked)
+    return StreamColumns.of(table.projected(), table.table.identifier, feed=settings.feed).spark_schema()
+
+
+def reader(asked: SourceOptions, schema: StructType) -> DataSourceStreamReader:
+    """Read what is new in a table; bad options raise 13."""
+    from pennon.spark.streaming.stream_reader import stream_reader  # noqa: PLC0415 - as above
+
+    return stream_reader(asked, schema)
+
+
+def batch_reader(asked: SourceOptions, schema: StructType) -> DataSourceReader:
+    """Read at once what a stream would read; bad options raise 13."""
+    from pennon.spark.streaming.settings import StreamSettings  # noqa: PLC0415 - as above
+    from pennon.spark.streaming.stream_reader import TableChangesReader  # noqa: PLC0415 - as above
+
+    return TableChangesReader(StreamSettings.of(asked), schema)
+
+
+def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> DataSourceStreamArrowWriter:
+    """Write the epochs of a stream, each once; bad options raise 13."""
+    from pennon.spark.streaming.stream_writer import stream_writer  # noqa: PLC0415 - as above
+
+    return stream_writer(asked, schema, overwrite=overwrite)

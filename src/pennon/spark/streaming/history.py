@@ -1,0 +1,160 @@
+"""The versions of a table as a stream goes through them: which there are, and what made each."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import InvalidTableStateError, TableNotFoundError, TableVersionNotFoundError, is_not_found
+from pennon.identifiers import Identifier, shown
+from pennon.spark.destination import Destination, located
+from pennon.spark.pinned import PinnedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from lance import LanceDataset
+
+    from pennon.spark.address import Address
+    from pennon.spark.streaming.position import Position
+
+UNKNOWN = "unknown operation"
+# Transactions are small reads that a bucket answers side by side.
+_READ_AHEAD = 16
+
+
+@dataclass(frozen=True)
+class Made:
+    """What made a version."""
+
+    version: int
+    operation: str
+    """The name of Lance's operation."""
+    rows: int = 0
+    """The rows of an append."""
+
+
+class History:
+    """The history of one table; `refresh` looks for what is new, all else speaks of what it saw."""
+
+    def __init__(self, address: Address, identifier: Identifier, branch: str | None) -> None:
+        self.identifier = identifier
+        self._address = address
+        self._branch = branch
+        self._destination: Destination | None = None
+        self._handle: LanceDataset | None = None
+        self._made: dict[int, Made] = {}
+
+    def refresh(self) -> int:
+        """Look for the latest version, and give its number; a table that is gone raises 4."""
+        found = located(self._address, self.identifier, self._branch)
+        if found.declared:
+            raise TableNotFoundError(
+                f"Table {shown(self.identifier)} is declared, but nothing has been written to it yet"
+            )
+        if self._handle is None or found != self._destination or self._handle.latest_version != self._handle.version:
+            # A handle keeps what it has read: only a new one sees that a table was made anew in the same place.
+            self._handle, self._destination = found.latest(), found
+            self._made.clear()
+        return self.latest
+
+    @property
+    def latest(self) -> int:
+        """Give the number of the latest version that was seen."""
+        return int(self._opened.version)
+
+    @property
+    def oldest(self) -> int:
+        """Give the number of the oldest version that is still there."""
+        return min(int(one["version"]) for one in self._opened.version_refs())
+
+    def at(self, version: int) -> LanceDataset:
+        """Open a version; one that is not there any more raises 11."""
+        try:
+            return self._opened.checkout_version(version if self._branch is None else (self._branch, version))
+        except (OSError, ValueError) as error:
+            if is_not_found(error):
+                raise self._gone(version) from error
+            raise
+
+    def pinned(self, version: int) -> PinnedTable:
+        """Name a version so that any process can open it."""
+        assert self._destination is not None  # noqa: S101 - as `_opened`
+        return PinnedTable(
+            self.identifier, self._destination.uri, version, self._branch, self._destination.storage_options
+        )
+
+    def committed(self, version: int) -> datetime:
+        """Tell when a version was made."""
+        made: Any = self.at(version).get_version()
+        timestamp: datetime = made["timestamp"]
+        return timestamp.astimezone()
+
+    def mark(self, version: int) -> str | None:
+        """Give what tells this version from one of the same number in another table: the moment of its commit."""
+        return None if version == 0 else str(round(self.committed(version).timestamp() * 1_000_000))
+
+    def verify(self, position: Position) -> None:
+        """Raise unless the table is the one in which the position was reached: 11 or 19."""
+        if position.mark is None:
+            return
+        name = shown(self.identifier)
+        if position.known > self.latest:
+            raise InvalidTableStateError(
+                f"A stream has read table {name} up to version {position.known}, but its latest version is "
+                f"{self.latest}: it was made anew or put back. {_ANEW}"
+            )
+        if self.mark(position.known) != position.mark:
+            raise InvalidTableStateError(
+                f"Version {position.known} of table {name} is not the one that a stream has read: the table was "
+                f"dropped and made anew, or put back. {_ANEW}"
+            )
+
+    def made(self, first: int, last: int) -> Iterator[Made]:
+        """Go through what made the versions from `first` to `last`, in order; one that is not there raises 11."""
+        with ThreadPoolExecutor(_READ_AHEAD) as pool:
+            for start in range(first, last + 1, _READ_AHEAD):
+                yield from pool.map(self._one, range(start, min(start + _READ_AHEAD, last + 1)))
+
+    def _one(self, version: int) -> Made:
+        if version not in self._made:
+            self._made[version] = self._look(version)
+        return self._made[version]
+
+    def _look(self, version: int) -> Made:
+        try:
+            # Lance lets a handle be used by one thread at a time; a copy shares all that is open.
+            transaction: Any = copy(self._opened).read_transaction(version)
+        except TypeError as error:
+            if "RewrittenIndex" not in str(error):
+                raise
+            # pylance 14 cannot show a compaction that took indexes along; nothing else has rewritten indexes.
+            return Made(version, "Rewrite")
+        except (OSError, ValueError) as error:
+            if not is_not_found(error):
+                raise
+            transaction = None
+        if transaction is None:
+            self.at(version)  # the version itself must be there
+            return Made(version, UNKNOWN)
+        operation = type(transaction.operation).__name__
+        if operation == "Append":
+            return Made(version, operation, sum(one.physical_rows for one in transaction.operation.fragments))
+        return Made(version, UNKNOWN if operation == "BaseOperation" else operation)
+
+    def _gone(self, version: int) -> TableVersionNotFoundError:
+        return TableVersionNotFoundError(
+            f"A stream of table {shown(self.identifier)} needs version {version}, which was cleaned away; the oldest "
+            f"that is left is {self.oldest}. {_ANEW}"
+        )
+
+    @property
+    def _opened(self) -> LanceDataset:
+        assert self._handle is not None, "refresh() comes first"  # noqa: S101 - a mistake of ours
+        return self._handle
+
+
+_ANEW = "Start the stream anew, with another checkpoint"

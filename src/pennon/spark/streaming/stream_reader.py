@@ -1,0 +1,156 @@
+"""The data source's stream reader, in two forms: PySpark 4.2 says from where a micro-batch starts, 4.1 does not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from pennon.spark.streaming.planning import Limits, Planner
+from pennon.spark.streaming.position import Position
+from pennon.spark.streaming.settings import StreamSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pennon.spark.options import SourceOptions
+    from pennon.spark.streaming.tasks import Task
+
+try:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+except ImportError:  # PySpark 4.1
+    ADMISSION_CONTROL = False
+else:
+    ADMISSION_CONTROL = True
+
+Offset = dict[str, Any]
+
+
+def stream_reader(asked: SourceOptions, schema: StructType) -> DataSourceStreamReader:
+    """Give the reader that this PySpark can use; bad options raise 13."""
+    settings = StreamSettings.of(asked)
+    if ADMISSION_CONTROL:
+        return TableStreamReader(settings, schema)
+    return PlainTableStreamReader(settings, schema)
+
+
+class TaskPartition(InputPartition):
+    """One task of a micro-batch."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.task = task
+
+
+class TableChangesReader(DataSourceReader):
+    """Reads at once what a stream would read from its start until now."""
+
+    def __init__(self, settings: StreamSettings, schema: StructType) -> None:
+        self._settings = settings
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Cut all there is into tasks."""
+        planner = Planner(self._settings, self._schema)
+        return [TaskPartition(task) for task in planner.tasks(planner.initial(), planner.latest())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Do one task."""
+        assert isinstance(partition, TaskPartition)  # noqa: S101 - as `partitions` made it
+        return partition.task.read()
+
+
+class _Reader(DataSourceStreamReader):
+    """What both readers do: Spark makes it in several processes, of which only one plans."""
+
+    def __init__(self, settings: StreamSettings, schema: StructType) -> None:
+        self._settings = settings
+        self._schema = schema
+        self._opened: Planner | None = None
+
+    @property
+    def _planner(self) -> Planner:
+        if self._opened is None:
+            self._opened = Planner(self._settings, self._schema)
+        return self._opened
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(self._settings.max_versions, self._settings.max_rows)
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Begin where `startingVersion` says."""
+        return self._planner.initial().offset()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Cut what lies between two offsets into tasks."""
+        return [TaskPartition(task) for task in self._planner.tasks(Position.of(start), Position.of(end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Do one task."""
+        assert isinstance(partition, TaskPartition)  # noqa: S101 - as `partitions` made it
+        return partition.task.read()
+
+    def stop(self) -> None:
+        """Let go of the table."""
+        self._opened = None
+
+
+class PlainTableStreamReader(_Reader):
+    """For PySpark 4.1, which does not say from where a micro-batch starts: it is remembered from what was asked before.
+
+    Spark asks for the partitions between an offset and itself when a query is started again.
+    """
+
+    def __init__(self, settings: StreamSettings, schema: StructType) -> None:
+        super().__init__(settings, schema)
+        self._reached: Position | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Begin where `startingVersion` says."""
+        self._reached = self._planner.initial()
+        return self._reached.offset()
+
+    def latestOffset(self) -> Offset:  # type: ignore[override]  # noqa: N802 - as PySpark 4.1 calls it
+        """Tell how far the next micro-batch goes."""
+        if self._reached is None:
+            return self._planner.latest().offset()
+        return self._planner.reach(self._reached, self._limits).offset()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Cut what lies between two offsets into tasks."""
+        self._reached = Position.of(end)
+        return super().partitions(start, end)
+
+
+if ADMISSION_CONTROL:
+
+    class TableStreamReader(_Reader, SupportsTriggerAvailableNow):
+        """For PySpark 4.2 and later."""
+
+        def __init__(self, settings: StreamSettings, schema: StructType) -> None:
+            super().__init__(settings, schema)
+            self._target: int | None = None
+
+        def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+            """Tell that micro-batches are limited; PySpark has no limit by versions, so it is applied here."""
+            return ReadMaxRows(self._settings.max_rows or _NO_LIMIT)
+
+        def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
+            """Tell how far the next micro-batch goes."""
+            limits = Limits() if isinstance(limit, ReadAllAvailable) else self._limits
+            return self._planner.reach(Position.of(start), limits, self._target).offset()
+
+        def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
+            """Tell how far there is to go."""
+            return self._planner.latest().offset()
+
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+            """Go no further than what is there now."""
+            self._target = self._planner.history.refresh()
+
+
+_NO_LIMIT = 2**63 - 1

@@ -1,0 +1,195 @@
+"""The tasks of a micro-batch: each carries all it needs, and opens the versions it reads itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pennon.spark.scan import ROW_ADDRESS, Scan, read_split
+from pennon.spark.splits import Split
+from pennon.spark.streaming.comparing import differing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.streaming.columns import Commit, StreamColumns
+
+INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"
+# So many rows are asked for by their addresses; more are picked out of all.
+_BY_ADDRESS = 2_000
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All rows of a split, to all of which the same happened."""
+
+    columns: StreamColumns
+    commit: Commit
+    scan: Scan
+    split: Split
+    label: str = INSERT
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read them."""
+        for batch in read_split(self.scan, self.split, self.scan.read_schema()):
+            yield self.columns.filled(batch, self.commit, self.label)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Where rows were and where they are, by the fragments of two versions; what tells an update from a delete."""
+
+    before: PinnedTable
+    after: PinnedTable
+    gone: tuple[int, ...]
+    new: tuple[int, ...]
+    marked: tuple[int, ...]
+    paired: bool
+    """Whether row ids tell which new row was which old one."""
+
+    def lost(self, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Give addresses and ids of rows that were in these fragments and are in them no more."""
+        return _missing(self.before, self.after, fragments, self.marked)
+
+    def gained(self, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Give addresses and ids of rows that are in these fragments and were not in them."""
+        return _missing(self.after, self.before, fragments, self.marked)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Rows that were in some fragments and are in them no more: deleted, or moved with new values."""
+
+    columns: StreamColumns
+    commit: Commit
+    scan: Scan
+    fragments: tuple[int, ...]
+    moved: Moved
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read them as they were."""
+        addresses, ids = self.moved.lost(self.fragments)
+        others = self.moved.gained((*self.moved.new, *self.moved.marked))[1] if self.moved.paired else None
+        yield from _labelled(self, addresses, ids, others, (PREIMAGE, DELETE))
+
+
+@dataclass(frozen=True)
+class Gained:
+    """Rows that are in some fragments and were not in them: inserted, or moved there with new values."""
+
+    columns: StreamColumns
+    commit: Commit
+    scan: Scan
+    fragments: tuple[int, ...]
+    moved: Moved
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read them as they are."""
+        addresses, ids = self.moved.gained(self.fragments)
+        others = self.moved.lost((*self.moved.gone, *self.moved.marked))[1] if self.moved.paired else None
+        yield from _labelled(self, addresses, ids, others, (POSTIMAGE, INSERT))
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Rows that stayed where they are; those among them whose values differ."""
+
+    columns: StreamColumns
+    commit: Commit
+    before: Scan
+    after: Scan
+    split: Split
+    images: bool
+    """Whether the old values are told too."""
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read both versions of a split, and keep what differs."""
+        old, new = (self._whole(one) for one in (self.before, self.after))
+        old_addresses, new_addresses = (one.column(ROW_ADDRESS).to_numpy() for one in (old, new))
+        _, in_old, in_new = np.intersect1d(old_addresses, new_addresses, assume_unique=True, return_indices=True)
+        old, new = self._filled(old.take(pa.array(in_old))), self._filled(new.take(pa.array(in_new)))
+        changed = np.zeros(old.num_rows, dtype=bool)
+        for name in self.columns.names:
+            changed |= differing(old.column(name), new.column(name))
+        addresses = old_addresses[in_old]
+        if self.images:
+            yield from self._told(old, changed & self._wanted(self.before, addresses), PREIMAGE)
+        yield from self._told(new, changed & self._wanted(self.after, addresses), POSTIMAGE)
+
+    def _whole(self, wanted: Scan) -> pa.RecordBatch:
+        everything = replace(wanted, where=None, row_address=True)
+        target = everything.read_schema()
+        rows = pa.Table.from_batches(read_split(everything, self.split, target), target).combine_chunks()
+        return rows.to_batches()[0] if rows.num_rows else pa.RecordBatch.from_pylist([], target)
+
+    def _filled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self.columns.filled(batch, self.commit, POSTIMAGE)
+
+    def _wanted(self, wanted: Scan, addresses: np.ndarray) -> np.ndarray:
+        if wanted.where is None:
+            return np.ones(len(addresses), dtype=bool)
+        bare = replace(wanted, columns=(), row_address=True)
+        batches = list(read_split(bare, self.split, bare.read_schema()))
+        meeting = [batch.column(ROW_ADDRESS).to_numpy() for batch in batches]
+        return np.isin(addresses, np.concatenate(meeting) if meeting else [])
+
+    def _told(self, rows: pa.RecordBatch, keep: np.ndarray, label: str) -> Iterator[pa.RecordBatch]:
+        kept = rows.filter(pa.array(keep))
+        if kept.num_rows:
+            bare = kept.select(list(self.columns.names))
+            yield self.columns.filled(bare, self.commit, label)
+
+
+Task = Rows | Lost | Gained | Rewritten
+
+
+def _labelled(
+    task: Lost | Gained, addresses: np.ndarray, ids: np.ndarray, others: np.ndarray | None, labels: tuple[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Read rows by their addresses, and name what happened to each: the first label if its id is among the others."""
+    if not len(addresses):
+        return
+    order = np.argsort(addresses)
+    addresses, ids = addresses[order], ids[order]
+    moved = np.zeros(len(ids), dtype=bool) if others is None else np.isin(ids, others)
+    wanted = replace(task.scan, row_address=True)
+    if len(addresses) <= _BY_ADDRESS:
+        condition = f"{ROW_ADDRESS} IN ({', '.join(str(one) for one in addresses)})"
+        wanted = replace(wanted, where=condition if wanted.where is None else f"({wanted.where}) AND {condition}")
+    target = wanted.read_schema()
+    for batch in read_split(wanted, Split(task.fragments), target):
+        here = batch.column(ROW_ADDRESS).to_numpy()
+        place = np.minimum(np.searchsorted(addresses, here), len(addresses) - 1)
+        found = addresses[place] == here
+        kept = batch.filter(pa.array(found))
+        if kept.num_rows:
+            told = pa.array(np.where(moved[place[found]], *labels), pa.string())
+            yield task.columns.filled(kept, task.commit, told)
+
+
+def _missing(
+    here: PinnedTable, there: PinnedTable, fragments: tuple[int, ...], in_both: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give addresses and row ids of the rows that one version has in these fragments and another has not."""
+    addresses, ids = _rows_of(here, fragments)
+    others, _ = _rows_of(there, tuple(one for one in fragments if one in in_both))
+    keep = ~np.isin(addresses, others)
+    return addresses[keep], ids[keep]
+
+
+def _rows_of(table: PinnedTable, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Give addresses and row ids of all rows in these fragments; no column is read."""
+    if not fragments:
+        return np.array([], dtype=np.int64), np.array([], dtype=np.uint64)
+    dataset: Any = table.open()
+    rows = dataset.scanner(
+        columns=[],
+        with_row_id=True,
+        with_row_address=True,
+        fragments=[dataset.get_fragment(number) for number in fragments],
+    ).to_table()
+    return rows.column(ROW_ADDRESS).to_numpy().astype(np.int64), rows.column("_rowid").to_numpy()

@@ -1,0 +1,206 @@
+"""Streams of new rows: each row once, in the order of versions, from any start, in batches of any size."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from streams import Table, rows
+from support import fails
+
+from pennon.spark.streaming.planning import Limits
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "managed"])
+def table(request, root):
+    return Table(root, managed=request.param)
+
+
+def test_a_new_stream_begins_with_the_table_as_it_is_and_goes_on_with_new_rows(table):
+    table.write(rows(3, 5))
+    stream = table.stream()
+    assert stream.batch() == rows(0, 5).to_pylist()
+    assert stream.batch() is None
+    table.write(rows(5, 6))
+    table.write(rows(6, 8))
+    assert stream.batch() == rows(5, 8).to_pylist()
+
+
+def test_a_stream_goes_on_from_its_checkpoint(table):
+    stream = table.stream()
+    stream.all()
+    table.write(rows(3, 5))
+    again = stream.again()
+    assert again.ids() == [3, 4]
+    assert again.again().batch() is None
+
+
+@pytest.mark.parametrize(
+    ("starting", "expected"),
+    [("0", [0, 1, 2, 3, 4]), ("1", [3, 4]), ("2", [4]), ("3", []), ("earliest", [0, 1, 2, 3, 4]), ("LATEST", [])],
+)
+def test_a_stream_begins_after_the_version_that_is_asked_for(table, starting, expected):
+    table.write(rows(3, 4))
+    table.write(rows(4, 5))
+    stream = table.stream(startingVersion=starting)
+    assert stream.ids() == expected
+    table.write(rows(5, 6))
+    assert stream.ids() == [5]
+
+
+def test_the_earliest_version_is_the_oldest_that_is_left(table):
+    table.write(rows(3, 4))
+    table.write(rows(4, 5))
+    table.open().cleanup_old_versions(retain_versions=1)
+    assert table.stream(startingVersion="earliest").ids() == [0, 1, 2, 3, 4]
+    with fails(11, "version 1"):
+        table.stream(startingVersion="1").all()
+
+
+def test_a_start_in_the_future_is_refused(table):
+    with fails(11, "version 7"):
+        table.stream(startingVersion="7").all()
+
+
+def test_rows_of_a_batch_are_limited_within_a_snapshot_and_within_a_version(table):
+    table.write(rows(3, 8), max_rows_per_file=2)
+    stream = table.stream()
+    first = [[row["id"] for row in batch] for batch in stream.batches(Limits(rows=3))]
+    assert first == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    table.write(rows(8, 15), max_rows_per_file=3)
+    table.write(rows(15, 17))
+    again = stream.again()
+    second = [[row["id"] for row in batch] for batch in again.batches(Limits(rows=2))]
+    assert second == [[8, 9], [10, 11], [12, 13], [14, 15], [16]]
+
+
+def test_versions_of_a_batch_are_limited(table):
+    for first in range(3, 8):
+        table.write(rows(first, first + 1))
+    stream = table.stream(startingVersion="1")
+    assert [[row["id"] for row in batch] for batch in stream.batches(Limits(versions=2))] == [[3, 4], [5, 6], [7]]
+
+
+def test_what_comes_after_the_target_of_a_run_waits(table):
+    stream = table.stream()
+    table.write(rows(3, 4))
+    assert [row["id"] for row in stream.batch(target=2)] == [0, 1, 2, 3]
+    table.write(rows(4, 5))
+    assert stream.batch(target=2) is None
+    assert stream.ids() == [4]
+
+
+def test_a_batch_reads_the_same_whenever_it_is_read(table):
+    table.write(rows(3, 9), max_rows_per_file=4)
+    stream = table.stream(startingVersion="1")
+    start = stream.planner.initial()
+    middle = stream.planner.reach(start, Limits(rows=5))
+    assert (middle.next, middle.rows) == (2, 5)
+    table.write(rows(9, 12))
+    table.open().optimize.compact_files()
+    again = stream.again()
+    assert [row["id"] for row in again.read(start.offset(), middle.offset())] == [3, 4, 5, 6, 7]
+
+
+def test_compaction_indexes_and_settings_deliver_nothing(table):
+    stream = table.stream()
+    stream.all()
+    table.write(rows(3, 6), max_rows_per_file=1)
+    table.open().create_scalar_index("id", "BTREE")
+    table.open().optimize.compact_files()
+    table.open().update_config({"some": "setting"})
+    table.write(rows(6, 7))
+    table.open().optimize.optimize_indices()
+    assert stream.ids() == [3, 4, 5, 6]
+    assert stream.batch() is None
+
+
+def test_versions_without_rows_are_passed_so_that_they_can_be_cleaned_away(table):
+    stream = table.stream()
+    stream.all()
+    table.open().update_config({"some": "setting"})
+    assert stream.batch() == []
+    table.open().cleanup_old_versions(retain_versions=1)
+    table.write(rows(3, 4))
+    assert stream.again().ids() == [3]
+
+
+def test_rows_that_a_merge_only_inserts_are_new_rows(table):
+    stream = table.stream(startingVersion="latest")
+    stream.batch()
+    table.open().merge_insert("id").when_not_matched_insert_all().execute(rows(2, 5))
+    assert stream.ids() == [3, 4]
+
+
+def test_an_empty_table_that_is_filled_by_an_overwrite_brings_new_rows(root):
+    table = Table(root, data=rows(0, 0))
+    stream = table.stream()
+    assert stream.all() == []
+    table.write(rows(0, 2), "overwrite")
+    assert stream.ids() == [0, 1]
+
+
+def test_columns_and_a_predicate_are_honoured(table):
+    stream = table.stream(columns="x", where="id % 2 = 1")
+    table.write(rows(3, 8))
+    assert stream.all(Limits(rows=2)) == [{"x": "x1"}, {"x": "x3"}, {"x": "x5"}, {"x": "x7"}]
+
+
+def test_a_predicate_that_lance_does_not_understand_is_refused(table):
+    with fails(13, "'t'"):
+        table.stream(where="no such thing")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"changes": "perhaps"},
+        {"startingVersion": "soon"},
+        {"startingVersion": "-1"},
+        {"maxRowsPerTrigger": "0"},
+        {"maxVersionsPerTrigger": "x"},
+        {"version": "1"},
+        {"tag": "t"},
+        {"asOf": "2026-01-01"},
+        {"limit": "3"},
+    ],
+)
+def test_options_that_make_no_sense_for_a_stream_are_refused(table, options):
+    with fails(13):
+        table.stream(**options)
+
+
+def test_a_checkpoint_of_another_source_is_refused(table):
+    stream = table.stream()
+    stream.position = {"topic": {"0": 12}}
+    with fails(13, "topic"):
+        stream.batch()
+
+
+def test_rows_of_concurrent_writers_come_once_and_in_the_order_of_versions(table):
+    writers, appends, each = 3, 6, 4
+    stream = table.stream(startingVersion="latest")
+    stream.batch()
+    barrier = threading.Barrier(writers + 1)
+
+    def write(number: int) -> None:
+        barrier.wait()
+        for turn in range(appends):
+            first = 1000 * number + each * turn
+            table.write(rows(first, first + each))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(1, writers + 1)]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    found: list[int] = []
+    while any(thread.is_alive() for thread in threads):
+        found += stream.ids(Limits(rows=5))
+    for thread in threads:
+        thread.join()
+    found += stream.ids(Limits(rows=5))
+    in_order = [
+        one for fragment in table.open().get_fragments() for one in fragment.to_table(columns=["id"])["id"].to_pylist()
+    ]
+    assert len(found) == writers * appends * each
+    assert found == in_order[3:]
