@@ -1,1 +1,7 @@
 """Pipelines: sources, SQL steps, checks and targets that become visible together (docs/guides/pipelines.md)."""
+
+from pennon.spark.pipeline.pipeline import Pipeline
+from pennon.spark.pipeline.problems import InvalidPipelineError
+from pennon.spark.pipeline.report import RunReport
+
+__all__ = ["InvalidPipelineError", "Pipeline", "RunReport"]

@@ -9,7 +9,7 @@ from pennon.spark.pipeline.references import THIS
 from pennon.spark.pipeline.statements import references
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from pennon.spark.pipeline.model import Check, Definition
     from pennon.spark.pipeline.statements import Name, Reference
@@ -48,15 +48,19 @@ class Graph:
             one for one in references(sql) if self.local(one.name) is None and [p.lower() for p in one.name] != [THIS]
         )
 
-    def needed(self, sql: str) -> tuple[str, ...]:
-        """Give the sources and steps that a query reads, directly or not, in the order of the file."""
+    def needed(self, sql: str, within: Collection[str] | None = None) -> tuple[str, ...]:
+        """Give the sources and steps that a query reads, directly or not, in the order of the file.
+
+        What is not among `within` is not looked into.
+        """
         found: set[str] = set()
         open_names = list(self.reads(sql))
         while open_names:
             name = open_names.pop()
             if name not in found:
                 found.add(name)
-                open_names += self.reads(self.definition.steps[name].sql) if name in self.definition.steps else ()
+                if name in self.definition.steps and (within is None or name in within):
+                    open_names += self.reads(self.definition.steps[name].sql)
         return tuple(name for name in (*self.definition.sources, *self.definition.steps) if name in found)
 
     def readers(self, name: str) -> tuple[str, ...]:
@@ -89,6 +93,12 @@ class Graph:
             for check in place.checks:
                 found |= set(self.needed(check.sql)) if check.sql is not None else set()
         return frozenset(found)
+
+    def queries(self) -> Iterator[str]:
+        """Go through the queries of all steps that are used, and of all checks."""
+        used = self.used()
+        yield from (step.sql for name, step in self.definition.steps.items() if name in used)
+        yield from (check.sql for place in self.places() for check in place.checks if check.sql is not None)
 
     def staged(self) -> tuple[str, ...]:
         """Give the steps whose results are kept until the run is over: those that are used more than once.

@@ -173,6 +173,9 @@ class Step(_Model):
         return {"sql": value} if isinstance(value, str) else value
 
 
+_MERGE_KEYS = {"on", "when_matched", "when_not_matched", "when_not_matched_by_source", "null_safe"}
+
+
 class Target(_Model):
     """A table of the catalog that gets the rows of a step or source."""
 
@@ -180,9 +183,10 @@ class Target(_Model):
     from_: str = Field(alias="from")
     mode: Literal["append", "overwrite", "merge"] = "append"
     on: Names = ()
-    when_matched: Literal["update", "ignore"] = "update"
+    when_matched: Literal["update", "delete", "ignore"] = "update"
     when_not_matched: Literal["insert", "ignore"] = "insert"
-    when_not_matched_by_source: Literal["keep", "delete"] = "keep"
+    when_not_matched_by_source: Literal["delete", "ignore"] = "ignore"
+    null_safe: bool = False
     merge_schema: bool = False
     create: bool = True
     checks: tuple[Check, ...] = ()
@@ -192,7 +196,7 @@ class Target(_Model):
         if self.mode == "merge" and not self.on:
             raise ValueError("a merge needs 'on': the columns by which rows are matched")
         if self.mode != "merge":
-            given = self.model_fields_set & {"on", "when_matched", "when_not_matched", "when_not_matched_by_source"}
+            given = self.model_fields_set & _MERGE_KEYS
             if given:
                 raise ValueError(f"{min(given)!r} belongs to 'mode: merge', not to {self.mode!r}")
         return self

@@ -69,6 +69,15 @@ class CheckReport:
     samples: tuple[dict[str, Any], ...] = ()
     reused: bool = False
 
+    def document(self) -> dict[str, Any]:
+        """Give the report in terms of JSON."""
+        return dict(json.loads(json.dumps(asdict(self), default=_plain, allow_nan=False)))
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> CheckReport:
+        """Read a report back."""
+        return _made(cls, document)  # type: ignore[no-any-return]
+
 
 @dataclass(frozen=True)
 class RunReport:

@@ -122,7 +122,8 @@ class RunState:
 
     def finish(self, report: dict[str, Any]) -> None:
         """Note that the run is published, and remove what it needs no more."""
-        self._once("outcome.json", report)
+        noted = self.beginning() or {}
+        self._once("outcome.json", {**report, "fingerprint": noted.get("fingerprint")})
         self.tidy()
 
     def tidy(self) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from pennon.spark.sql.references import cte_of, table_names
+from pennon.spark.sql.cursor import tokens_of
+from pennon.spark.sql.references import Travel, parsed_references
 
 DIALECT = "spark"
 Name = tuple[str, ...]
@@ -27,22 +29,25 @@ class BadQueryError(ValueError):
 
 @dataclass(frozen=True)
 class Reference:
-    """A table that a query names; `pinned` if the query itself says which version."""
+    """A table that a query names, and the version that it asks for itself, if it does."""
 
     name: Name
-    pinned: bool
+    travel: Travel | None
 
 
 @lru_cache(maxsize=256)
 def references(text: str) -> tuple[Reference, ...]:
     """Give what a query reads, each once, without its own common table expressions."""
     found: dict[Reference, None] = {}
-    for table in tables_of(query(text)):
-        found[Reference(name_of(table), table.args.get("version") is not None)] = None
+
+    def find(parts: Name, travel: Travel | None) -> None:
+        found[Reference(parts, travel)] = None
+
+    parsed_references(text, tokens_of(text) or [], query(text), find)
     return tuple(found)
 
 
-def query(text: str) -> exp.Query:
+def query(text: str) -> exp.Expression:
     """Parse one query, as a tree of its own; raises BadQueryError."""
     try:
         parsed = [one for one in sqlglot.parse(text, read=DIALECT) if one is not None]
@@ -56,18 +61,4 @@ def query(text: str) -> exp.Query:
         raise BadQueryError("it has to be one query" if parsed else "it is empty")
     if not isinstance(parsed[0], exp.Query):
         raise BadQueryError("it has to be a query (SELECT ...), which changes nothing")
-    return parsed[0]
-
-
-def tables_of(tree: exp.Query) -> list[exp.Table]:
-    """Give the nodes of a query that name tables, and not its own common table expressions."""
-    return [
-        one
-        for one in tree.find_all(exp.Table)
-        if table_names(one) and cte_of(one) is None and one.find_ancestor(exp.Hint) is None
-    ]
-
-
-def name_of(table: exp.Table) -> Name:
-    """Give the parts of a table's name."""
-    return tuple(str(one.this) for one in table_names(table))
+    return cast("exp.Expression", parsed[0])

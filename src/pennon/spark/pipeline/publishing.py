@@ -1,0 +1,211 @@
+"""From staged to visible, or to nothing: what a run has staged is published once, or removed."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import NamespaceNotFoundError, TableNotFoundError
+from pennon.identifiers import Identifier, object_id
+from pennon.spark import committing, scan, writing
+from pennon.spark.destination import located
+from pennon.spark.files import NOTES, TableFiles
+from pennon.spark.pipeline import staged_notes
+from pennon.spark.pipeline.interrupts import held_back
+from pennon.spark.pipeline.queries import is_partial
+from pennon.spark.pipeline.references import identifier_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from pennon.spark.lake import Lake
+    from pennon.spark.pipeline.lease import Lease
+    from pennon.spark.pipeline.model import Definition
+    from pennon.spark.pipeline.state import RunState
+    from pennon.spark.scan import Scan
+    from pennon.spark.staged import StagedWrite
+
+_PUBLISHING = "publishing"
+
+
+# What is staged, as checks see it
+
+
+def preview(staged: StagedWrite) -> Scan:
+    """Give a target as it will be."""
+    assert staged.preview is not None  # noqa: S101 - nothing is noted as staged before it is readable
+    return scan.of_pinned(staged.preview)
+
+
+def only_new(staged: StagedWrite, whole: Scan) -> Scan:
+    """Give the rows that the run writes: those of fragments that the published version does not have."""
+    if not staged.read_version:
+        return whole
+    before = {
+        fragment.fragment_id for fragment in staged.destination.pinned(staged.read_version).open().get_fragments()
+    }
+    is_overwrite = type(staged.operation).__name__ == "Overwrite"
+    return (
+        whole
+        if is_overwrite
+        else replace(whole, fragments=tuple(one for one in whole.fragments if one.id not in before))
+    )
+
+
+def published_rows(staged: StagedWrite) -> int | None:
+    """Count the rows of the version on which the run builds; None if the table is new."""
+    if not staged.read_version:
+        return None
+    return int(staged.destination.pinned(staged.read_version).open().count_rows())
+
+
+def counted(spark: SparkSession, seen: Scan) -> int:
+    """Count rows; of fragments that are new, none is deleted."""
+    if is_partial(seen):
+        return seen.rows
+    return scan.count(spark, seen)
+
+
+# Staging
+
+
+@dataclass(frozen=True)
+class Intent:
+    """Says under which name the files of a target are noted before one is written, so that no crash leaves them."""
+
+    state: RunState
+    number: int
+    identifier: Identifier
+
+    def announce(self) -> str:
+        """Choose the name, and write it down."""
+        note, _ = self.state.record(self._work, {"run": uuid.uuid4().hex, "table": list(self.identifier)})
+        return str(note["run"])
+
+    def sweep(self, lake: Lake) -> None:
+        """Remove what a try that was killed while it staged the target has left."""
+        note = self.state.done(self._work)
+        if note is not None:
+            _sweep(lake, self.identifier, note["run"])
+            self.state.undo(self._work)
+
+    @property
+    def _work(self) -> str:
+        return f"staging.{self.number}"
+
+
+def is_there(lake: Lake, identifier: Identifier) -> bool:
+    """Tell whether a table has a version."""
+    try:
+        return not located(lake.address, identifier).declared
+    except TableNotFoundError:
+        return False
+
+
+# Publishing
+
+
+def earlier(lake: Lake, state: RunState, definition: Definition) -> dict[int, int]:
+    """Find the targets that an earlier try has published, with their versions; by number."""
+    if state.done(_PUBLISHING) is None:
+        return {}
+    found = {}
+    for number, target in enumerate(definition.targets):
+        try:
+            committed = committing.find(lake.address, identifier_of(target.table), state.job_id)
+        except (TableNotFoundError, NamespaceNotFoundError):
+            continue
+        if committed is not None:
+            found[number] = committed.version
+    return found
+
+
+def publish(
+    lake: Lake, state: RunState, lease: Lease, staged: Mapping[int, StagedWrite], *, together: bool, resumed: bool
+) -> dict[int, int | None]:
+    """Make what is staged visible, all at once if `together`; gives the versions, by the targets' numbers."""
+    lease.require()
+    if resumed:
+        for one in staged.values():
+            staged_notes.require_files(one)
+    with held_back():
+        state.record(_PUBLISHING, {})
+        if together:
+            results = writing.publish_together(lake, list(staged.values()), job_id=state.job_id)
+        else:
+            results = [writing.publish(lake, one, job_id=state.job_id) for one in staged.values()]
+    return {number: one.version for number, one in zip(staged, results, strict=True)}
+
+
+# Giving up
+
+
+def clean_up(
+    lake: Lake, state: RunState, definition: Definition, report: dict[str, Any] | None = None
+) -> dict[int, int]:
+    """Remove all that a run has staged, and let it begin anew; targets that are published stay, and are given back."""
+    published = earlier(lake, state, definition)
+    for number, note in _staged(state):
+        if number not in published:
+            _remove(lake, note)
+    if not published:
+        state.forget(report)
+    return published
+
+
+def _staged(state: RunState) -> Iterator[tuple[int, dict[str, Any]]]:
+    done = state.all_done()
+    for work, note in done.items():
+        kind, _, number = work.partition(".")
+        if kind == "target" or (kind == "staging" and f"target.{number}" not in done):
+            yield int(number), note
+
+
+def _remove(lake: Lake, note: dict[str, Any]) -> None:
+    """Remove what was staged for a target, or what is left of it."""
+    if note.get("new"):
+        with _files(lake, note["uri"]) as files:
+            files.delete_tree()
+    elif "uri" in note:
+        with _files(lake, note["uri"], blobs=bool(note.get("blobs"))) as files:
+            files.settle(note["run"])
+    else:
+        _sweep(lake, tuple(note["table"]), note["run"])
+
+
+def _sweep(lake: Lake, identifier: Identifier, run: str) -> None:
+    """Find by their notes the files that were written for a target, and remove them."""
+    if is_there(lake, identifier):
+        with located(lake.address, identifier).files(blobs=True) as files:
+            files.settle(run)
+    for place in _places(lake, identifier, run):
+        with _files(lake, place) as files:
+            files.delete_tree()
+
+
+def _places(lake: Lake, identifier: Identifier, run: str) -> list[str]:
+    """Find the directories of new tables of this name in which the run has left notes."""
+    store = lake_store(lake)
+    if store is None:
+        return []
+    endings = (f"_{object_id(identifier)}", f"_{object_id(identifier)}_")
+    with_name = [name for name in store.names("") if name.endswith(endings)]
+    return [store.location(name) for name in with_name if store.names(f"{name}/{NOTES}/{run}")]
+
+
+def lake_store(lake: Lake) -> Any:  # noqa: ANN401 - a Store, or None where the catalog has none
+    """Open the root of a directory namespace."""
+    from pennon.config import DirectorySettings  # noqa: PLC0415 - it imports little, but is rarely needed
+    from pennon.store import open_store  # noqa: PLC0415
+
+    if lake.address.impl != "dir":
+        return None
+    settings = DirectorySettings.from_properties(dict(lake.address.properties))
+    return open_store(settings.root, settings.storage_options)
+
+
+def _files(lake: Lake, uri: str, *, blobs: bool = False) -> TableFiles:
+    return TableFiles(uri, staged_notes.storage_options(lake), blobs=blobs)

@@ -1,0 +1,163 @@
+"""The versions of tables that a run reads: found once, written down, and the same whenever the run is taken up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import (
+    InvalidInputError,
+    InvalidTableStateError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+from pennon.identifiers import shown
+from pennon.spark.pinned import Moment, PinnedTable, pin
+from pennon.spark.pipeline.references import identifier_of
+from pennon.spark.sql.references import Travel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pennon.identifiers import Identifier
+    from pennon.spark.address import Address
+    from pennon.spark.pipeline.graph import Graph
+    from pennon.spark.pipeline.model import Source
+    from pennon.spark.pipeline.statements import Name
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What every name in the pipeline's queries means."""
+
+    sources: dict[str, PinnedTable] = field(default_factory=dict)
+    """Sources that are tables of the catalog."""
+    tables: dict[tuple[Identifier, Travel | None], PinnedTable] = field(default_factory=dict)
+    names: dict[Name, Identifier | None] = field(default_factory=dict)
+    """Tables of the catalog by the names in queries; None for names that are left to Spark."""
+
+    def note(self) -> dict[str, Any]:
+        """Give all of it in terms of JSON."""
+        return {
+            "sources": {name: _noted(table) for name, table in self.sources.items()},
+            "tables": [
+                {**_noted(table), "travel": None if travel is None else [travel.kind, travel.text]}
+                for (_, travel), table in self.tables.items()
+            ],
+            "names": [[list(name), None if found is None else list(found)] for name, found in self.names.items()],
+        }
+
+
+def restored(note: dict[str, Any], storage_options: dict[str, str]) -> Reads:
+    """Give the very same versions again; error 19 if one of them is another table's by now.
+
+    One that is gone may not be needed any more: whoever reads it gets the error.
+    """
+    tables = {}
+    for one in note["tables"]:
+        travel = None if one["travel"] is None else Travel(*one["travel"])
+        tables[tuple(one["table"]), travel] = _pinned_again(one, storage_options)
+    return Reads(
+        {name: _pinned_again(one, storage_options) for name, one in note["sources"].items()},
+        tables,
+        {tuple(name): None if found is None else tuple(found) for name, found in note["names"]},
+    )
+
+
+def resolved(
+    address: Address,
+    lake_name: str,
+    graph: Graph,
+    moment_of: Callable[[Identifier, Travel], Moment | None],
+) -> Reads:
+    """Find the versions that are current now, of all tables at one moment where the catalog manages versions.
+
+    `moment_of` says what `VERSION AS OF` and `TIMESTAMP AS OF` mean; None leaves the table out.
+    """
+    reads = Reads()
+    used = graph.used()
+    latest: dict[Identifier, None] = {}
+    wanted: dict[str, Source] = {
+        name: source for name, source in graph.definition.sources.items() if name in used and source.table is not None
+    }
+    for source in wanted.values():
+        if _moment(source) == Moment():
+            latest[identifier_of(str(source.table))] = None
+    for query in graph.queries():
+        for reference in graph.tables(query):
+            name, travel = reference.name, reference.travel
+            if name not in reads.names:
+                reads.names[name] = _existing(address, lake_name, name)
+            found = reads.names[name]
+            if found is not None and travel is None:
+                latest[found] = None
+            elif found is not None and travel is not None and (found, travel) not in reads.tables:
+                moment = moment_of(found, travel)
+                if moment is not None:
+                    reads.tables[found, travel] = pin(address, found, moment)[0]
+    pinned = _at_one_moment(address, list(latest))
+    for source_name, source in wanted.items():
+        identifier = identifier_of(str(source.table))
+        moment = _moment(source)
+        reads.sources[source_name] = pinned[identifier] if moment == Moment() else pin(address, identifier, moment)[0]
+    named = set(reads.names.values())
+    reads.tables.update({(one, None): table for one, table in pinned.items() if one in named})
+    return reads
+
+
+def _at_one_moment(address: Address, identifiers: list[Identifier]) -> dict[Identifier, PinnedTable]:
+    try:
+        versions = address.connect().latest_table_versions(identifiers)
+    except UnsupportedOperationError:
+        return {one: pin(address, one)[0] for one in identifiers}
+    return {
+        one: pin(address, one, Moment(version=version))[0] for one, version in zip(identifiers, versions, strict=True)
+    }
+
+
+def _existing(address: Address, lake_name: str, name: Name) -> Identifier | None:
+    """Find the table of the catalog that a name means, which may begin with the lake's own."""
+    from lance_namespace import TableExistsRequest  # noqa: PLC0415 - slow
+
+    candidates = [name[1:], name] if len(name) > 1 and name[0] == lake_name else [name]
+    for identifier in candidates:
+        try:
+            address.connect().table_exists(TableExistsRequest(id=list(identifier)))
+        except (TableNotFoundError, NamespaceNotFoundError, InvalidInputError):
+            continue
+        return identifier
+    return None
+
+
+def _moment(source: Source) -> Moment:
+    return Moment(source.version, source.tag, source.branch, source.as_of)
+
+
+def _noted(table: PinnedTable) -> dict[str, Any]:
+    return {
+        "table": list(table.identifier),
+        "version": table.version,
+        "branch": table.branch,
+        "uri": table.uri,
+        "made": _made(table),
+    }
+
+
+def _pinned_again(noted: dict[str, Any], storage_options: dict[str, str]) -> PinnedTable:
+    options = tuple(sorted(storage_options.items()))
+    table = PinnedTable(tuple(noted["table"]), noted["uri"], noted["version"], noted["branch"], options)
+    try:
+        made = _made(table)
+    except (OSError, ValueError):
+        return table
+    if made != noted["made"]:
+        raise InvalidTableStateError(
+            f"Table {shown(table.identifier)} is another one than when the run began: version {table.version} was "
+            f"made at {made}, not at {noted['made']}"
+        )
+    return table
+
+
+def _made(table: PinnedTable) -> str:
+    return str(table.open().get_version()["timestamp"])

@@ -1,0 +1,331 @@
+"""Running a pipeline: stage everything, check everything, then show everything.
+
+What is finished is noted as it is finished (see `state`). A run that is taken up again goes on from there: it reads the
+versions that it began with, computes no staged step twice, and publishes under one job id, which a table accepts once.
+
+| a crash | leaves | and taken up again, the run |
+|---|---|---|
+| before the run is noted | nothing | begins |
+| while a step or target is staged | files that nothing refers to | removes them, and stages it anew |
+| after it is noted | what is staged, seen by nobody | goes on with it |
+| while it publishes | all targets shown, or none | finds its own job id in the tables, or publishes |
+| after it published | what is staged in the run's directory | notes that it is published, and tidies up |
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.sql.types import StructType
+
+from pennon.spark import merge, scan, types, writing
+from pennon.spark.pipeline import publishing, staged_notes
+from pennon.spark.pipeline.checking import Subject, run_checks
+from pennon.spark.pipeline.queries import Queries, Sight
+from pennon.spark.pipeline.references import identifier_of
+from pennon.spark.pipeline.report import (
+    CHECKS_FAILED,
+    PUBLISHED,
+    CheckReport,
+    RunReport,
+    SourceReport,
+    StepReport,
+    TargetReport,
+)
+from pennon.spark.pipeline.steps import stage_step, staged_scan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pennon.identifiers import Identifier
+    from pennon.spark.pipeline.graph import CheckedPlace, Graph
+    from pennon.spark.pipeline.lease import Lease
+    from pennon.spark.pipeline.model import Check, Target
+    from pennon.spark.pipeline.preflight import Shapes
+    from pennon.spark.pipeline.state import RunState
+    from pennon.spark.scan import Scan
+    from pennon.spark.staged import StagedWrite
+
+
+class Observer(Protocol):
+    """Is told how far a run has come."""
+
+    def planned(self, work: Sequence[str]) -> None:
+        """Hear what there is to do, in order."""
+
+    def begun(self, work: str) -> None:
+        """Hear that a piece of work begins."""
+
+    def done(self, work: str, *, reused: bool) -> None:
+        """Hear that it is done, or was before."""
+
+
+class Silent:
+    """Listens and says nothing."""
+
+    def planned(self, work: Sequence[str]) -> None:
+        """Do nothing."""
+
+    def begun(self, work: str) -> None:
+        """Do nothing."""
+
+    def done(self, work: str, *, reused: bool) -> None:
+        """Do nothing."""
+
+
+class Run:
+    """One try of a run, from the moment at which all is known to be in order."""
+
+    def __init__(
+        self,
+        state: RunState,
+        lease: Lease,
+        queries: Queries,
+        shapes: Shapes,
+        observer: Observer,
+        *,
+        resumed: bool,
+    ) -> None:
+        self._state = state
+        self._lease = lease
+        self._queries = queries
+        self._graph: Graph = queries.graph
+        self._definition = queries.graph.definition
+        self._lake = queries.lake
+        self._shapes = shapes
+        self._observer = observer
+        self._resumed = resumed
+        self._began = time.monotonic()
+        self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self._staged_steps = [one for one in self._graph.staged() if one not in shapes.unstageable]
+        self._steps: dict[str, StepReport] = {}
+        self._targets: list[TargetReport] = []
+        self._checks: list[CheckReport] = []
+        self._staged: dict[int, StagedWrite] = {}
+        self._earlier: dict[int, int] = {}
+        """Targets that an earlier try has published, with their versions."""
+
+    def go(self) -> RunReport:
+        """Do what is left to do; gives the report, whose status says whether the targets are visible."""
+        self._observer.planned(self._work())
+        self._earlier = publishing.earlier(self._lake, self._state, self._definition)
+        for name in self._definition.steps:
+            self._step(name)
+            if self._failed:
+                return self._given_up()
+        for number, target in enumerate(self._definition.targets):
+            self._target(number, target)
+        for place in self._graph.places():
+            if place.step is None:
+                self._check(place)
+        if self._failed:
+            return self._given_up()
+        return self._published()
+
+    def _work(self) -> list[str]:
+        """Name all there is to do."""
+        places = list(self._graph.places())
+        work = []
+        for name in self._definition.steps:
+            work += [f"step {name}"] if name in self._staged_steps else []
+            work += [f"checks of {place.label}" for place in places if place.step == name]
+        work += [f"target {target.table}" for target in self._definition.targets]
+        work += [f"checks of {place.label}" for place in places if place.step is None]
+        return [*work, "publish"]
+
+    # Steps
+
+    def _step(self, name: str) -> None:
+        if name in self._staged_steps:
+            self._stage_step(name)
+        elif name in self._graph.used():
+            self._steps[name] = StepReport(name, staged=False, within=self._graph.readers(name))
+        for place in self._graph.places():
+            if place.step == name:
+                self._check(place)
+
+    def _stage_step(self, name: str) -> None:
+        work = f"step {name}"
+        self._observer.begun(work)
+        note = self._state.done(f"step.{name}")
+        reused = note is not None
+        if note is None:
+            self._lease.require()
+            made = stage_step(
+                self._lake.address, self._state, name, self._queries.frame(self._definition.steps[name].sql)
+            )
+            note, _ = self._state.record(f"step.{name}", made)
+        self._queries.steps[name] = staged_scan(self._lake.address, self._state, name, note)
+        figures = {key: note[key] for key in ("rows", "bytes", "seconds")}
+        self._steps[name] = StepReport(name, staged=True, reused=reused, **figures)
+        self._observer.done(work, reused=reused)
+
+    # Targets
+
+    def _target(self, number: int, target: Target) -> None:
+        work = f"target {target.table}"
+        self._observer.begun(work)
+        note = self._state.done(f"target.{number}")
+        reused = note is not None
+        if note is None:
+            note = self._stage_target(number, target)
+        if number not in self._earlier:
+            self._staged[number] = staged_notes.restored(self._lake, note)
+        figures = {key: note[key] for key in ("rows", "bytes", "seconds")}
+        base = note["read_version"] or None
+        self._targets.append(TargetReport(target.table, target.mode, base_version=base, reused=reused, **figures))
+        self._observer.done(work, reused=reused)
+
+    def _stage_target(self, number: int, target: Target) -> dict[str, Any]:
+        self._lease.require()
+        started = time.monotonic()
+        identifier = identifier_of(target.table)
+        intent = publishing.Intent(self._state, number, identifier)
+        intent.sweep(self._lake)
+        run = intent.announce()
+        frame = self._queries.of(target.from_)
+        if target.mode == "merge" and publishing.is_there(self._lake, identifier):
+            staged = merge.stage_merge(
+                self._lake,
+                frame,
+                identifier,
+                on=list(target.on),
+                when_matched=target.when_matched,
+                when_not_matched=target.when_not_matched,
+                when_not_matched_by_source=target.when_not_matched_by_source,
+                null_safe=target.null_safe,
+                merge_schema=target.merge_schema,
+                run=run,
+            )
+        else:
+            mode = "overwrite" if target.mode == "overwrite" else "append"
+            staged = writing.stage(self._lake, frame, identifier, mode, merge_schema=target.merge_schema, run=run)
+        staged = writing.readable(self._lake, staged)
+        seconds = round(time.monotonic() - started, 3)
+        note, mine = self._state.record(f"target.{number}", {**staged_notes.noted(staged), "seconds": seconds})
+        if not mine:
+            # Another process has taken the run over and was first: what it staged is what gets published.
+            writing.discard(self._lake, staged)
+        return note
+
+    # Checks
+
+    def _check(self, place: CheckedPlace) -> None:
+        work = f"checks of {place.label}"
+        self._observer.begun(work)
+        name = f"checks.{place.step}" if place.step is not None else f"checks-{place.target}"
+        note = self._state.done(name)
+        reused = note is not None
+        if note is None:
+            self._lease.require()
+            reports = self._run_checks(place)
+            note, _ = self._state.record(name, {"reports": [one.document() for one in reports]})
+        self._checks += [replace(CheckReport.of(one), reused=reused) for one in note["reports"]]
+        self._observer.done(work, reused=reused)
+
+    def _run_checks(self, place: CheckedPlace) -> list[CheckReport]:
+        samples = self._definition.samples
+        if place.target is None:
+            return run_checks(self._subject(place), place.checks, samples=samples)
+        found: dict[int, CheckReport] = {}
+        for scope in ("table", "new"):
+            chosen: list[tuple[int, Check]] = [
+                (number, one) for number, one in enumerate(place.checks) if one.scope == scope
+            ]
+            if chosen:
+                reports = run_checks(self._target_subject(place, scope), [one for _, one in chosen], samples=samples)
+                found.update(zip([number for number, _ in chosen], reports, strict=True))
+        return [found[number] for number in range(len(place.checks))]
+
+    def _subject(self, place: CheckedPlace) -> Subject:
+        """Give a step, or the whole pipeline, as checks see it."""
+        step = place.step
+        if step is not None and step in self._queries.steps:
+            return self._scanned(place.label, self._queries.steps[step], {})
+        if step is not None:
+            frame = self._queries.of(step)
+            seen = Sight(step=step)
+            return Subject(
+                place.label, frame.schema, frame.select, frame.count, lambda sql: self._queries.frame(sql, seen)
+            )
+        sight = Sight(targets=self._previews())
+        return Subject(place.label, StructType(), _unused, _unused, lambda sql: self._queries.frame(sql, sight))
+
+    def _target_subject(self, place: CheckedPlace, scope: str) -> Subject:
+        assert place.target is not None  # noqa: S101 - the caller has looked
+        staged = self._staged[place.target]
+        previews = self._previews()
+        whole = previews[staged.identifier]
+        before = publishing.published_rows(staged)
+        seen = whole if scope == "table" else publishing.only_new(staged, whole)
+        return replace(self._scanned(place.label, seen, previews), published_rows=before)
+
+    def _scanned(self, label: str, whole: Scan, targets: dict[Identifier, Scan]) -> Subject:
+        spark = self._lake.spark
+        sight = Sight(whole, targets=targets)
+        return Subject(
+            label,
+            types.spark_schema(whole.schema),
+            lambda columns: scan.dataframe(spark, replace(whole, columns=tuple(columns))),
+            lambda: publishing.counted(spark, whole),
+            lambda sql: self._queries.frame(sql, sight),
+        )
+
+    def _previews(self) -> dict[Identifier, Scan]:
+        return {one.identifier: publishing.preview(one) for one in self._staged.values()}
+
+    @property
+    def _failed(self) -> bool:
+        return any(not one.passed and one.severity == "error" for one in self._checks)
+
+    # The end
+
+    def _published(self) -> RunReport:
+        self._observer.begun("publish")
+        together = self._definition.publish == "atomic"
+        versions: dict[int, int | None] = dict(self._earlier)
+        if len(versions) < len(self._targets):
+            versions |= publishing.publish(
+                self._lake, self._state, self._lease, self._staged, together=together, resumed=self._resumed
+            )
+        self._targets = [replace(one, version=versions[number]) for number, one in enumerate(self._targets)]
+        report = self._report(PUBLISHED)
+        self._state.finish(report.document())
+        self._observer.done("publish", reused=False)
+        return report
+
+    def _given_up(self) -> RunReport:
+        report = self._report(CHECKS_FAILED)
+        publishing.clean_up(self._lake, self._state, self._definition, report.document())
+        return report
+
+    def _report(self, status: str) -> RunReport:
+        sources = [
+            SourceReport(name, source.format or "table", _version(self._queries.reads.sources.get(name)))
+            for name, source in self._definition.sources.items()
+            if name in self._graph.used()
+        ]
+        return RunReport(
+            self._state.pipeline,
+            self._state.run_id,
+            status,
+            self._definition.publish,
+            self._started,
+            round(time.monotonic() - self._began, 3),
+            self._resumed,
+            tuple(sources),
+            tuple(self._steps.values()),
+            tuple(self._targets),
+            tuple(self._checks),
+        )
+
+
+def _version(table: Any) -> int | None:  # noqa: ANN401 - a PinnedTable or None
+    return None if table is None else int(table.version)
+
+
+def _unused(*_: object) -> Any:  # noqa: ANN401 - checks of a whole pipeline are by SQL alone
+    raise AssertionError

@@ -1,0 +1,64 @@
+"""Keeping the result of a step until the run is over: a Lance table in the run's own directory, in no catalog."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import InvalidTableStateError, is_not_found, translated
+from pennon.spark import scan, types
+from pennon.spark.destination import Destination
+from pennon.spark.fragments import FragmentWriter, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pennon.spark.address import Address
+    from pennon.spark.pipeline.state import RunState
+    from pennon.spark.scan import Scan
+
+_FIRST = 1
+
+
+def stage_step(address: Address, state: RunState, name: str, frame: DataFrame) -> dict[str, Any]:
+    """Write the rows of a step; gives what there is to note. A crash leaves files that go when the run is over."""
+    from lance import LanceDataset, LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
+    from lance.fragment import FragmentMetadata  # noqa: PLC0415
+
+    started = time.monotonic()
+    path = state.data_path(f"step.{name}")
+    destination = _destination(address, state, name, path)
+    plan = types.write_plan(frame.schema, types.table_schema(frame.schema))
+    written = run(frame, FragmentWriter(destination, plan, uuid.uuid4().hex, "create"))
+    fragments = [FragmentMetadata.from_json(json.dumps(one)) for one in written.fragments]
+    with translated(f"Staging step {name!r}"):
+        LanceDataset.commit(
+            destination.uri,
+            LanceOperation.Overwrite(plan.schema, fragments),
+            storage_options=destination.options,
+            enable_v2_manifest_paths=True,
+        )
+    return {
+        "path": path,
+        "rows": written.rows,
+        "bytes": written.bytes,
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def staged_scan(address: Address, state: RunState, name: str, note: dict[str, Any]) -> Scan:
+    """Give what was staged; error 19 if it is gone."""
+    pinned = _destination(address, state, name, note["path"]).pinned(_FIRST)
+    try:
+        return scan.of_pinned(pinned)
+    except (OSError, ValueError) as error:
+        if is_not_found(error):
+            raise InvalidTableStateError(f"{state.subject}: the result of step {name!r} is gone") from error
+        raise
+
+
+def _destination(address: Address, state: RunState, name: str, path: str) -> Destination:
+    store = state.store
+    return Destination(address, ("step", name), store.location(path), tuple(sorted(store.storage_options.items())))
