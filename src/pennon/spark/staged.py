@@ -54,6 +54,8 @@ class StagedWrite:
     """The version by which executors can read what is staged, once `readable` made it."""
     properties: dict[str, str] = field(default_factory=dict)
     """Properties of the table, if it is new."""
+    transaction: dict[str, str] = field(default_factory=dict)
+    """Properties of the transaction by which it is published."""
 
     @property
     def is_empty(self) -> bool:

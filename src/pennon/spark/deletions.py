@@ -1,0 +1,107 @@
+"""Deletion vectors, made on executors: which rows of which fragments are gone, and the fragments without them."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pennon.spark.originals import FRAGMENT_BITS, by_fragment, fragment_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from pennon.spark.destination import Destination
+    from pennon.spark.pinned import PinnedTable
+
+REPORT = "kind string, fragment bigint, content binary"
+"""How tasks report to each other and to the driver, one row for each thing that was done."""
+GONE, SHORTENED, EMPTIED = "gone", "shortened", "emptied"
+_OFFSETS = (1 << FRAGMENT_BITS) - 1
+_THREADS = 8
+
+
+class Gone:
+    """The rows that one task found to be gone, by fragment."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[int, list[np.ndarray]] = defaultdict(list)
+
+    def add(self, addresses: pa.Array) -> None:
+        """Add rows by their ascending addresses."""
+        for fragment, rows in by_fragment(addresses):
+            self._offsets[fragment].append((rows.to_numpy() & _OFFSETS).astype("uint32"))
+
+    def reports(self) -> Iterator[pa.RecordBatch]:
+        """Say which rows are gone, one report for each fragment."""
+        for fragment, offsets in self._offsets.items():
+            yield _row(GONE, fragment, _packed(offsets))
+
+
+def report(kind: str, content: str) -> pa.RecordBatch:
+    """Make a report that concerns no fragment."""
+    return _row(kind, None, content.encode())
+
+
+def shortened(
+    table: PinnedTable, destination: Destination, run: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write the deletion vectors of the fragments from which reports say that rows are gone; pass on other reports.
+
+    All reports about a fragment come to the same task.
+    """
+    gone: dict[int, list[bytes]] = defaultdict(list)
+    for batch in batches:
+        for row in batch.to_pylist():
+            if row["kind"] == GONE:
+                gone[row["fragment"]].append(row["content"])
+            else:
+                yield _row(row["kind"], row["fragment"], row["content"])
+    if not gone:
+        return
+    dataset = table.open()
+
+    def delete(fragment: int) -> tuple[int, str | None, str]:
+        left = fragment_of(dataset, fragment).delete_rows(_unpacked(gone[fragment]))
+        if left is None:
+            return fragment, None, ""
+        return fragment, json.dumps(left.to_json()), left.deletion_file.path(fragment)
+
+    with destination.files() as files, ThreadPoolExecutor(_THREADS) as pool:
+        for fragment, left, path in pool.map(delete, gone):
+            if left is None:
+                yield _row(EMPTIED, fragment, b"")
+            else:
+                files.note(run, path)
+                yield _row(SHORTENED, fragment, left.encode())
+
+
+def _row(kind: str, fragment: int | None, content: bytes) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "kind": pa.array([kind], pa.string()),
+            "fragment": pa.array([fragment], pa.int64()),
+            "content": pa.array([content], pa.binary()),
+        }
+    )
+
+
+def _packed(offsets: list[np.ndarray]) -> bytes:
+    import numpy as np  # noqa: PLC0415 - not needed to plan
+
+    together = np.unique(np.concatenate(offsets))
+    # Neighbours differ by little, so that their distances become small.
+    return zlib.compress(np.diff(together, prepend=np.uint32(0)).tobytes(), 1)
+
+
+def _unpacked(contents: list[bytes]) -> list[int]:
+    import numpy as np  # noqa: PLC0415 - as above
+
+    parts = [np.cumsum(np.frombuffer(zlib.decompress(one), "uint32"), dtype="uint32") for one in contents]
+    return np.unique(np.concatenate(parts)).tolist()  # type: ignore[no-any-return]

@@ -1,0 +1,312 @@
+"""Which row of a merge meets which clause: one DataFrame of actions, made by a join (see `changes`).
+
+Names mean what they mean in SQL: clauses for rows that match see the table and the source, those for rows of the
+source alone see only the source, and those for rows of the table alone see only the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pennon.errors import InvalidInputError, TableColumnNotFoundError
+from pennon.identifiers import shown
+from pennon.spark import scan, types
+from pennon.spark.changes import ADDRESS, DELETE, INSERT, UPDATE, VALUE, Change
+from pennon.spark.choosing import HERE, Choosing, named
+from pennon.spark.clauses import Clause, Clauses, Delete, Insert, Update
+from pennon.spark.mentions import mentioned
+from pennon.spark.rewriting import EXPRESSION_ERRORS, refused, with_columns
+from pennon.spark.types.extension import plain_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from pennon.spark.rewriting import Base
+
+# The keys of a source of this many rows are sent to all executors, so that the table's keys need not travel.
+BROADCAST_ROWS = 500_000
+
+
+@dataclass(frozen=True)
+class Joining:
+    """When a row of the source matches one of the table, and how expressions name the two."""
+
+    on: tuple[str, ...] = ()
+    condition: str | None = None
+    null_safe: bool = False
+    target: str = "target"
+    source: str = "source"
+
+    def __post_init__(self) -> None:
+        """Refuse what says too much or too little."""
+        if bool(self.on) == (self.condition is not None):
+            raise InvalidInputError("A merge has either key columns (`on`) or a condition (`on_condition`)")
+        if self.target.lower() == self.source.lower():
+            raise InvalidInputError(f"The table and the source of a merge need two names, got {self.target!r} twice")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The rows that are merged; `rows` if they were counted."""
+
+    frame: DataFrame
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What is to be done, as `rewriting.rewritten` takes it."""
+
+    frame: DataFrame
+    changes: tuple[Change, ...]
+    values: tuple[types.WritePlan, ...]
+    new_columns: tuple[pa.Field, ...]
+    updated_columns: tuple[str, ...]
+
+
+class Matcher:
+    """Plans one merge; whatever is wrong with it raises 12 or 13 before a row is read."""
+
+    def __init__(
+        self, base: Base, df: DataFrame, clauses: Clauses, joining: Joining, *, merge_schema: bool = False
+    ) -> None:
+        self._base = base
+        self._clauses = clauses
+        self._joining = joining
+        self._spark: SparkSession = df.sparkSession
+        self._exact = self._spark.conf.get("spark.sql.caseSensitive", "false") == "true"
+        self._columns: list[str] = base.schema.names
+        self._source_columns = self._named_once(df.columns)
+        self._passed, self.new_columns = self._passing(df, merge_schema=merge_schema)
+        self._schema = with_columns(plain_schema(base.schema), self.new_columns)
+        self._keys = [(self._key(name), self._source_key(name)) for name in joining.on]
+        self._check_inserts()
+
+    def needed(self, df: DataFrame) -> DataFrame:
+        """Give the columns of the source that the merge needs."""
+        if self._passed:
+            return df
+        keys = {source for _, source in self._keys}
+        spoken = set(mentioned(self._source_columns, [*self._texts(), self._joining.condition]))
+        wanted = [name for name in self._source_columns if name in keys or name in spoken]
+        return df.select(*[named(name) for name in wanted])
+
+    def actions(self, source: Source) -> Actions:
+        """Join the source with the table, and choose a clause for every row."""
+        try:
+            steps = Choosing(self._joined(source), self._joining, self._target_columns(), list(source.frame.columns))
+            changes, assigned = self._chosen(steps)
+            frame = steps.finished()
+            plans = tuple(self._plan(frame, column, number) for number, column in enumerate(assigned))
+        except EXPRESSION_ERRORS as error:
+            raise refused(self._base, "merged", error) from error
+        updated = {column for change in changes if change.kind == UPDATE for column, _ in change.values}
+        return Actions(
+            frame,
+            changes,
+            plans,
+            self.new_columns,
+            tuple(self._schema.field(number).name for number in sorted(updated)),
+        )
+
+    def shown_columns(self) -> list[str]:
+        """Name the columns of the table that tell which row is meant."""
+        if self._keys:
+            return [target for target, _ in self._keys]
+        return mentioned(self._columns, [self._joining.condition])
+
+    # --- names ---
+
+    def _named_once(self, names: Sequence[str]) -> list[str]:
+        seen: set[str] = set()
+        for name in names:
+            folded = name if self._exact else name.lower()
+            if folded in seen:
+                raise InvalidInputError(f"The source of a merge has several columns {name!r}")
+            seen.add(folded)
+        return list(names)
+
+    def _found(self, name: str, names: Sequence[str]) -> str | None:
+        if name in names:
+            return name
+        like = [] if self._exact else [one for one in names if one.lower() == name.lower()]
+        return like[0] if len(like) == 1 else None
+
+    def _key(self, name: str) -> str:
+        found = self._found(name, self._columns)
+        if found is None:
+            raise TableColumnNotFoundError(
+                f"Table {shown(self._base.identifier)} has no column {name!r} to merge on; it has "
+                f"{', '.join(self._columns)}"
+            )
+        return found
+
+    def _source_key(self, name: str) -> str:
+        found = self._found(name, self._source_columns)
+        if found is None:
+            raise InvalidInputError(f"The source of a merge has no column {name!r} to merge on")
+        return found
+
+    def _texts(self) -> list[str | None]:
+        texts: list[str | None] = []
+        for clause in self._clauses.all():
+            texts += [clause.condition, *(_assignments(clause) or {}).values()]
+        return texts
+
+    def _target_columns(self) -> list[str]:
+        """Name the columns of the table that must be read to decide, and to compute what is set."""
+        keys = {target for target, _ in self._keys}
+        spoken = set(mentioned(self._columns, [*self._texts(), self._joining.condition]))
+        return [name for name in self._columns if name in keys or name in spoken]
+
+    # --- columns that are taken from the source as they are ---
+
+    def _passing(self, df: DataFrame, *, merge_schema: bool) -> tuple[dict[int, str], tuple[pa.Field, ...]]:
+        """Tell which column of the table gets which one of the source, for clauses that take all of them."""
+        if all(_assignments(clause) is not None for clause in self._clauses.all()):
+            return {}, ()
+        present = [name for name in self._columns if self._found(name, self._source_columns) is not None]
+        own = pa.schema([self._base.schema.field(name) for name in present])
+        try:
+            plan = types.write_plan(
+                df.schema,
+                own,
+                merge_schema=merge_schema,
+                case_sensitive=self._exact,
+                into=f"table {shown(self._base.identifier)}",
+            )
+        except InvalidInputError as error:
+            raise InvalidInputError(f"Table {shown(self._base.identifier)} cannot be merged: {error}") from error
+        deeper = [field.name for field in plan.new_columns if field.name in self._columns]
+        if deeper:
+            raise InvalidInputError(
+                f"A merge into table {shown(self._base.identifier)} cannot add fields inside of column {deeper[0]!r}"
+            )
+        passed: dict[int, str] = {}
+        for target in plan.targets:
+            new = target.field.name not in self._columns
+            number = len(passed) - len(present) + len(self._columns) if new else self._columns.index(target.field.name)
+            if target.source is not None:
+                passed[number] = df.columns[target.source]
+        return passed, plan.new_columns
+
+    def _check_inserts(self) -> None:
+        for clause in self._clauses.not_matched:
+            given = self._assigned(clause)
+            for number, field in enumerate(self._schema):
+                if number not in given and not field.nullable:
+                    raise InvalidInputError(
+                        f"Column {field.name!r} of table {shown(self._base.identifier)} may not be null, and gets no "
+                        "value in rows that are inserted"
+                    )
+
+    def _assigned(self, clause: Clause) -> dict[int, str | None]:
+        """Tell what a clause sets each column to, by its number; None stands for the source's column."""
+        given = _assignments(clause)
+        if given is None:
+            return dict.fromkeys(self._passed)
+        assigned: dict[int, str | None] = {}
+        for name, text in given.items():
+            found = self._found(name, self._columns)
+            if found is None:
+                raise TableColumnNotFoundError(
+                    f"Table {shown(self._base.identifier)} has no column {name!r} to set; it has "
+                    f"{', '.join(self._columns)}"
+                )
+            number = self._columns.index(found)
+            if number in assigned:
+                raise InvalidInputError(f"Column {found!r} of table {shown(self._base.identifier)} is set twice")
+            assigned[number] = text
+        return assigned
+
+    # --- the join ---
+
+    def _joined(self, source: Source) -> DataFrame:
+        joining, condition = self._joining, self._condition()
+        inserts, lost = bool(self._clauses.not_matched), bool(self._clauses.by_source)
+        theirs = source.frame.withColumn(HERE, F.lit(True)).alias(joining.source)  # noqa: FBT003 - a value
+        ours = self._target().alias(joining.target)
+        if not lost and source.rows is not None and source.rows <= BROADCAST_ROWS:
+            keys = F.broadcast(self._source_keys(source.frame).alias(joining.source))
+            ours = ours.join(keys, condition, "left_semi").alias(joining.target)
+        # Spark does not know how large the table is, and must not send it to all executors.
+        ours = ours.hint("merge")
+        if inserts:
+            return theirs.join(ours, condition, "full" if lost else "left")
+        return ours.join(theirs, condition, "left" if lost else "inner")
+
+    def _condition(self) -> Column:
+        joining = self._joining
+        if joining.condition is not None:
+            return F.expr(joining.condition)
+        pairs = [(named(joining.target, ours), named(joining.source, theirs)) for ours, theirs in self._keys]
+        return reduce(
+            and_, [ours.eqNullSafe(theirs) if joining.null_safe else ours == theirs for ours, theirs in pairs]
+        )
+
+    def _target(self) -> DataFrame:
+        columns = self._target_columns()
+        wanted = scan.of_pinned(self._base.table, self._base.dataset, columns=columns, row_address=True)
+        frame = scan.dataframe(self._spark, wanted)
+        return frame.withColumnRenamed(scan.ROW_ADDRESS, ADDRESS)
+
+    def _source_keys(self, frame: DataFrame) -> DataFrame:
+        if self._keys:
+            return frame.select(*[named(theirs) for _, theirs in self._keys])
+        spoken = mentioned(frame.columns, [self._joining.condition])
+        return frame.select(*[named(name) for name in spoken])
+
+    # --- clauses ---
+
+    def _chosen(self, steps: Choosing) -> tuple[tuple[Change, ...], list[int]]:
+        """Choose a clause for every row, and compute what it sets; gives the changes, and each value's column."""
+        passed = {column: number for number, column in enumerate(sorted(self._passed))}
+        values = sorted(self._passed)
+        steps.pass_on({number: self._passed[column] for column, number in passed.items()})
+        changes: list[Change] = []
+        for scope, clauses in (
+            (steps.both, self._clauses.matched),
+            (steps.source_alone, self._clauses.not_matched),
+            (steps.target_alone, self._clauses.by_source),
+        ):
+            if not clauses:
+                continue
+            computed: dict[int, tuple[int, str]] = {}
+            first = len(changes)
+            for clause in clauses:
+                pairs = []
+                for column, text in self._assigned(clause).items():
+                    number = passed[column] if text is None else len(values)
+                    if text is not None:
+                        values.append(column)
+                        computed[number] = (len(changes), text)
+                    pairs.append((column, number))
+                changes.append(Change(_KINDS[type(clause)], tuple(pairs)))
+            scope([clause.condition for clause in clauses], first, computed)
+        return tuple(changes), values
+
+    def _plan(self, frame: DataFrame, column: int, number: int) -> types.WritePlan:
+        from pyspark.sql.types import StructField, StructType  # noqa: PLC0415 - slow
+
+        field = self._schema.field(column)
+        given = frame.schema[f"{VALUE}{number}"].dataType
+        incoming = StructType([StructField(field.name, given)])
+        return types.write_plan(incoming, pa.schema([field]), into=f"table {shown(self._base.identifier)}")
+
+
+_KINDS: dict[type[Clause], str] = {Update: UPDATE, Delete: DELETE, Insert: INSERT}
+
+
+def _assignments(clause: Clause) -> Mapping[str, str] | None:
+    """Give what a clause sets, or None if it takes all columns of the source."""
+    if isinstance(clause, Delete):
+        return {}
+    return clause.set if isinstance(clause, Update) else clause.values

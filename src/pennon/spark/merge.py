@@ -1,0 +1,190 @@
+"""Merging a DataFrame into a table: rows that match are updated or deleted, others inserted, all in one commit.
+
+Executors match rows by a join, write changed and new rows as new fragments, and mark the old ones as deleted; rows that
+do not change stay where they are. docs/guides/spark-merge.md tells what is promised.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pennon.errors import InvalidInputError
+from pennon.identifiers import Identifier, shown
+from pennon.spark import clauses as given_clauses
+from pennon.spark import committing, operations, rewriting
+from pennon.spark.attempts import changed_once, done_before
+from pennon.spark.changes import DELETE, INSERT, UPDATE
+from pennon.spark.clauses import Delete, Given, Insert, Update
+from pennon.spark.matching import Joining, Matcher, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pennon.spark.attempts import Changed
+    from pennon.spark.lake import Lake
+    from pennon.spark.staged import StagedWrite
+
+__all__ = ["Delete", "Insert", "MergeResult", "Update", "merge", "stage_merge"]
+
+
+@dataclass(frozen=True)
+class MergeResult:
+    """What a merge did; `version` is the table's then, the one that was there if there was nothing to do."""
+
+    version: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    already: bool = False
+    """Whether an earlier run of the same job had done it; the other numbers are those of that run."""
+
+
+def merge(
+    lake: Lake,
+    df: DataFrame,
+    identifier: Identifier,
+    *,
+    on: Sequence[str] = (),
+    when_matched: Given = "update",
+    when_not_matched: Given = "insert",
+    when_not_matched_by_source: Given = None,
+    on_condition: str | None = None,
+    null_safe: bool = False,
+    target_alias: str = "target",
+    source_alias: str = "source",
+    merge_schema: bool = False,
+    job_id: str | None = None,
+    branch: str | None = None,
+    cache: bool = True,
+) -> MergeResult:
+    """Merge a DataFrame into a table, in one commit or not at all.
+
+    Rows match if the columns `on` are equal, or if `on_condition` holds, an expression of Spark's SQL that names the
+    two sides `target` and `source`, or as the aliases say. Null keys match nothing unless `null_safe`. Clauses are a
+    word (`update`, `delete`, `insert`, `ignore`) or a list of `Update`, `Delete` and `Insert`, of which the first whose
+    condition holds decides. If others change the same fragments meanwhile, the merge is done anew on their version. A
+    second merge of the same `job_id` changes nothing. The source is kept while it is merged, unless `cache` is False.
+    Errors 1, 4, 12, 13 (also for a row that several rows of the source would change), 14, 22.
+    """
+    asked = _Asked(
+        given_clauses.read(when_matched, when_not_matched, when_not_matched_by_source),
+        Joining(tuple(on), on_condition, null_safe, target_alias, source_alias),
+        merge_schema,
+        branch,
+    )
+    committing.check_job(job_id)
+    done = done_before(lake, identifier, job_id, branch)
+    if done is not None:
+        return _result(done)
+    with _held(df, identifier, cache=cache) as held:
+        return _result(changed_once(lake, job_id, lambda: _staged(lake, held, identifier, asked)))
+
+
+def stage_merge(
+    lake: Lake,
+    df: DataFrame,
+    identifier: Identifier,
+    *,
+    on: Sequence[str] = (),
+    when_matched: Given = "update",
+    when_not_matched: Given = "insert",
+    when_not_matched_by_source: Given = None,
+    on_condition: str | None = None,
+    null_safe: bool = False,
+    target_alias: str = "target",
+    source_alias: str = "source",
+    merge_schema: bool = False,
+    branch: str | None = None,
+    cache: bool = True,
+    run: str | None = None,
+) -> StagedWrite:
+    """Write the files of a merge and show nothing; `writing.publish` and `writing.discard` go on from there.
+
+    It is published on the version for which it was made, with what others have appended since, or raises 14. `run`
+    names the notes of what is written (see `files`).
+    """
+    asked = _Asked(
+        given_clauses.read(when_matched, when_not_matched, when_not_matched_by_source),
+        Joining(tuple(on), on_condition, null_safe, target_alias, source_alias),
+        merge_schema,
+        branch,
+    )
+    with _held(df, identifier, cache=cache) as held:
+        return _staged(lake, held, identifier, asked, run)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    clauses: given_clauses.Clauses
+    joining: Joining
+    merge_schema: bool
+    branch: str | None
+
+
+@dataclass
+class _Held:
+    """The source, and a copy of what of it is needed, once that is known."""
+
+    df: DataFrame
+    cache: bool
+    source: Source | None = None
+
+    def narrowed(self, matcher: Matcher) -> Source:
+        if self.source is None:
+            frame = matcher.needed(self.df)
+            if not self.cache:
+                self.source = Source(frame)
+            else:
+                # Counting puts it into the cache: it is computed once, and how large it is decides about the join.
+                kept = frame.persist()
+                self.source = Source(kept, kept.count())
+        return self.source
+
+
+@contextmanager
+def _held(df: DataFrame, identifier: Identifier, *, cache: bool) -> Iterator[_Held]:
+    if df.isStreaming:
+        raise InvalidInputError(f"A stream cannot be merged into table {shown(identifier)}: merge its micro-batches")
+    held = _Held(df, cache)
+    try:
+        yield held
+    finally:
+        if held.source is not None and cache:
+            held.source.frame.unpersist()
+
+
+def _staged(lake: Lake, held: _Held, identifier: Identifier, asked: _Asked, run: str | None = None) -> StagedWrite:
+    base = rewriting.opened(lake, identifier, asked.branch)
+    matcher = Matcher(base, held.df, asked.clauses, asked.joining, merge_schema=asked.merge_schema)
+    actions = matcher.actions(held.narrowed(matcher))
+    try:
+        done = rewriting.rewritten(
+            lake.spark,
+            base,
+            actions.frame,
+            actions.changes,
+            actions.values,
+            new_columns=actions.new_columns,
+            repeatable=asked.clauses.only_deletes_matches,
+            run=run,
+        )
+    except rewriting.TwiceError as error:
+        raise InvalidInputError(
+            f"Several rows of the source would change the same row of table {shown(identifier)}: "
+            f"{_row(base, error.address, matcher.shown_columns())}"
+        ) from None
+    return operations.staged(base, done, updated_columns=actions.updated_columns, new_columns=actions.new_columns)
+
+
+def _row(base: rewriting.Base, address: int, columns: Sequence[str]) -> str:
+    """Show which row of a table is meant."""
+    found = base.dataset.to_table(columns=list(columns), filter=f"_rowaddr = {address}").to_pylist()
+    return ", ".join(f"{name} = {value!r}" for name, value in (found[0] if found else {}).items())
+
+
+def _result(done: Changed) -> MergeResult:
+    return MergeResult(done.version, done.counts[INSERT], done.counts[UPDATE], done.counts[DELETE], done.already)

@@ -1,0 +1,43 @@
+"""Which rows of a table a condition of Spark's SQL can concern, as far as Lance can tell them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_ZONE = "spark.sql.session.timeZone"
+_QUOTED_IDENTIFIERS = "spark.sql.ansi.doubleQuotedIdentifiers"
+
+
+def of_condition(spark: SparkSession, schema: pa.Schema, name: str, condition: str) -> str | None:
+    """Give a predicate of Lance that is true for all rows for which a condition holds, and maybe for more.
+
+    None if there is none. `name` is what the condition calls the table.
+    """
+    return _planned(spark, schema, name, f"SELECT * FROM {_quoted(name)} WHERE {condition}")  # noqa: S608 - not run
+
+
+def of_join(spark: SparkSession, schema: pa.Schema, name: str, other: str, condition: str) -> str | None:
+    """Give such a predicate for the rows of a table that a condition joins with rows of another one."""
+    text = f"SELECT 1 FROM {_quoted(other)} JOIN {_quoted(name)} ON {condition}"  # noqa: S608 - it is not run
+    return _planned(spark, schema, name, text)
+
+
+def _planned(spark: SparkSession, schema: pa.Schema, name: str, text: str) -> str | None:
+    from pennon.spark.sql.constants import Session  # noqa: PLC0415 - sqlglot is needed here alone
+    from pennon.spark.sql.plan import plan  # noqa: PLC0415
+    from pennon.spark.sql.references import Found  # noqa: PLC0415
+
+    def find(parts: tuple[str, ...], travel: object) -> Found | None:
+        return Found((name,), schema) if parts == (name,) and travel is None else None
+
+    analyse = (spark.conf.get(_QUOTED_IDENTIFIERS, "false") or "false").lower() != "true"
+    planned = plan(text, find, Session(spark.conf.get(_ZONE, None)), analyse=analyse)
+    return planned.reads[0].where if len(planned.reads) == 1 else None
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

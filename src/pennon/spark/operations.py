@@ -1,0 +1,113 @@
+"""The Lance operations that show changed rows: new fragments, deletion vectors and new columns at once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pennon.spark import changes, types
+from pennon.spark.evolution import Evolution
+from pennon.spark.rewriting import with_columns
+from pennon.spark.staged import StagedWrite
+from pennon.spark.types.extension import plain_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from lance import LanceDataset, LanceOperation
+
+    from pennon.spark.rewriting import Base, Rewritten
+
+COUNTED = "pennon.rows."
+"""Properties of a transaction: how many rows it inserted, updated and deleted."""
+
+
+def staged(
+    base: Base,
+    done: Rewritten,
+    *,
+    updated_columns: Sequence[str] = (),
+    new_columns: Sequence[pa.Field] = (),
+    predicate: str | None = None,
+) -> StagedWrite:
+    """Make the operation that shows what was done; with a predicate, it is a delete."""
+    written = [file for fragment in done.added for file in fragment["files"]]
+    files = [f"data/{file['path']}" for file in written]
+    files += [_metadata(one).deletion_file.path(one["id"]) for one in done.shortened]
+    return StagedWrite(
+        base.identifier,
+        _operation(base, done, updated_columns, new_columns, predicate) if done.rows else None,
+        base.table.version,
+        done.rows,
+        sum(file["file_size_bytes"] or 0 for file in written),
+        tuple(files),
+        base.destination,
+        done.run,
+        blobs=any(types.is_blob(one) for one in base.schema),
+        transaction={f"{COUNTED}{kind}": str(count) for kind, count in done.counts.items()},
+    )
+
+
+def _operation(
+    base: Base, done: Rewritten, updated_columns: Sequence[str], new_columns: Sequence[pa.Field], predicate: str | None
+) -> LanceOperation.BaseOperation:
+    from lance import LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
+
+    shortened = [_metadata(one) for one in done.shortened]
+    if new_columns:
+        return _evolved(base, done, shortened, new_columns)
+    added = [_metadata(one) for one in done.added]
+    if predicate is not None:
+        return LanceOperation.Delete(shortened, list(done.emptied), predicate)
+    if done.counts[changes.INSERT]:
+        shortened += _anchor(base, done)
+    return LanceOperation.Update(
+        removed_fragment_ids=list(done.emptied),
+        updated_fragments=shortened,
+        new_fragments=added,
+        # Lance counts new fragments as indexed where rows keep their ids and no field of the index is among these.
+        fields_for_preserving_frag_bitmap=_numbers(base.dataset, updated_columns),
+        update_mode="rewrite_rows",
+    )
+
+
+def _anchor(base: Base, done: Rewritten) -> list[Any]:
+    """Give a fragment that every merge which inserts names as changed, so that two of them at a time conflict.
+
+    Without it, both would insert a row with a key that neither of them saw.
+    """
+    fragments = [fragment.metadata for fragment in base.dataset.get_fragments()]
+    first = min(fragments, key=lambda one: one.id, default=None)
+    touched = {one["id"] for one in done.shortened} | set(done.emptied)
+    return [] if first is None or first.id in touched else [first]
+
+
+def _evolved(
+    base: Base, done: Rewritten, shortened: list[Any], new_columns: Sequence[pa.Field]
+) -> LanceOperation.BaseOperation:
+    """Make one operation of new columns, new fragments and deletion vectors."""
+    schema = with_columns(plain_schema(base.schema), new_columns)
+    operation: Any = Evolution(base.identifier, schema, base.schema, done.added).operation(base.dataset)
+    there = len(base.dataset.get_fragments())
+    now = {one.id: one for one in shortened}
+    kept = [now.get(one.id, one) for one in operation.fragments[:there] if one.id not in done.emptied]
+    operation.fragments = [*kept, *operation.fragments[there:]]
+    return operation  # type: ignore[no-any-return]
+
+
+def _numbers(dataset: LanceDataset, columns: Sequence[str]) -> list[int]:
+    """Give the numbers of fields as Lance counts them, those inside of columns too."""
+    found: list[int] = []
+    fields = [one for one in dataset.lance_schema.fields() if one.name() in columns]
+    while fields:
+        one = fields.pop()
+        found.append(one.id())
+        fields += one.children()
+    return sorted(found)
+
+
+def _metadata(described: dict[str, Any]) -> Any:  # noqa: ANN401 - Lance's FragmentMetadata
+    from lance.fragment import FragmentMetadata  # noqa: PLC0415 - it must not be imported before a worker forks
+
+    return FragmentMetadata.from_json(json.dumps(described))

@@ -1,0 +1,214 @@
+"""Changing rows of a table by one Spark job, without rewriting it.
+
+Executors write changed and new rows as new fragments, and deletion vectors for the rows that are gone; both are shown
+by one commit. A fragment of which no row changes is not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+)
+
+from pennon.errors import InternalError, InvalidInputError, TableNotFoundError, translated
+from pennon.identifiers import Identifier, shown
+from pennon.spark import changes, deletions, types
+from pennon.spark.changes import ADDRESS, AsItIs, Change, Rewrite
+from pennon.spark.destination import Destination, located
+from pennon.spark.fragments import FileSettings, FragmentWriter
+from pennon.spark.scan import cores
+from pennon.spark.types.extension import plain_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from lance import LanceDataset
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pennon.spark.lake import Lake
+    from pennon.spark.pinned import PinnedTable
+
+EXPRESSION_ERRORS = (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+)
+"""What Spark raises where an expression is wrong, or cannot be evaluated for a row."""
+_SLOT = "__pennon_slot"
+# Neighbouring rows go to one task, so that it reads what is kept of them in one go; large fragments go to several.
+_SLOT_BITS = 17
+
+
+@dataclass(frozen=True)
+class Base:
+    """The version of a table that is changed."""
+
+    destination: Destination
+    dataset: LanceDataset
+    table: PinnedTable
+
+    @property
+    def identifier(self) -> Identifier:
+        """Name the table."""
+        return self.destination.identifier
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table."""
+        return self.dataset.schema
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What was done: the files are on storage, and nobody sees them yet."""
+
+    run: str
+    added: tuple[dict[str, Any], ...] = ()
+    shortened: tuple[dict[str, Any], ...] = ()
+    emptied: tuple[int, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Count the rows that are not what they were."""
+        return sum(self.counts.values())
+
+
+class TwiceError(Exception):
+    """A row of the table would be changed by several rows of the source."""
+
+    def __init__(self, address: int) -> None:
+        super().__init__(address)
+        self.address = address
+
+
+def opened(lake: Lake, identifier: Identifier, branch: str | None = None) -> Base:
+    """Find the latest version of a table; errors 1, 4, 22."""
+    destination = located(lake.address, identifier, branch)
+    if destination.declared:
+        raise TableNotFoundError(f"Table {shown(identifier)} is declared, but nothing has been written to it yet")
+    with translated(f"Opening table {shown(identifier)}"):
+        dataset = destination.latest()
+    return Base(destination, dataset, destination.pinned(int(dataset.version)))
+
+
+def rewritten(
+    spark: SparkSession,
+    base: Base,
+    actions: DataFrame,
+    wanted: Sequence[Change],
+    values: Sequence[types.WritePlan],
+    *,
+    new_columns: Sequence[pa.Field] = (),
+    repeatable: bool = False,
+    run: str | None = None,
+) -> Rewritten:
+    """Do what `actions` says (see `changes`), in one job; a failed one leaves no files. Errors 13; TwiceError.
+
+    Actions that only delete, each row once, are done where they are found.
+    """
+    run = run or uuid.uuid4().hex
+    plan: Any = AsItIs(with_columns(plain_schema(base.schema), new_columns))
+    writer = FragmentWriter(
+        base.destination,
+        plan,
+        run,
+        # Columns that the table lacks are numbered when the operation is made.
+        "overwrite" if new_columns else "append",
+        base.table,
+        FileSettings(data_storage_version=str(base.dataset.data_storage_version)),
+    )
+    task = Rewrite(base.table, tuple(wanted), tuple(values), writer, bool(base.dataset.has_stable_row_ids), repeatable)
+    frame = _planned(spark, base, actions, task, gathered=any(change.kind != changes.DELETE for change in wanted))
+    spark.addTag(run)
+    try:
+        reports = frame.collect()
+    except BaseException as error:
+        spark.interruptTag(run)
+        _removed(base, run)
+        if isinstance(error, EXPRESSION_ERRORS):
+            raise refused(base, "changed", error) from error
+        raise
+    finally:
+        spark.removeTag(run)
+    return _summed(base, run, reports)
+
+
+def refused(base: Base, what: str, error: BaseException) -> InvalidInputError:
+    """Say what Spark does not like about an expression, without its whole plan."""
+    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    said, _, _ = said.partition(" Did you mean")
+    names = f" The table has {', '.join(base.schema.names)}." if "UNRESOLVED" in said else ""
+    return InvalidInputError(f"Table {shown(base.identifier)} cannot be {what}: {said}{names}")
+
+
+def _planned(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite, *, gathered: bool) -> DataFrame:
+    """Plan the two steps of the job: change rows, then write deletion vectors."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it; slow
+
+    table, destination, run = base.table, base.destination, task.writer.run
+
+    def change(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return changes.changed(task, batches)
+
+    def shorten(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return deletions.shortened(table, destination, run, batches)
+
+    if gathered:
+        # New rows may be anywhere; those of a task stay together.
+        slot = F.coalesce(F.shiftright(ADDRESS, _SLOT_BITS), -1 - F.spark_partition_id().cast("bigint"))
+        actions = actions.withColumn(_SLOT, slot).repartition(_SLOT).drop(_SLOT)
+        actions = actions.sortWithinPartitions(F.col(ADDRESS).asc_nulls_last())
+    reports = actions.mapInArrow(change, deletions.REPORT)
+    tasks = max(1, min(len(base.dataset.get_fragments()), cores(spark)))
+    return reports.repartition(tasks, "fragment").mapInArrow(shorten, deletions.REPORT)
+
+
+def _summed(base: Base, run: str, reports: Sequence[Any]) -> Rewritten:
+    added: list[dict[str, Any]] = []
+    shortened: list[dict[str, Any]] = []
+    emptied: list[int] = []
+    counts = dict.fromkeys((changes.INSERT, changes.UPDATE, changes.DELETE), 0)
+    for one in reports:
+        content = bytes(one.content)
+        if one.kind in {changes.TWICE, changes.REFUSED}:
+            _removed(base, run)
+            if one.kind == changes.TWICE:
+                raise TwiceError(int(content))
+            raise InvalidInputError(f"Table {shown(base.identifier)}: {content.decode()}")
+        if one.kind == changes.WRITTEN:
+            said = json.loads(content)
+            added += said["fragments"]
+            for kind, count in said["rows"].items():
+                counts[kind] += count
+        elif one.kind == deletions.SHORTENED:
+            shortened.append(json.loads(content))
+        elif one.kind == deletions.EMPTIED:
+            emptied.append(int(one.fragment))
+        else:
+            raise InternalError(f"Table {shown(base.identifier)}: a task reported {one.kind!r}")
+    return Rewritten(run, tuple(added), tuple(shortened), tuple(emptied), counts)
+
+
+def _removed(base: Base, run: str) -> None:
+    with base.destination.files(blobs=any(types.is_blob(one) for one in base.schema)) as files:
+        files.settle(run)
+
+
+def with_columns(schema: pa.Schema, new_columns: Sequence[pa.Field]) -> pa.Schema:
+    """Add columns to a schema."""
+    for one in new_columns:
+        schema = schema.append(one)
+    return schema
