@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.spark.pipeline import document, preflight, publishing, reads, staged_notes, targets
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.pipeline.interrupts import held_back
@@ -115,7 +115,7 @@ class Pipeline:
         (others at work), 19 (the run was begun by another definition).
         """
         lake = self._lake(spark)
-        found = self._state(lake, run_id, state)
+        found = self._state(lake.address, run_id, state)
         done = self._already(found)
         if done is not None:
             return done
@@ -124,19 +124,16 @@ class Pipeline:
         with found.lease(take_over=take_over) as lease:
             return self._already(found) or self._run(lake, found, lease, observer or Silent())
 
-    def discard(
-        self, spark: SparkSession | Lake, run_id: str, *, take_over: bool = False, state: str | None = None
-    ) -> bool:
-        """Remove what a run has staged, and forget it; False if there is none. What is published stays (19)."""
-        lake = self._lake(spark)
-        found = self._state(lake, run_id, state)
+    def discard(self, address: Address, run_id: str, *, take_over: bool = False, state: str | None = None) -> bool:
+        """Remove what a run has staged, and forget it; False if there is nothing. Error 19 if it has published."""
+        found = self._state(address, run_id, state)
         if found.beginning() is None or found.outcome() is not None:
             return False
         with found.lease(take_over=take_over):
-            published = publishing.clean_up(lake, found, self.definition)
+            published = publishing.clean_up(address, found, self.definition)
         if published:
             names = ", ".join(self.definition.targets[number].table for number in sorted(published))
-            raise InvalidInputError(f"{found.subject} has published {names}: run it again, so that it comes to its end")
+            raise InvalidTableStateError(f"{found.subject} has published {names}: run it again to bring it to its end")
         return True
 
     def _run(self, lake: Lake, state: RunState, lease: Lease, observer: Observer) -> RunReport:
@@ -144,7 +141,7 @@ class Pipeline:
         graph = Graph(self.definition)
         if noted is not None:
             state.require_same(noted, self.fingerprint)
-            found = reads.restored(noted["reads"], staged_notes.storage_options(lake))
+            found = reads.restored(noted["reads"], staged_notes.storage_options(lake.address))
         else:
             found = reads.resolved(lake.address, lake.name, graph, _moments(lake))
         queries = Queries(lake, graph, found)
@@ -159,7 +156,7 @@ class Pipeline:
         except KeyboardInterrupt:
             with held_back():
                 if lease.is_held:
-                    publishing.clean_up(lake, state, self.definition)
+                    publishing.clean_up(lake.address, state, self.definition)
             raise
         finally:
             queries.close()
@@ -171,8 +168,8 @@ class Pipeline:
         state.require_same(done, self.fingerprint)
         return replace(RunReport.of(done), status=ALREADY)
 
-    def _state(self, lake: Lake, run_id: str | None, place: str | None) -> RunState:
-        return RunState(_store(lake, place), self.name, checked_run_id(run_id or new_run_id()))
+    def _state(self, address: Address, run_id: str | None, place: str | None) -> RunState:
+        return RunState(_store(address, place), self.name, checked_run_id(run_id or new_run_id()))
 
     def _lake(self, spark: SparkSession | Lake) -> Lake:
         from pennon.spark.lake import Lake, attach  # noqa: PLC0415 - it imports Spark
@@ -205,14 +202,15 @@ def _moments(lake: Lake) -> Any:  # noqa: ANN401 - a function
     return moment
 
 
-def _store(lake: Lake, place: str | None) -> Store:
+def _store(address: Address, place: str | None) -> Store:
     from pennon.store import open_store  # noqa: PLC0415 - it imports the stores
+    from pennon.store.root import absolute_root  # noqa: PLC0415
 
     if place is not None:
-        return open_store(place, staged_notes.storage_options(lake))
-    store: Store | None = publishing.lake_store(lake)
+        return open_store(absolute_root(place), staged_notes.storage_options(address))
+    store: Store | None = publishing.root_store(address)
     if store is None:
         raise InvalidInputError(
-            f"A catalog of the kind {lake.address.impl!r} has no place for runs: say where they are noted (state)"
+            f"A catalog of the kind {address.impl!r} has no place for runs: say where they are noted (state)"
         )
     return store

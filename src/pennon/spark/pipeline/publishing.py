@@ -17,12 +17,12 @@ from pennon.spark.pipeline.queries import is_partial
 from pennon.spark.pipeline.references import identifier_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
+    from pennon.spark.address import Address
     from pennon.spark.lake import Lake
-    from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.state import RunState
     from pennon.spark.scan import Scan
@@ -85,11 +85,11 @@ class Intent:
         note, _ = self.state.record(self._work, {"run": uuid.uuid4().hex, "table": list(self.identifier)})
         return str(note["run"])
 
-    def sweep(self, lake: Lake) -> None:
+    def sweep(self, address: Address) -> None:
         """Remove what a try that was killed while it staged the target has left."""
         note = self.state.done(self._work)
         if note is not None:
-            _sweep(lake, self.identifier, note["run"])
+            _sweep(address, self.identifier, note["run"])
             self.state.undo(self._work)
 
     @property
@@ -97,10 +97,10 @@ class Intent:
         return f"staging.{self.number}"
 
 
-def is_there(lake: Lake, identifier: Identifier) -> bool:
+def is_there(address: Address, identifier: Identifier) -> bool:
     """Tell whether a table has a version."""
     try:
-        return not located(lake.address, identifier).declared
+        return not located(address, identifier).declared
     except TableNotFoundError:
         return False
 
@@ -108,14 +108,14 @@ def is_there(lake: Lake, identifier: Identifier) -> bool:
 # Publishing
 
 
-def earlier(lake: Lake, state: RunState, definition: Definition) -> dict[int, int]:
+def earlier(address: Address, state: RunState, definition: Definition) -> dict[int, int]:
     """Find the targets that an earlier try has published, with their versions; by number."""
     if state.done(_PUBLISHING) is None:
         return {}
     found = {}
     for number, target in enumerate(definition.targets):
         try:
-            committed = committing.find(lake.address, identifier_of(target.table), state.job_id)
+            committed = committing.find(address, identifier_of(target.table), state.job_id)
         except (TableNotFoundError, NamespaceNotFoundError):
             continue
         if committed is not None:
@@ -124,33 +124,45 @@ def earlier(lake: Lake, state: RunState, definition: Definition) -> dict[int, in
 
 
 def publish(
-    lake: Lake, state: RunState, lease: Lease, staged: Mapping[int, StagedWrite], *, together: bool, resumed: bool
+    lake: Lake,
+    state: RunState,
+    staged: Mapping[int, StagedWrite],
+    *,
+    together: bool,
+    unchanged: Collection[Identifier],
 ) -> dict[int, int | None]:
-    """Make what is staged visible, all at once if `together`; gives the versions, by the targets' numbers."""
-    lease.require()
-    if resumed:
-        for one in staged.values():
-            staged_notes.require_files(one)
+    """Make what is staged visible, all at once if `together`; gives the versions, by the targets' numbers.
+
+    Error 14 if one of those that must be `unchanged` has another version than when it was staged.
+    """
     with held_back():
         state.record(_PUBLISHING, {})
         if together:
-            results = writing.publish_together(lake, list(staged.values()), job_id=state.job_id)
+            results = writing.publish_together(lake, list(staged.values()), job_id=state.job_id, unchanged=unchanged)
         else:
             results = [writing.publish(lake, one, job_id=state.job_id) for one in staged.values()]
     return {number: one.version for number, one in zip(staged, results, strict=True)}
+
+
+def moved(staged: StagedWrite) -> bool:
+    """Tell whether a table has another version than when something was staged for it."""
+    destination = staged.destination
+    if staged.new:
+        return is_there(destination.address, staged.identifier)
+    return int(destination.latest().version) != staged.read_version
 
 
 # Giving up
 
 
 def clean_up(
-    lake: Lake, state: RunState, definition: Definition, report: dict[str, Any] | None = None
+    address: Address, state: RunState, definition: Definition, report: dict[str, Any] | None = None
 ) -> dict[int, int]:
     """Remove all that a run has staged, and let it begin anew; targets that are published stay, and are given back."""
-    published = earlier(lake, state, definition)
+    published = earlier(address, state, definition)
     for number, note in _staged(state):
         if number not in published:
-            _remove(lake, note)
+            _remove(address, note)
     if not published:
         state.forget(report)
     return published
@@ -164,31 +176,31 @@ def _staged(state: RunState) -> Iterator[tuple[int, dict[str, Any]]]:
             yield int(number), note
 
 
-def _remove(lake: Lake, note: dict[str, Any]) -> None:
+def _remove(address: Address, note: dict[str, Any]) -> None:
     """Remove what was staged for a target, or what is left of it."""
     if note.get("new"):
-        with _files(lake, note["uri"]) as files:
+        with _files(address, note["uri"]) as files:
             files.delete_tree()
     elif "uri" in note:
-        with _files(lake, note["uri"], blobs=bool(note.get("blobs"))) as files:
+        with _files(address, note["uri"], blobs=bool(note.get("blobs"))) as files:
             files.settle(note["run"])
     else:
-        _sweep(lake, tuple(note["table"]), note["run"])
+        _sweep(address, tuple(note["table"]), note["run"])
 
 
-def _sweep(lake: Lake, identifier: Identifier, run: str) -> None:
+def _sweep(address: Address, identifier: Identifier, run: str) -> None:
     """Find by their notes the files that were written for a target, and remove them."""
-    if is_there(lake, identifier):
-        with located(lake.address, identifier).files(blobs=True) as files:
+    if is_there(address, identifier):
+        with located(address, identifier).files(blobs=True) as files:
             files.settle(run)
-    for place in _places(lake, identifier, run):
-        with _files(lake, place) as files:
+    for place in _places(address, identifier, run):
+        with _files(address, place) as files:
             files.delete_tree()
 
 
-def _places(lake: Lake, identifier: Identifier, run: str) -> list[str]:
+def _places(address: Address, identifier: Identifier, run: str) -> list[str]:
     """Find the directories of new tables of this name in which the run has left notes."""
-    store = lake_store(lake)
+    store = root_store(address)
     if store is None:
         return []
     endings = (f"_{object_id(identifier)}", f"_{object_id(identifier)}_")
@@ -196,16 +208,16 @@ def _places(lake: Lake, identifier: Identifier, run: str) -> list[str]:
     return [store.location(name) for name in with_name if store.names(f"{name}/{NOTES}/{run}")]
 
 
-def lake_store(lake: Lake) -> Any:  # noqa: ANN401 - a Store, or None where the catalog has none
+def root_store(address: Address) -> Any:  # noqa: ANN401 - a Store, or None where the catalog has none
     """Open the root of a directory namespace."""
     from pennon.config import DirectorySettings  # noqa: PLC0415 - it imports little, but is rarely needed
     from pennon.store import open_store  # noqa: PLC0415
 
-    if lake.address.impl != "dir":
+    if address.impl != "dir":
         return None
-    settings = DirectorySettings.from_properties(dict(lake.address.properties))
+    settings = DirectorySettings.from_properties(dict(address.properties))
     return open_store(settings.root, settings.storage_options)
 
 
-def _files(lake: Lake, uri: str, *, blobs: bool = False) -> TableFiles:
-    return TableFiles(uri, staged_notes.storage_options(lake), blobs=blobs)
+def _files(address: Address, uri: str, *, blobs: bool = False) -> TableFiles:
+    return TableFiles(uri, staged_notes.storage_options(address), blobs=blobs)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql.types import StructType
 
+from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.spark import merge, scan, types, writing
 from pennon.spark.pipeline import publishing, staged_notes
 from pennon.spark.pipeline.checking import Subject, run_checks
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.state import RunState
     from pennon.spark.scan import Scan
     from pennon.spark.staged import StagedWrite
+
+
+_ATTEMPTS = 3
 
 
 class Observer(Protocol):
@@ -111,19 +115,27 @@ class Run:
     def go(self) -> RunReport:
         """Do what is left to do; gives the report, whose status says whether the targets are visible."""
         self._observer.planned(self._work())
-        self._earlier = publishing.earlier(self._lake, self._state, self._definition)
+        self._earlier = publishing.earlier(self._lake.address, self._state, self._definition)
         for name in self._definition.steps:
             self._step(name)
             if self._failed:
                 return self._given_up()
-        for number, target in enumerate(self._definition.targets):
-            self._target(number, target)
-        for place in self._graph.places():
-            if place.step is None:
-                self._check(place)
-        if self._failed:
-            return self._given_up()
-        return self._published()
+        for attempt in range(_ATTEMPTS):
+            for number, target in enumerate(self._definition.targets):
+                self._target(number, target)
+            for place in self._graph.places():
+                if place.step is None:
+                    self._check(place)
+            if self._failed:
+                return self._given_up()
+            self._lease.require()
+            try:
+                return self._published()
+            except (ConcurrentModificationError, TableAlreadyExistsError):
+                # Others have changed a table since: it is staged and checked anew, on what is there now.
+                if attempt == _ATTEMPTS - 1 or not self._restaged():
+                    raise
+        raise AssertionError
 
     def _work(self) -> list[str]:
         """Name all there is to do."""
@@ -184,10 +196,10 @@ class Run:
         started = time.monotonic()
         identifier = identifier_of(target.table)
         intent = publishing.Intent(self._state, number, identifier)
-        intent.sweep(self._lake)
+        intent.sweep(self._lake.address)
         run = intent.announce()
         frame = self._queries.of(target.from_)
-        if target.mode == "merge" and publishing.is_there(self._lake, identifier):
+        if target.mode == "merge" and publishing.is_there(self._lake.address, identifier):
             staged = merge.stage_merge(
                 self._lake,
                 frame,
@@ -216,7 +228,7 @@ class Run:
     def _check(self, place: CheckedPlace) -> None:
         work = f"checks of {place.label}"
         self._observer.begun(work)
-        name = f"checks.{place.step}" if place.step is not None else f"checks-{place.target}"
+        name = _work_of(place)
         note = self._state.done(name)
         reused = note is not None
         if note is None:
@@ -283,13 +295,31 @@ class Run:
 
     # The end
 
+    def _restaged(self) -> bool:
+        """Forget what was staged for tables that others have changed, and the checks; False if there is none."""
+        self._earlier = publishing.earlier(self._lake.address, self._state, self._definition)
+        late = [number for number, one in self._staged.items() if number not in self._earlier and publishing.moved(one)]
+        for place in self._graph.places():
+            if place.step is None:
+                self._state.undo(_work_of(place))
+        for number in late:
+            # Its files are found by the note that was made before, and removed before it is staged anew.
+            self._state.undo(f"target.{number}")
+        self._checks = [one for one in self._checks if one.on.startswith("steps.")]
+        self._targets.clear()
+        self._staged.clear()
+        return bool(late)
+
     def _published(self) -> RunReport:
         self._observer.begun("publish")
         together = self._definition.publish == "atomic"
         versions: dict[int, int | None] = dict(self._earlier)
         if len(versions) < len(self._targets):
+            if self._resumed:
+                for staged in self._staged.values():
+                    staged_notes.require_files(staged)
             versions |= publishing.publish(
-                self._lake, self._state, self._lease, self._staged, together=together, resumed=self._resumed
+                self._lake, self._state, self._staged, together=together, unchanged=self._checked_whole()
             )
         self._targets = [replace(one, version=versions[number]) for number, one in enumerate(self._targets)]
         report = self._report(PUBLISHED)
@@ -299,7 +329,7 @@ class Run:
 
     def _given_up(self) -> RunReport:
         report = self._report(CHECKS_FAILED)
-        publishing.clean_up(self._lake, self._state, self._definition, report.document())
+        publishing.clean_up(self._lake.address, self._state, self._definition, report.document())
         return report
 
     def _report(self, status: str) -> RunReport:
@@ -321,6 +351,26 @@ class Run:
             tuple(self._targets),
             tuple(self._checks),
         )
+
+    def _checked_whole(self) -> set[Identifier]:
+        """Name the targets of which checks have seen more than the new rows: nobody may have changed those since."""
+        found = {
+            identifier_of(target.table)
+            for target in self._definition.targets
+            if any(one.scope == "table" for one in target.checks)
+        }
+        for place in self._graph.places():
+            for check in place.checks:
+                named = self._graph.tables(check.sql) if check.sql is not None else ()
+                # A name may begin with the lake's own.
+                found |= {name for one in named for name in (one.name, one.name[1:])}
+        return found
+
+
+def _work_of(place: CheckedPlace) -> str:
+    if place.step is not None:
+        return f"checks.{place.step}"
+    return "checks" if place.target is None else f"checks-{place.target}"
 
 
 def _version(table: Any) -> int | None:  # noqa: ANN401 - a PinnedTable or None

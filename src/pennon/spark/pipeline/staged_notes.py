@@ -15,6 +15,7 @@ from pennon.spark.evolution import Evolution
 from pennon.spark.staged import StagedWrite
 
 if TYPE_CHECKING:
+    from pennon.spark.address import Address
     from pennon.spark.lake import Lake
 
 
@@ -89,19 +90,17 @@ def require_files(staged: StagedWrite) -> None:
         raise _gone(staged.identifier)
 
 
-def storage_options(lake: Lake) -> dict[str, str]:
+def storage_options(address: Address) -> dict[str, str]:
     """Give what Lance and the stores are told to reach the catalog's files."""
     return {
-        key.removeprefix(STORAGE_PREFIX): value
-        for key, value in lake.address.properties
-        if key.startswith(STORAGE_PREFIX)
+        key.removeprefix(STORAGE_PREFIX): value for key, value in address.properties if key.startswith(STORAGE_PREFIX)
     }
 
 
 def _destination(lake: Lake, note: dict[str, Any]) -> Destination:
     identifier = tuple(note["table"])
     if note["new"]:
-        return Destination(lake.address, identifier, note["uri"], tuple(sorted(storage_options(lake).items())))
+        return Destination(lake.address, identifier, note["uri"], tuple(sorted(storage_options(lake.address).items())))
     destination = located(lake.address, identifier)
     if destination.uri != note["uri"]:
         raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped and made anew since it was staged")
