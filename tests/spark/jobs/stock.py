@@ -53,6 +53,10 @@ class Stock:
     def open(self, *names: str) -> lance.LanceDataset:
         return lance.dataset(namespace_client=self.catalog, table_id=list(names))
 
+    def compact(self, *names: str) -> None:
+        """Compact a table as another writer would."""
+        self.open(*names).optimize.compact_files()
+
     def keys(self, *names: str) -> list[int]:
         """Give the keys of all rows, sorted."""
         return sorted(self.open(*names).to_table(columns=["k"])["k"].to_pylist())
