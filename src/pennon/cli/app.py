@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -120,6 +121,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code; whatever goes wrong is one line on stderr."""
     session = Session(debug=os.environ.get("PENNON_DEBUG", "") not in {"", "0"})
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A name that the terminal's encoding lacks is written as an escape.
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _run(given, session)
     except SystemExit as end:

@@ -28,6 +28,7 @@ class ExitCode(IntEnum):
     REFUSED = 6
     UNREACHABLE = 7
     DENIED = 8
+    CHECKS_FAILED = 9
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 
@@ -125,8 +126,10 @@ def _message(error: BaseException) -> str:
         return "interrupted"
     if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
-        hint = f" See '{context.command_path} --help'." if context is not None else ""
-        return str(error.format_message()) + hint
+        text = str(error.format_message())
+        return text if context is None else f"{text.rstrip('. ')}. See '{context.command_path} --help'."
+    if isinstance(error, PermissionError):
+        return f"Permission denied: {str(error.filename)!r}"
     text = _NOISE.sub("", str(error)).strip()
     if isinstance(error, CommandFailure) or _is_sdk_error(error):
         return text

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli.terminal_text import safe_json, visible
@@ -167,6 +168,9 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain)
 
 def write_json(document: Mapping[str, Any]) -> None:
     """Write a JSON object; objects in its lists stand on lines of their own, so that `head` and `grep` are useful."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        # JSON is UTF-8, whatever the locale.
+        sys.stdout.reconfigure(encoding="utf-8")
     write = sys.stdout.write
     separator = "{\n"
     for key, value in document.items():

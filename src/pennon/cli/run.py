@@ -1,0 +1,360 @@
+"""Running pipelines: `run` (docs/guides/pipelines.md)."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pennon.cli import secrets
+from pennon.cli.arguments import DryRun
+from pennon.cli.commands import command, new_app
+from pennon.cli.failures import CommandFailure, ExitCode
+from pennon.cli.output import Block, Column, Fields, Lines, Note, Table
+from pennon.cli.session import Session
+from pennon.cli.settings import Connection, pairs
+from pennon.cli.values import size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pennon.spark.address import Address
+    from pennon.spark.pipeline import Pipeline, RunReport
+    from pennon.spark.pipeline.planning import Plan, PlannedRead
+    from pennon.spark.pipeline.report import CheckReport
+
+app = new_app()
+
+_TERMINATED = 128 + signal.SIGTERM
+# An address of a gateway in the environment: spark-submit has started this process, and decides where it runs.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+
+@command(app, "run", spark=True)
+def run(
+    session: Session,
+    file: Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file.")],
+    *,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Name the run, or go on with one of this name.")
+    ] = None,
+    var: Annotated[
+        list[str] | None,
+        typer.Option("--var", metavar="NAME=VALUE", help="A variable of the pipeline; may be repeated."),
+    ] = None,
+    dry_run: DryRun = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write the report into a file, as JSON.")
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take the run from a process that still seems to be at work on it.")
+    ] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Remove what the run has staged instead of going on with it.")
+    ] = False,
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="URI", help="Where runs are noted, if not in the catalog's root.")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Where Spark runs; local[*] unless told otherwise.")
+    ] = None,
+    spark_conf: Annotated[
+        list[str] | None, typer.Option("--spark-conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+    ] = None,
+) -> int:
+    """Run a pipeline: write its tables, check them, and show them all at once.
+
+    A run that was cut off goes on with --run-id; what was finished is not done again, and nothing is published twice.
+    """
+    from pennon.spark.pipeline import InvalidPipelineError, Pipeline  # noqa: PLC0415 - help does without
+    from pennon.spark.pipeline.state import checked_run_id, new_run_id  # noqa: PLC0415 - the same
+
+    if discard and run_id is None:
+        raise CommandFailure("--discard needs --run-id: the run whose staged data is to be removed")
+    _require_writable(report)
+    try:
+        pipeline = Pipeline.from_yaml(file, pairs(var or [], "--var"))
+        session.hidden |= pipeline.secrets
+        named = checked_run_id(run_id or new_run_id())
+        address = _address(session, pipeline)
+        if dry_run:
+            plan = pipeline.plan(address)
+            session.output.show(_scrubbed(session, plan.document()), lambda: _plan_view(plan))
+            return ExitCode.DONE
+        if discard:
+            return _discarded(session, pipeline, address, named, take_over=take_over, state=state)
+        settings = {**pipeline.definition.spark.conf, **pairs(spark_conf or [], "--spark-conf")}
+        with _spark(pipeline, master or pipeline.definition.spark.master, settings) as spark:
+            done = _ran(session, pipeline, spark, address, named, take_over=take_over, state=state)
+    except InvalidPipelineError as error:
+        for problem in error.problems:
+            _say(secrets.scrubbed(problem.shown(error.file), session.hidden))
+        return ExitCode.BAD_INPUT
+    document = _scrubbed(session, done.document())
+    if report is not None:
+        done.save(report)
+    session.output.show(document, lambda: _report_view(done))
+    return ExitCode.DONE if done.succeeded else ExitCode.CHECKS_FAILED
+
+
+def _ran(
+    session: Session,
+    pipeline: "Pipeline",
+    spark: "SparkSession",
+    address: "Address",
+    run_id: str,
+    *,
+    take_over: bool,
+    state: str | None,
+) -> "RunReport":
+    from pennon.spark import attach  # noqa: PLC0415 - help does without
+
+    if not session.output.is_json:
+        _say(f"run {run_id} of pipeline {pipeline.name}")
+    lake = attach(spark, impl=address.impl, **dict(address.properties))
+    try:
+        with _progress() as observer:
+            return pipeline.run(lake, run_id=run_id, take_over=take_over, state=state, observer=observer)
+    except KeyboardInterrupt:
+        _say("interrupted: nothing was published, and what was staged is removed")
+        raise
+    except Exception:
+        _say(
+            f"the run did not come to its end; --run-id {run_id} goes on with it, and with --discard removes its traces"
+        )
+        raise
+
+
+def _discarded(
+    session: Session, pipeline: "Pipeline", address: "Address", run_id: str, *, take_over: bool, state: str | None
+) -> int:
+    there = pipeline.discard(address, run_id, take_over=take_over, state=state)
+    text = "what it had staged is removed" if there else "there was nothing to remove"
+    document = {"pipeline": pipeline.name, "run_id": run_id, "discarded": there}
+    session.output.show(document, lambda: [Note(f"run {run_id} of pipeline {pipeline.name}: {text}")])
+    return ExitCode.DONE
+
+
+# Where it runs
+
+
+def _address(session: Session, pipeline: "Pipeline") -> "Address":
+    """Find the catalog: options win over the pipeline's own `catalog`, which wins over environment and settings."""
+    from pennon.spark.address import Address  # noqa: PLC0415 - help does without
+
+    own = pipeline.definition.catalog
+    if own.root is None and "root" not in own.properties:
+        connection = session.connection()
+        properties = {**connection.properties, **own.properties, **pairs(session.options.properties, "--property")}
+    else:
+        given = pairs(session.options.properties, "--property")
+        root = {} if session.options.root is None else {"root": session.options.root}
+        properties = {**own.all_properties(), **given, **root}
+        connection = Connection(session.options.impl or own.impl, properties)
+    session.hidden |= secrets.values(properties)
+    return Address.of(connection.impl, properties)
+
+
+@contextmanager
+def _spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -> Iterator["SparkSession"]:
+    """Start Spark for the run and stop it at the end, also if somebody terminates this process."""
+    from pennon.spark.session import new_session  # noqa: PLC0415 - slow
+
+    if master is None and _SUBMITTED not in os.environ:
+        master = "local[*]"
+    # Spark's own log would stand between the lines of ours.
+    quiet = {"spark.log.level": "ERROR"}
+    with _terminable():
+        spark = new_session(f"pennon run {pipeline.name}", master=master, **{**quiet, **settings})
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+class _Terminated(KeyboardInterrupt):
+    """Somebody asked this process to end."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end the run as Ctrl-C does: cleanly."""
+
+    def end(number: int, frame: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except _Terminated:
+        raise SystemExit(_TERMINATED) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _require_writable(report: Path | None) -> None:
+    if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
+        raise CommandFailure(f"The report cannot be written to {str(report)!r}: no such directory, or it is one")
+
+
+# What is shown on the way
+
+
+class _Bar:
+    """Shows how far a run has come."""
+
+    def __init__(self, bar: Any) -> None:  # noqa: ANN401 - rich's, which is imported late
+        self._bar = bar
+        self._task: Any = None
+
+    def planned(self, work: Sequence[str]) -> None:
+        """Begin with an empty bar."""
+        self._task = self._bar.add_task("", total=len(work))
+
+    def begun(self, work: str) -> None:
+        """Say what is done now."""
+        self._bar.update(self._task, description=work)
+
+    def done(self, work: str, *, reused: bool) -> None:
+        """Fill the bar, and leave a line."""
+        self._bar.advance(self._task)
+        self._bar.console.print(f"{work}: {'was done before' if reused else 'done'}", style="dim")
+
+
+@contextmanager
+def _progress() -> Iterator[_Bar | None]:
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - nobody else waits for it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True, markup=False, highlight=False)
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield _Bar(bar)
+
+
+def _say(text: str) -> None:
+    from pennon.cli.terminal_text import one_line  # noqa: PLC0415 - only here
+
+    print(one_line(text), file=sys.stderr)
+
+
+# What is shown at the end
+
+
+def _scrubbed(session: Session, document: Any) -> Any:  # noqa: ANN401 - JSON
+    """Take secrets out of all texts of a document."""
+    if isinstance(document, str):
+        return secrets.scrubbed(document, session.hidden)
+    if isinstance(document, dict):
+        return {key: _scrubbed(session, value) for key, value in document.items()}
+    if isinstance(document, (list, tuple)):
+        return [_scrubbed(session, value) for value in document]
+    return document
+
+
+def _report_view(report: "RunReport") -> Iterable[Block]:
+    columns = [
+        Column("work", whole=True),
+        Column("rows", right=True),
+        Column("bytes", right=True),
+        Column("seconds", right=True),
+        Column("version", right=True),
+        Column("remark", "dim"),
+    ]
+    rows = []
+    for step in report.steps:
+        remark = "done before" if step.reused else "" if step.staged else "part of " + ", ".join(step.within)
+        rows.append([f"step {step.name}", _number(step.rows), _size(step.bytes), _seconds(step.seconds), "", remark])
+    for target in report.targets:
+        versions = _number(target.version) if target.version is not None else ""
+        remark = f"{target.mode}{', staged before' if target.reused else ''}"
+        figures = [_number(target.rows), _size(target.bytes), _seconds(target.seconds)]
+        rows.append([f"target {target.table}", *figures, versions, remark])
+    yield Table(columns, rows)
+    if report.checks:
+        yield Lines([("", "")])
+        yield _checks_table(report.checks)
+    yield Lines([("", "")])
+    style = "green" if report.succeeded else "bold red"
+    ending = f"{report.status}: run {report.run_id} of {report.pipeline}, {report.seconds:.1f} s"
+    yield Lines([(ending, style)])
+    if not report.succeeded:
+        yield Note("nothing was published, and what was staged is removed")
+
+
+def _checks_table(checks: Sequence["CheckReport"]) -> Table:
+    columns = [Column("check", whole=True), Column("on", whole=True), Column("result"), Column("found")]
+    rows = []
+    for check in checks:
+        result = "ok" if check.passed else "FAILED" if check.severity == "error" else "warning"
+        found = "" if check.passed and check.failing == 0 else check.message or ""
+        if check.samples:
+            found += f", such as {', '.join(f'{key}={value}' for key, value in check.samples[0].items())}"
+        rows.append([check.name, check.on, result, found])
+    return Table(columns, rows)
+
+
+def _plan_view(plan: "Plan") -> Iterable[Block]:
+    published = "all targets in one commit" if plan.publish == "atomic" else "one target after the other"
+    yield Fields({"pipeline": plan.pipeline, "publish": f"{plan.publish}: {published}"})
+    yield Lines([("", ""), ("sources", "bold")])
+    sources = [
+        [one.name, one.kind, one.at, _number(one.version), "" if one.used else "not used"] for one in plan.sources
+    ]
+    names = ("name", "kind", "at", "version", "remark")
+    yield Table([Column(one, whole=one == "name") for one in names], sources, empty="none")
+    yield Lines([("", ""), ("steps, in this order", "bold")])
+    steps = []
+    for step in plan.steps:
+        for number, one in enumerate(step.reads or (None,)):
+            head = ["", ""] if number else [step.name, step.fate]
+            steps.append([*head, "" if one is None else one.name, "" if one is None else _columns(one)])
+    yield Table([Column("name", whole=True), Column("is"), Column("reads"), Column("columns")], steps, empty="none")
+    yield Lines([("", ""), ("targets", "bold")])
+    targets = [
+        [
+            one.table,
+            one.source,
+            one.mode + (f" on {', '.join(one.on)}" if one.on else ""),
+            _number(one.version) or "new",
+        ]
+        for one in plan.targets
+    ]
+    yield Table([Column("table", whole=True), Column("from"), Column("mode"), Column("version")], targets)
+    yield Lines([("", ""), ("checks", "bold")])
+    checks = [[one.name, one.on, one.severity, one.scope or ""] for one in plan.checks]
+    yield Table([Column("check", whole=True), Column("on"), Column("severity"), Column("scope")], checks, empty="none")
+    yield Lines([("", "")])
+    yield Note("a dry run: nothing was done")
+
+
+def _columns(read: "PlannedRead") -> str:
+    if read.version is None:
+        return ""
+    names = "all" if read.columns is None else ", ".join(read.columns) or "none: rows are counted"
+    return f"{names}{f' where {read.where}' if read.where else ''} (version {read.version})"
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _size(value: int | None) -> str:
+    return "" if value is None else size(value)
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pennon.cli import addresses
+from pennon.errors import InvalidInputError
+from pennon.identifiers import name_fault
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("events", ("events",)),
+        ("prod.events", ("prod", "events")),
+        ("/events", ("events",)),
+        ("/my.table", ("my.table",)),
+        ("prod/events.v2", ("prod", "events.v2")),
+        ("/prod/events.v2", ("prod", "events.v2")),
+        ("prod$events.v2", ("prod", "events.v2")),
+        ("ein name/日本.語", ("ein name", "日本.語")),
+        ('"quoted"', ('"quoted"',)),
+    ],
+)
+def test_a_table_is_read_from_its_address(text, names):
+    assert addresses.table(text) == names
+
+
+@pytest.mark.parametrize("text", [None, "", "/"])
+def test_the_root_has_several_spellings(text):
+    assert addresses.namespace(text) == ()
+
+
+def test_a_slash_at_the_end_of_a_namespace_says_nothing():
+    assert addresses.namespace("prod/raw/") == ("prod", "raw")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/", ".", "prod.", ".events", "a..b", "a//b", "a/b$c", "a\x1b[31m", "__trash", "../up"]
+)
+def test_what_is_no_address_is_bad_input(text):
+    with pytest.raises(InvalidInputError):
+        addresses.table(text)
+
+
+names = st.text(min_size=1, max_size=8).filter(lambda name: name_fault(name, at_root=True) is None)
+
+
+@given(st.lists(names, min_size=1, max_size=4).map(tuple))
+def test_an_address_that_is_shown_is_read_back(identifier):
+    assert addresses.table(addresses.shown(identifier)) == identifier

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pennon import DirectoryNamespace
+from pennon.cli.app import run
+
+
+@pytest.fixture
+def complete(capsys, monkeypatch):
+    """Ask for completions as bash does, at the end of a line."""
+
+    def ask(line: str) -> list[str]:
+        monkeypatch.setenv("_PENNON_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+        capsys.readouterr()
+        assert run([]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        return out.split()
+
+    return ask
+
+
+def test_commands_and_options_are_completed(complete):
+    assert complete("pennon cre") == ["create-namespace", "create"]
+    assert "--recursive" in complete("pennon ls --rec")
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("head pl", ["plain"]),
+        ("head ", ["prod.", "plain"]),
+        ("head prod.", ["prod.raw.", "prod.events", "prod.promised"]),
+        ("head prod.raw.c", ["prod.raw.clicks"]),
+        ("head /m", ["/my.table"]),
+        ("head /prod/ev", ["/prod/events"]),
+        ("ls pr", ["prod."]),
+        ("ls prod.", ["prod.raw."]),
+        ("head nope.", []),
+    ],
+)
+def test_addresses_are_completed(complete, monkeypatch, lake, typed, expected):
+    monkeypatch.setenv("PENNON_ROOT", str(lake))
+    assert complete(f"pennon {typed}") == expected
+
+
+def test_options_on_the_line_say_which_catalog(complete, lake):
+    assert complete(f"pennon --root {lake} head pl") == ["plain"]
+    assert complete(f"pennon head --root {lake} pl") == ["plain"]
+
+
+def test_without_a_catalog_there_is_nothing_to_complete(complete, monkeypatch, tmp_path):
+    assert complete("pennon head pl") == []
+    for root in (str(tmp_path / "nope"), "s3://bucket/nowhere"):
+        monkeypatch.setenv("PENNON_ROOT", root)
+        assert complete("pennon head pl") == []
+    Path("pennon.toml").write_text("broken")
+    assert complete("pennon head pl") == []
+
+
+def test_names_that_a_shell_would_split_are_not_offered(complete, monkeypatch, root):
+    with DirectoryNamespace(root=str(root)) as namespace:
+        for name in ("fine", "two words"):
+            namespace.create_namespace({"id": [name]})
+    monkeypatch.setenv("PENNON_ROOT", str(root))
+    assert complete("pennon ls ") == ["fine."]
+
+
+def test_a_shell_is_told_how_to_complete(process):
+    # Which shell the tests run in is none of their business.
+    environment = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    result = process("--show-completion", "bash", env=environment)
+    assert result.returncode == 0
+    assert "_PENNON_COMPLETE" in result.stdout
