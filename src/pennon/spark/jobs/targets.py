@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fnmatch import translate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pennon.errors import InvalidInputError, TableNotFoundError
 from pennon.identifiers import Identifier, namespace_identifier, parsed, shown
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pennon import DirectoryNamespace
 
-    Which = str | Sequence[str] | None
+    Which: TypeAlias = "str | Sequence[str] | Pattern | None"
 
 _ANY_DEPTH = "**"
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
@@ -53,6 +53,14 @@ class Pattern:
             raise InvalidInputError("An empty pattern means no table; '**' means all")
         return cls(text, tuple(levels))
 
+    @classmethod
+    def of_names(cls, names: Sequence[str]) -> Pattern:
+        """Read a pattern that is given name by name, so that dots and backticks in a name mean themselves."""
+        text = "/".join(names)
+        if not names or not all(names):
+            raise InvalidInputError(f"Bad pattern {text!r}: a name is empty")
+        return cls(text, tuple(_level(text, None, name) for name in names))
+
     def matches(self, identifier: Identifier) -> bool:
         """Tell whether a table's identifier is meant."""
         return _matches(self.levels, identifier)
@@ -66,10 +74,10 @@ def find(catalog: DirectoryNamespace, which: Which) -> list[Identifier]:
     """
     if which is None:
         return sorted(asking.tables(catalog))
-    if isinstance(which, str) and is_pattern(which):
-        pattern = Pattern.of(which)
+    pattern = _pattern(which)
+    if pattern is not None:
         return sorted(one for one in asking.tables(catalog) if pattern.matches(one))
-    wanted = parsed(which) if isinstance(which, str) else namespace_identifier(which)
+    wanted = _names(which)
     found = sorted(one for one in asking.tables(catalog) if one[: len(wanted)] == wanted)
     if not found and wanted and not asking.is_namespace(catalog, wanted):
         raise TableNotFoundError(f"There is no table or namespace {shown(wanted)}")
@@ -80,15 +88,28 @@ def chosen(identifier: Identifier, which: Which) -> bool:
     """Tell whether a table that the catalog does not list, such as a dropped one, is meant."""
     if which is None:
         return True
-    if isinstance(which, str) and is_pattern(which):
-        return Pattern.of(which).matches(identifier)
-    wanted = parsed(which) if isinstance(which, str) else namespace_identifier(which)
+    pattern = _pattern(which)
+    if pattern is not None:
+        return pattern.matches(identifier)
+    wanted = _names(which)
     return identifier[: len(wanted)] == wanted
 
 
 def is_pattern(text: str) -> bool:
     """Tell whether a text holds wild cards outside of backticks."""
     return any(plain and _WILD.search(plain) for _, plain in _PART.findall(text))
+
+
+def _pattern(which: Which) -> Pattern | None:
+    if isinstance(which, Pattern):
+        return which
+    return Pattern.of(which) if isinstance(which, str) and is_pattern(which) else None
+
+
+def _names(which: Which) -> Identifier:
+    if isinstance(which, str):
+        return parsed(which)
+    return namespace_identifier(() if which is None or isinstance(which, Pattern) else which)
 
 
 def _level(text: str, quoted: str | None, plain: str | None) -> re.Pattern[str] | None:

@@ -1,0 +1,116 @@
+"""The Spark session of a job's command, and the job's result as a table or as JSON."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from pennon.cli.failures import CommandFailure, ExitCode, of_code
+from pennon.cli.output import Column, Note, Table
+from pennon.cli.values import cell, plain, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pennon.cli.output import Block
+    from pennon.cli.session import Session
+    from pennon.spark import Lake
+    from pennon.spark.jobs.targets import Which
+
+_STYLES = {"done": "green", "failed": "red", "planned": "cyan", "skipped": "dim"}
+
+
+@contextmanager
+def lake(session: Session, job: str, *, master: str | None, remote: str | None) -> Iterator[Lake]:
+    """Attach the catalog to a Spark session: that of spark-submit, one that was asked for, or one on this machine."""
+    if master is not None and remote is not None:
+        raise CommandFailure("--master and --remote exclude each other")
+    # A catalog that is not there is found out before Java is started.
+    with session.catalog():
+        connection = session.connection()
+    from pennon.spark import attach  # noqa: PLC0415 - slow
+    from pennon.spark.session import new_session  # noqa: PLC0415 - slow
+
+    # spark-submit has chosen already, and says so by the port on which it waits for this process.
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    chosen = None if submitted or remote is not None else master or "local[*]"
+    spark = new_session(f"pennon jobs {job}", master=chosen, remote=remote)
+    try:
+        with suppress(Exception):
+            # Spark Connect has no context; its server decides what it logs.
+            spark.sparkContext.setLogLevel("ERROR")
+        yield attach(spark, impl=connection.impl, **connection.properties)
+    finally:
+        spark.stop()
+
+
+def which(text: str | None) -> Which:
+    """Read which tables are meant: an address or a pattern, written as everywhere on the command line."""
+    from pennon.cli import addresses  # noqa: PLC0415 - help does without
+    from pennon.spark.jobs.targets import Pattern, is_pattern  # noqa: PLC0415 - the same
+
+    if text is None or text == addresses.ROOT:
+        return None
+    if addresses.SLASH not in text:
+        return text
+    names = list(text.strip(addresses.SLASH).split(addresses.SLASH))
+    return Pattern.of_names(names) if any(is_pattern(name) for name in names) else names
+
+
+def show(session: Session, job: str, frame: DataFrame, columns: Sequence[str], *, dry_run: bool = False) -> ExitCode:
+    """Show a job's result, and tell how the command ends: as the first table that failed did."""
+    rows = [row.asDict(recursive=True) for row in frame.collect()]
+    counts = Counter(row["status"] for row in rows)
+
+    def view() -> Iterable[Block]:
+        headings = [Column("table", whole=True), Column("status"), *(_heading(name) for name in columns)]
+        headings.append(Column("message"))
+        yield Table(headings, [_cells(row, columns) for row in rows], empty="no table is meant")
+        if rows:
+            yield Note(", ".join(f"{count} {status}" for status, count in sorted(counts.items())))
+
+    document = {
+        "job": job,
+        "dry_run": dry_run,
+        "failed": counts["failed"],
+        "tables": [_document(row) for row in rows],
+    }
+    session.output.show(document, view)
+    failed = next((row for row in rows if row["status"] == "failed"), None)
+    return ExitCode.DONE if failed is None else of_code(failed["code"])
+
+
+def _document(row: Mapping[str, Any]) -> dict[str, Any]:
+    identifier = _identifier(row["table"])
+    rest = {name: plain(value) for name, value in row.items() if name != "table"}
+    return {"id": None if identifier is None else list(identifier), **rest}
+
+
+def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    from pennon.cli import addresses  # noqa: PLC0415 - help does without
+
+    identifier = _identifier(row["table"])
+    name = f"({row.get('location')})" if identifier is None else addresses.shown(identifier)
+    return [name, str(row["status"]), *(_cell(one, row[one]) for one in columns), cell(row["message"])]
+
+
+def _cell(name: str, value: Any) -> str:  # noqa: ANN401 - a value of a result
+    if value is None:
+        return ""
+    if name.endswith("bytes") or name.startswith("bytes"):
+        return size(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else cell(value)
+
+
+def _heading(name: str) -> Column:
+    return Column(name.replace("_", " "), right=True)
+
+
+def _identifier(table: str | None) -> tuple[str, ...] | None:
+    from pennon.identifiers import parsed  # noqa: PLC0415 - help does without
+
+    return None if table is None else parsed(table)
