@@ -75,7 +75,10 @@ def _integer(value: object, kind: pa.DataType) -> str | None:
         value = int(value) if value == value.to_integral_value() else None
     if isinstance(value, bool) or not isinstance(value, int):
         return None
-    return str(value) if _in_range(value, kind.bit_width, signed=pa.types.is_signed_integer(kind)) else None
+    if not _in_range(value, kind.bit_width, signed=pa.types.is_signed_integer(kind)):
+        return None
+    # The least one is no number with a sign before it: without the sign it does not fit.
+    return str(value) if value != -(1 << 63) else f"arrow_cast('{value}', 'Int64')"
 
 
 def _float(value: object, kind: pa.DataType) -> str | None:

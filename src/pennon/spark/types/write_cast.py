@@ -85,6 +85,7 @@ def _write(array: pa.Array, target: Target) -> pa.Array:
 
 
 def _struct(array: pa.Array, target: Target) -> pa.Array:
+    array = _from_start(array)  # Lance panics at slices of structs in structs
     nulls = _nulls(array)
     given = array.flatten()  # with the nulls of the struct
     made = [
