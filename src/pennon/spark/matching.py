@@ -16,12 +16,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import shown
-from pennon.spark import scan, types
+from pennon.spark import narrowing, scan, types
 from pennon.spark.changes import ADDRESS, DELETE, INSERT, UPDATE, VALUE, Change
 from pennon.spark.choosing import HERE, Choosing, named
 from pennon.spark.clauses import Clause, Clauses, Delete, Insert, Update
 from pennon.spark.mentions import mentioned
 from pennon.spark.rewriting import EXPRESSION_ERRORS, refused, with_columns
+from pennon.spark.splits import fragment_sizes
 from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ class Matcher:
         self._schema = with_columns(plain_schema(base.schema), self.new_columns)
         self._keys = [(self._key(name), self._source_key(name)) for name in joining.on]
         self._check_inserts()
+
+    @property
+    def is_small(self) -> bool:
+        """Tell whether the table is so small that it is read at once, and Spark knows its size."""
+        return sum(one.rows for one in fragment_sizes(self._base.dataset)) <= scan.DRIVER_ROWS
 
     def needed(self, df: DataFrame) -> DataFrame:
         """Give the columns of the source that the merge needs."""
@@ -237,8 +243,9 @@ class Matcher:
         if not lost and source.rows is not None and source.rows <= BROADCAST_ROWS:
             keys = F.broadcast(self._source_keys(source.frame).alias(joining.source))
             ours = ours.join(keys, condition, "left_semi").alias(joining.target)
-        # Spark does not know how large the table is, and must not send it to all executors.
-        ours = ours.hint("merge")
+        if not self.is_small:
+            # Spark takes what tasks read for small, but must not send the whole table to all executors.
+            ours = ours.hint("merge")
         if inserts:
             return theirs.join(ours, condition, "full" if lost else "left")
         return ours.join(theirs, condition, "left" if lost else "inner")
@@ -253,8 +260,12 @@ class Matcher:
         )
 
     def _target(self) -> DataFrame:
+        joining, base = self._joining, self._base
+        where = None
+        if joining.condition is not None and not self._clauses.by_source:
+            where = narrowing.of_join(self._spark, base.schema, joining.target, joining.source, joining.condition)
         columns = self._target_columns()
-        wanted = scan.of_pinned(self._base.table, self._base.dataset, columns=columns, row_address=True)
+        wanted = scan.of_pinned(base.table, base.dataset, columns=columns, where=where, row_address=True)
         frame = scan.dataframe(self._spark, wanted)
         return frame.withColumnRenamed(scan.ROW_ADDRESS, ADDRESS)
 

@@ -136,7 +136,7 @@ class _Held:
     def narrowed(self, matcher: Matcher) -> Source:
         if self.source is None:
             frame = matcher.needed(self.df)
-            if not self.cache:
+            if not self.cache or matcher.is_small:
                 self.source = Source(frame)
             else:
                 # Counting puts it into the cache: it is computed once, and how large it is decides about the join.
@@ -153,7 +153,7 @@ def _held(df: DataFrame, identifier: Identifier, *, cache: bool) -> Iterator[_He
     try:
         yield held
     finally:
-        if held.source is not None and cache:
+        if held.source is not None and held.source.rows is not None:
             held.source.frame.unpersist()
 
 

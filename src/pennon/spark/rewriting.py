@@ -7,6 +7,7 @@ by one commit. A fragment of which no row changes is not touched.
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,8 @@ EXPRESSION_ERRORS = (
 _SLOT = "__pennon_slot"
 # Neighbouring rows go to one task, so that it reads what is kept of them in one go; large fragments go to several.
 _SLOT_BITS = 17
+# The deletion vectors of this many fragments are written sooner than a further step of a job would begin.
+_DRIVER_FRAGMENTS = 16
 
 
 @dataclass(frozen=True)
@@ -131,10 +134,9 @@ def rewritten(
         FileSettings(data_storage_version=str(base.dataset.data_storage_version)),
     )
     task = Rewrite(base.table, tuple(wanted), tuple(values), writer, bool(base.dataset.has_stable_row_ids), repeatable)
-    frame = _planned(spark, base, actions, task, gathered=any(change.kind != changes.DELETE for change in wanted))
     spark.addTag(run)
     try:
-        reports = frame.collect()
+        reports = _reports(spark, base, actions, task)
     except BaseException as error:
         spark.interruptTag(run)
         _removed(base, run)
@@ -154,10 +156,8 @@ def refused(base: Base, what: str, error: BaseException) -> InvalidInputError:
     return InvalidInputError(f"Table {shown(base.identifier)} cannot be {what}: {said}{names}")
 
 
-def _planned(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite, *, gathered: bool) -> DataFrame:
-    """Plan the two steps of the job: change rows, then write deletion vectors."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it; slow
-
+def _reports(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite) -> list[dict[str, Any]]:
+    """Run the two steps of a job: change rows, then write deletion vectors; those of a few fragments are left to us."""
     table, destination, run = base.table, base.destination, task.writer.run
 
     def change(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -166,39 +166,50 @@ def _planned(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite,
     def shorten(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return deletions.shortened(table, destination, run, batches)
 
-    if gathered:
-        # New rows may be anywhere; those of a task stay together.
-        slot = F.coalesce(F.shiftright(ADDRESS, _SLOT_BITS), -1 - F.spark_partition_id().cast("bigint"))
-        actions = actions.withColumn(_SLOT, slot).repartition(_SLOT).drop(_SLOT)
-        actions = actions.sortWithinPartitions(F.col(ADDRESS).asc_nulls_last())
+    if any(one.kind != changes.DELETE for one in task.changes) and base.dataset.count_rows():
+        actions = _gathered(actions)
     reports = actions.mapInArrow(change, deletions.REPORT)
-    tasks = max(1, min(len(base.dataset.get_fragments()), cores(spark)))
-    return reports.repartition(tasks, "fragment").mapInArrow(shorten, deletions.REPORT)
+    fragments = len(base.dataset.get_fragments())
+    if fragments <= _DRIVER_FRAGMENTS:
+        done = list(shorten(iter(reports.toArrow().to_batches())))
+    else:
+        tasks = min(math.ceil(fragments / _DRIVER_FRAGMENTS), cores(spark))
+        done = reports.repartition(tasks, "fragment").mapInArrow(shorten, deletions.REPORT).toArrow().to_batches()
+    return [report for batch in done for report in batch.to_pylist()]
 
 
-def _summed(base: Base, run: str, reports: Sequence[Any]) -> Rewritten:
+def _gathered(actions: DataFrame) -> DataFrame:
+    """Bring all that is done to neighbouring rows into one task, in their order; new rows stay as they are together."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it; slow
+
+    slot = F.coalesce(F.shiftright(ADDRESS, _SLOT_BITS), -1 - F.spark_partition_id().cast("bigint"))
+    gathered = actions.withColumn(_SLOT, slot).repartition(_SLOT).drop(_SLOT)
+    return gathered.sortWithinPartitions(F.col(ADDRESS).asc_nulls_last())
+
+
+def _summed(base: Base, run: str, reports: Sequence[dict[str, Any]]) -> Rewritten:
     added: list[dict[str, Any]] = []
     shortened: list[dict[str, Any]] = []
     emptied: list[int] = []
     counts = dict.fromkeys((changes.INSERT, changes.UPDATE, changes.DELETE), 0)
     for one in reports:
-        content = bytes(one.content)
-        if one.kind in {changes.TWICE, changes.REFUSED}:
+        kind, content = one["kind"], one["content"]
+        if kind in {changes.TWICE, changes.REFUSED}:
             _removed(base, run)
-            if one.kind == changes.TWICE:
+            if kind == changes.TWICE:
                 raise TwiceError(int(content))
             raise InvalidInputError(f"Table {shown(base.identifier)}: {content.decode()}")
-        if one.kind == changes.WRITTEN:
+        if kind == changes.WRITTEN:
             said = json.loads(content)
             added += said["fragments"]
             for kind, count in said["rows"].items():
                 counts[kind] += count
-        elif one.kind == deletions.SHORTENED:
+        elif kind == deletions.SHORTENED:
             shortened.append(json.loads(content))
-        elif one.kind == deletions.EMPTIED:
-            emptied.append(int(one.fragment))
+        elif kind == deletions.EMPTIED:
+            emptied.append(int(one["fragment"]))
         else:
-            raise InternalError(f"Table {shown(base.identifier)}: a task reported {one.kind!r}")
+            raise InternalError(f"Table {shown(base.identifier)}: a task reported {kind!r}")
     return Rewritten(run, tuple(added), tuple(shortened), tuple(emptied), counts)
 
 

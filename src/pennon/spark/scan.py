@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS = 65_536
 # What the driver reads itself: a Spark job costs more than these rows.
-_DRIVER_ROWS = 4_096
+DRIVER_ROWS = 4_096
 # A table of this size is counted by the driver alone; Lance uses all of its cores.
 _DRIVER_COUNT_ROWS = 20_000_000
 _VARIABLE_WIDTH = 32
@@ -155,7 +155,7 @@ def dataframe(spark: SparkSession, wanted: Scan, *, parallelism: int | None = No
     """
     schema = wanted.spark_schema()
     small = wanted.rows if wanted.limit is None else min(wanted.limit, wanted.rows)
-    if small <= _DRIVER_ROWS:
+    if small <= DRIVER_ROWS:
         return _local(spark, wanted, schema)
     splits = wanted.splits(parallelism or cores(spark))
     target = wanted.read_schema()
