@@ -20,7 +20,7 @@ from pennon.spark.sql.stars import wholly_needed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pennon.spark.sql.scopes import Scopes
+    from pennon.spark.sql.scopes import Relation, Scopes
 
 _LITERAL_TYPES = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "INTERVAL", "X"}
 _NEVER_NARROW = 1 << 20
@@ -86,19 +86,24 @@ def _mentions(text: str, tokens: Sequence[Token], scopes: Scopes) -> Iterator[tu
         if select is None:
             yield set(names), scopes.references
             continue
-        visible = scopes.visible(select)
-        qualified = False
+        others = set(names)
         for length in range(1, len(chain)):
             relations = scopes.named(select, [token.text for token in chain[:length]])
             for relation in relations:
-                qualified = True
                 yield {names[length]}, scopes.tables_of(relation)
-        # A qualifier may be a column of structs as well.
-        yield {names[0]} if qualified else set(names), visible
+            if relations:
+                # A qualifier may be a column of structs as well, but only where the relation has no such column.
+                others = set() if _has_column(relations[0], names[length]) else others & {names[0]}
+        yield others, scopes.visible(select)
     for token in tokens:
         # Spark can be told to take these for identifiers.
         if token.token_type is TokenType.STRING and text[token.start : token.start + 1] == '"':
             yield {folded(token.text)}, scopes.references
+
+
+def _has_column(relation: Relation, name: str) -> bool:
+    reference = relation.reference
+    return reference is not None and any(folded(one) == name for one in reference.found.schema.names)
 
 
 def _is_no_column(chain: Sequence[Token], following: Token | None) -> bool:

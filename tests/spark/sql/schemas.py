@@ -1,0 +1,58 @@
+"""Tables for plans that are made without Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pennon.spark.sql.constants import Session
+from pennon.spark.sql.plan import plan
+from pennon.spark.sql.references import Found
+
+EVENTS = pa.schema(
+    {
+        "id": pa.int64(),
+        "cid": pa.int32(),
+        "amount": pa.float64(),
+        "name": pa.string(),
+        "ts": pa.timestamp("us", "UTC"),
+        "local": pa.timestamp("us"),
+        "day": pa.date32(),
+        "price": pa.decimal128(10, 2),
+        "flag": pa.bool_(),
+        "raw": pa.binary(),
+        "info": pa.struct({"a": pa.int32(), "b": pa.string()}),
+        "tags": pa.list_(pa.string()),
+    }
+)
+CUSTOMERS = pa.schema({"id": pa.int64(), "name": pa.string(), "city": pa.string(), "since": pa.date32()})
+ODD = pa.schema({"a b": pa.int32(), "a.b": pa.int32(), "Case": pa.int32(), "from": pa.int32()})
+TABLES = {
+    ("prod", "events"): EVENTS,
+    ("prod", "customers"): CUSTOMERS,
+    ("other", "events"): EVENTS,
+    ("odd.ns", "t"): ODD,
+    ("t",): pa.schema({"a": pa.int32(), "b": pa.string(), "c": pa.int64(), "d": pa.list_(pa.float32(), 8)}),
+    ("u",): pa.schema({"a": pa.int32(), "e": pa.string()}),
+}
+
+
+def find(parts, travel):
+    """Look a table up; its name may begin with the lake's."""
+    del travel
+    identifier = parts[1:] if parts[0] == "lake" and len(parts) > 1 else parts
+    return Found(identifier, TABLES[identifier]) if identifier in TABLES else None
+
+
+def planned(text, *, zone="UTC"):
+    """Plan a query over the tables above."""
+    return plan(text, find, Session(zone))
+
+
+def columns(text):
+    """Give what is read of each table, in the order of the text; None for all columns."""
+    return [read.columns for read in planned(text).reads]
+
+
+def predicates(text, *, zone="UTC"):
+    """Give the predicate of each read, in the order of the text."""
+    return [read.where for read in planned(text, zone=zone).reads]

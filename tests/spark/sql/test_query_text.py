@@ -1,0 +1,156 @@
+"""The text that Spark gets: the query as it was written, with other names for tables."""
+
+from __future__ import annotations
+
+import pytest
+from schemas import planned
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT a FROM t", "SELECT a FROM {t0} AS `t`"),
+        ("select  a -- the t\nfrom /* t */ t ;", "select  a -- the t\nfrom /* t */ {t0} AS `t` ;"),
+        ("SELECT x.a FROM t AS x", "SELECT x.a FROM {t0} AS x"),
+        ("SELECT x.a FROM t x", "SELECT x.a FROM {t0} x"),
+        ("SELECT t.a FROM t", "SELECT t.a FROM {t0} AS `t`"),
+        ("SELECT events.id FROM lake.prod.events", "SELECT events.id FROM {t0} AS `events`"),
+        ("SELECT prod.events.id FROM prod.events", "SELECT `events`.id FROM {t0} AS `events`"),
+        ("SELECT lake.prod.events.id FROM prod.events", "SELECT `events`.id FROM {t0} AS `events`"),
+        ("SELECT PROD.Events.info.a FROM prod.events", "SELECT `events`.info.a FROM {t0} AS `events`"),
+        ("SELECT prod.events.* FROM prod.events", "SELECT `events`.* FROM {t0} AS `events`"),
+        (
+            "SELECT prod.events.id, other.events.id FROM prod.events JOIN other.events USING (id)",
+            "SELECT `__pennon_0`.id, `__pennon_1`.id FROM {t0} AS `__pennon_0` JOIN {t1} AS `__pennon_1` USING (id)",
+        ),
+        ("SELECT `a b` FROM `odd.ns`.`t`", "SELECT `a b` FROM {t0} AS `t`"),
+        ("SELECT '{t}', map('{', 1) FROM t", "SELECT '{{t}}', map('{{', 1) FROM {t0} AS `t`"),
+        ("SELECT a FROM t TABLESAMPLE (5 ROWS)", "SELECT a FROM {t0} TABLESAMPLE (5 ROWS) AS `t`"),
+        ("SELECT a FROM t TABLESAMPLE (5 ROWS) x", "SELECT a FROM {t0} TABLESAMPLE (5 ROWS) x"),
+        ("SELECT a FROM t VERSION AS OF 3", "SELECT a FROM {t0} AS `t`"),
+        ("SELECT a FROM t FOR VERSION AS OF 3 AS x", "SELECT a FROM {t0} AS x"),
+        ("SELECT a FROM t TIMESTAMP AS OF now() - INTERVAL 1 HOUR x", "SELECT a FROM {t0} x"),
+        ("SELECT a FROM t TIMESTAMP AS OF '2024-01-01' ORDER BY a", "SELECT a FROM {t0} AS `t` ORDER BY a"),
+        ("SELECT a FROM t FOR SYSTEM_TIME AS OF date'2024-01-01', u", "SELECT a FROM {t0} AS `t`, {t1} AS `u`"),
+        ("SELECT /*+ BROADCAST(t) */ a FROM t", "SELECT /*+ BROADCAST(t) */ a FROM {t0} AS `t`"),
+        ("SELECT * FROM u PIVOT (max(a) FOR e IN ('x'))", "SELECT * FROM {t0} AS `u` PIVOT (max(a) FOR e IN ('x'))"),
+        ("EXPLAIN SELECT a FROM t", "EXPLAIN SELECT a FROM {t0} AS `t`"),
+        ("EXPLAIN EXTENDED SELECT count(*) FROM t", "EXPLAIN EXTENDED SELECT count(*) FROM {t0} AS `t`"),
+        ("INSERT INTO spark_table SELECT a FROM t", "INSERT INTO spark_table SELECT a FROM {t0} AS `t`"),
+        (
+            "CREATE TABLE x USING parquet AS SELECT a FROM t",
+            "CREATE TABLE x USING parquet AS SELECT a FROM {t0} AS `t`",
+        ),
+        ("TABLE t", "TABLE {t0}"),
+        ("FROM t, u |> SELECT 1", "FROM {t0} AS `t`, {t1} AS `u` |> SELECT 1"),
+        ("FROM t x |> SELECT 1", "FROM {t0} x |> SELECT 1"),
+        ("FROM spark_table |> JOIN u ON true |> SELECT 1", "FROM spark_table |> JOIN {t0} AS `u` ON true |> SELECT 1"),
+        ("SELECT * FROM f(TABLE(t))", "SELECT * FROM f(TABLE({t0}))"),
+    ],
+)
+def test_tables_become_views_and_nothing_else_changes(text, expected) -> None:
+    assert planned(text).text == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "SELECT * FROM nowhere.to_be_found",
+        "SELECT * FROM parquet.`/some/t`",
+        "SELECT * FROM range(10) t",
+        "WITH t AS (SELECT 1 AS a) SELECT * FROM t",
+        "WITH T AS (SELECT 1 AS a) SELECT * FROM t",
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 3) SELECT * FROM t",
+        "WITH t AS (FROM VALUES (1) |> SELECT *) FROM t |> SELECT 1",
+        "SELECT a FROM (VALUES (1)) AS t(a)",
+        "SET spark.sql.ansi.enabled = true",
+        "SELECT 't' FROM VALUES ('FROM t')",
+        "SELECT extract(year FROM t) |> SELECT 1",
+        "this is no SQL at all",
+        "SELECT 'unfinished",
+        "",
+    ],
+)
+def test_what_names_no_table_of_the_catalog_stays_as_it_is(text) -> None:
+    made = planned(text)
+    assert (made.text, made.reads, made.count) == (text, (), None)
+
+
+def test_a_cte_hides_a_table_only_where_it_is_in_scope() -> None:
+    made = planned("SELECT a FROM (WITH t AS (SELECT 1 AS a) SELECT a FROM t) q JOIN t ON true")
+    assert made.text == "SELECT a FROM (WITH t AS (SELECT 1 AS a) SELECT a FROM t) q JOIN {t0} AS `t` ON true"
+
+
+def test_a_cte_does_not_see_itself_unless_it_is_recursive() -> None:
+    made = planned("WITH t AS (SELECT a FROM t) SELECT a FROM t")
+    assert made.text == "WITH t AS (SELECT a FROM {t0} AS `t`) SELECT a FROM t"
+
+
+def test_time_travel_is_kept_as_it_is_written() -> None:
+    made = planned("SELECT x.a, y.a FROM t VERSION AS OF 3 x, t TIMESTAMP AS OF now() - INTERVAL 1 DAY y, t z")
+    travels = [read.travel for read in made.reads]
+    assert [(one.kind, one.text) if one else None for one in travels] == [
+        ("version", "3"),
+        ("timestamp", "now() - INTERVAL 1 DAY"),
+        None,
+    ]
+
+
+def test_a_count_is_answered_without_a_query() -> None:
+    made = planned("SELECT count(*), count(1) AS n FROM prod.events VERSION AS OF 2 e WHERE e.cid > 3 AND name = 'x'")
+    assert made.reads == ()
+    assert made.count.identifier == ("prod", "events")
+    assert made.count.travel.text == "2"
+    assert made.count.names == ("count(1)", "n")
+    assert "`cid` > 3" in made.count.where
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(a) FROM t",
+        "SELECT count(DISTINCT a) FROM t",
+        "SELECT count(*) FROM t GROUP BY a",
+        "SELECT count(*) FROM t, u",
+        "SELECT count(*) FROM t HAVING count(*) > 5",
+        "SELECT count(*) FROM t WHERE length(b) > 3",
+        "SELECT count(*) FROM t WHERE a > 3 AND a + 1 > 3",
+        "SELECT count(*) FROM t TABLESAMPLE (10 PERCENT)",
+        "SELECT count(*) + 1 FROM t",
+        "SELECT count(*) FROM t LIMIT 0",
+        "SELECT count(*) FROM t WHERE rand() > 0.5",
+        "SELECT count(*) FROM (SELECT * FROM t LIMIT 3)",
+        "SELECT DISTINCT count(*) FROM t",
+    ],
+)
+def test_other_counts_are_left_to_spark(text) -> None:
+    made = planned(text)
+    assert made.count is None
+    assert made.reads
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("SELECT * FROM t LIMIT 5", 5),
+        ("SELECT a + 1, upper(b) FROM t LIMIT 5 OFFSET 3", 8),
+        ("SELECT a FROM t LIMIT 0", 0),
+        ("SELECT a FROM t WHERE a > 3 LIMIT 5", None),
+        ("SELECT a FROM t ORDER BY a LIMIT 5", None),
+        ("SELECT DISTINCT a FROM t LIMIT 5", None),
+        ("SELECT max(a) FROM t LIMIT 5", None),
+        ("SELECT explode(d) FROM t LIMIT 5", None),
+        ("SELECT my_function(a) FROM t LIMIT 5", None),
+        ("SELECT row_number() OVER (ORDER BY a) FROM t LIMIT 5", None),
+        ("SELECT a FROM t, u LIMIT 5", None),
+        ("SELECT a FROM t GROUP BY a LIMIT 5", None),
+        ("SELECT a FROM t TABLESAMPLE (50 PERCENT) LIMIT 5", None),
+        ("SELECT a FROM t LATERAL VIEW explode(d) x LIMIT 5", None),
+        ("SELECT a FROM t LIMIT 2 + 3", None),
+        ("SELECT a FROM t UNION ALL SELECT a FROM u LIMIT 5", None),
+        ("SELECT a FROM (SELECT * FROM t LIMIT 5)", None),
+    ],
+)
+def test_a_limit_is_pushed_where_any_rows_do(text, limit) -> None:
+    assert {read.limit for read in planned(text).reads} == {limit}
