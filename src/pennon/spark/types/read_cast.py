@@ -63,24 +63,26 @@ def _read(array: pa.Array, field: pa.Field, target: pa.DataType, *, floor: bool)
     if name == BFLOAT16:
         return float_of_bfloat16(array)
     kind = array.type
-    if kind == target and not pa.types.is_time(kind):
+    special = _special(kind, floor=floor)
+    if kind == target and not special:
         return array
     if pa.types.is_dictionary(kind):
         decoded = array.dictionary_decode()
         return _read(decoded, pa.field(field.name, decoded.type), target, floor=floor)
-    if pa.types.is_nested(kind) and _special(field.type, floor=floor):
+    if pa.types.is_nested(kind) and special:
         return _nested(array, kind, target, floor=floor)
-    if floor or pa.types.is_time64(kind):
+    if special:
         array = _microseconds(array, floor=floor)
     return array.cast(target)
 
 
 def _special(kind: pa.DataType, *, floor: bool) -> bool:
     """Tell whether something inside of a type needs more than Arrow's own cast."""
-    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind) or pa.types.is_time64(kind):
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
         return True
     if not pa.types.is_nested(kind):
-        return floor and getattr(kind, "unit", None) == "ns"
+        # Spark holds times of day in nanoseconds, but it does not know more of them than microseconds.
+        return getattr(kind, "unit", None) == "ns" and (floor or pa.types.is_time64(kind))
     return any(
         extension_name(kind.field(number)) is not None or _special(kind.field(number).type, floor=floor)
         for number in range(kind.num_fields)
@@ -113,8 +115,6 @@ def _nested(array: pa.Array, kind: pa.DataType, target: pa.DataType, *, floor: b
 def _microseconds(array: pa.Array, *, floor: bool) -> pa.Array:
     """Bring nanoseconds to microseconds: the ones before them if `floor`, else only if nothing is lost by it."""
     kind = array.type
-    if getattr(kind, "unit", None) != "ns":
-        return array
     if pa.types.is_time64(kind):
         coarse = pa.time64("us")
     elif pa.types.is_duration(kind):
