@@ -1,0 +1,95 @@
+"""`pennon jobs`: what it refuses before Spark is started, and how results look."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pennon.cli.app import run
+from pennon.cli.job_results import show, which
+from pennon.cli.session import Session
+from pennon.spark.jobs.outcome import Outcome, as_rows
+from pennon.spark.jobs.stats import COLUMNS
+from pennon.spark.jobs.targets import Pattern
+
+
+class _Row(dict):
+    def asDict(self, *, recursive: bool) -> dict:  # noqa: N802 (as Spark names it)
+        assert recursive
+        return dict(self)
+
+
+class _Frame:
+    """Rows as a DataFrame gives them; what is under test is how they are shown."""
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        self._rows = [_Row(row) for row in as_rows(outcomes, COLUMNS)]
+
+    def collect(self) -> list[_Row]:
+        return self._rows
+
+
+RESULTS = _Frame(
+    Outcome("prod.b", "failed", "Table 'prod$b' is gone", 4),
+    Outcome("`odd.name`", "done", version_before=1, version_after=1, did={"rows": 1234, "bytes": 5_000_000}),
+    Outcome(None, "skipped", "no table lies here"),
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["index", "t"], 2, "--column"),
+        (["index", "t", "--column", "k", "--optimize"], 2, "--optimize"),
+        (["backfill", "t"], 2, "--set"),
+        (["backfill", "t", "--from", "x.parquet"], 2, "--on"),
+        (["backfill", "t", "--set", "nothing"], 2, "KEY=VALUE"),
+        (["cleanup"], 6, "--yes"),
+        (["purge"], 6, "--yes"),
+        (["verify", "--remove-orphans"], 6, "--yes"),
+        (["compact", "--deletions", "2"], 2, "deletions"),
+        (["stats", "--master", "local", "--remote", "local"], 2, "exclude"),
+        (["stats"], 3, "no such directory"),
+    ],
+)
+def test_bad_input_is_refused_before_spark_is_started(capsys, tmp_path, arguments, code, text):
+    assert run(["--root", str(tmp_path / "none"), "jobs", *arguments]) == code
+    told = capsys.readouterr().err
+    assert text in told
+    assert told.count("\n") == 1
+
+
+def test_addresses_and_patterns_are_written_as_everywhere_on_the_command_line():
+    assert which(None) is None
+    assert which("/") is None
+    assert which("prod.events") == "prod.events"
+    assert which("/my.table") == ["my.table"]
+    assert which("prod/events.v2/") == ["prod", "events.v2"]
+    pattern = which("prod/events.*")
+    assert isinstance(pattern, Pattern)
+    assert pattern.matches(("prod", "events.v2"))
+    assert not pattern.matches(("prod", "events", "v2"))
+
+
+def test_results_are_json_with_a_code_that_tells_of_failures(capsys):
+    session = Session()
+    session.output.json = True
+    assert show(session, "stats", RESULTS, ["rows", "bytes"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert (document["job"], document["failed"]) == ("stats", 1)
+    odd, bad, stranger = document["tables"]
+    assert (odd["id"], odd["rows"], odd["status"]) == (["odd.name"], 1234, "done")
+    assert (bad["id"], bad["code"], bad["message"]) == (["prod", "b"], 4, "Table 'prod$b' is gone")
+    assert stranger["id"] is None
+
+
+def test_results_are_a_table_for_a_person(capsys):
+    session = Session()
+    session.output.json = False
+    show(session, "stats", RESULTS, ["rows", "bytes"])
+    shown = capsys.readouterr().out
+    assert "/odd.name" in shown
+    assert "1,234" in shown
+    assert "5.0 MB" in shown
+    assert "1 done, 1 failed, 1 skipped" in shown
