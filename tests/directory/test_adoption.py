@@ -15,6 +15,7 @@ from support import Root, create_namespace, create_table, declare_table, describ
 
 from pennon.errors import LanceNamespaceError
 
+_UUID = "00112233-4455-6677-8899-aabbccddeeff"
 PLACES = {
     "v1": ("v1", ["t"], False),
     "compatibility": ("compatibility", ["t"], False),
@@ -48,7 +49,7 @@ class Site:
         options = self.where.options or None
         fragments = write_fragments(data, location, mode="create", max_rows_per_file=2, storage_options=options)
         transaction = lance.Transaction(
-            0, LanceOperation.Overwrite(data.schema, fragments), transaction_properties={"k": "v"}
+            0, LanceOperation.Overwrite(data.schema, fragments), uuid=_UUID, transaction_properties={"k": "v"}
         )
         LanceDataset.commit(location, transaction, storage_options=options)
         return location
@@ -101,7 +102,8 @@ def test_table_shows_only_once_it_is_adopted(site):
     assert site.ns.adopt_table(site.id, location) == 1
     assert site.shown() == ["t"]
     assert site.rows() == [1, 2, 3]
-    assert site.dataset().read_transaction(1).transaction_properties == {"k": "v"}
+    made = site.dataset().read_transaction(1)
+    assert (made.transaction_properties, made.uuid) == ({"k": "v"}, _UUID)
     site.dataset().validate()
 
 

@@ -115,4 +115,5 @@ def prepared(catalog: Catalog, dataset: LanceDataset, location: str) -> Prepared
         sum(file.file_size_bytes or 0 for fragment in fragments for file in fragment.files),
         bring,
         dict((transaction.transaction_properties if transaction is not None else None) or {}),
+        None if transaction is None else str(transaction.uuid),
     )

@@ -18,7 +18,7 @@ from pennon.directory.versions import incoming
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, shown
 from pennon.store import LeaseOver
-from pennon.table.writing import latest_version, write_version
+from pennon.table.writing import PreparedData, latest_version, write_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Row
-    from pennon.table.writing import PreparedData
 
 _BYTES_PER_LEASE_SECOND = 1_000_000
 
@@ -57,7 +56,8 @@ def create_root_table(
     Over a dropped table it is the next version of the same lineage.
     """
     lease = LEASE_SECONDS + data.nbytes / _BYTES_PER_LEASE_SECOND
-    with _claimed(catalog, identifier, lease_seconds=lease) as there:
+    identity = data.transaction_id if isinstance(data, PreparedData) else None
+    with _claimed(catalog, identifier, lease_seconds=lease, transaction_id=identity) as there:
         before = there.directory
         if there.prior is None and (before.has_versions or before.deregistered):
             raise already_there(identifier, before)
@@ -168,7 +168,9 @@ class _Claimed:
 
 
 @contextmanager
-def _claimed(catalog: Catalog, identifier: Identifier, *, lease_seconds: float = LEASE_SECONDS) -> Iterator[_Claimed]:
+def _claimed(
+    catalog: Catalog, identifier: Identifier, *, lease_seconds: float = LEASE_SECONDS, transaction_id: str | None = None
+) -> Iterator[_Claimed]:
     """Hold the marker of a root table, complete what a dead owner began, and look at the directory under the claim."""
     store, name = catalog.store, identifier[0]
     location = layout.root_table(name)
@@ -176,7 +178,7 @@ def _claimed(catalog: Catalog, identifier: Identifier, *, lease_seconds: float =
     wanted = Marker(REVIVING).leased(REVIVING, CREATE, lease_seconds)
     held = claim.take(store, name, wanted, lambda current: purging.settle(catalog, current))
     try:
-        transaction_id = str(uuid.uuid4())
+        transaction_id = transaction_id or str(uuid.uuid4())
         held, base = _with_base(catalog, held, transaction_id)
         yield _Claimed(catalog, held, look_at(store, location), base, transaction_id)
     except BaseException:

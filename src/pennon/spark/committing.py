@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import (
@@ -104,7 +104,8 @@ def commit_to(
         except (OSError, ValueError, RuntimeError) as error:
             if guard is not None and guard.found is not None:
                 guard.clear()
-                return guard.found
+                # It may be this very commit, whose answer was lost and which Lance tried once more.
+                return replace(guard.found, already=guard.found.transaction.uuid != transaction.uuid)
             return _looked_up(destination, transaction, error)
         return Committed(int(committed.version), transaction=transaction)
 

@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon.errors import (
-    ConcurrentModificationError,
     InvalidInputError,
-    LanceNamespaceError,
     TableAlreadyExistsError,
     TableNotFoundError,
     translated,
 )
 from pennon.identifiers import Identifier, shown
-from pennon.spark import committing, types
+from pennon.spark import committing, publishing, types
 from pennon.spark.destination import Destination, located, place_for
 from pennon.spark.evolution import Evolution
 from pennon.spark.fragments import FileSettings, FragmentWriter, Written, run
@@ -39,10 +37,23 @@ if TYPE_CHECKING:
 
     from pennon.spark.lake import Lake
 
-__all__ = ["StagedWrite", "WriteResult", "discard", "publish", "readable", "stage", "write"]
+__all__ = [
+    "StagedWrite",
+    "WriteResult",
+    "discard",
+    "publish",
+    "publish_or_discard",
+    "publish_together",
+    "readable",
+    "stage",
+    "write",
+]
 
-_ATTEMPTS = 10
-_FIRST = 1
+discard = publishing.discard
+publish = publishing.publish
+publish_or_discard = publishing.publish_or_discard
+publish_together = publishing.publish_together
+readable = publishing.readable
 
 
 class Mode(str, Enum):
@@ -108,17 +119,10 @@ def write(
             settings=FileSettings(**_checked(files)),
         )
         try:
-            return publish(lake, staged, job_id=job_id)
-        except committing.OutcomeUnknownError:
-            # The files may be part of a version.
-            raise
+            return publishing.publish_or_discard(lake, staged, job_id=job_id)
         except TableAlreadyExistsError:
-            discard(lake, staged)
             if wanted is Mode.CREATE:
                 raise
-        except BaseException:
-            discard(lake, staged)
-            raise
 
 
 def stage(
@@ -131,11 +135,13 @@ def stage(
     branch: str | None = None,
     properties: Mapping[str, str] | None = None,
     rebalance: bool = False,
+    run: str | None = None,
     **files: Any,  # noqa: ANN401 - those of FileSettings
 ) -> StagedWrite:
     """Write the data files of a write and show nothing; mode `append`, `overwrite` or `create`. Errors as of `write`.
 
     What fails leaves nothing. What is staged stays until it is published or discarded, whatever becomes of the driver.
+    `run` names the notes of what is written (see `files`): whoever chose it can remove what a killed driver left.
     """
     wanted = Mode.of(mode)
     destination = _found(lake, identifier, branch)
@@ -153,57 +159,8 @@ def stage(
         properties=properties,
         rebalance=rebalance,
         settings=FileSettings(**_checked(files)),
+        run_id=run,
     )
-
-
-def readable(lake: Lake, staged: StagedWrite) -> StagedWrite:  # noqa: ARG001 - as its siblings are called
-    """Make what is staged readable by its `preview`, a version that nobody else sees."""
-    if staged.preview is not None:
-        return staged
-    destination = staged.destination
-    with translated(f"Staging table {shown(staged.identifier)}"):
-        if staged.new:
-            _first_version(staged, None)
-            return replace(staged, preview=destination.pinned(_FIRST))
-        if staged.is_empty:
-            return replace(staged, preview=destination.pinned(staged.read_version))
-        return replace(staged, preview=destination.pinned(_detached(staged)))
-
-
-def publish(lake: Lake, staged: StagedWrite, *, job_id: str | None = None) -> WriteResult:
-    """Make what is staged a version of its table; errors 5 (the table is new, and there by now) and 14.
-
-    If it raises, nothing has changed and the staged files are still there, but for an OutcomeUnknownError.
-    """
-    if staged.new:
-        committed = _adopted(lake, staged, job_id)
-    elif staged.is_empty:
-        committed = committing.Committed(staged.read_version)
-    else:
-        committed = _committed(lake, staged, job_id)
-    if committed.already:
-        discard(lake, staged)
-        return _result_of(staged.identifier, committed)
-    _settle(staged, keep=staged.files)
-    return WriteResult(
-        staged.identifier, committed.version, staged.rows, staged.bytes, len(staged.files), created=staged.new
-    )
-
-
-def discard(lake: Lake, staged: StagedWrite) -> None:  # noqa: ARG001 - as above
-    """Remove what is staged."""
-    if staged.new:
-        with staged.destination.files() as files:
-            files.delete_tree()
-    else:
-        _settle(staged, keep=())
-
-
-def _settle(staged: StagedWrite, *, keep: tuple[str, ...]) -> None:
-    """Remove the files of a write that belong to no version, its preview and its notes."""
-    if not staged.new:
-        with staged.destination.files(blobs=staged.blobs) as files:
-            files.settle(staged.run, keep)
 
 
 def _checked(files: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,15 +188,7 @@ def _done_before(destination: Destination, job_id: str | None) -> WriteResult | 
         return None
     with translated(f"Looking for job {job_id!r} in table {shown(destination.identifier)}"):
         found = committing.find_in(destination.latest(), destination, job_id)
-    return None if found is None else _result_of(destination.identifier, found)
-
-
-def _result_of(identifier: Identifier, found: committing.Committed) -> WriteResult:
-    """Tell from a transaction what an earlier run wrote."""
-    fragments = list(getattr(found.transaction.operation, "fragments", None) or ())
-    sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.files]
-    rows = sum(fragment.physical_rows or 0 for fragment in fragments)
-    return WriteResult(identifier, found.version, rows, sum(sizes), len(sizes), already=True)
+    return None if found is None else publishing.result_of(destination.identifier, found)
 
 
 def _staged(
@@ -253,16 +202,18 @@ def _staged(
     properties: Mapping[str, str] | None,
     rebalance: bool,
     settings: FileSettings,
+    run_id: str | None = None,
 ) -> StagedWrite:
     if df.isStreaming:
         raise InvalidInputError(f"A stream is written by writeStream, not by a write, to table {shown(identifier)}")
     if not df.schema.fields:
         raise InvalidInputError(f"A table needs at least one column: nothing can be written to {shown(identifier)}")
     new = destination is None
+    run_id = run_id or uuid.uuid4().hex
     if destination is None:
         # What cannot be kept is refused before a place is asked for.
         plan = _plan(identifier, df.schema, None, overwrite=False, merge_schema=False)
-        writer = FragmentWriter(place_for(lake.address, identifier), plan, _run_id(), "create", None, settings)
+        writer = FragmentWriter(place_for(lake.address, identifier), plan, run_id, "create", None, settings)
         read_version, base = 0, None
     else:
         with translated(f"Opening table {shown(identifier)}"):
@@ -271,7 +222,7 @@ def _staged(
         plan = _plan(identifier, df.schema, base.schema, overwrite=overwrite, merge_schema=merge_schema)
         mode = "overwrite" if overwrite or plan.new_columns else "append"
         settings = _like_the_table(identifier, base, settings)
-        writer = FragmentWriter(destination, plan, _run_id(), mode, destination.pinned(read_version), settings)
+        writer = FragmentWriter(destination, plan, run_id, mode, destination.pinned(read_version), settings)
     frame = df.hint("rebalance") if rebalance else df
     done = run(frame, writer)
     evolution = None
@@ -350,84 +301,3 @@ def _operation(
     if replace_all:
         return LanceOperation.Overwrite(plan.schema, fragments)
     return LanceOperation.Append(fragments) if fragments else None
-
-
-def _committed(lake: Lake, staged: StagedWrite, job_id: str | None) -> committing.Committed:
-    """Commit, and make the operation anew on what others have committed where Lance cannot."""
-    operation, read_version = staged.operation, staged.read_version
-    for attempt in range(_ATTEMPTS):
-        try:
-            return committing.commit(
-                lake.address,
-                staged.identifier,
-                operation,
-                read_version=read_version,
-                job_id=job_id,
-                branch=staged.destination.branch,
-                expected_uri=staged.destination.uri,
-            )
-        except ConcurrentModificationError:
-            if staged.evolution is None or attempt == _ATTEMPTS - 1:
-                raise
-        latest = staged.destination.latest()
-        operation, read_version = staged.evolution.operation(latest), int(latest.version)
-    raise AssertionError
-
-
-def _adopted(lake: Lake, staged: StagedWrite, job_id: str | None) -> committing.Committed:
-    """Bring a new table into the catalog."""
-    with translated(f"Writing table {shown(staged.identifier)}"):
-        _first_version(staged, job_id)
-    with staged.destination.files() as files:
-        files.settle(staged.run, keep=staged.files)
-    try:
-        version = lake.catalog.adopt_table(list(staged.identifier), staged.destination.uri, staged.properties or None)
-    except LanceNamespaceError:
-        found = None if job_id is None else _found_again(lake, staged.identifier, job_id)
-        if found is None:
-            raise
-        return found
-    return committing.Committed(version)
-
-
-def _found_again(lake: Lake, identifier: Identifier, job_id: str) -> committing.Committed | None:
-    """Find the table that another run of the job has made, or this one, if the answer was lost."""
-    try:
-        return committing.find(lake.address, identifier, job_id)
-    except TableNotFoundError:
-        return None
-
-
-def _first_version(staged: StagedWrite, job_id: str | None) -> None:
-    """Make what is staged the first version at the place of a new table, unless it is."""
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
-
-    destination = staged.destination
-    if staged.preview is not None:
-        made = lance.dataset(destination.uri, storage_options=destination.options).read_transaction(_FIRST)
-        if made is not None and (made.transaction_properties or {}).get(committing.JOB) == job_id:
-            return
-        with destination.files() as files:
-            files.delete_tree("_versions")
-    transaction = committing.prepared(staged.operation, 0, job_id)
-    lance.LanceDataset.commit(
-        destination.uri, transaction, storage_options=destination.options, enable_v2_manifest_paths=True
-    )
-
-
-def _detached(staged: StagedWrite) -> int:
-    """Commit beside the table's history."""
-    from lance import LanceDataset  # noqa: PLC0415 - it must not be imported before a worker forks
-
-    destination = staged.destination
-    transaction = committing.prepared(staged.operation, staged.read_version, None)
-    base = destination.uri if destination.branch is None else destination.latest()
-    with destination.files() as files:
-        files.note(staged.run, f"_transactions/{staged.read_version}-{transaction.uuid}.txn")
-        made = LanceDataset.commit(base, transaction, storage_options=destination.options, detached=True)
-        files.note(staged.run, f"_versions/d{made.version}.manifest")
-    return int(made.version)
-
-
-def _run_id() -> str:
-    return uuid.uuid4().hex

@@ -55,6 +55,8 @@ class PreparedData:
     bring: Callable[[str], object]
     properties: Mapping[str, str] = field(default_factory=dict)
     """Properties of the transaction by which they become a version."""
+    transaction_id: str | None = None
+    """The uuid of that transaction."""
 
 
 def write_version(
@@ -75,6 +77,7 @@ def write_version(
     a catalog that manages the table's versions.
     """
     options = storage_options or None
+    prepared = data if isinstance(data, PreparedData) else None
     try:
         fragments = _written(data, location, options, session, mode="overwrite" if after else "create")
     except (OSError, ValueError, NotImplementedError) as error:
@@ -86,8 +89,8 @@ def write_version(
     transaction = lance.Transaction(
         read_version=after,
         operation=LanceOperation.Overwrite(data.schema, fragments),
-        uuid=transaction_id or str(uuid.uuid4()),
-        transaction_properties=dict(data.properties) if isinstance(data, PreparedData) else {},
+        uuid=transaction_id or (prepared.transaction_id if prepared else None) or str(uuid.uuid4()),
+        transaction_properties=dict(prepared.properties) if prepared else {},
     )
     written = _files(fragments)
     with _naming_leftovers(written), commit_guard():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -209,7 +210,9 @@ class Arrivals:
             data = adoption.prepared(catalog, dataset, location)
             data.bring(catalog.store.location(declared.location))
             operation = LanceOperation.Overwrite(data.schema, data.fragments)
-            transaction = lance.Transaction(0, operation, transaction_properties=dict(data.properties))
+            transaction = lance.Transaction(
+                0, operation, data.transaction_id or str(uuid.uuid4()), dict(data.properties)
+            )
             self.filled.append(TableCommit(identifier, transaction))
             self._left.append(location)
             return

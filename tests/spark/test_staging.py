@@ -1,0 +1,283 @@
+"""Write, audit, publish: what is staged can be read by executors and by nobody else, and is shown all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pytest
+from lance import LanceDataset
+from support import create_namespace, declare_table, describe_table, fails, list_tables
+
+from pennon.spark import committing, scan, writing
+
+
+def numbers(spark, *values):
+    return spark.createDataFrame([(value, f"name-{value}") for value in values], "id bigint, name string")
+
+
+def ids(lake, table="t"):
+    return sorted(row.id for row in lake.table(table).select("id").collect())
+
+
+def previewed(lake, staged):
+    """Read what is staged on executors; gives the ids."""
+    frame = scan.dataframe(lake.spark, scan.of_pinned(staged.preview))
+    return sorted(row.id for row in frame.collect())
+
+
+def on_storage(lake, table="t"):
+    root = Path(describe_table(lake.catalog, table).location)
+    return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(params=["plain", "managed"])
+def any_lake(request, lake):
+    if request.param == "managed":
+        lake.catalog.enable_table_version_management()
+    return lake
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_staged_rows_are_read_and_not_seen(spark, any_lake, mode):
+    lake = any_lake
+    lake.write(numbers(spark, 1), "t")
+    before = on_storage(lake)
+    staged = writing.readable(lake, writing.stage(lake, numbers(spark, 2, 3), ("t",), mode))
+    assert previewed(lake, staged) == ([1, 2, 3] if mode == "append" else [2, 3])
+    assert ids(lake) == [1]
+    done = writing.publish(lake, staged, job_id="j")
+    assert (done.version, done.rows, done.already) == (2, 2, False)
+    assert ids(lake) == ([1, 2, 3] if mode == "append" else [2, 3])
+    left = on_storage(lake) - before - set(staged.files)
+    assert {path.partition("/")[0] for path in left} == {"_versions", "_transactions"}
+    assert len(left) == 2
+
+
+def test_discarded_write_leaves_nothing(spark, any_lake):
+    lake = any_lake
+    lake.write(numbers(spark, 1), "t")
+    before = on_storage(lake)
+    staged = writing.readable(lake, writing.stage(lake, numbers(spark, 2), ("t",)))
+    assert on_storage(lake) > before
+    writing.discard(lake, staged)
+    assert on_storage(lake) == before
+    assert ids(lake) == [1]
+
+
+def test_new_table_is_read_before_the_catalog_knows_of_it(spark, any_lake, root):
+    lake = any_lake
+    create_namespace(lake.catalog, "a")
+    for table in (("t",), ("a", "t")):
+        staged = writing.readable(lake, writing.stage(lake, numbers(spark, 1, 2), table))
+        assert previewed(lake, staged) == [1, 2]
+        assert list_tables(lake.catalog, *table[:-1]) == []
+        assert writing.publish(lake, staged, job_id="j").created
+        assert ids(lake, list(table)) == [1, 2]
+        assert committing.find(lake.address, table, "j").version == 1
+    gone = writing.readable(lake, writing.stage(lake, numbers(spark, 1), ("other",)))
+    writing.discard(lake, gone)
+    assert not list(Path(root).glob("*other*"))
+
+
+def test_staged_columns_are_read_and_not_seen(spark, any_lake):
+    lake = any_lake
+    lake.write(numbers(spark, 1), "t")
+    wide = spark.createDataFrame([(2, 0.5)], "id bigint, score double")
+    staged = writing.readable(lake, writing.stage(lake, wide, ("t",), merge_schema=True))
+    assert previewed(lake, staged) == [1, 2]
+    # Others append meanwhile: columns and rows are put on top of that.
+    lake.write(numbers(spark, 3), "t")
+    assert writing.publish(lake, staged).version == 3
+    assert {row.id: row.score for row in lake.table("t").collect()} == {1: None, 2: 0.5, 3: None}
+
+
+def test_publishing_twice_with_a_job_keeps_the_rows(spark, any_lake):
+    """As after a crash between the commit and the note of it: the files of the version must not go."""
+    lake = any_lake
+    for table in (("old",), ("new",)):
+        if table == ("old",):
+            lake.write(numbers(spark, 1), "old")
+        staged = writing.readable(lake, writing.stage(lake, numbers(spark, 2), table))
+        first = writing.publish(lake, staged, job_id="j")
+        again = writing.publish(lake, staged, job_id="j")
+        assert (again.version, again.already, again.rows) == (first.version, True, 1)
+        assert 2 in ids(lake, list(table))
+
+
+def test_new_table_that_others_made_meanwhile_raises_5_and_write_appends_to_it(spark, lake):
+    staged = writing.stage(lake, numbers(spark, 1), ("t",))
+    lake.write(numbers(spark, 2), "t")
+    with fails(5, naming="'t'"):
+        writing.publish(lake, staged)
+    writing.discard(lake, staged)
+    assert ids(lake) == [2]
+
+
+def test_nothing_is_staged_with_ignore_nor_over_a_table_with_create(spark, lake):
+    lake.write(numbers(spark, 1), "t")
+    with fails(13):
+        writing.stage(lake, numbers(spark, 1), ("t",), "ignore")
+    with fails(5):
+        writing.stage(lake, numbers(spark, 1), ("t",), "create")
+
+
+# Several tables at once
+
+
+def three(spark, lake):
+    """Stage an append, an overwrite and a new table."""
+    return [
+        writing.stage(lake, numbers(spark, 2), ("a", "t")),
+        writing.stage(lake, numbers(spark, 5), ("u",), "overwrite"),
+        writing.stage(lake, numbers(spark, 6), ("a", "new"), properties={"owner": "me"}),
+    ]
+
+
+@pytest.fixture
+def house(spark, managed_lake):
+    create_namespace(managed_lake.catalog, "a")
+    managed_lake.write(numbers(spark, 1), "a.t")
+    managed_lake.write(numbers(spark, 1), "u")
+    return managed_lake
+
+
+def shown(lake):
+    return {name: ids(lake, name) for name in ("a.t", "u", *(["a.new"] if list_tables(lake.catalog, "a")[1:] else []))}
+
+
+def test_several_tables_are_shown_together(spark, house):
+    staged = three(spark, house)
+    assert shown(house) == {"a.t": [1], "u": [1]}
+    before = lance.dataset(str(Path(house.catalog._store.identity()) / "__manifest")).version
+    results = writing.publish_together(house, staged, job_id="nightly")
+    # One commit shows them, one more says that they are finished.
+    assert lance.dataset(str(Path(house.catalog._store.identity()) / "__manifest")).version == before + 2
+    assert [(one.version, one.rows, one.created, one.already) for one in results] == [
+        (2, 1, False, False),
+        (2, 1, False, False),
+        (1, 1, True, False),
+    ]
+    assert shown(house) == {"a.t": [1, 2], "u": [5], "a.new": [6]}
+    for name in (("a", "t"), ("u",), ("a", "new")):
+        assert committing.find(house.address, name, "nightly") is not None
+
+
+def test_publishing_together_again_changes_nothing(spark, house):
+    writing.publish_together(house, three(spark, house), job_id="nightly")
+    staged = [
+        writing.stage(house, numbers(spark, 2), ("a", "t")),
+        writing.stage(house, numbers(spark, 5), ("u",), "overwrite"),
+        writing.stage(house, numbers(spark, 6), ("a", "new")),
+    ]
+    results = writing.publish_together(house, staged, job_id="nightly")
+    assert [(one.version, one.already) for one in results] == [(2, True), (2, True), (1, True)]
+    assert shown(house) == {"a.t": [1, 2], "u": [5], "a.new": [6]}
+
+
+def test_the_same_staged_writes_published_again_keep_their_rows(spark, house):
+    staged = [writing.readable(house, one) for one in three(spark, house)]
+    writing.publish_together(house, staged, job_id="nightly")
+    results = writing.publish_together(house, staged, job_id="nightly")
+    assert [one.already for one in results] == [True, True, True]
+    assert shown(house) == {"a.t": [1, 2], "u": [5], "a.new": [6]}
+
+
+def test_answer_that_is_lost_is_found_out(spark, house, monkeypatch):
+    staged = three(spark, house)
+    real = type(house.catalog).commit_tables
+
+    def lost(self, *arguments):
+        real(self, *arguments)
+        raise committing.InternalError("no answer")
+
+    monkeypatch.setattr(type(house.catalog), "commit_tables", lost)
+    results = writing.publish_together(house, staged)
+    assert [(one.version, one.already) for one in results] == [(2, False), (2, False), (1, False)]
+    assert shown(house) == {"a.t": [1, 2], "u": [5], "a.new": [6]}
+
+
+def test_one_that_cannot_be_published_keeps_all_back(spark, house):
+    staged = three(spark, house)
+    house.write(numbers(spark, 8), "u", "overwrite")
+    with fails(14, naming="u"):
+        writing.publish_together(house, staged, job_id="nightly")
+    assert shown(house) == {"a.t": [1], "u": [8]}
+    for one in staged:
+        writing.discard(house, one)
+
+
+def test_columns_added_together_with_others_rows(spark, house):
+    wide = spark.createDataFrame([(2, 0.5)], "id bigint, score double")
+    staged = [
+        writing.stage(house, wide, ("a", "t"), merge_schema=True),
+        writing.stage(house, numbers(spark, 5), ("u",)),
+        writing.stage(house, numbers(spark, 1).where("false"), ("u2",)),
+    ]
+    house.write(numbers(spark, 3), "a.t")
+    writing.publish_together(house, staged)
+    assert {row.id: row.score for row in house.table("a.t").collect()} == {1: None, 2: 0.5, 3: None}
+    assert ids(house, "u") == [1, 5]
+    assert ids(house, "u2") == []
+
+
+def test_declared_table_is_filled_together_with_others(spark, house):
+    declare_table(house.catalog, "a", "declared")
+    staged = [
+        writing.stage(house, numbers(spark, 2), ("a", "t")),
+        writing.stage(house, numbers(spark, 7), ("a", "declared")),
+    ]
+    assert [one.version for one in writing.publish_together(house, staged)] == [2, 1]
+    assert ids(house, "a.declared") == [7]
+
+
+def test_without_management_nothing_is_published_together(spark, lake):
+    staged = [writing.stage(lake, numbers(spark, 1), ("t",))]
+    with fails(0, naming="manages versions"):
+        writing.publish_together(lake, staged)
+    assert list_tables(lake.catalog) == []
+
+
+def test_branches_are_not_published_together(spark, house):
+    lance.dataset(describe_table(house.catalog, "u").location).create_branch("dev")
+    staged = writing.stage(house, numbers(spark, 1), ("u",), branch="dev")
+    with fails(0, naming="dev"):
+        writing.publish_together(house, [staged])
+
+
+def test_two_runs_of_a_publication_at_one_moment(spark, house, monkeypatch):
+    """The second run looks and finds nothing; then the first one commits, and then the second one."""
+    first, second = three(spark, house)[:2], three(spark, house)[:2]
+    real = type(house.catalog).commit_tables
+    rounds = []
+
+    def beaten(self, commits, check):
+        if not rounds:
+            rounds.append("first")
+            writing.publish_together(house, first, job_id="nightly")
+        return real(self, commits, check)
+
+    monkeypatch.setattr(type(house.catalog), "commit_tables", beaten)
+    results = writing.publish_together(house, second[:1], job_id="nightly")
+    assert [(one.version, one.already) for one in results] == [(2, True)]
+    assert ids(house, "a.t") == [1, 2]
+
+
+def test_store_that_fails_after_the_commit_does_not_fail_the_write(spark, lake, monkeypatch, caplog):
+    lake.write(numbers(spark, 1), "t")
+    staged = writing.stage(lake, numbers(spark, 2), ("t",))
+    real = LanceDataset.commit
+
+    def then_the_disk_is_gone(*arguments, **options):
+        made = real(*arguments, **options)
+        monkeypatch.setattr("pennon.spark.files.TableFiles.settle", _broken)
+        return made
+
+    monkeypatch.setattr(LanceDataset, "commit", then_the_disk_is_gone)
+    assert writing.publish_or_discard(lake, staged).version == 2
+    assert "left to be cleaned" in caplog.text
+    assert ids(lake) == [1, 2]
+
+
+def _broken(*_, **__):
+    raise OSError("input/output error")
