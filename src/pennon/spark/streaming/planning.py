@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pennon.errors import InvalidTableStateError, LanceNamespaceError, TableVersionNotFoundError
+from pennon.errors import InvalidInputError, InvalidTableStateError, LanceNamespaceError, TableVersionNotFoundError
 from pennon.identifiers import shown
 from pennon.spark import scan
 from pennon.spark.splits import FragmentSize, fragment_sizes
@@ -109,6 +109,10 @@ class Planner:
         """Give the tasks that read what lies between two places; the same whenever it is asked."""
         if start == end:
             return []
+        if end.comes_before(start):
+            raise InvalidInputError(
+                f"A stream of table {shown(self._settings.identifier)} cannot go back from {start} to {end}"
+            )
         if end.known > self.history.latest:
             self.history.refresh()
         self.history.verify(start)
@@ -126,7 +130,12 @@ class Planner:
 
     def latest(self) -> Position:
         """Give the place at which everything that is there now has been read."""
-        return self._after(self.history.refresh())
+        self.history.refresh()
+        return self.seen()
+
+    def seen(self) -> Position:
+        """Give the same as of the last look."""
+        return self._after(self.history.latest)
 
     def _after(self, version: int) -> Position:
         return Position(version + 1, mark=self.history.mark(version))

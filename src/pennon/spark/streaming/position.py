@@ -31,6 +31,10 @@ class Position:
         """Give the version that `mark` is of; 0 if there is none before the first one."""
         return self.next if self.snapshot else self.next - 1
 
+    def comes_before(self, other: Position) -> bool:
+        """Tell whether this place is before another; one within a snapshot is before all that come after it."""
+        return (self.next, not self.snapshot, self.rows) < (other.next, not other.snapshot, other.rows)
+
     def offset(self) -> dict[str, Any]:
         """Write it as Spark keeps it; equal positions are written alike."""
         return {"next": self.next, "rows": self.rows, "snapshot": self.snapshot, "mark": self.mark}

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 EARLIEST, LATEST = "earliest", "latest"
 FAIL, IGNORE, FEED = "fail", "ignore", "feed"
-# A batch of more versions would take long to plan, and all of it is lost if it fails.
-DEFAULT_VERSIONS = 1000
 _DEFAULT_SPLITS = 8
 # These name one version, or cut it short: a stream has no single version.
 _OF_ONE_VERSION = ("version", "tag", "asOf", "limit")
@@ -33,7 +31,7 @@ class StreamSettings:
     changes: str
     starting: int | str | None
     """The version after which to begin; None begins with the table as it is."""
-    max_versions: int
+    max_versions: int | None
     max_rows: int | None
     parallelism: int
     split_bytes: int | None
@@ -60,7 +58,7 @@ class StreamSettings:
             asked.text("where"),
             _changes(asked.text("changes")),
             _starting(asked),
-            asked.number("maxVersionsPerTrigger", least=1) or DEFAULT_VERSIONS,
+            asked.number("maxVersionsPerTrigger", least=1),
             asked.number("maxRowsPerTrigger", least=1),
             asked.number("splits", least=1) or _DEFAULT_SPLITS,
             asked.number("splitBytes", least=1),

@@ -27,6 +27,9 @@ else:
     ADMISSION_CONTROL = True
 
 Offset = dict[str, Any]
+# A batch of more versions would take long to plan, and all of it is lost if it fails.
+_DEFAULT_VERSIONS = 1000
+_NO_LIMIT = 2**63 - 1
 
 
 def stream_reader(asked: SourceOptions, schema: StructType) -> DataSourceStreamReader:
@@ -77,10 +80,6 @@ class _Reader(DataSourceStreamReader):
             self._opened = Planner(self._settings, self._schema)
         return self._opened
 
-    @property
-    def _limits(self) -> Limits:
-        return Limits(self._settings.max_versions, self._settings.max_rows)
-
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Begin where `startingVersion` says."""
         return self._planner.initial().offset()
@@ -102,7 +101,7 @@ class _Reader(DataSourceStreamReader):
 class PlainTableStreamReader(_Reader):
     """For PySpark 4.1, which does not say from where a micro-batch starts: it is remembered from what was asked before.
 
-    Spark asks for the partitions between an offset and itself when a query is started again.
+    When a query is started again, Spark first asks for the partitions between its last offset and the same one.
     """
 
     def __init__(self, settings: StreamSettings, schema: StructType) -> None:
@@ -110,15 +109,16 @@ class PlainTableStreamReader(_Reader):
         self._reached: Position | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Begin where `startingVersion` says."""
-        self._reached = self._planner.initial()
+        """Begin where `startingVersion` says; Spark asks for the end of the first batch before it asks for this."""
+        if self._reached is None:
+            self._reached = self._planner.initial()
         return self._reached.offset()
 
     def latestOffset(self) -> Offset:  # type: ignore[override]  # noqa: N802 - as PySpark 4.1 calls it
         """Tell how far the next micro-batch goes."""
-        if self._reached is None:
-            return self._planner.latest().offset()
-        return self._planner.reach(self._reached, self._limits).offset()
+        start = Position.of(self.initialOffset())
+        # A limit that nobody asked for would end a query with Trigger.AvailableNow early: there it makes one batch.
+        return self._planner.reach(start, Limits(self._settings.max_versions, self._settings.max_rows)).offset()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Cut what lies between two offsets into tasks."""
@@ -141,16 +141,15 @@ if ADMISSION_CONTROL:
 
         def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
             """Tell how far the next micro-batch goes."""
-            limits = Limits() if isinstance(limit, ReadAllAvailable) else self._limits
+            limits = Limits(self._settings.max_versions or _DEFAULT_VERSIONS, self._settings.max_rows)
+            if isinstance(limit, ReadAllAvailable):
+                limits = Limits()
             return self._planner.reach(Position.of(start), limits, self._target).offset()
 
         def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
-            """Tell how far there is to go."""
-            return self._planner.latest().offset()
+            """Tell how far there is to go; Spark asks right after it asked how far the batch goes."""
+            return self._planner.seen().offset()
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
             """Go no further than what is there now."""
             self._target = self._planner.history.refresh()
-
-
-_NO_LIMIT = 2**63 - 1

@@ -1,0 +1,106 @@
+"""Which epoch of a stream was the last one to be committed to a table, written down beside it.
+
+A streaming query that is started again repeats its last epoch if Spark does not know that it was done. The commit of an
+epoch names it, but to look for it through a long history, of which a part may have been cleaned away, would take long
+and might find nothing. So before an epoch is committed, its number and the latest version are written to
+`_pennon/streams/` in the table's directory. An epoch with a higher number cannot have been committed. For the same
+number, only the versions since need to be looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from pennon.errors import InvalidTableStateError
+from pennon.identifiers import shown
+from pennon.spark import committing
+
+if TYPE_CHECKING:
+    from pennon.spark.destination import Destination
+    from pennon.spark.files import TableFiles
+
+_DIRECTORY = "_pennon/streams"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch of a stream."""
+
+    stream: str
+    """The stream's name: the id of its query, unless it was given another."""
+    query: str
+    """The id of its query, which is kept in the checkpoint."""
+    number: int
+
+    @property
+    def job(self) -> str:
+        """Name the write of this epoch; no other has this name."""
+        return f"{self.query}/{self.number}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An epoch that was about to be committed."""
+
+    query: str
+    epoch: int
+    version: int
+    """The latest version then."""
+    run: str
+    """Names the files that were written for it."""
+
+
+class Epochs:
+    """What is written down about a stream in a table's directory."""
+
+    def __init__(self, files: TableFiles, destination: Destination, stream: str) -> None:
+        self._files = files
+        self._table = shown(destination.identifier)
+        self._destination = destination
+        self._stream = stream
+        self._path = f"{_DIRECTORY}/{hashlib.sha256(stream.encode()).hexdigest()[:32]}.json"
+
+    def last(self) -> Attempt | None:
+        """Read the last attempt; None if there was none."""
+        body = self._files.read(self._path)
+        return None if body is None else Attempt(**json.loads(body))
+
+    def begin(self, epoch: Epoch, run: str) -> int:
+        """Write an attempt down, and give the version after which the epoch was committed before, if it was.
+
+        An epoch of another checkpoint or from the past, and one of which nobody can tell any more, raise 19.
+        """
+        last = self.last()
+        latest = self._destination.latest()
+        since = int(latest.version)
+        if last is None:
+            # The first epoch that is written down. One before it may have made the table.
+            found = committing.find_in(latest, self._destination, epoch.job)
+            since = since if found is None else found.version - 1
+        elif last.query != epoch.query:
+            raise self._refusal(
+                f"belongs to the checkpoint of query {last.query}; this is query {epoch.query}, with a checkpoint of "
+                "its own, whose epochs say nothing about what is written. Go on with the old checkpoint, or give the "
+                "stream another queryId"
+            )
+        elif last.epoch > epoch.number:
+            raise self._refusal(
+                f"has written epoch {last.epoch}, and now comes epoch {epoch.number}: its checkpoint was put back. "
+                "Start it anew, with another checkpoint"
+            )
+        elif last.epoch == epoch.number:
+            since = last.version
+            oldest = min(int(one["version"]) for one in latest.version_refs())
+            if oldest > since + 1:
+                raise self._refusal(
+                    f"may or may not have written epoch {epoch.number} after version {since}: the versions before "
+                    f"{oldest} were cleaned away. Look at the table, and start the stream anew, with another checkpoint"
+                )
+        self._files.write(self._path, json.dumps(asdict(Attempt(epoch.query, epoch.number, since, run))).encode())
+        return since
+
+    def _refusal(self, why: str) -> InvalidTableStateError:
+        return InvalidTableStateError(f"Stream {self._stream!r} to table {self._table} {why}")
