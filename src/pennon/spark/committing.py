@@ -60,17 +60,21 @@ def commit(
     branch: str | None = None,
     properties: Mapping[str, str] | None = None,
     expected_uri: str | None = None,
+    since: int | None = None,
 ) -> Committed:
     """Make one version of a table, rebased on what was committed since `read_version`; 14 if that cannot be.
 
     The commit point is Lance's. A job id that was committed before changes nothing: the version of that time is given
     back, also if two runs of the job commit at the same moment. If the store fails, a look at the table tells what came
-    of it. `expected_uri` is where the operation's files are: a table that was replaced meanwhile raises 14.
+    of it. `expected_uri` is where the operation's files are: a table that was replaced meanwhile raises 14. The job is
+    looked for in the versions after `since` alone, if that is given: then the length of the history does not matter.
     """
     destination = located(address, identifier, branch)
     if expected_uri is not None and destination.uri != expected_uri:
         raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped and made anew; nothing was committed")
-    return commit_to(destination, operation, read_version=read_version, job_id=job_id, properties=properties)
+    return commit_to(
+        destination, operation, read_version=read_version, job_id=job_id, properties=properties, since=since
+    )
 
 
 def commit_to(
@@ -81,6 +85,7 @@ def commit_to(
     job_id: str | None = None,
     properties: Mapping[str, str] | None = None,
     dataset: LanceDataset | None = None,
+    since: int | None = None,
 ) -> Committed:
     """Do the same for a table that was just located; `dataset` is a version of it that is open, if one is."""
     from lance import LanceDataset  # noqa: PLC0415 - it must not be imported before a worker forks
@@ -90,7 +95,7 @@ def commit_to(
         guard = None
         if job_id is not None:
             latest = destination.latest()
-            found = find_in(latest, destination, job_id)
+            found = find_in(latest, destination, job_id, since)
             if found is not None:
                 return found
             guard = _Guard(destination, job_id, int(latest.version))
@@ -119,9 +124,9 @@ def find(address: Address, identifier: Identifier, job_id: str, branch: str | No
         return find_in(destination.latest(), destination, job_id)
 
 
-def find_in(latest: LanceDataset, destination: Destination, job_id: str) -> Committed | None:
-    """Find a job in the history of a table that is open at its latest version."""
-    begun = _begun(destination, job_id)
+def find_in(latest: LanceDataset, destination: Destination, job_id: str, since: int | None = None) -> Committed | None:
+    """Find a job in the history of a table that is open at its latest version, or in the versions after one."""
+    begun = _begun(destination, job_id) if since is None else since
     if begun is None:
         return None
     return _search(latest, job_id, begun, int(latest.version))

@@ -54,6 +54,8 @@ class StagedWrite:
     """The version by which executors can read what is staged, once `readable` made it."""
     properties: dict[str, str] = field(default_factory=dict)
     """Properties of the table, if it is new."""
+    since: int | None = None
+    """The version before which its job cannot have been committed, where that is known: it need not be looked for."""
     transaction: dict[str, str] = field(default_factory=dict)
     """Properties of the transaction by which it is published."""
 
