@@ -52,6 +52,15 @@ class TableFiles:
         """Name the entries of one level."""
         return self._store.names(f"{self._folder}/{path}")
 
+    def read(self, path: str) -> bytes | None:
+        """Read a small file; None if it is absent."""
+        found = self._store.get(f"{self._folder}/{path}")
+        return None if found is None else found.body
+
+    def write(self, path: str, body: bytes) -> None:
+        """Write a small file, whatever was there."""
+        self._store.put(f"{self._folder}/{path}", body)
+
     def note(self, run: str, *paths: str) -> None:
         """Write down that a run has made files."""
         for path in paths:
