@@ -1,9 +1,10 @@
 """Running pipelines: `run` (docs/guides/pipelines.md)."""
 
+import logging
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,18 +15,16 @@ from pennon.cli import secrets
 from pennon.cli.arguments import DryRun
 from pennon.cli.commands import command, new_app
 from pennon.cli.failures import CommandFailure, ExitCode
-from pennon.cli.output import Block, Column, Fields, Lines, Note, Table
+from pennon.cli.output import Note
+from pennon.cli.pipeline_views import plan_view, report_view
 from pennon.cli.session import Session
 from pennon.cli.settings import Connection, pairs
-from pennon.cli.values import size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pennon.spark.address import Address
     from pennon.spark.pipeline import Pipeline, RunReport
-    from pennon.spark.pipeline.planning import Plan, PlannedRead
-    from pennon.spark.pipeline.report import CheckReport
 
 app = new_app()
 
@@ -83,7 +82,7 @@ def run(
         address = _address(session, pipeline)
         if dry_run:
             plan = pipeline.plan(address)
-            session.output.show(_scrubbed(session, plan.document()), lambda: _plan_view(plan))
+            session.output.show(_scrubbed(session, plan.document()), lambda: plan_view(plan))
             return ExitCode.DONE
         if discard:
             return _discarded(session, pipeline, address, named, take_over=take_over, state=state)
@@ -97,7 +96,7 @@ def run(
     document = _scrubbed(session, done.document())
     if report is not None:
         done.save(report)
-    session.output.show(document, lambda: _report_view(done))
+    session.output.show(document, lambda: report_view(done))
     return ExitCode.DONE if done.succeeded else ExitCode.CHECKS_FAILED
 
 
@@ -166,8 +165,9 @@ def _spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -
 
     if master is None and _SUBMITTED not in os.environ:
         master = "local[*]"
-    # Spark's own log would stand between the lines of ours.
+    # Spark's own log would stand between the lines of ours, and tells every error a second time.
     quiet = {"spark.log.level": "ERROR"}
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     with _terminable():
         spark = new_session(f"pennon run {pipeline.name}", master=master, **{**quiet, **settings})
         try:
@@ -184,7 +184,7 @@ class _Terminated(KeyboardInterrupt):
 def _terminable() -> Iterator[None]:
     """Let SIGTERM end the run as Ctrl-C does: cleanly."""
 
-    def end(number: int, frame: object) -> None:
+    def end(*_: object) -> None:
         raise _Terminated
 
     before = signal.signal(signal.SIGTERM, end)
@@ -248,10 +248,7 @@ def _progress() -> Iterator[_Bar | None]:
 def _say(text: str) -> None:
     from pennon.cli.terminal_text import one_line  # noqa: PLC0415 - only here
 
-    print(one_line(text), file=sys.stderr)
-
-
-# What is shown at the end
+    sys.stderr.write(one_line(text) + "\n")
 
 
 def _scrubbed(session: Session, document: Any) -> Any:  # noqa: ANN401 - JSON
@@ -263,98 +260,3 @@ def _scrubbed(session: Session, document: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(document, (list, tuple)):
         return [_scrubbed(session, value) for value in document]
     return document
-
-
-def _report_view(report: "RunReport") -> Iterable[Block]:
-    columns = [
-        Column("work", whole=True),
-        Column("rows", right=True),
-        Column("bytes", right=True),
-        Column("seconds", right=True),
-        Column("version", right=True),
-        Column("remark", "dim"),
-    ]
-    rows = []
-    for step in report.steps:
-        remark = "done before" if step.reused else "" if step.staged else "part of " + ", ".join(step.within)
-        rows.append([f"step {step.name}", _number(step.rows), _size(step.bytes), _seconds(step.seconds), "", remark])
-    for target in report.targets:
-        versions = _number(target.version) if target.version is not None else ""
-        remark = f"{target.mode}{', staged before' if target.reused else ''}"
-        figures = [_number(target.rows), _size(target.bytes), _seconds(target.seconds)]
-        rows.append([f"target {target.table}", *figures, versions, remark])
-    yield Table(columns, rows)
-    if report.checks:
-        yield Lines([("", "")])
-        yield _checks_table(report.checks)
-    yield Lines([("", "")])
-    style = "green" if report.succeeded else "bold red"
-    ending = f"{report.status}: run {report.run_id} of {report.pipeline}, {report.seconds:.1f} s"
-    yield Lines([(ending, style)])
-    if not report.succeeded:
-        yield Note("nothing was published, and what was staged is removed")
-
-
-def _checks_table(checks: Sequence["CheckReport"]) -> Table:
-    columns = [Column("check", whole=True), Column("on", whole=True), Column("result"), Column("found")]
-    rows = []
-    for check in checks:
-        result = "ok" if check.passed else "FAILED" if check.severity == "error" else "warning"
-        found = "" if check.passed and check.failing == 0 else check.message or ""
-        if check.samples:
-            found += f", such as {', '.join(f'{key}={value}' for key, value in check.samples[0].items())}"
-        rows.append([check.name, check.on, result, found])
-    return Table(columns, rows)
-
-
-def _plan_view(plan: "Plan") -> Iterable[Block]:
-    published = "all targets in one commit" if plan.publish == "atomic" else "one target after the other"
-    yield Fields({"pipeline": plan.pipeline, "publish": f"{plan.publish}: {published}"})
-    yield Lines([("", ""), ("sources", "bold")])
-    sources = [
-        [one.name, one.kind, one.at, _number(one.version), "" if one.used else "not used"] for one in plan.sources
-    ]
-    names = ("name", "kind", "at", "version", "remark")
-    yield Table([Column(one, whole=one == "name") for one in names], sources, empty="none")
-    yield Lines([("", ""), ("steps, in this order", "bold")])
-    steps = []
-    for step in plan.steps:
-        for number, one in enumerate(step.reads or (None,)):
-            head = ["", ""] if number else [step.name, step.fate]
-            steps.append([*head, "" if one is None else one.name, "" if one is None else _columns(one)])
-    yield Table([Column("name", whole=True), Column("is"), Column("reads"), Column("columns")], steps, empty="none")
-    yield Lines([("", ""), ("targets", "bold")])
-    targets = [
-        [
-            one.table,
-            one.source,
-            one.mode + (f" on {', '.join(one.on)}" if one.on else ""),
-            _number(one.version) or "new",
-        ]
-        for one in plan.targets
-    ]
-    yield Table([Column("table", whole=True), Column("from"), Column("mode"), Column("version")], targets)
-    yield Lines([("", ""), ("checks", "bold")])
-    checks = [[one.name, one.on, one.severity, one.scope or ""] for one in plan.checks]
-    yield Table([Column("check", whole=True), Column("on"), Column("severity"), Column("scope")], checks, empty="none")
-    yield Lines([("", "")])
-    yield Note("a dry run: nothing was done")
-
-
-def _columns(read: "PlannedRead") -> str:
-    if read.version is None:
-        return ""
-    names = "all" if read.columns is None else ", ".join(read.columns) or "none: rows are counted"
-    return f"{names}{f' where {read.where}' if read.where else ''} (version {read.version})"
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _size(value: int | None) -> str:
-    return "" if value is None else size(value)
-
-
-def _seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"

@@ -19,6 +19,7 @@ from pennon.spark.pipeline.report import ALREADY, RunReport
 from pennon.spark.pipeline.running import Observer, Run, Silent
 from pennon.spark.pipeline.state import RunState, checked_run_id, new_run_id
 from pennon.spark.pipeline.validation import defined, validated
+from pennon.spark.pipeline.variables import SHORTEST_SECRET
 
 if TYPE_CHECKING:
     import os
@@ -49,6 +50,7 @@ class Pipeline:
         self.definition = defined(definition)
         self.file = "pipeline"
         self.secrets: set[str] = set()
+        """Values that came from the environment or secret variables, and must not be shown."""
         self._lines: Mapping[Path, int] = {}
         self._shown: Any = self.definition.model_dump(mode="json", by_alias=True)
 
@@ -78,7 +80,7 @@ class Pipeline:
     def _of(cls, read: document.Document) -> Pipeline:
         made = cls(validated(read))
         made.file = read.file
-        made.secrets = read.secrets
+        made.secrets = {one for one in read.secrets if len(one) >= SHORTEST_SECRET}
         made._lines = read.lines
         made._shown = read.shown
         return made

@@ -15,8 +15,8 @@ from pennon.spark.pipeline.problems import suggestion
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _ENVIRONMENT = re.compile(r"ENV:([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SHORTEST_SECRET = 4
-MASK = "***"
+SHORTEST_SECRET = 4
+"""A shorter value is as good as no secret, and would be found everywhere."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,6 @@ class Variables:
             faults.append(what + hint)
             return Filled("", found[0])
         return self.values[reference]
-
-
-def masked(text: str, secrets: set[str]) -> str:
-    """Take secrets out of a text that others made; ones that are too short to be secrets stay."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, MASK)
-    return text
 
 
 def declared(

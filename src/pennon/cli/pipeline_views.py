@@ -1,0 +1,112 @@
+"""What a person sees of a pipeline: the plan of a dry run, and the report of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pennon.cli.output import Block, Column, Fields, Lines, Note, Table
+from pennon.cli.values import size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pennon.spark.pipeline import RunReport
+    from pennon.spark.pipeline.planning import Plan, PlannedRead
+    from pennon.spark.pipeline.report import CheckReport
+
+
+def report_view(report: RunReport) -> Iterable[Block]:
+    """Show what a run did."""
+    columns = [
+        Column("work", whole=True),
+        Column("rows", right=True),
+        Column("bytes", right=True),
+        Column("seconds", right=True),
+        Column("version", right=True),
+        Column("remark", "dim"),
+    ]
+    rows = []
+    for step in report.steps:
+        remark = "done before" if step.reused else "" if step.staged else "part of " + ", ".join(step.within)
+        rows.append([f"step {step.name}", _number(step.rows), _size(step.bytes), _seconds(step.seconds), "", remark])
+    for target in report.targets:
+        versions = _number(target.version) if target.version is not None else ""
+        remark = f"{target.mode}{', staged before' if target.reused else ''}"
+        figures = [_number(target.rows), _size(target.bytes), _seconds(target.seconds)]
+        rows.append([f"target {target.table}", *figures, versions, remark])
+    yield Table(columns, rows)
+    if report.checks:
+        yield Lines([("", "")])
+        yield _checks_table(report.checks)
+    yield Lines([("", "")])
+    style = "green" if report.succeeded else "bold red"
+    ending = f"{report.status}: run {report.run_id} of {report.pipeline}, {report.seconds:.1f} s"
+    yield Lines([(ending, style)])
+    if not report.succeeded:
+        yield Note("nothing was published, and what was staged is removed")
+
+
+def _checks_table(checks: Sequence[CheckReport]) -> Table:
+    columns = [Column("check", whole=True), Column("on", whole=True), Column("result"), Column("found")]
+    rows = []
+    for check in checks:
+        result = "ok" if check.passed else "FAILED" if check.severity == "error" else "warning"
+        found = "" if check.passed and check.failing == 0 else check.message or ""
+        if check.samples:
+            found += f", such as {', '.join(f'{key}={value}' for key, value in check.samples[0].items())}"
+        rows.append([check.name, check.on, result, found])
+    return Table(columns, rows)
+
+
+def plan_view(plan: Plan) -> Iterable[Block]:
+    """Show what a run would do."""
+    published = "all targets in one commit" if plan.publish == "atomic" else "one target after the other"
+    yield Fields({"pipeline": plan.pipeline, "publish": f"{plan.publish}: {published}"})
+    yield Lines([("", ""), ("sources", "bold")])
+    sources = [
+        [one.name, one.kind, one.at, _number(one.version), "" if one.used else "not used"] for one in plan.sources
+    ]
+    names = ("name", "kind", "at", "version", "remark")
+    yield Table([Column(one, whole=one == "name") for one in names], sources, empty="none")
+    yield Lines([("", ""), ("steps, in this order", "bold")])
+    steps = []
+    for step in plan.steps:
+        for number, one in enumerate(step.reads or (None,)):
+            head = ["", ""] if number else [step.name, step.fate]
+            steps.append([*head, "" if one is None else one.name, "" if one is None else _columns(one)])
+    yield Table([Column("name", whole=True), Column("is"), Column("reads"), Column("columns")], steps, empty="none")
+    yield Lines([("", ""), ("targets", "bold")])
+    targets = [
+        [
+            one.table,
+            one.source,
+            one.mode + (f" on {', '.join(one.on)}" if one.on else ""),
+            _number(one.version) or "new",
+        ]
+        for one in plan.targets
+    ]
+    yield Table([Column("table", whole=True), Column("from"), Column("mode"), Column("version")], targets)
+    yield Lines([("", ""), ("checks", "bold")])
+    checks = [[one.name, one.on, one.severity, one.scope or ""] for one in plan.checks]
+    yield Table([Column("check", whole=True), Column("on"), Column("severity"), Column("scope")], checks, empty="none")
+    yield Lines([("", "")])
+    yield Note("a dry run: nothing was done")
+
+
+def _columns(read: PlannedRead) -> str:
+    if read.version is None:
+        return ""
+    names = "all" if read.columns is None else ", ".join(read.columns) or "none: rows are counted"
+    return f"{names}{f' where {read.where}' if read.where else ''} (version {read.version})"
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _size(value: int | None) -> str:
+    return "" if value is None else size(value)
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

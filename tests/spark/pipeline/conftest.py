@@ -1,0 +1,15 @@
+"""A shop in a catalog that manages versions, on the tests' Spark."""
+
+from __future__ import annotations
+
+import pytest
+from lance_namespace import CreateNamespaceRequest
+from shop import Shop
+
+
+@pytest.fixture
+def shop(managed_lake, tmp_path) -> Shop:
+    managed_lake.catalog.create_namespace(CreateNamespaceRequest(id=["shop"]))
+    made = Shop(managed_lake.address, tmp_path, managed_lake)
+    made.write_orders()
+    return made
