@@ -214,7 +214,8 @@ def _only_table(tree: exp.Select, scopes: Scopes) -> Reference | None:
     if len(relations) != 1 or len(scopes.references) != 1 or len(scopes.selects) != 1:
         return None
     odd = {"sample", "pivots", "joins", "laterals"}
-    return None if any(relations[0].node.args.get(key) for key in odd) else relations[0].reference
+    found = None if any(relations[0].node.args.get(key) for key in odd) else relations[0].reference
+    return None if found is None or found.found.settled else found
 
 
 def _has_odd_tables(tokens: Sequence[Token]) -> bool:

@@ -63,6 +63,8 @@ class Pushdown:
 
     def exactly(self, select: exp.Select, reference: Reference) -> list[Condition] | None:
         """Give the WHERE of a SELECT from one table if Lance can do exactly all of it."""
+        if reference.found.settled:
+            return None
         found: list[Condition] = []
         for condition in conjuncts(_where(select)):
             made = self._translated(select, condition, reference)
@@ -122,7 +124,7 @@ class Pushdown:
         seen: set[Reference] = set()
         for node in condition.find_all(exp.Column):
             target = self.resolve(select, node)
-            if target is not None and target.reference not in seen:
+            if target is not None and target.reference not in seen and not target.reference.found.settled:
                 seen.add(target.reference)
                 yield target.reference, target
 

@@ -16,7 +16,9 @@ from pennon.errors import (
 )
 from pennon.spark import scan
 from pennon.spark.pinned import Moment, PinnedTable, pin
+from pennon.spark.sql import search
 from pennon.spark.sql.constants import Session
+from pennon.spark.sql.cursor import tokens_of
 from pennon.spark.sql.plan import QueryPlan, TableRead, plan
 from pennon.spark.sql.references import Found, Travel
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
     from pennon.spark.sql.names import LakeNames
+    from pennon.spark.sql.search import Search
 
 _QUOTED_IDENTIFIERS = "spark.sql.ansi.doubleQuotedIdentifiers"
 _ZONE = "spark.sql.session.timeZone"
@@ -39,12 +42,15 @@ class Reader:
 
     def __init__(self, lake: Lake, names: LakeNames) -> None:
         self._lake = lake
-        self._names = names
+        self.names = names
+        self._searches: dict[Identifier, Search] = {}
         self._pinned: dict[tuple[Identifier, Travel | None], tuple[PinnedTable, Any]] = {}
 
     def find(self, parts: tuple[str, ...], travel: Travel | None) -> Found | None:
         """Find a table that a query names, at the version that it asks for."""
-        identifier = self._names.existing(parts)
+        if parts in self._searches:
+            return Found(parts, self._searches[parts].schema, settled=True)
+        identifier = self.names.existing(parts)
         return None if identifier is None else Found(identifier, self._opened(identifier, travel)[1].schema)
 
     def frame(self, text: str) -> DataFrame:
@@ -63,6 +69,7 @@ class Reader:
 
     def planned(self, text: str) -> QueryPlan:
         """Plan a query on versions of its tables that were current at one moment."""
+        text = self._without_searches(text)
         session = Session(self._setting(_ZONE))
         analyse = (self._setting(_QUOTED_IDENTIFIERS) or "false").lower() != "true"
         made = plan(text, self.find, session, analyse=analyse)
@@ -72,8 +79,15 @@ class Reader:
             made = plan(text, self.find, session, analyse=analyse)
         return made
 
+    def uses_lake(self, text: str) -> bool:
+        """Tell whether a statement reads a table of the catalog."""
+        planned = self.planned(text)
+        return bool(planned.reads) or planned.count is not None
+
     def read(self, wanted: TableRead) -> DataFrame:
         """Read a table as planned."""
+        if wanted.identifier in self._searches:
+            return self._searches[wanted.identifier].frame(self._lake, wanted.columns)
         made = self._scan(
             wanted.identifier, wanted.travel, columns=wanted.columns, where=wanted.where, limit=wanted.limit
         )
@@ -106,6 +120,22 @@ class Reader:
         if row is None or row[0] is None:
             raise InvalidInputError(f"{expression} is no time")
         return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=row[0])
+
+    def _without_searches(self, text: str) -> str:
+        """Put tables in the place of searches; `find` and `read` know them then."""
+        if not any(word in text.upper() for word in search.FUNCTIONS):
+            return text
+        tokens = tokens_of(text)
+        if not tokens:
+            return text
+        changed, calls = search.calls_in(text, tokens, self._evaluated)
+        self._searches |= {(name,): call.opened(self._lake) for name, call in calls.items()}
+        return changed
+
+    def _evaluated(self, expression: str) -> Any:  # noqa: ANN401 - whatever it is
+        """Let Spark compute an expression, in which subqueries may read tables of the catalog."""
+        row = Reader(self._lake, self.names).frame(f"SELECT {expression}").first()
+        return None if row is None else row[0]
 
     def _opened(self, identifier: Identifier, travel: Travel | None) -> tuple[PinnedTable, Any]:
         key = (identifier, travel)

@@ -38,10 +38,11 @@ class Travel:
 
 @dataclass(frozen=True)
 class Found:
-    """A table of the catalog and its columns."""
+    """A table of the catalog and its columns; `settled` if its rows are what they are before any condition."""
 
     identifier: Identifier
     schema: pa.Schema
+    settled: bool = False
 
 
 class Finder(Protocol):

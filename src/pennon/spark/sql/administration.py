@@ -1,0 +1,268 @@
+"""Answering the statements about namespaces, the life of tables, and their upkeep."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon.errors import (
+    InvalidInputError,
+    NamespaceNotFoundError,
+    TableIndexAlreadyExistsError,
+    TableIndexNotFoundError,
+    TableNotFoundError,
+    from_error_code,
+    translated,
+)
+from pennon.identifiers import Identifier, shown, written
+from pennon.spark.destination import located
+from pennon.spark.pinned import pin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pennon.spark.jobs.targets import Pattern
+    from pennon.spark.lake import Lake
+    from pennon.spark.sql import statements as made
+    from pennon.spark.sql.query import Reader
+
+_VECTOR_KIND = "IVF_PQ"
+_KINDS = {"FULLTEXT": "INVERTED", "FULL_TEXT": "INVERTED", "FTS": "INVERTED", "VECTOR": _VECTOR_KIND, "SCALAR": "BTREE"}
+_NUMBERS = ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task")
+
+
+def create_namespace(lake: Lake, asked: made.CreateNamespace, reader: Reader) -> DataFrame:
+    """Create a namespace."""
+    del reader
+    from lance_namespace import CreateNamespaceRequest  # noqa: PLC0415 - slow
+
+    mode = "exist_ok" if asked.if_not_exists else "create"
+    request = CreateNamespaceRequest(id=list(asked.namespace), mode=mode, properties=asked.properties or None)
+    lake.catalog.create_namespace(request)
+    return lake.spark.createDataFrame([(written(asked.namespace),)], "namespace string")
+
+
+def alter_namespace(lake: Lake, asked: made.AlterNamespace, reader: Reader) -> DataFrame:
+    """Set and remove properties of a namespace; gives those that it has then."""
+    del reader
+    there = lake.catalog.alter_namespace_properties(asked.namespace, asked.changes)
+    return lake.spark.createDataFrame(sorted(there.items()), "key string, value string")
+
+
+def drop_namespace(lake: Lake, asked: made.DropNamespace, reader: Reader) -> DataFrame:
+    """Drop a namespace; CASCADE drops its tables and namespaces along with it."""
+    del reader
+    from lance_namespace import DropNamespaceRequest  # noqa: PLC0415 - slow
+
+    behavior = "Cascade" if asked.cascade else "Restrict"
+    dropped = True
+    try:
+        lake.catalog.drop_namespace(DropNamespaceRequest(id=list(asked.namespace), behavior=behavior))
+    except NamespaceNotFoundError:
+        if not asked.if_exists:
+            raise
+        dropped = False
+    return lake.spark.createDataFrame([(written(asked.namespace), dropped)], "namespace string, dropped boolean")
+
+
+def drop_table(lake: Lake, asked: made.DropTable, reader: Reader) -> DataFrame:
+    """Drop a table, whose data stays until it is purged; PURGE deletes it now."""
+    del reader
+    from lance_namespace import DropTableRequest  # noqa: PLC0415 - slow
+
+    context = {"purge": "true"} if asked.purge else None
+    dropped = True
+    try:
+        lake.catalog.drop_table(DropTableRequest(id=list(asked.table), context=context))
+    except (TableNotFoundError, NamespaceNotFoundError):
+        if not asked.if_exists:
+            raise
+        dropped = False
+    return lake.spark.createDataFrame([(written(asked.table), dropped)], "table string, dropped boolean")
+
+
+def undrop_table(lake: Lake, asked: made.UndropTable, reader: Reader) -> DataFrame:
+    """Bring a dropped table back."""
+    del reader
+    location = lake.catalog.undrop_table(asked.table, asked.renamed, asked.deletion_id)
+    name = written(asked.table if asked.renamed is None else asked.renamed)
+    return lake.spark.createDataFrame([(name, location)], "table string, location string")
+
+
+def undrop_namespace(lake: Lake, asked: made.UndropNamespace, reader: Reader) -> DataFrame:
+    """Bring a dropped namespace back, and list the tables that came with it."""
+    del reader
+    tables = lake.catalog.undrop_namespace(asked.namespace, asked.deletion_id)
+    return lake.spark.createDataFrame([(written(tuple(one)),) for one in tables], "table string")
+
+
+def purge_table(lake: Lake, asked: made.PurgeTable, reader: Reader) -> DataFrame:
+    """Delete what was dropped under a name for good."""
+    del reader
+    return _purged(lake, lake.catalog.purge_table(asked.table, asked.deletion_id, force=asked.force))
+
+
+def purge_tables(lake: Lake, asked: made.PurgeTables, reader: Reader) -> DataFrame:
+    """Delete the dropped tables whose time is over for good, or those that were dropped before a moment."""
+    before = None if asked.before is None else reader.instant(asked.before)
+    report = lake.catalog.purge_tables(deleted_before=before, dry_run=asked.dry_run, force=asked.force)
+    return _purged(lake, report)
+
+
+def protect(lake: Lake, asked: made.Protect, reader: Reader) -> DataFrame:
+    """Protect a table or a namespace from being dropped, or lift that."""
+    del reader
+    if asked.is_table:
+        lake.catalog.set_table_protection(asked.identifier, asked.protected)
+    else:
+        lake.catalog.set_namespace_protection(asked.identifier, asked.protected)
+    kind = "table" if asked.is_table else "namespace"
+    row = (written(asked.identifier), asked.protected)
+    return lake.spark.createDataFrame([row], f"{kind} string, protected boolean")
+
+
+def restore(lake: Lake, asked: made.Restore, reader: Reader) -> DataFrame:
+    """Make the rows and columns of an old version those of a new one."""
+    moment = reader.moment(asked.table, asked.travel)
+    old, _ = pin(lake.address, asked.table, moment)
+    if old.branch is not None:
+        raise InvalidInputError(f"Table {shown(asked.table)} cannot be restored to a version of branch {old.branch!r}")
+    with translated(f"Restoring table {shown(asked.table)}"):
+        latest = located(lake.address, asked.table).latest()
+        restored = latest.checkout_version(old.version)
+        restored.restore()
+    row = (written(asked.table), old.version, int(restored.version))
+    return lake.spark.createDataFrame([row], "table string, restored_version bigint, version bigint")
+
+
+def optimize(lake: Lake, asked: made.Optimize, reader: Reader) -> DataFrame:
+    """Rewrite small fragments into larger ones, and bring new rows into the indexes."""
+    del reader
+    from pennon.spark import jobs  # noqa: PLC0415 - readers do not need them
+
+    which = _just(asked.table)
+    compacted = _answer(jobs.compact(lake, which, progress=False))
+    indexed = _answer(jobs.optimize_indexes(lake, which, progress=False))
+    version = indexed["version_after"] or compacted["version_after"] or compacted["version_before"]
+    names = ("fragments_before", "fragments_after", "files_removed", "files_added", "bytes_rewritten")
+    schema = "table string, version bigint, " + ", ".join(f"{name} bigint" for name in names)
+    row = (written(asked.table), version, *(compacted[name] for name in names))
+    return lake.spark.createDataFrame([row], schema)
+
+
+def vacuum(lake: Lake, asked: made.Vacuum, reader: Reader) -> DataFrame:
+    """Remove versions that are old, and the files that only they need."""
+    del reader
+    from pennon.spark import jobs  # noqa: PLC0415 - as above
+
+    age = None if asked.hours is None else timedelta(hours=asked.hours)
+    done = _answer(jobs.cleanup(lake, _just(asked.table), older_than=age, dry_run=asked.dry_run, progress=False))
+    names = ("versions_removed", "versions_left", "bytes_removed", "data_files_removed")
+    row = (written(asked.table), *(done[name] for name in names), asked.dry_run)
+    schema = "table string, " + ", ".join(f"{name} bigint" for name in names) + ", dry_run boolean"
+    return lake.spark.createDataFrame([row], schema)
+
+
+def create_index(lake: Lake, asked: made.CreateIndex, reader: Reader) -> DataFrame:
+    """Build an index on a column."""
+    del reader
+    from pennon.spark import jobs  # noqa: PLC0415 - as above
+
+    if len(asked.columns) != 1:
+        raise InvalidInputError(f"An index of table {shown(asked.table)} is on one column, got {len(asked.columns)}")
+    column = asked.columns[0]
+    name = asked.name or f"{column}_idx"
+    _, dataset = pin(lake.address, asked.table)
+    there = [one.name for one in dataset.describe_indices()]
+    if name in there and not asked.replace and not asked.if_not_exists:
+        raise TableIndexAlreadyExistsError(f"Table {shown(asked.table)} has an index {name!r} already")
+    kind = _kind(dataset.schema, column, asked.kind)
+    done = _answer(
+        jobs.index(
+            lake,
+            _just(asked.table),
+            column,
+            kind,
+            name=name,
+            replace=asked.replace,
+            progress=False,
+            **_index_options(asked.options),
+        )
+    )
+    version = done["version_after"] or done["version_before"]
+    row = (written(asked.table), name, kind, column, done["rows"], version)
+    schema = "table string, index string, type string, column string, rows bigint, version bigint"
+    return lake.spark.createDataFrame([row], schema)
+
+
+def drop_index(lake: Lake, asked: made.DropIndex, reader: Reader) -> DataFrame:
+    """Drop an index."""
+    del reader
+    with translated(f"Dropping an index of table {shown(asked.table)}"):
+        dataset = located(lake.address, asked.table).latest()
+        dropped = asked.name in [one.name for one in dataset.describe_indices()]
+        if not dropped and not asked.if_exists:
+            raise TableIndexNotFoundError(f"Table {shown(asked.table)} has no index {asked.name!r}")
+        if dropped:
+            dataset.drop_index(asked.name)
+    row = (written(asked.table), asked.name, dropped)
+    return lake.spark.createDataFrame([row], "table string, index string, dropped boolean")
+
+
+def _purged(lake: Lake, report: Any) -> DataFrame:  # noqa: ANN401 - a PurgeReport, whose module is slow to import
+    rows = [(written(tuple(one.id)), one.deletion_id, one.files, one.bytes, one.error) for one in report.tables]
+    schema = "table string, deletionId string, files bigint, bytes bigint, error string"
+    return lake.spark.createDataFrame(rows, schema)
+
+
+def _just(table: Identifier) -> Pattern:
+    """Mean one table, and not a namespace of the same name."""
+    from pennon.spark.jobs.targets import Pattern  # noqa: PLC0415 - as above
+
+    return Pattern.of(".".join("`" + name.replace("`", "``") + "`" for name in table))
+
+
+def _answer(frame: DataFrame) -> Any:  # noqa: ANN401 - a Row
+    """Give the only row of a job's result; what failed is raised."""
+    row = frame.first()
+    if row is None:
+        raise TableNotFoundError("The table is not in the catalog any more")
+    if row["status"] == "failed":
+        raise from_error_code(row["code"], row["message"])
+    return row
+
+
+def _kind(schema: pa.Schema, column: str, given: str | None) -> str:
+    if given is not None:
+        wanted = given.upper().replace("-", "_")
+        return _KINDS.get(wanted, wanted)
+    field = schema.field(column) if column in schema.names else None
+    return _VECTOR_KIND if field is not None and pa.types.is_fixed_size_list(field.type) else "BTREE"
+
+
+def _index_options(given: dict[str, str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+    for key, value in given.items():
+        if key == "metric":
+            options[key] = value
+        elif key in _NUMBERS:
+            if not value.isdigit():
+                raise InvalidInputError(f"The option {key!r} of an index is a whole number, got {value!r}")
+            options[key] = int(value)
+        else:
+            params[key] = _parameter(value)
+    return {**options, "params": params} if params else options
+
+
+def _parameter(value: str) -> Any:  # noqa: ANN401 - whatever the text stands for
+    if value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value

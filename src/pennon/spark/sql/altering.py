@@ -1,0 +1,163 @@
+"""Answering CREATE TABLE and ALTER TABLE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotFoundError, translated
+from pennon.identifiers import Identifier, shown, written
+from pennon.spark import writing
+from pennon.spark.destination import located
+from pennon.spark.sql import ddl
+from pennon.spark.sql import statements as made
+from pennon.spark.sql.properties import change_properties
+from pennon.spark.sql.references import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance import LanceDataset
+    from pyspark.sql import DataFrame
+
+    from pennon.spark.lake import Lake
+    from pennon.spark.sql.query import Reader
+
+
+def create_table(lake: Lake, asked: made.CreateTable, reader: Reader) -> DataFrame:
+    """Create a table, empty or from a query, or replace one; its rows and columns appear in one commit."""
+    mode = "overwrite" if asked.replace else "ignore" if asked.if_not_exists else "create"
+    if asked.must_exist:
+        located(lake.address, asked.table)
+    if asked.query is not None:
+        frame = reader.frame(asked.query)
+    else:
+        frame = lake.spark.createDataFrame([], ddl.spark_fields(lake, asked.table, asked.columns or ()))
+    done = writing.write(lake, frame, asked.table, mode)
+    version = done.version
+    if asked.properties and not done.skipped:
+        version = _changed(lake, asked.table, lambda it: change_properties(it, asked.table, dict(asked.properties)))
+    row = (written(asked.table), version, done.rows, done.created)
+    return lake.spark.createDataFrame([row], "table string, version bigint, inserted bigint, created boolean")
+
+
+def rename_table(lake: Lake, asked: made.RenameTable, reader: Reader) -> DataFrame:
+    """Rename a table, also into another namespace."""
+    del reader
+    from lance_namespace import RenameTableRequest  # noqa: PLC0415 - slow
+
+    lake.catalog.rename_table(
+        RenameTableRequest(
+            id=list(asked.table), new_namespace_id=list(asked.renamed[:-1]), new_table_name=asked.renamed[-1]
+        )
+    )
+    return lake.spark.createDataFrame([(written(asked.renamed),)], "table string")
+
+
+def add_columns(lake: Lake, asked: made.AddColumns, reader: Reader) -> DataFrame:
+    """Add columns, whose values are null in all rows that are there."""
+    del reader
+    fields = [ddl.arrow_field(lake, asked.table, column) for column in asked.columns]
+
+    def change(dataset: LanceDataset) -> None:
+        names = {folded(name) for name in dataset.schema.names}
+        for field in fields:
+            if folded(field.name) in names:
+                raise InvalidInputError(f"Table {shown(asked.table)} has a column {field.name!r} already")
+            if not field.nullable:
+                raise InvalidInputError(
+                    f"Column {field.name!r} of table {shown(asked.table)} cannot be NOT NULL: it is null in all rows "
+                    "that are there"
+                )
+            names.add(folded(field.name))
+        dataset.add_columns(fields)
+
+    return _answer(lake, asked.table, _changed(lake, asked.table, change))
+
+
+def drop_columns(lake: Lake, asked: made.DropColumns, reader: Reader) -> DataFrame:
+    """Drop columns; their data stays in the files until these are rewritten."""
+    del reader
+
+    def change(dataset: LanceDataset) -> None:
+        paths = []
+        for column in asked.columns:
+            path = _path(dataset.schema, column)
+            if path is not None:
+                paths.append(path)
+            elif not asked.if_exists:
+                raise _no_column(asked.table, dataset.schema, column)
+        if paths:
+            dataset.drop_columns(paths)
+
+    return _answer(lake, asked.table, _changed(lake, asked.table, change))
+
+
+def alter_column(lake: Lake, asked: made.AlterColumn, reader: Reader) -> DataFrame:
+    """Rename a column, change its type (its values are rewritten), or let it be null or not."""
+    del reader
+    kind = None if asked.type is None else ddl.arrow_field(lake, asked.table, asked.type).type
+
+    def change(dataset: LanceDataset) -> None:
+        path = _path(dataset.schema, asked.column)
+        if path is None:
+            raise _no_column(asked.table, dataset.schema, asked.column)
+        alteration: dict[str, Any] = {"path": path}
+        if asked.renamed is not None:
+            alteration["name"] = asked.renamed
+        if kind is not None:
+            alteration["data_type"] = kind
+        if asked.nullable is not None:
+            alteration["nullable"] = asked.nullable
+        try:
+            dataset.alter_columns(alteration)  # type: ignore[arg-type]  # Lance's AlterColumn is such a dict
+        except (ValueError, OSError, NotImplementedError) as error:
+            raise InvalidInputError(f"Column {path!r} of table {shown(asked.table)} stays as it is: {error}") from error
+
+    return _answer(lake, asked.table, _changed(lake, asked.table, change))
+
+
+def set_properties(lake: Lake, asked: made.SetProperties, reader: Reader) -> DataFrame:
+    """Set and remove properties of a table."""
+    del reader
+    version = _changed(
+        lake, asked.table, lambda it: change_properties(it, asked.table, asked.changes, missing_ok=asked.if_exists)
+    )
+    return _answer(lake, asked.table, version)
+
+
+def _changed(lake: Lake, table: Identifier, change: Any) -> int:  # noqa: ANN401 - a function of a LanceDataset
+    """Let Lance change a table, through the catalog if that manages its versions; gives the version then."""
+    there = located(lake.address, table)
+    if there.declared:
+        raise TableNotFoundError(f"Table {shown(table)} is declared, but nothing has been written to it yet")
+    with translated(f"Altering table {shown(table)}"):
+        dataset = there.latest()
+        change(dataset)
+        return int(dataset.version)
+
+
+def _answer(lake: Lake, table: Identifier, version: int) -> DataFrame:
+    return lake.spark.createDataFrame([(written(table), version)], "table string, version bigint")
+
+
+def _path(schema: pa.Schema, column: Sequence[str]) -> str | None:
+    """Find a column or a field inside of one, without regard to case; None if there is none."""
+    fields: list[pa.Field] = list(schema)
+    path: list[str] = []
+    for name in column:
+        same = [field for field in fields if field.name == name]
+        found = same or [field for field in fields if folded(field.name) == folded(name)]
+        if len(found) != 1:
+            return None
+        path.append(found[0].name)
+        kind = found[0].type
+        fields = [kind.field(number) for number in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    return ".".join(path)
+
+
+def _no_column(table: Identifier, schema: pa.Schema, column: Sequence[str]) -> TableColumnNotFoundError:
+    return TableColumnNotFoundError(
+        f"Table {shown(table)} has no column {'.'.join(column)!r}; it has {', '.join(schema.names)}"
+    )

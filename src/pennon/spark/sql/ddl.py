@@ -1,0 +1,99 @@
+"""Columns of tables as SQL writes them: from text to Spark's types, and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+
+from pennon.errors import InvalidInputError
+from pennon.identifiers import Identifier, shown, written
+from pennon.spark import types
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pennon.spark.lake import Lake
+    from pennon.spark.sql.statements import Column
+
+_COMMENT = "comment"
+
+
+def spark_fields(lake: Lake, table: Identifier, columns: Sequence[Column]) -> spark_types.StructType:
+    """Let Spark read the types of columns; a type that it does not know raises 13, naming the column."""
+    return spark_types.StructType([_field(lake, table, column) for column in columns])
+
+
+def _field(lake: Lake, table: Identifier, column: Column) -> spark_types.StructField:
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
+
+    try:
+        read = lake.spark.createDataFrame([], f"{quoted(column.name)} {column.type}").schema.fields[0]
+    except PySparkException as error:
+        raise InvalidInputError(
+            f"Column {column.name!r} of table {shown(table)} has the type {column.type}, which Spark refuses: {error}"
+        ) from error
+    metadata: dict[str, object] = {}
+    if column.width is not None:
+        metadata[types.VECTOR_WIDTH] = column.width
+    if not column.nullable:
+        metadata[types.NOT_NULL] = True
+    if column.comment is not None:
+        metadata[_COMMENT] = column.comment
+    return spark_types.StructField(column.name, read.dataType, column.nullable, metadata)
+
+
+def arrow_field(lake: Lake, table: Identifier, column: Column) -> pa.Field:
+    """Give the field that a new column has in Lance."""
+    return types.table_schema(spark_fields(lake, table, [replace(column)])).field(0)
+
+
+def create_statement(table: Identifier, schema: pa.Schema, properties: Mapping[str, str]) -> str:
+    """Write the CREATE TABLE that makes a table with these columns."""
+    columns = ",\n".join(f"  {_column_text(field)}" for field in schema)
+    text = f"CREATE TABLE {written(table)} (\n{columns})\nUSING lance"
+    comment = properties.get(_COMMENT)
+    if comment is not None:
+        text += f"\nCOMMENT {literal(comment)}"
+    others = {key: value for key, value in sorted(properties.items()) if key != _COMMENT}
+    if others:
+        pairs = ",\n".join(f"  {literal(key)} = {literal(value)}" for key, value in others.items())
+        text += f"\nTBLPROPERTIES (\n{pairs})"
+    return text
+
+
+def type_text(kind: spark_types.DataType) -> str:
+    """Write a type so that Spark reads it back, odd names of fields included."""
+    if isinstance(kind, spark_types.ArrayType):
+        return f"ARRAY<{type_text(kind.elementType)}>"
+    if isinstance(kind, spark_types.MapType):
+        return f"MAP<{type_text(kind.keyType)}, {type_text(kind.valueType)}>"
+    if isinstance(kind, spark_types.StructType):
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {type_text(field.dataType)}' for field in kind)}>"
+    return kind.simpleString().upper()
+
+
+def quoted(name: str) -> str:
+    """Write a name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """Write a text as SQL reads it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+
+
+def _column_text(field: pa.Field) -> str:
+    kind = types.spark_schema(pa.schema([field])).fields[0].dataType
+    text = type_text(kind)
+    if pa.types.is_fixed_size_list(field.type) and isinstance(kind, spark_types.ArrayType):
+        text = f"VECTOR({type_text(kind.elementType)}, {field.type.list_size})"
+    parts = [quoted(field.name), text]
+    if not field.nullable:
+        parts.append("NOT NULL")
+    comment = (field.metadata or {}).get(b"comment")
+    if comment is not None:
+        parts.append(f"COMMENT {literal(comment.decode())}")
+    return " ".join(parts)

@@ -1,0 +1,234 @@
+"""Vector and full-text search as table functions.
+
+    SELECT id, _distance FROM vector_search('prod.docs', 'embedding', array(0.1, 0.2), k => 10, where => 'year > 2020')
+    SELECT id, _score FROM text_search('prod.docs', 'lance tables', columns => array('title', 'body'), k => 10)
+
+A call stands for a table of its best rows. Lance finds them, by an index where there is one, when the statement is run;
+the query around the call works on these rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from pennon.errors import InvalidInputError, TableColumnNotFoundError
+from pennon.identifiers import Identifier, parsed, shown, table_identifier
+from pennon.spark import types
+from pennon.spark.pinned import Moment, pin
+from pennon.spark.sql.cursor import Cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pennon.spark.lake import Lake
+
+DISTANCE = pa.field("_distance", pa.float32())
+SCORE = pa.field("_score", pa.float32())
+_PREFIX = "__pennon_search_"
+_DEFAULT_K = 10
+_MOMENTS = {"version": int, "tag": str, "branch": str, "as_of": str}
+_VECTOR_OPTIONS: dict[str, Any] = {
+    "metric": str,
+    "nprobes": int,
+    "minimum_nprobes": int,
+    "maximum_nprobes": int,
+    "refine_factor": int,
+    "ef": int,
+    "use_index": bool,
+}
+FUNCTIONS = {
+    "VECTOR_SEARCH": ("table", "column", "query", "k", "where"),
+    "TEXT_SEARCH": ("table", "query", "k", "where"),
+}
+"""The functions, with the names of positional arguments in their order."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A search as a query asks for it: `name` is the table that stands for it, `given` the arguments."""
+
+    name: str
+    function: str
+    given: dict[str, Any]
+
+    def opened(self, lake: Lake) -> Search:
+        """Find the table, and refuse (13) what makes no sense."""
+        given = dict(self.given)
+        table = table_identifier(_identifier(lake, _text(self, given.pop("table", None), "table")))
+        moment = Moment(
+            **{key: _typed(self, key, given.pop(key), kind) for key, kind in _MOMENTS.items() if key in given}
+        )
+        _, dataset = pin(lake.address, table, moment)
+        k = _typed(self, "k", given.pop("k", _DEFAULT_K), int)
+        if k < 1:
+            raise InvalidInputError(f"{self.function.lower()} gives at least one row: k is {k}")
+        where = given.pop("where", None)
+        asked = Search(table, dataset, DISTANCE, {"prefilter": True})
+        if where is not None:
+            asked.options["filter"] = _text(self, where, "where")
+        if self.function == "VECTOR_SEARCH":
+            nearest = {"column": _text(self, given.pop("column", None), "column"), "k": k}
+            nearest["q"] = _vector(self, given.pop("query", None))
+            for key in [key for key in given if key in _VECTOR_OPTIONS]:
+                nearest[key] = _typed(self, key, given.pop(key), _VECTOR_OPTIONS[key])
+            _require(table, dataset.schema, [nearest["column"]])
+            asked.options["nearest"] = nearest
+        else:
+            asked = replace(asked, score=SCORE)
+            asked.options.update(full_text_query=_words(self, given, table, dataset.schema), limit=k)
+        if given:
+            raise InvalidInputError(f"{self.function.lower()} has no argument {min(given)!r}")
+        return asked
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search that can be run."""
+
+    table: Identifier
+    dataset: Any
+    score: pa.Field
+    options: dict[str, Any]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table, and how near each row is."""
+        return self.dataset.schema.append(self.score)
+
+    def frame(self, lake: Lake, columns: Sequence[str] | None) -> DataFrame:
+        """Give the rows that were found, the best first."""
+        names = self.schema.names if columns is None else list(columns)
+        projected = pa.schema([self.schema.field(name) for name in names])
+        read = names if self.score.name in names else [*names, self.score.name]
+        try:
+            found = self.dataset.scanner(columns=read, **self.options).to_table()
+        except (ValueError, OSError, TypeError, KeyError) as error:
+            raise InvalidInputError(f"Table {shown(self.table)} cannot be searched so: {error}") from error
+        target = types.read_schema(projected)
+        batches = [types.to_spark(batch, target) for batch in found.select(names).to_batches()]
+        return lake.spark.createDataFrame(pa.Table.from_batches(batches, target), types.spark_schema(projected))
+
+
+def calls_in(text: str, tokens: list[Token], evaluate: Callable[[str], Any]) -> tuple[str, dict[str, Call]]:
+    """Put names of tables in the place of calls in a query; `evaluate` lets Spark compute an argument."""
+    pieces: list[str] = []
+    calls: dict[str, Call] = {}
+    at = 0
+    cursor = Cursor(text, tokens)
+    while not cursor.ended:
+        token = tokens[cursor.at]
+        if token.text.upper() not in FUNCTIONS or not _is_relation(tokens, cursor.at):
+            cursor.at += 1
+            continue
+        cursor.at += 1
+        call = Call(f"{_PREFIX}{len(calls)}", token.text.upper(), _arguments(cursor, token.text.upper(), evaluate))
+        calls[call.name] = call
+        pieces += [text[at : token.start], call.name]
+        at = tokens[cursor.at - 1].end + 1
+    return ("".join([*pieces, text[at:]]) if calls else text), calls
+
+
+def _is_relation(tokens: Sequence[Token], at: int) -> bool:
+    """Tell whether a function is called where a table can stand."""
+    if at + 1 >= len(tokens) or tokens[at + 1].token_type is not TokenType.L_PAREN or not at:
+        return False
+    return tokens[at - 1].text.upper() in {"FROM", "JOIN", ",", "LATERAL", "("}
+
+
+def _arguments(cursor: Cursor, function: str, evaluate: Callable[[str], Any]) -> dict[str, Any]:
+    cursor.expect("(")
+    found: dict[str, Any] = {}
+    places = list(FUNCTIONS[function])
+    while not cursor.takes(")"):
+        if found:
+            cursor.expect(",")
+        if cursor.at + 1 < len(cursor.tokens) and cursor.tokens[cursor.at + 1].text == "=>":
+            name = cursor.part().lower()
+            cursor.expect("=>")
+            places = []
+        elif places:
+            name = places.pop(0)
+        else:
+            raise cursor.fault(f"{function.lower()} takes this argument by name, as name => value")
+        if name in found:
+            raise cursor.fault(f"{function.lower()} gets {name} twice")
+        found[name] = _value(cursor.span(","), evaluate)
+    return found
+
+
+def _value(text: str, evaluate: Callable[[str], Any]) -> Any:  # noqa: ANN401 - whatever the expression is
+    """Read an argument: a plain constant here, anything else by Spark."""
+    try:
+        node = sqlglot.parse_one(text, dialect="spark")
+    except SqlglotError:
+        return evaluate(text)
+    if "\\" not in text:
+        found = _constant(node)
+        if found is not None:
+            return found
+    return evaluate(text)
+
+
+def _constant(node: exp.Expr) -> Any:  # noqa: ANN401 - as above
+    if isinstance(node, exp.Literal):
+        if node.is_string:
+            return node.name
+        return int(node.name) if node.name.isdigit() else float(node.name)
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Neg):
+        inner = _constant(node.this)
+        return -inner if isinstance(inner, (int, float)) else None
+    if isinstance(node, exp.Array):
+        items = [_constant(one) for one in node.expressions]
+        return None if any(one is None for one in items) else items
+    return None
+
+
+def _identifier(lake: Lake, text: str) -> Identifier:
+    identifier = parsed(text)
+    return identifier[1:] if len(identifier) > 1 and identifier[0] == lake.name else identifier
+
+
+def _text(call: Call, value: object, name: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidInputError(f"{call.function.lower()} needs a text for {name}, got {value!r}")
+    return value
+
+
+def _typed(call: Call, name: str, value: object, kind: type) -> Any:  # noqa: ANN401 - of that type
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InvalidInputError(f"{call.function.lower()}: {name} is {kind.__name__}, got {value!r}")
+    return value
+
+
+def _vector(call: Call, value: object) -> list[float]:
+    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(one, (int, float)) for one in value):
+        raise InvalidInputError(f"{call.function.lower()} needs an array of numbers for query, got {value!r}")
+    return [float(one) for one in value]
+
+
+def _words(call: Call, given: dict[str, Any], table: Identifier, schema: pa.Schema) -> Any:  # noqa: ANN401 - as Lance takes it
+    words = _text(call, given.pop("query", None), "query")
+    columns = given.pop("columns", None)
+    if columns is None:
+        return words
+    names = [columns] if isinstance(columns, str) else list(columns)
+    _require(table, schema, names)
+    return {"query": words, "columns": names}
+
+
+def _require(table: Identifier, schema: pa.Schema, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in schema.names:
+            raise TableColumnNotFoundError(
+                f"Table {shown(table)} has no column {name!r} to search; it has {', '.join(schema.names)}"
+            )

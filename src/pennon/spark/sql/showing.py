@@ -1,0 +1,175 @@
+"""Answering SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon.errors import InvalidInputError, TableColumnNotFoundError
+from pennon.identifiers import Identifier, shown, written
+from pennon.spark import browsing, types
+from pennon.spark.destination import located
+from pennon.spark.pinned import pin
+from pennon.spark.sql.ddl import create_statement
+from pennon.spark.sql.properties import table_properties
+from pennon.spark.sql.references import folded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from pennon.spark.lake import Lake
+    from pennon.spark.sql import statements as made
+    from pennon.spark.sql.query import Reader
+
+_COLUMNS = "col_name string, data_type string, comment string"
+_LISTING = 1000
+
+
+def show_namespaces(lake: Lake, asked: made.ShowNamespaces, reader: Reader) -> DataFrame:
+    """List the namespaces in a namespace."""
+    del reader
+    found = browsing.namespaces(lake, asked.parent, recursive=False).collect()
+    names = [row["name"] for row in found if _matches(asked.pattern, row["name"])]
+    return lake.spark.createDataFrame([(written((*asked.parent, name)),) for name in names], "namespace string")
+
+
+def show_tables(lake: Lake, asked: made.ShowTables, reader: Reader) -> DataFrame:
+    """List the tables of a namespace, or those that were dropped from it."""
+    del reader
+    if asked.dropped:
+        return _show_dropped(lake, asked)
+    found = browsing.identifiers(lake, asked.namespace, recursive=False)
+    rows = [(written(one[:-1]), one[-1], False) for one in found if _matches(asked.pattern, one[-1])]
+    return lake.spark.createDataFrame(rows, "namespace string, tableName string, isTemporary boolean")
+
+
+def _show_dropped(lake: Lake, asked: made.ShowTables) -> DataFrame:
+    rows: list[tuple[Any, ...]] = []
+    token = None
+    while True:
+        page, token = lake.catalog.list_dropped_tables(asked.namespace, token, _LISTING)
+        rows += [
+            (written(tuple(one.id[:-1])), one.id[-1], one.deletion_id, one.dropped_at, one.purgeable_at)
+            for one in page
+            if _matches(asked.pattern, one.id[-1])
+        ]
+        if not token:
+            break
+    schema = "namespace string, tableName string, deletionId string, droppedAt timestamp, purgeableAt timestamp"
+    return lake.spark.createDataFrame(rows, schema)
+
+
+def show_table(lake: Lake, asked: made.ShowTable, reader: Reader) -> DataFrame:
+    """Show one thing about a table."""
+    del reader
+    if asked.what == "INDEXES":
+        return browsing.indexes(lake, asked.table)
+    if asked.what == "TAGS":
+        return browsing.tags(lake, asked.table)
+    if asked.what == "BRANCHES":
+        return browsing.branches(lake, asked.table)
+    _, dataset = pin(lake.address, asked.table)
+    if asked.what == "COLUMNS":
+        return lake.spark.createDataFrame([(name,) for name in dataset.schema.names], "col_name string")
+    properties = table_properties(dataset)
+    if asked.what == "CREATE TABLE":
+        text = create_statement(asked.table, dataset.schema, properties)
+        return lake.spark.createDataFrame([(text,)], "createtab_stmt string")
+    if asked.key is not None:
+        missing = f"Table {shown(asked.table)} does not have property: {asked.key}"
+        rows = [(asked.key, properties.get(asked.key, missing))]
+    else:
+        rows = sorted(properties.items())
+    return lake.spark.createDataFrame(rows, "key string, value string")
+
+
+def describe_table(lake: Lake, asked: made.DescribeTable, reader: Reader) -> DataFrame:
+    """Describe the columns of a table, one of them, or all there is to know."""
+    _, dataset = pin(lake.address, asked.table, reader.moment(asked.table, asked.travel))
+    schema: pa.Schema = dataset.schema
+    if asked.column is not None:
+        return lake.spark.createDataFrame(
+            _one_column(asked.table, schema, asked.column), "info_name string, info_value string"
+        )
+    rows = [_column(schema.field(name)) for name in schema.names]
+    if asked.extended:
+        rows += [("", "", ""), ("# Detailed Table Information", "", ""), *_details(lake, asked.table, dataset)]
+    return lake.spark.createDataFrame(rows, _COLUMNS)
+
+
+def describe_history(lake: Lake, asked: made.DescribeHistory, reader: Reader) -> DataFrame:
+    """List the versions of a table with what each did, the newest first."""
+    del reader
+    frame = browsing.history(lake, asked.table)
+    return frame if asked.limit is None else frame.limit(asked.limit)
+
+
+def describe_namespace(lake: Lake, asked: made.DescribeNamespace, reader: Reader) -> DataFrame:
+    """Describe a namespace: its name and its properties."""
+    del reader
+    from lance_namespace import DescribeNamespaceRequest  # noqa: PLC0415 - slow
+
+    described = lake.catalog.describe_namespace(DescribeNamespaceRequest(id=list(asked.namespace)))
+    rows = [("Catalog Name", lake.name), ("Namespace Name", written(asked.namespace))]
+    rows += sorted((described.properties or {}).items())
+    return lake.spark.createDataFrame(rows, "info_name string, info_value string")
+
+
+def _column(field: pa.Field) -> tuple[str, str, str | None]:
+    comment = (field.metadata or {}).get(b"comment")
+    return field.name, _spark_text(field), None if comment is None else comment.decode()
+
+
+def _one_column(table: Identifier, schema: pa.Schema, parts: Sequence[str]) -> list[tuple[str, str | None]]:
+    if len(parts) != 1:
+        raise InvalidInputError(f"Only columns of table {shown(table)} can be described, not fields: {'.'.join(parts)}")
+    found = [field for field in schema if folded(field.name) == folded(parts[0])]
+    if len(found) != 1:
+        raise TableColumnNotFoundError(
+            f"Table {shown(table)} has no column {parts[0]!r}; it has {', '.join(schema.names)}"
+        )
+    name, kind, comment = _column(found[0])
+    nullable = "true" if found[0].nullable else "false"
+    return [
+        ("col_name", name),
+        ("data_type", kind),
+        ("arrow_type", str(found[0].type)),
+        ("nullable", nullable),
+        ("comment", comment),
+    ]
+
+
+def _details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple[str, str, str]]:  # noqa: ANN401 - LanceDataset
+    there = located(lake.address, table)
+    facts = {
+        "Catalog": lake.name,
+        "Namespace": written(table[:-1]),
+        "Table": table[-1],
+        "Location": there.uri,
+        "Provider": "lance",
+        "Version": dataset.version,
+        "Rows": dataset.count_rows(),
+        "Fragments": len(dataset.get_fragments()),
+        "Storage Version": dataset.data_storage_version,
+        "Versions Managed By Catalog": str(there.managed).lower(),
+        "Table Properties": ", ".join(f"{key}={value}" for key, value in sorted(table_properties(dataset).items())),
+    }
+    return [(name, str(value), "") for name, value in facts.items()]
+
+
+def _spark_text(field: pa.Field) -> str:
+    return types.spark_schema(pa.schema([field])).fields[0].dataType.simpleString()
+
+
+def _matches(pattern: str | None, name: str) -> bool:
+    """Compare with a pattern as Spark's SHOW does: `*` is anything, `|` separates alternatives, case does not count."""
+    if pattern is None:
+        return True
+    return any(
+        re.fullmatch(".*".join(map(re.escape, one.strip().split("*"))), name, re.IGNORECASE) is not None
+        for one in pattern.split("|")
+    )
