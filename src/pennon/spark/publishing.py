@@ -1,12 +1,11 @@
-"""Making what is staged visible, one table or several at once, or removing it; and reading it before."""
+"""Making what is staged visible, or removing it; and reading it before."""
 
 from __future__ import annotations
 
 import logging
-import uuid
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pennon.errors import (
     ConcurrentModificationError,
@@ -27,17 +26,26 @@ from pennon.spark.destination import located
 from pennon.spark.staged import StagedWrite, WriteResult
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from lance import LanceDataset
-
-    from pennon import NewTable, TableCommit
+    from pennon import DirectoryNamespace
+    from pennon.spark.address import Address
     from pennon.spark.destination import Destination
-    from pennon.spark.lake import Lake
+
+
+class Lake(Protocol):
+    """As much of a lake as is needed here."""
+
+    @property
+    def address(self) -> Address:
+        """Where the catalog is."""
+
+    @property
+    def catalog(self) -> DirectoryNamespace:
+        """This process's client of it."""
+
 
 _ATTEMPTS = 10
 _FIRST = 1
-_NOT_COMMITTED = (
+NOT_COMMITTED = (
     ConcurrentModificationError,
     InvalidInputError,
     InvalidTableStateError,
@@ -47,6 +55,7 @@ _NOT_COMMITTED = (
     TableNotFoundError,
     UnsupportedOperationError,
 )
+"""Errors that say for certain that nothing was committed."""
 _log = logging.getLogger(__name__)
 
 
@@ -75,31 +84,7 @@ def publish(lake: Lake, staged: StagedWrite, *, job_id: str | None = None) -> Wr
         committed = Committed(staged.read_version)
     else:
         committed = _committed(lake, staged, job_id)
-    return _finished(lake, staged, committed)
-
-
-def publish_together(
-    lake: Lake,
-    staged: Sequence[StagedWrite],
-    *,
-    job_id: str | None = None,
-    unchanged: Collection[Identifier] = (),
-) -> list[WriteResult]:
-    """Make several staged writes visible in one commit of the catalog, or none of them; results in the same order.
-
-    Needs a catalog that manages versions (0 if it does not), and no branches. A second time with the same `job_id`
-    changes nothing. Tables that must be `unchanged` since they were staged raise 14 if they are not. Errors 0, 1, 4, 5,
-    13, 14, and as of `publish`.
-    """
-    committing.check_job(job_id)
-    for one in staged:
-        if one.destination.branch is not None:
-            raise UnsupportedOperationError(
-                f"Tables are published together, but not branches: {one.destination.branch!r} of "
-                f"{shown(one.identifier)}"
-            )
-    publication = _Publication(lake, staged, job_id, unchanged)
-    return [_finished(lake, one, publication.committed(one)) for one in staged]
+    return finished(lake, staged, committed)
 
 
 def publish_or_discard(lake: Lake, staged: StagedWrite, *, job_id: str | None = None) -> WriteResult:
@@ -110,7 +95,7 @@ def publish_or_discard(lake: Lake, staged: StagedWrite, *, job_id: str | None = 
     """
     try:
         return publish(lake, staged, job_id=job_id)
-    except _NOT_COMMITTED:
+    except NOT_COMMITTED:
         discard(lake, staged)
         raise
 
@@ -133,7 +118,7 @@ def result_of(identifier: Identifier, found: Committed) -> WriteResult:
     return WriteResult(identifier, found.version, rows, sum(sizes), len(sizes), already=True)
 
 
-def _finished(lake: Lake, staged: StagedWrite, committed: Committed) -> WriteResult:
+def finished(lake: Lake, staged: StagedWrite, committed: Committed) -> WriteResult:
     """Remove the files that belong to no version, and say what was done. The commit stands, whatever fails here."""
     try:
         with translated(f"Removing files of no version of table {shown(staged.identifier)}"):
@@ -151,7 +136,7 @@ def _remove_unused(lake: Lake, staged: StagedWrite, committed: Committed) -> Non
     keep = set(staged.files)
     with staged.destination.files(blobs=staged.blobs) as files:
         if staged.new:
-            if committed.already and located(lake.address, staged.identifier).uri != staged.destination.uri:
+            if committed.already and not _is_live(lake, staged):
                 files.delete_tree()
             return
         if committed.already:
@@ -160,9 +145,18 @@ def _remove_unused(lake: Lake, staged: StagedWrite, committed: Committed) -> Non
         files.settle(staged.run, keep)
 
 
+def _is_live(lake: Lake, staged: StagedWrite) -> bool:
+    """Tell whether a table that was new is in the catalog, at the place where it was staged."""
+    try:
+        return located(lake.address, staged.identifier).uri == staged.destination.uri
+    except TableNotFoundError:
+        return False
+
+
 def _files_of(destination: Destination, version: int) -> set[str]:
-    fragments = destination.pinned(version).open().get_fragments()
-    return {f"data/{file.path}" for fragment in fragments for file in fragment.data_files()}
+    fragments = [one.metadata for one in destination.pinned(version).open().get_fragments()]
+    data = {f"data/{file.path}" for fragment in fragments for file in fragment.files}
+    return data | {one.deletion_file.path(one.id) for one in fragments if one.deletion_file is not None}
 
 
 def _committed(lake: Lake, staged: StagedWrite, job_id: str | None) -> Committed:
@@ -179,15 +173,17 @@ def _committed(lake: Lake, staged: StagedWrite, job_id: str | None) -> Committed
                 branch=staged.destination.branch,
                 properties=staged.transaction,
                 expected_uri=staged.destination.uri,
+                since=staged.since,
             )
         except ConcurrentModificationError:
             if staged.evolution is None or attempt == _ATTEMPTS - 1:
                 raise
-        current = _made_anew(current)
+        current = made_anew(current)
     raise AssertionError
 
 
-def _made_anew(staged: StagedWrite) -> StagedWrite:
+def made_anew(staged: StagedWrite) -> StagedWrite:
+    """Make an operation that Lance cannot rebase anew, on the latest version; others stay as they are."""
     if staged.evolution is None:
         return staged
     with translated(f"Opening table {shown(staged.identifier)}"):
@@ -200,7 +196,7 @@ def _adopted(lake: Lake, staged: StagedWrite, job_id: str | None) -> Committed:
     before = None if job_id is None else _found_again(lake, staged.identifier, job_id)
     if before is not None:
         return before
-    identity = _complete(staged, job_id)
+    identity = complete(staged, job_id)
     try:
         version = lake.catalog.adopt_table(list(staged.identifier), staged.destination.uri, staged.properties or None)
     except LanceNamespaceError:
@@ -211,7 +207,7 @@ def _adopted(lake: Lake, staged: StagedWrite, job_id: str | None) -> Committed:
     return Committed(version)
 
 
-def _complete(staged: StagedWrite, job_id: str | None) -> str:
+def complete(staged: StagedWrite, job_id: str | None) -> str:
     """Make a new table what it is to be, at its own place; gives the uuid of its first transaction."""
     with translated(f"Writing table {shown(staged.identifier)}"):
         identity = _make_first_version(staged, job_id)
@@ -257,93 +253,3 @@ def _detached(staged: StagedWrite) -> int:
         made = LanceDataset.commit(base, transaction, storage_options=destination.options, detached=True)
         files.note(staged.run, f"_versions/d{made.version}.manifest")
     return int(made.version)
-
-
-class _Publication:
-    """One commit of several tables, at most one for each job.
-
-    Every such commit has a job's name, its own if nobody gave one: so it is found if the answer is lost.
-    """
-
-    def __init__(
-        self, lake: Lake, staged: Sequence[StagedWrite], job_id: str | None, unchanged: Collection[Identifier]
-    ) -> None:
-        self._lake = lake
-        self._only_after = {one.identifier: one.read_version for one in staged if one.identifier in unchanged}
-        self._changes = [one for one in staged if not one.is_empty]
-        self._job_id = job_id or uuid.uuid4().hex
-        self._is_named = job_id is not None
-        self._latest: dict[Identifier, LanceDataset] = {}
-        self._found: dict[Identifier, Committed] = {}
-        self._versions: dict[Identifier, int] = {}
-        self._mine: set[str] = set()
-        """The uuids of transactions of this very commit."""
-        if self._is_named and self._was_done():
-            return
-        self._mine = {_complete(one, self._job_id) for one in self._changes if one.new}
-        self._commit()
-
-    def committed(self, staged: StagedWrite) -> Committed:
-        """Give what became of one of the tables."""
-        if staged.is_empty:
-            return Committed(staged.read_version)
-        found = self._found.get(staged.identifier)
-        return Committed(self._versions[staged.identifier]) if found is None else found
-
-    def _commit(self) -> None:
-        changes = self._changes
-        for attempt in range(_ATTEMPTS):
-            try:
-                self._versions = self._lake.catalog.commit_tables([self._part(one) for one in changes], self._check)
-            except _FoundDoneError:
-                return
-            except LanceNamespaceError as error:
-                if self._was_done():
-                    return
-                retried = isinstance(error, ConcurrentModificationError) and any(one.evolution for one in changes)
-                if not retried or attempt == _ATTEMPTS - 1:
-                    raise
-                changes = [_made_anew(one) for one in changes]
-            else:
-                return
-
-    def _part(self, one: StagedWrite) -> TableCommit | NewTable:
-        from pennon import NewTable, TableCommit  # noqa: PLC0415 - slow
-
-        if one.new:
-            return NewTable(one.identifier, one.destination.uri, one.properties or None)
-        transaction = committing.prepared(one.operation, one.read_version, self._job_id, one.transaction)
-        self._mine.add(transaction.uuid)
-        return TableCommit(one.identifier, transaction)
-
-    def _was_done(self) -> bool:
-        """Look for the job in all tables: it is in all of them or in none."""
-        for one in self._changes:
-            with suppress(TableNotFoundError), translated(f"Looking for job {self._job_id!r}"):
-                destination = located(self._lake.address, one.identifier)
-                if destination.declared:
-                    continue
-                latest = self._latest[one.identifier] = destination.latest()
-                found = committing.find_in(latest, destination, self._job_id)
-                if found is not None:
-                    self._found[one.identifier] = replace(found, already=found.transaction.uuid not in self._mine)
-        return bool(self._found)
-
-    def _check(self, versions: Mapping[Identifier, int]) -> None:
-        """Stop the commit if another run of the job has come first since it was looked for, or anybody who must not."""
-        for identifier, version in versions.items():
-            if self._only_after.get(identifier, version - 1) != version - 1 and not self._was_done():
-                raise ConcurrentModificationError(
-                    f"Table {shown(identifier)} was changed since a write was staged on its version "
-                    f"{self._only_after[identifier]}"
-                )
-        if not self._is_named:
-            return
-        latest = {identifier: int(dataset.version) for identifier, dataset in self._latest.items()}
-        moved = any(version - 1 > latest.get(identifier, version) for identifier, version in versions.items())
-        if moved and self._was_done():
-            raise _FoundDoneError
-
-
-class _FoundDoneError(Exception):
-    """Another run of the job has committed."""

@@ -1,0 +1,153 @@
+"""Planning a write: what tasks are told, and what becomes of their reports."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pennon.errors import InvalidInputError, translated
+from pennon.identifiers import Identifier, shown
+from pennon.spark import types
+from pennon.spark.destination import place_for
+from pennon.spark.evolution import Evolution
+from pennon.spark.fragments import FileSettings, FragmentWriter, Written
+from pennon.spark.staged import StagedWrite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance import LanceDataset, LanceOperation
+    from pyspark.sql.types import StructType
+
+    from pennon.spark.address import Address
+    from pennon.spark.destination import Destination
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A write that is planned; plain values, which travel from process to process."""
+
+    writer: FragmentWriter
+    read_version: int
+    """The version that is written to; 0 if the table is new."""
+    overwrite: bool = False
+    base: pa.Schema | None = None
+    """The schema of that version."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the table, if it is new."""
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether the table is not in the catalog yet."""
+        return self.read_version == 0
+
+    def staged(self, done: Written) -> StagedWrite:
+        """Give what all tasks together wrote as a change of the table."""
+        plan, destination = self.writer.plan, self.writer.destination
+        evolution = None
+        if plan.new_columns and not self.is_new and not self.overwrite:
+            evolution = Evolution(destination.identifier, plan.schema, self.base, done.fragments)
+        return StagedWrite(
+            destination.identifier,
+            self._operation(done, evolution),
+            self.read_version,
+            done.rows,
+            done.bytes,
+            done.files,
+            destination,
+            self.writer.run,
+            new=self.is_new,
+            blobs=any(types.is_blob(one) for one in plan.schema),
+            evolution=evolution,
+            properties=dict(self.properties),
+        )
+
+    def _operation(self, done: Written, evolution: Evolution | None) -> LanceOperation.BaseOperation | None:
+        """Make the operation that a write is; None for an append of nothing."""
+        from lance import LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
+        from lance.fragment import FragmentMetadata  # noqa: PLC0415
+
+        if evolution is not None:
+            return evolution.operation(self.writer.destination.pinned(self.read_version).open())
+        fragments = [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in done.fragments]
+        if self.is_new or self.overwrite:
+            return LanceOperation.Overwrite(self.writer.plan.schema, fragments)
+        return LanceOperation.Append(fragments) if fragments else None
+
+
+def prepare(
+    address: Address,
+    identifier: Identifier,
+    destination: Destination | None,
+    schema: StructType,
+    *,
+    overwrite: bool = False,
+    merge_schema: bool = False,
+    settings: FileSettings | None = None,
+    properties: Mapping[str, str] | None = None,
+    run: str | None = None,
+) -> Preparation:
+    """Plan a write of rows of this schema to a table, or of a new table if `destination` is None; errors 1, 5, 13.
+
+    What cannot be written is refused here, before a byte is. `run` names the notes of what is written (see `files`).
+    """
+    if not schema.fields:
+        raise InvalidInputError(f"A table needs at least one column: nothing can be written to {shown(identifier)}")
+    run = run or uuid.uuid4().hex
+    settings = settings or FileSettings()
+    if destination is None:
+        plan = _plan(identifier, schema, None, overwrite=False, merge_schema=False)
+        writer = FragmentWriter(place_for(address, identifier), plan, run, "create", None, settings)
+        return Preparation(writer, 0, properties=dict(properties or {}))
+    with translated(f"Opening table {shown(identifier)}"):
+        base = destination.latest()
+    plan = _plan(identifier, schema, base.schema, overwrite=overwrite, merge_schema=merge_schema)
+    mode = "overwrite" if overwrite or plan.new_columns else "append"
+    settings = _like_the_table(identifier, base, settings)
+    version = int(base.version)
+    writer = FragmentWriter(destination, plan, run, mode, destination.pinned(version), settings)
+    return Preparation(writer, version, overwrite, base.schema)
+
+
+def _plan(
+    identifier: Identifier, incoming: StructType, table: pa.Schema | None, *, overwrite: bool, merge_schema: bool
+) -> types.WritePlan:
+    """Match columns, or say which table they do not fit."""
+    try:
+        if table is None:
+            return types.write_plan(incoming, types.table_schema(incoming))
+        if overwrite:
+            return types.write_plan(incoming, _replaced(incoming, table))
+        return types.write_plan(incoming, table, merge_schema=merge_schema)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"Table {shown(identifier)} cannot be written: {error}") from error
+
+
+def _replaced(incoming: StructType, table: pa.Schema) -> pa.Schema:
+    """Give the schema of a table that is overwritten: the DataFrame's columns, of the table's Arrow types if they fit.
+
+    Spark does not know vectors, unsigned numbers and others: a column that still looks the same to it stays what it is.
+    """
+    before = {column.name: column.dataType.simpleString() for column in types.spark_schema(table)}
+    return pa.schema(
+        [
+            table.field(column.name) if before.get(column.name) == column.dataType.simpleString() else wanted
+            for wanted, column in zip(types.table_schema(incoming), incoming, strict=True)
+        ]
+    )
+
+
+def _like_the_table(identifier: Identifier, dataset: LanceDataset, settings: FileSettings) -> FileSettings:
+    """All files of a table are of one version of the format."""
+    there = str(dataset.data_storage_version)
+    asked = settings.data_storage_version
+    if asked is not None and asked != there:
+        raise InvalidInputError(
+            f"Table {shown(identifier)} has files of format version {there}; data_storage_version {asked!r} is for new "
+            "tables"
+        )
+    return replace(settings, data_storage_version=there)

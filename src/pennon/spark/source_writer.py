@@ -1,0 +1,129 @@
+"""`df.write.format("pennon")`: the same write as `lake.write`, in the steps that Spark's data sources have.
+
+Spark plans the write, runs its tasks, and commits or aborts, each in a Python process of its own: the plan travels
+from one to the next. Spark knows the modes `append` and `overwrite` for such sources; it refuses the others itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from pennon.errors import ConcurrentModificationError, InvalidInputError, TableAlreadyExistsError
+from pennon.identifiers import shown
+from pennon.spark import committing, publishing
+from pennon.spark.fragments import FileSettings, Written
+from pennon.spark.preparing import Preparation, prepare
+from pennon.spark.writing import done_before, found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pennon import DirectoryNamespace
+    from pennon.spark.address import Address
+    from pennon.spark.options import SourceOptions
+
+_UNCLEAR = "unclear"
+
+
+def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> PennonWriter:
+    """Plan a write; what cannot be written is refused here. Errors 1, 4, 13, 22."""
+    job_id, branch = asked.text("jobId"), asked.text("branch")
+    committing.check_job(job_id)
+    for name in ("version", "tag", "asOf", "columns", "where", "limit"):
+        if asked.text(name) is not None:
+            raise InvalidInputError(f"Option {name!r} is for reading; table {shown(asked.identifier)} is written")
+    given = {
+        "max_rows_per_file": asked.number("maxRowsPerFile", least=1),
+        "max_bytes_per_file": asked.number("maxBytesPerFile", least=1),
+        "data_storage_version": asked.text("dataStorageVersion"),
+    }
+    destination = found(asked.address, asked.identifier, branch)
+    if destination is not None and done_before(destination, job_id) is not None:
+        return PennonWriter(asked.address, None, job_id)
+    planned = prepare(
+        asked.address,
+        asked.identifier,
+        destination,
+        schema,
+        overwrite=overwrite,
+        merge_schema=asked.flag("mergeSchema"),
+        settings=FileSettings(**{name: value for name, value in given.items() if value is not None}),  # type: ignore[arg-type]  # as their fields are
+    )
+    return PennonWriter(asked.address, planned, job_id)
+
+
+@dataclass(frozen=True)
+class Report(WriterCommitMessage):
+    """What one task wrote."""
+
+    written: Written
+
+
+class PennonWriter(DataSourceArrowWriter):
+    """Writes fragments on executors, and makes one commit of them."""
+
+    def __init__(self, address: Address, planned: Preparation | None, job_id: str | None) -> None:
+        self._address = address
+        self._planned = planned
+        self._job_id = job_id
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task; nothing if an earlier run of the job has written them."""
+        if self._planned is None:
+            return Report(Written((), 0))
+        return Report(self._planned.writer.write(iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make a version of what the tasks wrote, once for each job; errors 4, 14."""
+        if self._planned is None:
+            return
+        reports = [one.written for one in messages if isinstance(one, Report)]
+        done = Written(
+            tuple(fragment for report in reports for fragment in report.fragments),
+            sum(report.rows for report in reports),
+        )
+        staged = self._planned.staged(done)
+        try:
+            publishing.publish(_Shelf(self._address), staged, job_id=self._job_id)
+        except TableAlreadyExistsError as error:
+            raise ConcurrentModificationError(
+                f"Table {shown(staged.identifier)} was created by another while it was written; write again"
+            ) from error
+        except publishing.NOT_COMMITTED:
+            raise
+        except BaseException:
+            # Spark aborts now, and must not delete what may be a version.
+            with suppress(Exception), staged.destination.files() as files:
+                files.note(staged.run, _UNCLEAR)
+            raise
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - notes tell more
+        """Remove what the tasks wrote, also those that were killed."""
+        if self._planned is None:
+            return
+        task = self._planned.writer
+        with task.files() as files:
+            if _UNCLEAR in files.noted(task.run):
+                return
+            if self._planned.is_new:
+                files.delete_tree()
+            else:
+                files.settle(task.run)
+
+
+@dataclass(frozen=True)
+class _Shelf:
+    """As much of a lake as publishing needs."""
+
+    address: Address
+
+    @property
+    def catalog(self) -> DirectoryNamespace:
+        return self.address.connect()
