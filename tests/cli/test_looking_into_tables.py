@@ -243,3 +243,13 @@ def test_info_of_a_dropped_table_says_how_to_get_it_back(pennon, lake):
 def test_rows_of_a_v1_table(pennon, v1_lake):
     result = pennon("head", "/my.table", *mode_options("v1"), root=v1_lake)
     assert result.json["rows"] == ROWS.to_pylist()
+
+
+def test_the_catalog_takes_over_versions_and_gives_them_back(pennon, versioned):
+    on = pennon("manage-versions", root=versioned)
+    assert (on.code, on.json["manages_versions"]) == (0, True)
+    assert on.json["versions"] >= 3
+    assert pennon("info", root=versioned).json["manages_versions"] is True
+    assert pennon("manage-versions", root=versioned).json["versions"] == 0
+    assert pennon("manage-versions", "--off", root=versioned).json["manages_versions"] is False
+    assert pennon("info", root=versioned).json["manages_versions"] is False

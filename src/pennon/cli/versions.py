@@ -72,3 +72,28 @@ def versions(
             yield Note(f"there is more: --limit 0 for all, or --page {token}")
 
     session.output.show({"id": list(identifier), "versions": found, "next_page": token}, view)
+
+
+@command(app, "manage-versions")
+def manage_versions(
+    session: Session,
+    *,
+    off: Annotated[bool, typer.Option("--off", help="Let the tables' files decide about versions again.")] = False,
+) -> None:
+    """Let the catalog manage the versions of its tables, so that several can be published at once."""
+    with session.catalog() as catalog:
+        from pennon.cli.opened import asking  # noqa: PLC0415 - help does without
+        from pennon.cli.progress import progress  # noqa: PLC0415 - the same
+        from pennon.directory.versions import management  # noqa: PLC0415 - the same
+
+        with asking("manage-versions"):
+            if off:
+                report = management.disable(catalog)
+            else:
+                with progress("reading versions", None) as advance:
+                    report = management.enable(catalog, lambda _done, _total: advance(1))
+    state = "by the tables' files" if off else "managed by the catalog"
+    document = {"manages_versions": not off, "tables": report.tables, "versions": report.versions}
+    session.output.show(
+        document, lambda: [Note(f"versions are {state}: {report.tables:,} tables, {report.versions:,} versions")]
+    )
