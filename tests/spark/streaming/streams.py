@@ -114,10 +114,15 @@ def applied(feed: list[dict[str, Any]], state: list[dict[str, Any]] | None = Non
     held = list(state or [])
     for version in sorted({row["_commit_version"] for row in feed}):
         of_version = [row for row in feed if row["_commit_version"] == version]
-        for row in of_version:
-            if row["_change_type"] in {"delete", "update_preimage"}:
-                held.remove({key: value for key, value in row.items() if key not in CHANGE_COLUMNS})
-        for row in of_version:
-            if row["_change_type"] in {"insert", "update_postimage"}:
-                held.append({key: value for key, value in row.items() if key not in CHANGE_COLUMNS})
+        for row in _images(of_version, "delete", "update_preimage"):
+            held.remove(row)
+        held += _images(of_version, "insert", "update_postimage")
     return held
+
+
+def _images(feed: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    return [
+        {key: value for key, value in row.items() if key not in CHANGE_COLUMNS}
+        for row in feed
+        if row["_change_type"] in kinds
+    ]

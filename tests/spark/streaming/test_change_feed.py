@@ -151,40 +151,56 @@ def test_a_table_with_columns_of_the_feed_is_refused(root):
     assert table.stream(changes="feed", columns="id").all()[0]["_change_type"] == "insert"
 
 
+class Changing:
+    """Changes a table at random."""
+
+    def __init__(self, table: Table, chance: random.Random) -> None:
+        self.table = table
+        self.chance = chance
+        self.following = 20
+
+    def change(self) -> None:
+        kinds = [self.append, self.delete, self.update, self.merge, self.compact, self.overwrite, self.restore]
+        self.chance.choice(kinds)(self.table.open(), self.chance.randrange(self.following))
+
+    def append(self, _, __) -> None:
+        first, self.following = self.following, self.following + 5
+        self.table.write(rows(first, self.following), max_rows_per_file=self.chance.randint(2, 5))
+
+    def delete(self, opened, low) -> None:
+        opened.delete(f"id >= {low} AND id < {low + 4}")
+
+    def update(self, opened, low) -> None:
+        opened.update({"x": f"'u{self.chance.random()}'"}, where=f"id >= {low} AND id < {low + 4}")
+
+    def merge(self, opened, low) -> None:
+        merge = opened.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(rows(low, low + 6))
+        self.following = max(self.following, low + 6)
+
+    def compact(self, opened, low) -> None:
+        if low % 2 and not opened.has_index:
+            opened.create_scalar_index("id", "BTREE")
+        opened.optimize.compact_files()
+
+    def overwrite(self, _, low) -> None:
+        self.table.write(rows(low, low + 7), "overwrite")
+        self.following = max(self.following, low + 7)
+
+    def restore(self, opened, _) -> None:
+        opened.checkout_version(self.chance.randint(1, opened.version)).restore()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_feed_of_random_changes_gives_the_table_again(root, stable, seed):
     chance = random.Random(seed)
     table = Table(root, stable=stable, managed=seed % 2 == 1, data=rows(0, 20))
     stream = table.stream(changes="feed")
     state = applied(stream.all())
-    following = 20
-    for _ in range(12):
-        opened = table.open()
-        low = chance.randrange(following)
-        kind = chance.choice(["append", "delete", "update", "merge", "compact", "overwrite", "restore", "index"])
-        if kind == "append":
-            table.write(rows(following, following + 5), max_rows_per_file=chance.randint(2, 5))
-            following += 5
-        elif kind == "delete":
-            opened.delete(f"id >= {low} AND id < {low + 4}")
-        elif kind == "update":
-            opened.update({"x": f"'u{chance.random()}'"}, where=f"id >= {low} AND id < {low + 4}")
-        elif kind == "merge":
-            source = rows(low, low + 6)
-            opened.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(source)
-            following = max(following, low + 6)
-        elif kind == "compact":
-            opened.optimize.compact_files()
-        elif kind == "overwrite":
-            table.write(rows(low, low + 7), "overwrite")
-            following = max(following, low + 7)
-        elif kind == "restore":
-            opened.checkout_version(chance.randint(1, opened.version)).restore()
-        elif not opened.has_index:
-            opened.create_scalar_index("id", "BTREE")
-        if chance.random() < 0.4:
-            state = applied(stream.all(Limits(rows=chance.randint(1, 20))), state)
-            stream = stream.again()
-            assert _sorted(state) == _sorted(table.open().to_table().to_pylist())
-    state = applied(stream.all(), state)
-    assert _sorted(state) == _sorted(table.open().to_table().to_pylist())
+    changing = Changing(table, chance)
+    for _ in range(6):
+        for _ in range(chance.randint(1, 3)):
+            changing.change()
+        state = applied(stream.all(Limits(rows=chance.randint(1, 20))), state)
+        stream = stream.again()
+        assert _sorted(state) == _sorted(table.open().to_table().to_pylist())

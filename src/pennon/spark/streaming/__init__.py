@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamArrowWriter, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
+    from pennon.spark.lake import Lake, Name
     from pennon.spark.options import SourceOptions
     from pennon.spark.scan import Scan
 
@@ -41,3 +45,21 @@ def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> Data
     from pennon.spark.streaming.stream_writer import stream_writer  # noqa: PLC0415 - as above
 
     return stream_writer(asked, schema, overwrite=overwrite)
+
+
+def merge_batches(
+    lake: Lake,
+    id: Name,  # noqa: A002 - as in the SDK's requests
+    *,
+    on: str | Sequence[str],
+    query: str | None = None,
+    **clauses: Any,  # noqa: ANN401 - those of merge.merge
+) -> Callable[[DataFrame, int], None]:
+    """Give a function for `foreachBatch` that merges every batch into a table, each once; clauses as of `lake.merge`.
+
+    A repeated batch changes nothing. `query` names the stream, for one checkpoint; without it the id of the query is
+    taken, which Spark Connect does not tell (13).
+    """
+    from pennon.spark.streaming.batches import merging  # noqa: PLC0415 - as above
+
+    return merging(lake, id, on=on, query=query, clauses=clauses)

@@ -49,8 +49,6 @@ class Attempt:
     epoch: int
     version: int
     """The latest version then."""
-    run: str
-    """Names the files that were written for it."""
 
 
 class Epochs:
@@ -68,7 +66,7 @@ class Epochs:
         body = self._files.read(self._path)
         return None if body is None else Attempt(**json.loads(body))
 
-    def begin(self, epoch: Epoch, run: str) -> int:
+    def begin(self, epoch: Epoch) -> int:
         """Write an attempt down, and give the version after which the epoch was committed before, if it was.
 
         An epoch of another checkpoint or from the past, and one of which nobody can tell any more, raise 19.
@@ -99,7 +97,7 @@ class Epochs:
                     f"may or may not have written epoch {epoch.number} after version {since}: the versions before "
                     f"{oldest} were cleaned away. Look at the table, and start the stream anew, with another checkpoint"
                 )
-        self._files.write(self._path, json.dumps(asdict(Attempt(epoch.query, epoch.number, since, run))).encode())
+        self._files.write(self._path, json.dumps(asdict(Attempt(epoch.query, epoch.number, since))).encode())
         return since
 
     def _refusal(self, why: str) -> InvalidTableStateError:

@@ -1,18 +1,160 @@
-"""The data source's stream writer."""
+"""The data source's stream writer: an epoch is one commit, and each epoch is committed once.
+
+For every epoch Spark makes the writer in two Python processes: one that plans, from where it travels to the tasks, and
+one that commits. What the tasks were told comes back to the commit with what they wrote.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pennon.errors import UnsupportedOperationError
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from pennon.errors import ConcurrentModificationError, InvalidInputError, TableAlreadyExistsError
+from pennon.identifiers import shown
+from pennon.spark import publishing
+from pennon.spark.fragments import FileSettings, Written
+from pennon.spark.preparing import Preparation, prepare
+from pennon.spark.streaming.epochs import Epoch, Epochs
+from pennon.spark.writing import found
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from pennon import DirectoryNamespace
+    from pennon.spark.address import Address
     from pennon.spark.options import SourceOptions
 
+# What Spark calls the id of a streaming query in the properties of its tasks.
+_QUERY_ID = "sql.streaming.queryId"
+_STREAM, _EPOCH = "pennon.stream", "pennon.epoch"
+"""Properties of a transaction."""
+_UNCLEAR = "unclear"
+_FOR_READING = ("version", "tag", "asOf", "columns", "where", "limit")
 
-def stream_writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """Give the writer."""
-    raise UnsupportedOperationError("later")
+
+def stream_writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> TableStreamWriter:
+    """Plan the write of an epoch; what cannot be written is refused here. Errors 1, 4, 13, 22."""
+    table = shown(asked.identifier)
+    for name in _FOR_READING:
+        if asked.text(name) is not None:
+            raise InvalidInputError(f"Option {name!r} is for reading; table {table} is written")
+    if asked.text("jobId") is not None:
+        raise InvalidInputError(f"Each epoch of a stream to table {table} is a job of its own: jobId cannot be given")
+    files = {
+        "max_rows_per_file": asked.number("maxRowsPerFile", least=1),
+        "max_bytes_per_file": asked.number("maxBytesPerFile", least=1),
+        "data_storage_version": asked.text("dataStorageVersion"),
+    }
+    planned = prepare(
+        asked.address,
+        asked.identifier,
+        found(asked.address, asked.identifier, asked.text("branch")),
+        schema,
+        overwrite=overwrite,
+        merge_schema=asked.flag("mergeSchema"),
+        settings=FileSettings(**{name: value for name, value in files.items() if value is not None}),  # type: ignore[arg-type]  # as their fields are
+    )
+    return TableStreamWriter(asked.address, planned, asked.text("queryId"))
+
+
+@dataclass(frozen=True)
+class EpochReport(WriterCommitMessage):
+    """What one task wrote, by which plan, and for which query."""
+
+    written: Written
+    planned: Preparation
+    query: str | None
+
+
+class TableStreamWriter(DataSourceStreamArrowWriter):
+    """Writes fragments on executors, and makes one commit of those of an epoch."""
+
+    def __init__(self, address: Address, planned: Preparation, name: str | None) -> None:
+        self._address = address
+        self._planned = planned
+        self._name = name
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task."""
+        return EpochReport(self._planned.writer.write(iterator), self._planned, _query_id())
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Make a version of what the tasks wrote, unless there is one for this epoch; errors 4, 13, 14, 19."""
+        reports = [one for one in messages if isinstance(one, EpochReport)]
+        planned = reports[0].planned if reports else self._planned
+        done = Written(
+            tuple(fragment for report in reports for fragment in report.written.fragments),
+            sum(report.written.rows for report in reports),
+        )
+        staged = planned.staged(done)
+        if staged.is_empty:
+            return
+        epoch = self._epoch(reports, batchId)
+        staged = replace(staged, transaction={_STREAM: epoch.stream, _EPOCH: str(epoch.number)})
+        try:
+            if not staged.new:
+                with staged.destination.files() as files:
+                    since = Epochs(files, staged.destination, epoch.stream).begin(epoch)
+                staged = replace(staged, since=since)
+            publishing.publish(_Shelf(self._address), staged, job_id=epoch.job)
+        except TableAlreadyExistsError as error:
+            raise ConcurrentModificationError(
+                f"Table {shown(staged.identifier)} was created by another while it was written; start the query again"
+            ) from error
+        except publishing.NOT_COMMITTED:
+            raise
+        except BaseException:
+            # Spark aborts now, and must not delete what may be a version.
+            with suppress(Exception), staged.destination.files() as files:
+                files.note(staged.run, _UNCLEAR)
+            raise
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - as above
+        """Remove what the tasks wrote, also those that failed; only the reports of others name the files."""
+        reports = [one for one in messages if isinstance(one, EpochReport)]
+        if not reports:
+            return
+        planned = reports[0].planned
+        with planned.writer.files() as files:
+            if _UNCLEAR in files.noted(planned.writer.run):
+                return
+            if planned.is_new:
+                files.delete_tree()
+            else:
+                files.settle(planned.writer.run)
+
+    def _epoch(self, reports: Sequence[EpochReport], number: int) -> Epoch:
+        """Tell which epoch of which stream this is; nothing is written that could be written twice."""
+        queries = {report.query for report in reports if report.query is not None}
+        query = queries.pop() if queries else self._name
+        if query is None:
+            raise InvalidInputError(
+                f"Nobody can tell to which query epoch {number} belongs, so it might be written twice; give the "
+                "stream a name with option queryId"
+            )
+        return Epoch(self._name or query, query, number)
+
+
+def _query_id() -> str | None:
+    """Give the id of the streaming query that this task belongs to: it is kept in the query's checkpoint."""
+    from pyspark import TaskContext  # noqa: PLC0415 - inside of a task
+
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(_QUERY_ID)
+
+
+@dataclass(frozen=True)
+class _Shelf:
+    """As much of a lake as publishing needs."""
+
+    address: Address
+
+    @property
+    def catalog(self) -> DirectoryNamespace:
+        return self.address.connect()

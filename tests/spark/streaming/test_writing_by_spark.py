@@ -1,0 +1,58 @@
+"""Streams to tables as Spark runs them."""
+
+from __future__ import annotations
+
+import pytest
+from streams import Table, rows
+
+from pennon.spark.streaming import merge_batches
+
+
+@pytest.fixture
+def table(lake, root):
+    assert lake.spark is not None
+    return Table(root)
+
+
+def _source(lake, table, **options):
+    return lake.spark.readStream.format("pennon").options(root=table.root, **options).load("t")
+
+
+def _done(writer, checkpoint, target=None):
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(target)
+    query.awaitTermination()
+    return query
+
+
+def test_a_stream_makes_a_table_and_appends_to_it_epoch_by_epoch(lake, table, tmp_path):
+    def run():
+        writer = _source(lake, table, maxRowsPerTrigger="2").writeStream.format("pennon").option("root", table.root)
+        return _done(writer, tmp_path / "checkpoint", "copy")
+
+    query = run()
+    assert sorted(row.id for row in lake.table("copy").collect()) == [0, 1, 2]
+    table.write(rows(3, 5))
+    run()
+    run()
+    assert sorted(row.id for row in lake.table("copy").collect()) == [0, 1, 2, 3, 4]
+    history = {row.version: row.properties for row in lake.history("copy").collect()}
+    assert len(history) == 3
+    assert history[3]["pennon.stream"] == str(query.id)
+    assert history[3]["pennon.epoch"] == "2"
+
+
+def test_complete_mode_and_merged_batches_keep_one_row_for_each_key(lake, table, tmp_path):
+    table.write(rows(3, 6))
+    counts = _source(lake, table, maxRowsPerTrigger="4").selectExpr("id % 2 AS k").groupBy("k").count()
+    writer = counts.writeStream.outputMode("complete").format("pennon").option("root", table.root)
+    _done(writer, tmp_path / "counts", "counts")
+    assert sorted(tuple(row) for row in lake.table("counts").collect()) == [(0, 3), (1, 3)]
+
+    keyed = _source(lake, table, maxRowsPerTrigger="4").selectExpr("id % 2 AS k", "id AS last")
+    newest = keyed.groupBy("k").agg({"last": "max"}).toDF("k", "last")
+    lake.write(lake.spark.createDataFrame([(0, -1)], "k bigint, last bigint"), "last")
+    writer = newest.writeStream.outputMode("update").foreachBatch(merge_batches(lake, "last", on="k"))
+    query = _done(writer, tmp_path / "last")
+    assert sorted(tuple(row) for row in lake.table("last").collect()) == [(0, 4), (1, 5)]
+    jobs = {(row.properties or {}).get("pennon.job") for row in lake.history("last").collect()}
+    assert f"{query.id}/1" in jobs
