@@ -86,9 +86,9 @@ class Matcher:
         self._exact = self._spark.conf.get("spark.sql.caseSensitive", "false") == "true"
         self._columns: list[str] = base.schema.names
         self._source_columns = self._named_once(df.columns)
+        self._keys = [(self._key(name), self._source_key(name)) for name in joining.on]
         self._passed, self.new_columns = self._passing(df, merge_schema=merge_schema)
         self._schema = with_columns(plain_schema(base.schema), self.new_columns)
-        self._keys = [(self._key(name), self._source_key(name)) for name in joining.on]
         self._check_inserts()
 
     @property

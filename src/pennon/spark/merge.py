@@ -170,6 +170,8 @@ def _staged(lake: Lake, held: _Held, identifier: Identifier, asked: _Asked, run:
             actions.values,
             new_columns=actions.new_columns,
             repeatable=asked.clauses.only_deletes_matches,
+            # Into an empty table all rows are new, and written where they are.
+            ordered=not base.dataset.count_rows(),
             run=run,
         )
     except rewriting.TwiceError as error:

@@ -119,7 +119,7 @@ class _Wanted:
             frame.schema  # noqa: B018 - Spark Connect looks at expressions only when it is asked for something
         except rewriting.EXPRESSION_ERRORS as error:
             raise rewriting.refused(base, "deleted from", error) from error
-        done = rewriting.rewritten(self.lake.spark, base, frame, [Change(DELETE)], [])
+        done = rewriting.rewritten(self.lake.spark, base, frame, [Change(DELETE)], [], ordered=True)
         return operations.staged(base, done, predicate=self.where)
 
     def _rows(self, base: Base, expressions: Iterable[str]) -> DataFrame:

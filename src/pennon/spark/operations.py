@@ -86,9 +86,13 @@ def _anchor(base: Base, done: Rewritten) -> list[Any]:
 def _evolved(
     base: Base, done: Rewritten, shortened: list[Any], new_columns: Sequence[pa.Field]
 ) -> LanceOperation.BaseOperation:
-    """Make one operation of new columns, new fragments and deletion vectors."""
+    """Make one operation of new columns, new fragments and deletion vectors.
+
+    Lance lets no row keep its id in such an operation: changed rows get new ones.
+    """
     schema = with_columns(plain_schema(base.schema), new_columns)
-    operation: Any = Evolution(base.identifier, schema, base.schema, done.added).operation(base.dataset)
+    added = tuple({**one, "row_id_meta": None} for one in done.added)
+    operation: Any = Evolution(base.identifier, schema, base.schema, added).operation(base.dataset)
     there = len(base.dataset.get_fragments())
     now = {one.id: one for one in shortened}
     kept = [now.get(one.id, one) for one in operation.fragments[:there] if one.id not in done.emptied]

@@ -116,11 +116,12 @@ def rewritten(
     *,
     new_columns: Sequence[pa.Field] = (),
     repeatable: bool = False,
+    ordered: bool = False,
     run: str | None = None,
 ) -> Rewritten:
     """Do what `actions` says (see `changes`), in one job; a failed one leaves no files. Errors 13; TwiceError.
 
-    Actions that only delete, each row once, are done where they are found.
+    Actions that are `ordered` have every row of the table once at most, and come as a scan gives them.
     """
     run = run or uuid.uuid4().hex
     plan: Any = AsItIs(with_columns(plain_schema(base.schema), new_columns))
@@ -136,7 +137,7 @@ def rewritten(
     task = Rewrite(base.table, tuple(wanted), tuple(values), writer, bool(base.dataset.has_stable_row_ids), repeatable)
     spark.addTag(run)
     try:
-        reports = _reports(spark, base, actions, task)
+        reports = _reports(spark, base, actions if ordered else _gathered(actions), task)
     except BaseException as error:
         spark.interruptTag(run)
         _removed(base, run)
@@ -166,8 +167,6 @@ def _reports(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite)
     def shorten(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return deletions.shortened(table, destination, run, batches)
 
-    if any(one.kind != changes.DELETE for one in task.changes) and base.dataset.count_rows():
-        actions = _gathered(actions)
     reports = actions.mapInArrow(change, deletions.REPORT)
     fragments = len(base.dataset.get_fragments())
     if fragments <= _DRIVER_FRAGMENTS:

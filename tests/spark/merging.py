@@ -1,0 +1,49 @@
+"""Tables of several fragments for tests of merges, what is in them, and what is left on storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+
+
+def table(lake, name, data, *, rows_per_file=4, **options):
+    """Write a table of small fragments into the root of a lake, with Lance alone."""
+    uri = f"{dict(lake.address.properties)['root']}/{name}.lance"
+    return lance.write_dataset(data, uri, max_rows_per_file=rows_per_file, **options)
+
+
+def opened(lake, name="t"):
+    """Open the latest version of a table."""
+    return lance.dataset(f"{dict(lake.address.properties)['root']}/{name}.lance")
+
+
+def rows(lake, name="t", by="id"):
+    """Give the rows of a table, sorted by a column, nulls first."""
+    found = opened(lake, name).to_table().to_pylist()
+    return sorted(found, key=lambda row: (row[by] is not None, row[by]))
+
+
+def files(lake, name="t"):
+    """Name the data and deletion files, and the notes, in a table's directory."""
+    root = Path(dict(lake.address.properties)["root"]) / f"{name}.lance"
+    kinds = ("data", "_deletions", "_pennon")
+    there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    return {path for path in there if path.startswith(kinds)}
+
+
+def used(lake, name="t"):
+    """Name the files to which any version of a table refers."""
+    found = set()
+    latest = opened(lake, name)
+    for version in latest.versions():
+        for fragment in latest.checkout_version(version["version"]).get_fragments():
+            found |= {f"data/{file.path}" for file in fragment.metadata.files}
+            if fragment.metadata.deletion_file is not None:
+                found.add(fragment.metadata.deletion_file.path(fragment.fragment_id))
+    return found
+
+
+def assert_clean(lake, name="t"):
+    """Check that nothing is on storage but what versions refer to."""
+    assert files(lake, name) == used(lake, name)
