@@ -206,7 +206,7 @@ def say_what_next() -> None:
     show_code(f'lance.dataset("{relative(ROOT / "__manifest")}").to_table().to_pylist()')
     console.print("Open this catalog again:")
     show_code(f'pennon.connect("dir", {{"root": "{relative(ROOT)}"}})')
-    console.print("Then read docs/quickstart.md. `make demo` starts over from an empty root.")
+    console.print("Then read docs/quickstart.md. `make tour` starts over from an empty root.")
 
 
 def v2() -> LanceNamespace:
