@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import ConcurrentModificationError
-from pennon.spark import committing, operations, writing
+from pennon.spark import committing, operations
 from pennon.spark.changes import DELETE, INSERT, UPDATE
+from pennon.spark.publishing import publish_or_discard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,18 +43,11 @@ def changed_once(lake: Lake, job_id: str | None, stage: Callable[[], StagedWrite
     for attempt in range(ATTEMPTS):
         staged = stage()
         try:
-            published = writing.publish(lake, staged, job_id=job_id)
+            published = publish_or_discard(lake, staged, job_id=job_id)
         except ConcurrentModificationError:
-            writing.discard(lake, staged)
             if attempt == ATTEMPTS - 1:
                 raise
             continue
-        except committing.OutcomeUnknownError:
-            # The files may be part of a version.
-            raise
-        except BaseException:
-            writing.discard(lake, staged)
-            raise
         if published.already and job_id is not None:
             found = done_before(lake, staged.identifier, job_id, staged.destination.branch)
             if found is not None:

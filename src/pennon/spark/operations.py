@@ -61,7 +61,12 @@ def _operation(
     if predicate is not None:
         return LanceOperation.Delete(shortened, list(done.emptied), predicate)
     if done.counts[changes.INSERT]:
-        shortened += _anchor(base, done)
+        anchor = _anchor(base)
+        if anchor is None:
+            # Of two merges into an empty table, one has to see what the other has inserted.
+            return LanceOperation.Merge(added, base.dataset.lance_schema)
+        if anchor.id not in {*done.emptied, *(one.id for one in shortened)}:
+            shortened.append(anchor)
     return LanceOperation.Update(
         removed_fragment_ids=list(done.emptied),
         updated_fragments=shortened,
@@ -72,15 +77,13 @@ def _operation(
     )
 
 
-def _anchor(base: Base, done: Rewritten) -> list[Any]:
-    """Give a fragment that every merge which inserts names as changed, so that two of them at a time conflict.
+def _anchor(base: Base) -> Any:  # noqa: ANN401 - Lance's FragmentMetadata
+    """Give the fragment that every merge which inserts names as changed, so that two of them at a time conflict.
 
-    Without it, both would insert a row with a key that neither of them saw.
+    Without it, both would insert a row with a key that neither of them saw. None if there is no fragment.
     """
     fragments = [fragment.metadata for fragment in base.dataset.get_fragments()]
-    first = min(fragments, key=lambda one: one.id, default=None)
-    touched = {one["id"] for one in done.shortened} | set(done.emptied)
-    return [] if first is None or first.id in touched else [first]
+    return min(fragments, key=lambda one: one.id, default=None)
 
 
 def _evolved(

@@ -1,0 +1,141 @@
+"""Merges beside other writers: what goes together, what is done anew, and what is refused."""
+
+from __future__ import annotations
+
+import lance
+import pyarrow as pa
+import pytest
+from merging import assert_clean, opened, rows, table
+from support import fails
+
+from pennon.spark import writing
+from pennon.spark.merge import stage_merge
+
+DATA = pa.table({"id": pa.array(range(8), pa.int64()), "name": [f"n{number}" for number in range(8)]})
+
+
+def frame(spark, *values):
+    return spark.createDataFrame(list(values), "id bigint, name string")
+
+
+def names(lake, name="t"):
+    return [(row["id"], row["name"]) for row in rows(lake, name)]
+
+
+def staged(lake, *args, **options):
+    return stage_merge(lake, args[0], ("t",), on=["id"], **options)
+
+
+def interrupting(spark, tmp_path, uri, change):
+    """Give a source in which, when it is first read, a change is made to the table."""
+    flag = str(tmp_path / "changed")
+
+    def once(batches):
+        import os  # noqa: PLC0415 (in a worker)
+
+        import lance as theirs  # noqa: PLC0415
+
+        try:
+            os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pass
+        else:
+            change(theirs.dataset(uri))
+        yield from batches
+
+    source = frame(spark, (1, "M1"), (20, "M20"))
+    return source.repartition(1).mapInArrow(once, source.schema)
+
+
+def test_appends_and_indexes_of_others_go_together_with_a_staged_merge(spark, lake):
+    dataset = table(lake, "t", DATA)
+    made = staged(lake, frame(spark, (1, "M1"), (20, "M20")))
+    assert (made.rows, made.read_version, len(made.files)) == (2, 1, 2)
+    assert opened(lake).version == 1
+    lance.write_dataset(pa.table({"id": [30], "name": ["appended"]}), dataset.uri, mode="append")
+    opened(lake).create_scalar_index("id", "BTREE")
+    result = writing.publish(lake, made, job_id="merge")
+    assert (result.version, result.rows, result.already) == (4, 2, False)
+    assert writing.publish(lake, made, job_id="merge").already
+    assert names(lake)[1] == (1, "M1")
+    assert names(lake)[-2:] == [(20, "M20"), (30, "appended")]
+    for number, name in ((1, "M1"), (20, "M20"), (30, "appended"), (5, "n5")):
+        assert opened(lake).to_table(filter=f"id = {number}").to_pylist() == [{"id": number, "name": name}]
+    assert_clean(lake)
+
+
+def test_staged_rows_can_be_read_before_they_are_published_and_discarded(spark, lake):
+    table(lake, "t", DATA)
+    made = writing.readable(
+        lake, staged(lake, frame(spark, (1, "M1"), (20, "M20")), when_not_matched_by_source="delete")
+    )
+    assert [tuple(row.values()) for row in made.preview.open().to_table().sort_by("id").to_pylist()] == [
+        (1, "M1"),
+        (20, "M20"),
+    ]
+    assert len(names(lake)) == 8
+    writing.discard(lake, made)
+    assert_clean(lake)
+
+
+@pytest.mark.parametrize("change", ["delete", "update", "compact"])
+def test_a_staged_merge_is_refused_if_its_fragments_were_changed(spark, lake, change):
+    table(lake, "t", DATA)
+    made = staged(lake, frame(spark, (1, "M1")))
+    if change == "delete":
+        opened(lake).delete("id = 2")
+    elif change == "update":
+        opened(lake).update({"name": "'other'"}, where="id = 2")
+    else:
+        opened(lake).optimize.compact_files()
+    before = names(lake)
+    with fails(14, "'t'"):
+        writing.publish(lake, made)
+    assert names(lake) == before
+    writing.discard(lake, made)
+
+
+def test_a_merge_is_done_anew_on_what_others_changed(spark, lake, tmp_path):
+    dataset = table(lake, "t", DATA)
+    source = interrupting(
+        spark, tmp_path, dataset.uri, lambda there: there.update({"name": "'theirs'"}, where="id < 3")
+    )
+    result = lake.merge(source, "t", on="id", job_id="anew")
+    assert (result.version, result.inserted, result.updated) == (3, 1, 1)
+    assert names(lake)[:4] == [(0, "theirs"), (1, "M1"), (2, "theirs"), (3, "n3")]
+    assert_clean(lake)
+
+
+def test_a_key_that_another_merge_inserts_meanwhile_is_updated(spark, lake):
+    table(lake, "t", DATA)
+    one, other = (staged(lake, frame(spark, (20, name))) for name in ("one", "other"))
+    writing.publish(lake, one)
+    with fails(14, "'t'"):
+        writing.publish(lake, other)
+    writing.discard(lake, other)
+    assert lake.merge(frame(spark, (20, "other")), "t", on="id").updated == 1
+    assert names(lake)[-1] == (20, "other")
+    assert_clean(lake)
+
+
+def test_two_merges_into_an_empty_table(spark, lake):
+    table(lake, "t", DATA)
+    opened(lake).create_scalar_index("id", "BTREE")
+    opened(lake).delete("true")
+    one, other = (staged(lake, frame(spark, (5, name))) for name in ("one", "other"))
+    writing.publish(lake, one)
+    with fails(14, "'t'"):
+        writing.publish(lake, other)
+    assert opened(lake).to_table(filter="id = 5").to_pylist() == [{"id": 5, "name": "one"}]
+
+
+def test_a_table_that_is_changed_every_time_gives_up_with_14(spark, lake, tmp_path, monkeypatch):
+    from pennon.spark import attempts  # noqa: PLC0415 (beside its use)
+
+    dataset = table(lake, "t", DATA)
+    monkeypatch.setattr(attempts, "ATTEMPTS", 1)
+    source = interrupting(spark, tmp_path, dataset.uri, lambda there: there.delete("id = 2"))
+    with fails(14, "'t'"):
+        lake.merge(source, "t", on="id")
+    assert opened(lake).version == 2
+    assert_clean(lake)
