@@ -6,13 +6,11 @@ the same in every process, can be pickled without Lance, and Lance takes it back
 
 from __future__ import annotations
 
+import copyreg
 import json
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 NAME = b"ARROW:extension:name"
 PARAMETERS = b"ARROW:extension:metadata"
@@ -72,16 +70,6 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([plain_field(field) for field in schema], metadata=schema.metadata)
 
 
-def packed(fields: Iterable[pa.Field]) -> bytes:
-    """Write fields in plain form. PyArrow's own pickling forgets the name and the marks of a vector's element."""
-    return bytes(pa.schema(list(fields)).serialize())
-
-
-def unpacked(content: bytes) -> tuple[pa.Field, ...]:
-    """Read what `packed` wrote."""
-    return tuple(plain_schema(pa.ipc.read_schema(pa.py_buffer(content))))
-
-
 def plain_field(field: pa.Field) -> pa.Field:
     """Bring a field to the plain form: the storage type, with the extension's name in the metadata."""
     metadata = dict(field.metadata or {})
@@ -120,3 +108,11 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(plain_field(kind.value_field))
     return kind
+
+
+def _reduced(kind: pa.FixedSizeListType) -> tuple[Any, tuple[pa.Field, int]]:
+    return pa.list_, (kind.value_field, kind.list_size)
+
+
+# PyArrow pickles vectors without the name and the metadata of their elements; schemas travel to Spark's workers.
+copyreg.pickle(pa.FixedSizeListType, _reduced)

@@ -29,14 +29,14 @@ from pyspark.sql.types import (
 )
 
 from pennon.spark.types.creating import check_names, table_field
-from pennon.spark.types.extension import UUID, known_extension, packed, plain_schema, unpacked
+from pennon.spark.types.extension import UUID, known_extension, plain_schema
 from pennon.spark.types.reading import spark_type
 from pennon.spark.types.refusal import refusal
 from pennon.spark.types.spelling import spell
 from pennon.spark.types.write_cast import Target, fill, write_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql.types import DataType, StructField
 
@@ -75,9 +75,6 @@ class WritePlan:
     new_columns: tuple[pa.Field, ...]
     targets: tuple[Target, ...]
 
-    def __reduce__(self) -> tuple[Callable[..., WritePlan], tuple[object, ...]]:
-        return _write_plan, (packed(self.schema), packed(self.new_columns), self.targets)
-
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give a batch that Spark sent as the table keeps it; a value that does not fit raises 13, with the column."""
         arrays = [
@@ -85,10 +82,6 @@ class WritePlan:
             for target in self.targets
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-
-def _write_plan(schema: bytes, new_columns: bytes, targets: tuple[Target, ...]) -> WritePlan:
-    return WritePlan(pa.schema(unpacked(schema)), unpacked(new_columns), targets)
 
 
 def write_plan(

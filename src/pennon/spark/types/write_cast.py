@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon.spark.types.encodings import bfloat16_of_float, blob_of_bytes, float_of_bfloat16, uuid_of_text
-from pennon.spark.types.extension import BFLOAT16, BLOB, UUID, known_extension, packed, unpacked
+from pennon.spark.types.extension import BFLOAT16, BLOB, UUID, known_extension
 from pennon.spark.types.reading import is_list
 from pennon.spark.types.refusal import refusal
 
@@ -32,13 +32,6 @@ class Target:
     column: str
     source: int | None = None
     parts: tuple[Target, ...] = ()
-
-    def __reduce__(self) -> tuple[Callable[..., Target], tuple[object, ...]]:
-        return _target, (packed([self.field]), self.column, self.source, self.parts)
-
-
-def _target(field: bytes, column: str, source: int | None, parts: tuple[Target, ...]) -> Target:
-    return Target(unpacked(field)[0], column, source, parts)
 
 
 def write_array(array: pa.Array, target: Target, outer_nulls: pa.Array | None = None) -> pa.Array:
