@@ -321,6 +321,19 @@ def test_slices_and_large_texts_are_written_as_what_they_are() -> None:
         assert cast.column("s").offset == 0
 
 
+@pytest.mark.parametrize(
+    "values", [[None], [None, None, [1.0, 2.0], None, [3.0, 4.0]], [], [[1.0, None], None]], ids=str
+)
+def test_vectors_may_be_null_anywhere(values) -> None:
+    incoming = frame(v=ArrayType(DoubleType()))
+    plan = types.write_plan(incoming, pa.schema([("v", pa.list_(pa.float32(), 2))]))
+
+    cast = plan.cast(sent(incoming, [{"v": value} for value in values]))
+
+    assert cast.column("v").to_pylist() == values
+    cast.validate(full=True)
+
+
 def test_a_plan_travels_to_a_worker_whole() -> None:
     table = pa.schema(
         [pa.field("v", pa.list_(pa.field("part", pa.uuid(), metadata={"k": "v"}), 2)), pa.field("j", pa.json_())]

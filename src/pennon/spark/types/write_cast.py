@@ -96,15 +96,14 @@ def _vectors(array: pa.Array, target: Target) -> pa.Array:
     if pc.any(wrong).as_py():
         length = lengths.filter(wrong)[0].as_py()
         raise pa.ArrowInvalid(f"a row has {length} values, but the vectors of the column have {width}")
-    values = write_array(array.flatten(), target.parts[0])
-    nulls = _nulls(array)
-    if nulls is not None:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
-        first = (np.cumsum(valid) - 1) * width
-        places = first[:, np.newaxis] + np.arange(width)
-        missing = np.broadcast_to(~valid[:, np.newaxis], places.shape)
-        values = values.take(pa.array(places.ravel(), mask=missing.ravel()))
-    return pa.FixedSizeListArray.from_arrays(values, type=target.field.type, mask=nulls)
+    kind = target.field.type
+    if array.null_count == len(array):
+        return pa.nulls(len(array), kind)
+    made = pa.FixedSizeListArray.from_arrays(write_array(array.flatten(), target.parts[0]), type=kind)
+    if not array.null_count:
+        return made
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    return made.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
 
 
 def _from_start(array: pa.Array) -> pa.Array:
