@@ -97,9 +97,9 @@ class Lake:
 
     def sql(self, text: str) -> DataFrame:
         """Run a statement over the tables of the lake and of Spark; docs/guides/spark-sql.md has what it knows."""
-        from pennon.spark import sql  # noqa: PLC0415 - sqlglot is needed here alone
+        from pennon.spark.sql import run  # noqa: PLC0415 - sqlglot is needed here alone
 
-        return sql.run(self, text)
+        return run(self, text)
 
     # --- writing ---
 

@@ -84,9 +84,9 @@ class PennonDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
         """Write to the table."""
-        from pennon.spark import source_writer  # noqa: PLC0415 - readers do not need it
+        from pennon.spark.source_writer import writer  # noqa: PLC0415 - readers do not need it
 
-        return source_writer.writer(self._asked, schema, overwrite=overwrite)
+        return writer(self._asked, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Read what is new in the table, micro-batch by micro-batch."""
