@@ -160,7 +160,12 @@ def _address(session: Session, pipeline: "Pipeline") -> "Address":
 
 @contextmanager
 def _spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -> Iterator["SparkSession"]:
-    """Start Spark for the run and stop it at the end, also if somebody terminates this process."""
+    """Start Spark for the run and stop it at the end, also if somebody terminates this process.
+
+    A session that this process has already is used and left as it is.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - slow
+
     from pennon.spark.session import new_session  # noqa: PLC0415 - slow
 
     if master is None and _SUBMITTED not in os.environ:
@@ -169,11 +174,13 @@ def _spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -
     quiet = {"spark.log.level": "ERROR"}
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     with _terminable():
+        mine = SparkSession.getActiveSession() is None
         spark = new_session(f"pennon run {pipeline.name}", master=master, **{**quiet, **settings})
         try:
             yield spark
         finally:
-            spark.stop()
+            if mine:
+                spark.stop()
 
 
 class _Terminated(KeyboardInterrupt):

@@ -22,7 +22,7 @@ COUNTED = {
     "steps": "pennon.spark.pipeline.running:stage_step",
     "writes": "pennon.spark.pipeline.running:writing.stage",
     "merges": "pennon.spark.pipeline.running:merge.stage_merge",
-    "checks": "pennon.spark.pipeline.running:run_checks",
+    "checks": "pennon.spark.pipeline.auditing:run_checks",
 }
 
 

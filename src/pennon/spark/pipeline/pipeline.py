@@ -11,12 +11,13 @@ from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.spark.pipeline import document, preflight, publishing, reads, staged_notes, targets
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.pipeline.interrupts import held_back
+from pennon.spark.pipeline.observing import Observer, Silent
 from pennon.spark.pipeline.planning import Plan, planned
 from pennon.spark.pipeline.preflight import Shapes
 from pennon.spark.pipeline.problems import Path, dotted, line_of
 from pennon.spark.pipeline.queries import Queries
 from pennon.spark.pipeline.report import ALREADY, RunReport
-from pennon.spark.pipeline.running import Observer, Run, Silent
+from pennon.spark.pipeline.running import Run
 from pennon.spark.pipeline.state import RunState, checked_run_id, new_run_id
 from pennon.spark.pipeline.validation import defined, validated
 from pennon.spark.pipeline.variables import SHORTEST_SECRET
@@ -145,7 +146,7 @@ class Pipeline:
             state.require_same(noted, self.fingerprint)
             found = reads.restored(noted["reads"], staged_notes.storage_options(lake.address))
         else:
-            found = reads.resolved(lake.address, lake.name, graph, _moments(lake))
+            found = reads.resolved(lake.address, lake.name, graph, _moments(lake), self._place)
         queries = Queries(lake, graph, found)
         try:
             if noted is None:
@@ -156,6 +157,10 @@ class Pipeline:
                 shapes = Shapes({}, frozenset(noted["reads"]["unstageable"]))
             return Run(state, lease, queries, shapes, observer, resumed=noted is not None).go()
         except KeyboardInterrupt:
+            done = state.outcome()
+            if done is not None:
+                # It came too late: all is done.
+                return RunReport.of(done)
             with held_back():
                 if lease.is_held:
                     publishing.clean_up(lake.address, state, self.definition)
@@ -168,6 +173,7 @@ class Pipeline:
         if done is None:
             return None
         state.require_same(done, self.fingerprint)
+        state.tidy()
         return replace(RunReport.of(done), status=ALREADY)
 
     def _state(self, address: Address, run_id: str | None, place: str | None) -> RunState:

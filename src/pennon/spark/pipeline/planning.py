@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import LanceNamespaceError
 from pennon.identifiers import written
 from pennon.spark.pinned import Moment
 from pennon.spark.pipeline import reads, targets
@@ -97,10 +96,7 @@ def planned(definition: Definition, address: Address, lake_name: str, place: Cal
         targets.require_management(address)
     graph = Graph(definition)
     tables = targets.looked_up(address, definition, place)
-    try:
-        found = reads.resolved(address, lake_name, graph, _moment)
-    except LanceNamespaceError as error:
-        raise type(error)(f"{place(())}: {error}") from error
+    found = reads.resolved(address, lake_name, graph, _moment, place)
     used = graph.used()
     return Plan(
         definition.name,

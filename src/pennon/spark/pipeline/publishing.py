@@ -12,7 +12,6 @@ from pennon.spark import committing, scan, writing
 from pennon.spark.destination import located
 from pennon.spark.files import NOTES, TableFiles
 from pennon.spark.pipeline import staged_notes
-from pennon.spark.pipeline.interrupts import held_back
 from pennon.spark.pipeline.queries import is_partial
 from pennon.spark.pipeline.references import identifier_of
 
@@ -135,13 +134,21 @@ def publish(
 
     Error 14 if one of those that must be `unchanged` has another version than when it was staged.
     """
-    with held_back():
-        state.record(_PUBLISHING, {})
-        if together:
-            results = writing.publish_together(lake, list(staged.values()), job_id=state.job_id, unchanged=unchanged)
-        else:
-            results = [writing.publish(lake, one, job_id=state.job_id) for one in staged.values()]
+    state.record(_PUBLISHING, {})
+    if together:
+        results = writing.publish_together(lake, list(staged.values()), job_id=state.job_id, unchanged=unchanged)
+    else:
+        results = [writing.publish(lake, one, job_id=state.job_id) for one in staged.values()]
     return {number: one.version for number, one in zip(staged, results, strict=True)}
+
+
+def settle(address: Address, state: RunState, published: Collection[int]) -> None:
+    """Remove what an earlier try wrote for targets that it published, and that belongs to no version."""
+    for number in published:
+        note = state.done(f"target.{number}")
+        if note is not None and not note["new"]:
+            with _files(address, note["uri"], blobs=note["blobs"]) as files:
+                files.settle(note["run"], set(note["files"]))
 
 
 def moved(staged: StagedWrite) -> bool:
@@ -160,11 +167,14 @@ def clean_up(
 ) -> dict[int, int]:
     """Remove all that a run has staged, and let it begin anew; targets that are published stay, and are given back."""
     published = earlier(address, state, definition)
-    for number, note in _staged(state):
-        if number not in published:
-            _remove(address, note)
+    removed = [number for number, note in _staged(state) if number not in published and _remove(address, note)]
     if not published:
         state.forget(report)
+    else:
+        # Some of the targets that are published one by one are: the run goes on with the others.
+        for number in removed:
+            for work in (f"checks-{number}", f"target.{number}", f"staging.{number}"):
+                state.undo(work)
     return published
 
 
@@ -176,7 +186,7 @@ def _staged(state: RunState) -> Iterator[tuple[int, dict[str, Any]]]:
             yield int(number), note
 
 
-def _remove(address: Address, note: dict[str, Any]) -> None:
+def _remove(address: Address, note: dict[str, Any]) -> bool:
     """Remove what was staged for a target, or what is left of it."""
     if note.get("new"):
         with _files(address, note["uri"]) as files:
@@ -186,6 +196,7 @@ def _remove(address: Address, note: dict[str, Any]) -> None:
             files.settle(note["run"])
     else:
         _sweep(address, tuple(note["table"]), note["run"])
+    return True
 
 
 def _sweep(address: Address, identifier: Identifier, run: str) -> None:

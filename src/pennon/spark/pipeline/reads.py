@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pennon.spark.address import Address
     from pennon.spark.pipeline.graph import Graph
     from pennon.spark.pipeline.model import Source
+    from pennon.spark.pipeline.problems import Path
     from pennon.spark.pipeline.statements import Name
 
 
@@ -70,40 +71,55 @@ def resolved(
     lake_name: str,
     graph: Graph,
     moment_of: Callable[[Identifier, Travel], Moment | None],
+    place: Callable[[Path], str],
 ) -> Reads:
     """Find the versions that are current now, of all tables at one moment where the catalog manages versions.
 
-    `moment_of` says what `VERSION AS OF` and `TIMESTAMP AS OF` mean; None leaves the table out.
+    `moment_of` says what `VERSION AS OF` and `TIMESTAMP AS OF` mean; None leaves the table out. A source that is not
+    there raises 4, and `place` says where it is named.
     """
-    reads = Reads()
     used = graph.used()
-    latest: dict[Identifier, None] = {}
-    wanted: dict[str, Source] = {
+    wanted = {
         name: source for name, source in graph.definition.sources.items() if name in used and source.table is not None
     }
-    for source in wanted.values():
+    latest: dict[Identifier, None] = {}
+    for name, source in wanted.items():
+        identifier = identifier_of(str(source.table))
+        if _existing(address, "", identifier) is None:
+            raise TableNotFoundError(f"{place(('sources', name, 'table'))}: Table not found: {shown(identifier)}")
         if _moment(source) == Moment():
-            latest[identifier_of(str(source.table))] = None
+            latest[identifier] = None
+    reads = Reads()
+    _resolve_names(reads, address, lake_name, graph, moment_of)
+    named = [one for one in reads.names.values() if one is not None]
+    pinned = _at_one_moment(address, list(dict.fromkeys([*latest, *named])))
+    for name, source in wanted.items():
+        identifier = identifier_of(str(source.table))
+        moment = _moment(source)
+        reads.sources[name] = pinned[identifier] if moment == Moment() else pin(address, identifier, moment)[0]
+    reads.tables.update({(one, None): pinned[one] for one in named})
+    return reads
+
+
+def _resolve_names(
+    reads: Reads,
+    address: Address,
+    lake_name: str,
+    graph: Graph,
+    moment_of: Callable[[Identifier, Travel], Moment | None],
+) -> None:
+    """Find out what the names in queries mean, and pin those that ask for a version themselves."""
     for query in graph.queries():
         for reference in graph.tables(query):
             name, travel = reference.name, reference.travel
             if name not in reads.names:
                 reads.names[name] = _existing(address, lake_name, name)
             found = reads.names[name]
-            if found is not None and travel is None:
-                latest[found] = None
-            elif found is not None and travel is not None and (found, travel) not in reads.tables:
-                moment = moment_of(found, travel)
-                if moment is not None:
-                    reads.tables[found, travel] = pin(address, found, moment)[0]
-    pinned = _at_one_moment(address, list(latest))
-    for source_name, source in wanted.items():
-        identifier = identifier_of(str(source.table))
-        moment = _moment(source)
-        reads.sources[source_name] = pinned[identifier] if moment == Moment() else pin(address, identifier, moment)[0]
-    named = set(reads.names.values())
-    reads.tables.update({(one, None): table for one, table in pinned.items() if one in named})
-    return reads
+            if found is None or travel is None or (found, travel) in reads.tables:
+                continue
+            moment = moment_of(found, travel)
+            if moment is not None:
+                reads.tables[found, travel] = pin(address, found, moment)[0]
 
 
 def _at_one_moment(address: Address, identifiers: list[Identifier]) -> dict[Identifier, PinnedTable]:

@@ -75,6 +75,8 @@ class _Look:
             path = ("steps", name, "sql")
             later = {one.lower(): one for one in order[position:]}
             for used in self._names(path, self.definition.steps[name].sql):
+                if _is_this(used):
+                    self._tell(path, f"{THIS!r} means something in checks only")
                 if len(used) == 1 and used[0].lower() in later:
                     other = later[used[0].lower()]
                     if other == name:
@@ -116,7 +118,7 @@ class _Look:
                 self._tell((*here, "scope"), "'scope' is for checks of targets")
             if check.sql is not None:
                 for used in self._names((*here, "sql"), check.sql):
-                    if not this and [part.lower() for part in used] == [THIS]:
+                    if not this and _is_this(used):
                         self._tell((*here, "sql"), f"{THIS!r} means nothing here; name a table, source or step")
 
     def _names(self, path: Path, sql: str) -> Iterator[Name]:
@@ -137,3 +139,7 @@ class _Look:
 
     def _tell(self, path: Path, message: str) -> None:
         self.problems.append(Problem(path, message, line_of(self.lines, path)))
+
+
+def _is_this(name: Name) -> bool:
+    return [part.lower() for part in name] == [THIS]

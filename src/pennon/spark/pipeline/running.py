@@ -17,15 +17,14 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Protocol
-
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING, Any
 
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
-from pennon.spark import merge, scan, types, writing
+from pennon.spark import merge, scan, writing
+from pennon.spark.pinned import Moment
 from pennon.spark.pipeline import publishing, staged_notes
-from pennon.spark.pipeline.checking import Subject, run_checks
-from pennon.spark.pipeline.queries import Queries, Sight
+from pennon.spark.pipeline.auditing import Audit
+from pennon.spark.pipeline.interrupts import held_back
 from pennon.spark.pipeline.references import identifier_of
 from pennon.spark.pipeline.report import (
     CHECKS_FAILED,
@@ -39,45 +38,19 @@ from pennon.spark.pipeline.report import (
 from pennon.spark.pipeline.steps import stage_step, staged_scan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pennon.identifiers import Identifier
     from pennon.spark.pipeline.graph import CheckedPlace, Graph
     from pennon.spark.pipeline.lease import Lease
-    from pennon.spark.pipeline.model import Check, Target
+    from pennon.spark.pipeline.model import Target
+    from pennon.spark.pipeline.observing import Observer
     from pennon.spark.pipeline.preflight import Shapes
+    from pennon.spark.pipeline.queries import Queries
     from pennon.spark.pipeline.state import RunState
     from pennon.spark.scan import Scan
     from pennon.spark.staged import StagedWrite
 
 
 _ATTEMPTS = 3
-
-
-class Observer(Protocol):
-    """Is told how far a run has come."""
-
-    def planned(self, work: Sequence[str]) -> None:
-        """Hear what there is to do, in order."""
-
-    def begun(self, work: str) -> None:
-        """Hear that a piece of work begins."""
-
-    def done(self, work: str, *, reused: bool) -> None:
-        """Hear that it is done, or was before."""
-
-
-class Silent:
-    """Listens and says nothing."""
-
-    def planned(self, work: Sequence[str]) -> None:
-        """Do nothing."""
-
-    def begun(self, work: str) -> None:
-        """Do nothing."""
-
-    def done(self, work: str, *, reused: bool) -> None:
-        """Do nothing."""
 
 
 class Run:
@@ -233,61 +206,10 @@ class Run:
         reused = note is not None
         if note is None:
             self._lease.require()
-            reports = self._run_checks(place)
+            reports = Audit(self._queries, self._staged, self._published_targets()).reports(place)
             note, _ = self._state.record(name, {"reports": [one.document() for one in reports]})
         self._checks += [replace(CheckReport.of(one), reused=reused) for one in note["reports"]]
         self._observer.done(work, reused=reused)
-
-    def _run_checks(self, place: CheckedPlace) -> list[CheckReport]:
-        samples = self._definition.samples
-        if place.target is None:
-            return run_checks(self._subject(place), place.checks, samples=samples)
-        found: dict[int, CheckReport] = {}
-        for scope in ("table", "new"):
-            chosen: list[tuple[int, Check]] = [
-                (number, one) for number, one in enumerate(place.checks) if one.scope == scope
-            ]
-            if chosen:
-                reports = run_checks(self._target_subject(place, scope), [one for _, one in chosen], samples=samples)
-                found.update(zip([number for number, _ in chosen], reports, strict=True))
-        return [found[number] for number in range(len(place.checks))]
-
-    def _subject(self, place: CheckedPlace) -> Subject:
-        """Give a step, or the whole pipeline, as checks see it."""
-        step = place.step
-        if step is not None and step in self._queries.steps:
-            return self._scanned(place.label, self._queries.steps[step], {})
-        if step is not None:
-            frame = self._queries.of(step)
-            seen = Sight(step=step)
-            return Subject(
-                place.label, frame.schema, frame.select, frame.count, lambda sql: self._queries.frame(sql, seen)
-            )
-        sight = Sight(targets=self._previews())
-        return Subject(place.label, StructType(), _unused, _unused, lambda sql: self._queries.frame(sql, sight))
-
-    def _target_subject(self, place: CheckedPlace, scope: str) -> Subject:
-        assert place.target is not None  # noqa: S101 - the caller has looked
-        staged = self._staged[place.target]
-        previews = self._previews()
-        whole = previews[staged.identifier]
-        before = publishing.published_rows(staged)
-        seen = whole if scope == "table" else publishing.only_new(staged, whole)
-        return replace(self._scanned(place.label, seen, previews), published_rows=before)
-
-    def _scanned(self, label: str, whole: Scan, targets: dict[Identifier, Scan]) -> Subject:
-        spark = self._lake.spark
-        sight = Sight(whole, targets=targets)
-        return Subject(
-            label,
-            types.spark_schema(whole.schema),
-            lambda columns: scan.dataframe(spark, replace(whole, columns=tuple(columns))),
-            lambda: publishing.counted(spark, whole),
-            lambda sql: self._queries.frame(sql, sight),
-        )
-
-    def _previews(self) -> dict[Identifier, Scan]:
-        return {one.identifier: publishing.preview(one) for one in self._staged.values()}
 
     @property
     def _failed(self) -> bool:
@@ -300,7 +222,8 @@ class Run:
         self._earlier = publishing.earlier(self._lake.address, self._state, self._definition)
         late = [number for number, one in self._staged.items() if number not in self._earlier and publishing.moved(one)]
         for place in self._graph.places():
-            if place.step is None:
+            # Once some targets are published, one by one, nothing but those that are left can be looked at again.
+            if place.target in late or (place.step is None and not self._earlier):
                 self._state.undo(_work_of(place))
         for number in late:
             # Its files are found by the note that was made before, and removed before it is staged anew.
@@ -314,18 +237,28 @@ class Run:
         self._observer.begun("publish")
         together = self._definition.publish == "atomic"
         versions: dict[int, int | None] = dict(self._earlier)
-        if len(versions) < len(self._targets):
-            if self._resumed:
-                for staged in self._staged.values():
-                    staged_notes.require_files(staged)
-            versions |= publishing.publish(
-                self._lake, self._state, self._staged, together=together, unchanged=self._checked_whole()
-            )
-        self._targets = [replace(one, version=versions[number]) for number, one in enumerate(self._targets)]
-        report = self._report(PUBLISHED)
-        self._state.finish(report.document())
+        if self._resumed:
+            for staged in self._staged.values():
+                staged_notes.require_files(staged)
+        with held_back():
+            if len(versions) < len(self._targets):
+                versions |= publishing.publish(
+                    self._lake, self._state, self._staged, together=together, unchanged=self._checked_whole()
+                )
+            self._targets = [replace(one, version=versions[number]) for number, one in enumerate(self._targets)]
+            report = self._report(PUBLISHED)
+            publishing.settle(self._lake.address, self._state, self._earlier)
+            self._state.finish(report.document())
         self._observer.done("publish", reused=False)
         return report
+
+    def _published_targets(self) -> dict[Identifier, Scan]:
+        return {
+            identifier_of(self._definition.targets[number].table): scan.scan(
+                self._lake.address, identifier_of(self._definition.targets[number].table), Moment(version=version)
+            )
+            for number, version in self._earlier.items()
+        }
 
     def _given_up(self) -> RunReport:
         report = self._report(CHECKS_FAILED)
@@ -375,7 +308,3 @@ def _work_of(place: CheckedPlace) -> str:
 
 def _version(table: Any) -> int | None:  # noqa: ANN401 - a PinnedTable or None
     return None if table is None else int(table.version)
-
-
-def _unused(*_: object) -> Any:  # noqa: ANN401 - checks of a whole pipeline are by SQL alone
-    raise AssertionError

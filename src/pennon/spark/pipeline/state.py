@@ -127,14 +127,14 @@ class RunState:
         self.tidy()
 
     def tidy(self) -> None:
-        """Remove the results of steps."""
-        self.store.delete_tree(self._path("data"))
+        """Remove the results of steps, and the notes of what is finished; nothing is asked if nothing is there."""
+        for name in self.store.names(self._path("").rstrip("/")) & {"data", "done"}:
+            self.store.delete_tree(self._path(name))
 
     def forget(self, report: dict[str, Any] | None = None) -> None:
         """Remove all but the lease, so that the run can begin anew; the report stays to be looked at."""
         # The beginning goes last: as long as it is there, a run that is taken up cleans up what is left.
         self.tidy()
-        self.store.delete_tree(self._path("done"))
         if report is not None:
             self.store.put(self._path("last-report.json"), _encoded(report))
         self.store.delete(self._path("run.json"))

@@ -1,0 +1,173 @@
+"""`pennon run`: exit codes, JSON, the report's file, a dry run that changes nothing, and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support import fails
+
+from pennon.cli.app import run
+
+PIPELINE = """
+name: shop
+vars: {files: null, secret: {default: "${ENV:SHOP_SECRET:-none-given}", secret: true}}
+sources:
+  orders:
+    format: csv
+    path: ${files}/orders.csv
+    options: {header: true, comment: "#"}
+    schema: id BIGINT, customer STRING, amount DOUBLE, status STRING
+  log: {table: shop.log, version: 1}
+steps:
+  known: SELECT id FROM log WHERE status = 'paid'
+  new: SELECT o.*, '${secret}' AS told FROM orders o LEFT ANTI JOIN known USING (id)
+targets:
+  - table: shop.orders
+    from: new
+    checks: [{accepted_values: {status: [open, paid]}}]
+"""
+
+
+@pytest.fixture
+def command(shop, capsys, monkeypatch, tmp_path):
+    """Run the command in this process, on the shop's catalog and the tests' Spark."""
+    from pennon.spark.pipeline import Pipeline  # noqa: PLC0415 (needs pyspark)
+
+    for name in [*os.environ]:
+        if name.startswith("PENNON_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    rows = "SELECT 1L AS id, 'paid' AS status, 'x' AS more UNION ALL SELECT 9L, 'open', 'y'"
+    Pipeline({"name": "log", "steps": {"s": rows}, "targets": [{"table": "shop.log", "from": "s"}]}).run(shop.lake)
+    (tmp_path / "shop.yaml").write_text(PIPELINE)
+
+    def call(*arguments: str, file: str = "shop.yaml") -> tuple[int, str, str]:
+        capsys.readouterr()
+        root = dict(shop.address.properties)["root"]
+        code = run(["run", file, "--root", root, "--var", f"files={shop.files}", *arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_a_dry_run_shows_the_plan_and_changes_nothing(command, shop):
+    before = sorted(path for path in shop.files.rglob("*") if path.is_file())
+    code, out, _ = command("--dry-run", "--json")
+    plan = json.loads(out)
+    assert code == 0
+    assert [(one["name"], one["version"]) for one in plan["sources"]] == [("orders", None), ("log", 1)]
+    (known,) = [one for one in plan["steps"] if one["name"] == "known"]
+    assert known["fate"] == "part of step new"
+    assert [(one["name"], one["columns"]) for one in known["reads"]] == [("log", ["id", "status"])]
+    assert [one["table"] for one in plan["targets"]] == ["shop.orders"]
+    code, out, _ = command("--dry-run", "--table")
+    assert code == 0
+    for word in ("part of step new", "id, status", "accepted_values(status)", "all targets in one commit", "dry run"):
+        assert word in out
+    assert sorted(path for path in shop.files.rglob("*") if path.is_file()) == before
+
+
+def test_published_then_a_failing_check(command, shop, monkeypatch, tmp_path):
+    monkeypatch.setenv("SHOP_SECRET", "hunter2-hunter2")
+    code, out, err = command("--run-id", "good", "--report", "report.json", "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    assert report["status"] == "published"
+    assert json.loads((tmp_path / "report.json").read_text())["run_id"] == "good"
+    assert shop.rows("orders", "id", "told")[0] == (2, "hunter2-hunter2")
+    code, out, err = command("--run-id", "good", "--table")
+    assert code == 0
+    assert "already published" in out
+    shop.write_orders([(7, "eve", 1.0, "piad")])
+    code, out, err = command("--table", "--report", "report.json")
+    assert code == 9
+    assert "FAILED" in out
+    assert "status=piad" in out
+    assert "nothing was published" in out
+    assert json.loads((tmp_path / "report.json").read_text())["status"] == "checks failed"
+    assert shop.versions()["orders"] == 1
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and "__pennon" in path.parts]
+    assert written
+    assert not any(b"hunter2" in path.read_bytes() for path in written)
+
+
+def test_what_is_wrong_has_its_own_exit_code(command, shop, tmp_path):
+    (tmp_path / "bad.yaml").write_text(PIPELINE.replace("targets:", "tragets:").replace("version: 1", "version: x"))
+    code, out, err = command(file="bad.yaml")
+    assert (code, out) == (2, "")
+    assert [line.partition(": ")[2].partition(":")[0] for line in err.splitlines()] == [
+        "targets",
+        "sources.log.version",
+        "tragets",
+    ]
+    (tmp_path / "gone.yaml").write_text(PIPELINE.replace("shop.log, version: 1", "shop.nothing"))
+    code, _, err = command("--dry-run", file="gone.yaml")
+    assert code == 3
+    assert "gone.yaml:10: sources.log.table: Table not found: 'shop$nothing'" in err
+    assert command("--var", "nope=1")[0] == 2
+    assert command("--run-id", "../x")[0] == 2
+    assert command("--discard")[0] == 2
+    assert command("--report", "no/such/directory.json")[0] == 2
+    code, out, _ = command("--discard", "--run-id", "unknown", "--json")
+    assert (code, json.loads(out)["discarded"]) == (0, False)
+    assert shop.versions() == {"log": 1}
+    shop.lake.catalog.disable_table_version_management()
+    code, _, err = command()
+    assert code == 5
+    assert "enable_table_version_management" in err
+
+
+SLOW = """
+name: slow
+steps:
+  quick: {sql: SELECT 1 AS x, stage: always}
+  slow: "SELECT x, reflect('java.lang.Thread', 'sleep', 600000L) AS y FROM quick"
+targets:
+  - {table: shop.new, from: slow}
+  - {table: shop.more, from: quick}
+"""
+
+
+@pytest.mark.timeout(600)
+def test_ctrl_c_leaves_a_clean_state(shop, tmp_path):
+    from pennon.spark.pipeline import Pipeline  # noqa: PLC0415 (needs pyspark)
+
+    (tmp_path / "slow.yaml").write_text(SLOW)
+    root = dict(shop.address.properties)["root"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PENNON_")}
+    arguments = ["run", str(tmp_path / "slow.yaml"), "--root", root, "--run-id", "r", "--master", "local[1]"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pennon", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    state = shop.files / "root/__pennon/runs/slow/r"
+    try:
+        deadline = time.monotonic() + 400
+        # The step is staged, and the target's task sleeps or is about to.
+        while not (state / "done/staging.0.json").exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with fails(14, "is being worked on by process"):
+            Pipeline.from_text(SLOW).run(shop.lake, run_id="r")
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 130, told
+    assert "interrupted: nothing was published, and what was staged is removed" in told
+    assert shop.versions() == {}
+    assert shop.leftovers() == []
+    assert not [path for path in state.rglob("*") if path.is_file()]
