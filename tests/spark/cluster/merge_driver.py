@@ -1,0 +1,36 @@
+"""A merge on executors that are killed in its middle: `python merge_driver.py <root> <signals>` prints what it did."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from driver import session
+
+
+def merged(root, signals):
+    """Update every twentieth row, insert as many, delete a few."""
+    from pennon.spark import attach  # noqa: PLC0415 (slow)
+    from pennon.spark.merge import Delete, Update  # noqa: PLC0415
+
+    hooks = Path(__file__).parent / "hooked"
+    spark = session(
+        **{
+            "spark.executorEnv.PYTHONPATH": str(hooks),
+            "spark.executorEnv.PENNON_TEST_SIGNALS": signals,
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        }
+    )
+    lake = attach(spark, root=root)
+    source = spark.range(0, 12_000, 20, 3).selectExpr("id", "id * 10 AS x", "concat('merged ', id) AS text")
+    clauses = [Delete("source.id % 200 = 0"), Update()]
+    result = lake.merge(source, "t", on="id", when_matched=clauses, job_id="nightly")
+    again = lake.merge(source, "t", on="id", when_matched=clauses, job_id="nightly")
+    return {"first": asdict(result), "again": asdict(again)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(merged(*sys.argv[1:3])))  # noqa: T201 (for the test)

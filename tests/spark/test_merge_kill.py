@@ -1,0 +1,59 @@
+"""Executors die in the middle of a merge: all rows are there, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from merging import assert_clean, opened, rows, table
+
+from pennon.spark.address import Address
+
+DRIVER = Path(__file__).parent / "cluster" / "merge_driver.py"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java 17 or newer"
+)
+def test_executors_killed_while_they_write_rows_and_deletion_vectors(root, tmp_path):
+    lake = SimpleNamespace(address=Address.of("dir", {"root": root}))
+    numbers = pa.array(range(6000), pa.int64())
+    data = pa.table({"id": numbers, "x": numbers, "text": [f"text {number}" for number in range(6000)]})
+    table(lake, "t", data, rows_per_file=300)
+    signals = tmp_path / "signals"
+    signals.mkdir()
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), root, str(signals)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=850,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert sorted(path.name for path in signals.iterdir()) == ["changed", "shortened"], "executors were killed"
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["first"] == {"version": 2, "inserted": 300, "updated": 270, "deleted": 30, "already": False}
+    assert said["again"] == {**said["first"], "already": True}
+    assert opened(lake).version == 2
+    found = rows(lake)
+    expected = {number: (number, f"text {number}") for number in range(6000)}
+    for number in range(0, 12_000, 20):
+        if number < 6000 and number % 200 == 0:
+            del expected[number]
+        else:
+            expected[number] = (number * 10, f"merged {number}")
+    assert len(found) == len(expected)
+    assert {row["id"]: (row["x"], row["text"]) for row in found} == expected
+    opened(lake).validate()
+    assert_clean(lake)
