@@ -1,0 +1,146 @@
+"""Queries over tables of a lake give what the same queries give over Spark's own tables."""
+
+# ruff: noqa: S608 - queries are the subject
+
+from __future__ import annotations
+
+import pytest
+
+QUERIES = [
+    "SELECT * FROM prod.events",
+    "SELECT count(*) FROM prod.events",
+    "SELECT count(*) AS n, count(1) FROM prod.events WHERE cid > 3 AND name LIKE 'a%'",
+    "SELECT count(*) FROM prod.events WHERE amount > 0",
+    "SELECT count(*), count(cid), count(DISTINCT name) FROM prod.events",
+    "SELECT prod.events.id, events.name FROM prod.events WHERE prod.events.id < 5",
+    "SELECT prod.customers.* FROM prod.customers JOIN prod.events ON customers.id = events.id",
+    # every comparison of floats: NaN is the greatest, and zero has no sign
+    *(
+        " UNION ALL ".join(
+            f"SELECT '{sign}', id, amount FROM prod.events WHERE amount {sign} {value} AND id < 100"
+            for sign in ("=", "<>", "<", ">=")
+        )
+        for value in ("0", "-0.0D", "1.5", "double('NaN')", "double('-inf')", "0.1")
+    ),
+    "SELECT id, small FROM prod.events WHERE small > 1 OR small = 0.1",
+    "SELECT id FROM prod.events WHERE NOT (amount > 1) AND id < 300",
+    "SELECT id FROM prod.events WHERE amount IN (0, 1.5, -2.25) AND id < 300",
+    "SELECT id FROM prod.events WHERE amount BETWEEN -3 AND 2 AND id < 300",
+    # texts
+    "SELECT id, name FROM prod.events WHERE name = 'it\\'s'",
+    "SELECT id, name FROM prod.events WHERE name = 'x\\\\y' OR name = '\\n'",
+    "SELECT id, name FROM prod.events WHERE name >= 'b'",
+    "SELECT id, name FROM prod.events WHERE name < 'a'",
+    "SELECT id, name FROM prod.events WHERE name IN ('a', 'ä', '日本', '')",
+    "SELECT id, name FROM prod.events WHERE name NOT IN ('a', 'A') AND id < 500",
+    "SELECT id, name FROM prod.events WHERE name LIKE 'a%' AND name NOT LIKE '%c'",
+    "SELECT id, name FROM prod.events WHERE name LIKE 'a\\\\%b' OR name LIKE '_'",
+    "SELECT id, name FROM prod.events WHERE contains(name, 'b') OR endswith(name, 'C')",
+    "SELECT id FROM prod.events WHERE name <=> NULL AND id < 200",
+    # numbers of other types
+    "SELECT id FROM prod.events WHERE cid > 2.5 AND cid <= 9.0 AND id < 200",
+    "SELECT id FROM prod.events WHERE cid = 3L OR id = 5.0",
+    "SELECT id FROM prod.events WHERE price = 1.5 OR price > 4.985 AND price < 4.99",
+    "SELECT id FROM prod.events WHERE cid < 3000000000 AND id < 50",
+    "SELECT id FROM prod.events WHERE id = '17'",
+    "SELECT id FROM prod.events WHERE id IN (1, NULL, 3)",
+    "SELECT id FROM prod.events WHERE id NOT IN (1, NULL, 3)",
+    # times
+    "SELECT id, ts FROM prod.events WHERE ts >= '2024-01-02' AND ts < '2024-01-02 03:00:00'",
+    "SELECT id FROM prod.events WHERE ts BETWEEN TIMESTAMP '2024-01-03 00:00:00' AND DATE '2024-01-04'",
+    "SELECT id FROM prod.events WHERE local > '2024-01-04 03:00:00.5'",
+    "SELECT id FROM prod.events WHERE day = '2024-01-07' OR day > DATE'2024-02-08' OR day IS NULL",
+    "SELECT id FROM prod.events WHERE day IN ('2024-01-05', '2024-1-6')",
+    "SELECT id FROM prod.events WHERE ts > '2024-01-29 00:00:00+02:00'",
+    # booleans, bytes, structs, arrays
+    "SELECT id FROM prod.events WHERE flag AND id < 100",
+    "SELECT id FROM prod.events WHERE NOT flag AND id < 100",
+    "SELECT id FROM prod.events WHERE flag IS NOT TRUE AND id < 100",
+    "SELECT id FROM prod.events WHERE (flag OR id < 3) IS NULL AND id < 100",
+    "SELECT id, raw FROM prod.events WHERE raw = X'00FF' OR raw < X'01'",
+    "SELECT id, info.b FROM prod.events WHERE info.a = 1 OR info.a IS NULL AND id < 50",
+    "SELECT id FROM prod.events WHERE info IS NULL AND id < 100",
+    "SELECT tag, count(*) FROM prod.events LATERAL VIEW OUTER explode(tags) e AS tag WHERE id < 500 GROUP BY tag",
+    "SELECT id, transform(tags, x -> concat(x, name)) FROM prod.events WHERE id < 20",
+    # joins
+    "SELECT e.id, c.city FROM prod.events e JOIN prod.customers c ON e.cid = c.id WHERE c.city = 'x' AND e.id < 200",
+    "SELECT e.id, c.city FROM prod.events e LEFT JOIN prod.customers c ON cid = c.id AND c.city = 'x' WHERE e.id < 60",
+    "SELECT e.id FROM prod.events e LEFT JOIN prod.customers c ON e.cid = c.id WHERE c.id IS NULL AND e.id < 200",
+    "SELECT e.id, c.id FROM prod.events e RIGHT JOIN prod.customers c ON e.id = c.id AND cid = 3 WHERE c.city IS NULL",
+    "SELECT e.id, c.id FROM prod.events e FULL JOIN prod.customers c ON e.id = c.id WHERE e.id IS NULL OR c.id < 3",
+    "SELECT id, e.name FROM prod.events e FULL JOIN prod.customers c USING (id) WHERE id IS NULL OR id < 3",
+    "SELECT * FROM prod.customers NATURAL JOIN (SELECT id, name FROM prod.events)",
+    "SELECT c.id FROM prod.customers c LEFT ANTI JOIN prod.events e ON c.id = e.cid AND e.flag",
+    "SELECT c.id FROM prod.customers c LEFT SEMI JOIN prod.events e ON c.id = e.cid AND e.id < 5",
+    "SELECT a.id, b.id FROM prod.events a JOIN prod.events b ON a.id = b.id + 1 WHERE a.id < 5",
+    "SELECT c.name, q.n FROM prod.customers c, LATERAL (SELECT count(*) n FROM prod.events e WHERE e.cid = c.id) q",
+    # subqueries, common table expressions, set operations
+    "SELECT name FROM prod.customers WHERE EXISTS (SELECT * FROM prod.events WHERE cid = customers.id AND price > 4.9)",
+    "SELECT name FROM prod.customers c WHERE id NOT IN (SELECT cid FROM prod.events WHERE cid IS NOT NULL AND cid < 5)",
+    "SELECT name, (SELECT max(price) FROM prod.events e WHERE e.cid = c.id) FROM prod.customers c",
+    "SELECT id FROM prod.events WHERE price = (SELECT max(price) FROM prod.events WHERE id < 100)",
+    "WITH e AS (SELECT * FROM prod.events WHERE id < 100) SELECT name, count(*) FROM e GROUP BY name",
+    "WITH e AS (SELECT * FROM prod.events) SELECT a.id FROM e a JOIN e b ON a.id = b.cid WHERE a.id < 3 AND b.flag",
+    "WITH events AS (SELECT 1 AS one) SELECT * FROM events",
+    "SELECT one FROM (WITH events AS (SELECT 1 AS one) SELECT * FROM events), prod.events WHERE id < 2",
+    "SELECT id FROM prod.events WHERE id < 4 UNION ALL SELECT id FROM prod.customers",
+    "SELECT name FROM prod.events INTERSECT SELECT name FROM prod.customers",
+    "SELECT cid FROM prod.events EXCEPT SELECT id FROM prod.customers",
+    "SELECT id FROM (SELECT DISTINCT * FROM prod.customers UNION SELECT * FROM prod.customers)",
+    "SELECT x FROM (SELECT * FROM prod.customers) AS q(x, y, z, w) WHERE y = 'a'",
+    # windows, groups, pivots, order
+    "SELECT id, row_number() OVER (PARTITION BY cid ORDER BY id) FROM prod.events WHERE id < 200",
+    "SELECT * FROM (SELECT id, cid, rank() OVER (PARTITION BY cid ORDER BY id) AS r FROM prod.events) WHERE r = 1",
+    "SELECT cid, sum(price), min(ts), max(day) FROM prod.events GROUP BY cid HAVING count(*) > 10",
+    "SELECT city, name, count(*) FROM prod.customers GROUP BY ROLLUP (city, name)",
+    "SELECT cid, count(*) FROM prod.events GROUP BY ALL",
+    "SELECT * FROM (SELECT cid, flag, id FROM prod.events WHERE id < 400) PIVOT (count(id) FOR flag IN (true, false))",
+    "SELECT id AS x FROM prod.events ORDER BY price DESC, x LIMIT 7 OFFSET 2",
+    "SELECT max(struct(price, id)) FROM prod.events",
+    "SELECT count(*) FROM (SELECT to_json(struct(*)) AS j FROM prod.events WHERE id < 300) WHERE j LIKE '%日本%'",
+    # other forms
+    "TABLE prod.customers",
+    "FROM prod.customers SELECT name WHERE city = 'x'",
+    "FROM prod.events |> WHERE id < 5 |> AGGREGATE count(*) AS n GROUP BY flag",
+    "SELECT IDENTIFIER('city') FROM prod.customers",
+    "SELECT * FROM prod.customers c JOIN VALUES (1, 'one'), (2, 'two') AS v(id, word) ON c.id = v.id",
+    "SELECT a.id FROM range(5) a JOIN prod.customers c ON a.id = c.id",
+    "SELECT /*+ BROADCAST(c) */ e.id FROM prod.events e JOIN prod.customers c ON e.id = c.id -- that is all",
+    "SELECT '{id}', map('{', '}') FROM prod.customers WHERE name <> '{t0}'",
+    "VALUES (1, 'a'), (2, 'b')",
+]
+
+
+def result(frame):
+    """Give what two frames must agree in: columns with their types, and rows in any order."""
+    fields = [(field.name, field.dataType.simpleString()) for field in frame.schema]
+    return fields, sorted(map(repr, frame.collect()))
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_a_query_gives_what_spark_gives(spark, shop, text) -> None:
+    assert result(shop.sql(text)) == result(spark.sql(text))
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "+05:30"])
+def test_times_are_those_of_the_session(spark, shop, zone) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        for condition in ("ts >= '2024-01-29 23:00:00'", "ts < DATE '2024-01-02'", "ts = '2024-01-01 00:00:00'"):
+            text = f"SELECT id FROM prod.events WHERE {condition}"
+            assert result(shop.sql(text)) == result(spark.sql(text))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.parametrize("setting", ["spark.sql.ansi.enabled", "spark.sql.caseSensitive"])
+def test_settings_of_the_session_count(spark, shop, setting) -> None:
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "false" if before == "true" else "true")
+    try:
+        for condition in ("id = '17'", "day IN ('2024-02-08')", "cid > 2.5 AND name = 'a'"):
+            text = f"SELECT id, name FROM prod.events WHERE {condition}"
+            assert result(shop.sql(text)) == result(spark.sql(text))
+    finally:
+        spark.conf.set(setting, before)
