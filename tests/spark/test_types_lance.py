@@ -25,8 +25,8 @@ LOCAL = NOW.replace(tzinfo=None)
 ID = bytes(range(16))
 
 
-def _extension(name: str, kind: str, nullable: bool = True) -> pa.Field:  # noqa: FBT001, FBT002 (a shorthand)
-    return pa.field(name, STORAGE[kind], nullable=nullable, metadata=marks(kind))
+def _extension(name: str, kind: str) -> pa.Field:
+    return pa.field(name, STORAGE[kind], metadata=marks(kind))
 
 
 # A field for each type, and a value.
@@ -77,7 +77,7 @@ COLUMNS = [
             "deep",
             pa.struct(
                 [
-                    _extension("u", UUID, nullable=False),
+                    _extension("u", UUID),
                     pa.field("l", pa.list_(pa.struct([_extension("j", JSON), pa.field("t", pa.timestamp("ns"))]))),
                     pa.field("m", pa.map_(pa.string(), _extension("value", UUID))),
                     _extension("b", BLOB),
@@ -151,6 +151,21 @@ def test_some_columns_are_read_by_name(tmp_path) -> None:
     assert types.to_spark(batch, types.read_schema(chosen)).schema.names == ["uuid", "id"]
     with pytest.raises(InvalidInputError, match="Column flag"):
         types.to_spark(batch, types.read_schema(SCHEMA))
+
+
+def test_fields_that_may_not_be_null_are_in_structs_that_may(tmp_path) -> None:
+    inner = pa.struct([pa.field("a", pa.uint8(), nullable=False), pa.field("u", pa.uuid(), nullable=False)])
+    schema = pa.schema(
+        [pa.field("s", inner), pa.field("l", pa.list_(inner)), pa.field("m", pa.map_(pa.string(), inner))]
+    )
+    rows = [{"s": None, "l": [None, {"a": 1, "u": ID}], "m": [("k", None), ("n", {"a": 255, "u": ID})]}, {}]
+    dataset = lance.write_dataset(pa.Table.from_pylist(rows, schema=plain_schema(schema)), str(tmp_path / "t.lance"))
+
+    batch = read(dataset)
+    written = types.write_plan(types.spark_schema(schema), schema).cast(batch)
+
+    assert not batch.schema.field("s").type.field("a").nullable
+    assert written.to_pylist() == [rows[0], dict.fromkeys(schema.names)]
 
 
 NANOSECONDS = {
