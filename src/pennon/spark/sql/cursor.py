@@ -136,7 +136,13 @@ class Cursor:
         if token is None or token.token_type is not TokenType.STRING:
             raise self.fault("expected a text in quotes")
         self.at += 1
-        return token.text
+        text = token.text
+        # As in Spark, a doubled quote is a quote, and texts that follow one another are one.
+        while self.token is not None and self.token.token_type is TokenType.STRING:
+            quote = self.text[self.token.start] if self.token.start == self.tokens[self.at - 1].end + 1 else ""
+            text += quote + self.token.text
+            self.at += 1
+        return text
 
     def optional_string(self) -> str | None:
         """Read a text in quotes if one comes next."""
