@@ -235,3 +235,20 @@ def test_a_dead_job_leaves_no_files(spark, lake):
     with pytest.raises(Exception, match="broken source"):
         lake.merge(broken, "t", on="id")
     assert files(lake) == before
+
+
+def test_a_large_table_and_a_source_that_the_caller_keeps(spark, lake):
+    numbers = pa.array(range(9000), pa.int64())
+    data = pa.table({"id": numbers, "name": ["old"] * 9000, "x": pa.array([0.0] * 9000)})
+    before = table(lake, "t", data, rows_per_file=400)
+    source = spark.range(0, 18_000, 90).selectExpr("id", "'new' AS name", "1.0D AS x").persist()
+    result = lake.merge(source, "t", on="id")
+    assert (result.inserted, result.updated) == (100, 100)
+    assert source.storageLevel.useMemory, "what the caller keeps stays"
+    source.unpersist()
+    found = {row["id"]: row["name"] for row in rows(lake)}
+    assert found == dict.fromkeys(range(9000), "old") | dict.fromkeys(range(0, 18_000, 90), "new")
+    old = {fragment.metadata.files[0].path for fragment in before.get_fragments()}
+    assert old < {fragment.metadata.files[0].path for fragment in opened(lake).get_fragments()}
+    assert lake.merge(source, "t", on="id", when_matched="delete", when_not_matched=None, cache=False).deleted == 200
+    assert_clean(lake)

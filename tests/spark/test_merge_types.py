@@ -87,6 +87,20 @@ def test_columns_that_are_not_set_stay_bit_by_bit(spark, lake, stable):
     assert_clean(lake)
 
 
+def test_rows_keep_their_ids_beside_new_rows(spark, lake):
+    data = pa.table({"id": pa.array(range(6), pa.int64()), "name": list("abcdef")})
+    before = table(lake, "t", data, rows_per_file=3, enable_stable_row_ids=True)
+    ids = {row["id"]: row["_rowid"] for row in before.to_table(with_row_id=True).to_pylist()}
+    source = spark.createDataFrame([(1, "B"), (8, "i"), (9, "j")], "id bigint, name string")
+    lost = [Update({"name": "upper(name)"}, "id > 2")]
+    result = lake.merge(source.repartition(1), "t", on="id", when_not_matched_by_source=lost)
+    assert (result.inserted, result.updated) == (2, 4)
+    now = opened(lake).to_table(with_row_id=True).to_pylist()
+    assert {row["id"]: row["_rowid"] for row in now if row["id"] < 8} == ids
+    assert len({row["_rowid"] for row in now}) == 8
+    assert {row["id"]: row["name"] for row in now} == dict(zip([0, 1, 2, 3, 4, 5, 8, 9], "aBcDEFij", strict=True))
+
+
 def test_all_kinds_can_be_set_from_a_source(lake):
     """A source that was read from the table puts back what was there."""
     data = everything().drop_columns(["wide", "nanos", "time", "lasting"])

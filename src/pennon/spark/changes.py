@@ -54,6 +54,8 @@ class Rewrite:
     """How each value becomes the only column of a batch, of the column's Arrow type."""
     writer: FragmentWriter
     stable_row_ids: bool
+    width: int
+    """How many columns the table has; those of written rows beyond that are new."""
     repeatable: bool = False
     """Whether several rows of the source may change the same row: all of them delete it."""
 
@@ -108,15 +110,16 @@ class _Rows:
         self._batches = batches
         self._last: int | None = None
         self._row_ids: list[pa.Array] = []
-        there = set(rewrite.table.open().schema.names)
         self._kept = [
             [
                 field.name
                 for number, field in enumerate(rewrite.schema)
-                if number not in dict(change.values) and field.name in there
+                if number not in dict(change.values) and number < rewrite.width
             ]
             for change in rewrite.changes
         ]
+        # Lance gives row ids to the first rows of a fragment: new rows, which have none yet, come last.
+        self._order = sorted(enumerate(rewrite.changes), key=lambda one: one[1].kind == INSERT)
         self.gone = deletions.Gone()
         self.counts = dict.fromkeys((INSERT, UPDATE, DELETE), 0)
 
@@ -127,7 +130,7 @@ class _Rows:
     def _changed(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         batch = self._once(batch)
         actions = batch.column(ACTION)
-        for number, change in enumerate(self._rewrite.changes):
+        for number, change in self._order:
             rows = batch.filter(pc.equal(actions, number))
             if not rows.num_rows:
                 continue

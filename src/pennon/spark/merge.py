@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, shown
 from pennon.spark import clauses as given_clauses
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from pennon.spark.staged import StagedWrite
 
 __all__ = ["Delete", "Insert", "MergeResult", "Update", "merge", "stage_merge"]
+
+_KEPT = "__pennon_kept"
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,12 @@ class _Asked:
 
 @dataclass
 class _Held:
-    """The source, and a copy of what of it is needed, once that is known."""
+    """The source, and what of it is needed, once that is known."""
 
     df: DataFrame
     cache: bool
     source: Source | None = None
+    kept: DataFrame | None = None
 
     def narrowed(self, matcher: Matcher) -> Source:
         if self.source is None:
@@ -140,8 +145,12 @@ class _Held:
                 self.source = Source(frame)
             else:
                 # Counting puts it into the cache: it is computed once, and how large it is decides about the join.
-                kept = frame.persist()
-                self.source = Source(kept, kept.count())
+                level = self.df.storageLevel
+                if not level.useMemory and not level.useDisk:
+                    # A plan of its own: what the caller keeps of the source is not ours to let go.
+                    self.kept = frame.withColumn(_KEPT, F.lit(1)).persist()
+                    frame = self.kept.drop(_KEPT)
+                self.source = Source(frame, frame.count())
         return self.source
 
 
@@ -153,8 +162,8 @@ def _held(df: DataFrame, identifier: Identifier, *, cache: bool) -> Iterator[_He
     try:
         yield held
     finally:
-        if held.source is not None and held.source.rows is not None:
-            held.source.frame.unpersist()
+        if held.kept is not None:
+            held.kept.unpersist()
 
 
 def _staged(lake: Lake, held: _Held, identifier: Identifier, asked: _Asked, run: str | None = None) -> StagedWrite:

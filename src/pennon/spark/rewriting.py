@@ -134,7 +134,15 @@ def rewritten(
         base.table,
         FileSettings(data_storage_version=str(base.dataset.data_storage_version)),
     )
-    task = Rewrite(base.table, tuple(wanted), tuple(values), writer, bool(base.dataset.has_stable_row_ids), repeatable)
+    task = Rewrite(
+        base.table,
+        tuple(wanted),
+        tuple(values),
+        writer,
+        bool(base.dataset.has_stable_row_ids),
+        len(base.schema),
+        repeatable,
+    )
     spark.addTag(run)
     try:
         reports = _reports(spark, base, actions if ordered else _gathered(actions), task)
