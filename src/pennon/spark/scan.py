@@ -15,6 +15,7 @@ from pennon.identifiers import shown
 from pennon.spark import types
 from pennon.spark.pinned import LATEST, Moment, PinnedTable, pin
 from pennon.spark.splits import FragmentSize, Split, fragment_sizes, plan
+from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,7 +117,8 @@ def of_pinned(
 ) -> Scan:
     """Scan a version that is already pinned, a staged one too."""
     dataset = table.open() if dataset is None else dataset
-    schema: pa.Schema = dataset.schema
+    # In this form it reaches processes that have not imported Lance.
+    schema: pa.Schema = plain_schema(dataset.schema)
     if columns is not None:
         unknown = [name for name in columns if name not in schema.names]
         if unknown:
@@ -176,7 +178,8 @@ def read_split(wanted: Scan, split: Split, target: pa.Schema) -> Iterator[pa.Rec
         if not batch.num_rows:
             continue
         kept = batch if left is None else batch.slice(0, left)
-        yield types.to_spark(kept, target)
+        for piece in types.pieces(kept):
+            yield types.to_spark(piece, target)
         if left is not None:
             left -= kept.num_rows
             if left <= 0:
