@@ -162,13 +162,13 @@ class Cursor:
         token = self.token
         if token is None:
             raise self.fault("expected a value")
+        if token.token_type is TokenType.STRING:
+            return self.string()
         sign = "-" if self.takes("-") else ""
         token = self.token
-        if token is not None and (
-            token.token_type in {TokenType.NUMBER, TokenType.STRING} or token.text.upper() in {"TRUE", "FALSE"}
-        ):
+        if token is not None and (token.token_type is TokenType.NUMBER or token.text.upper() in {"TRUE", "FALSE"}):
             self.at += 1
-            return sign + (token.text if token.token_type is TokenType.STRING else token.text.lower())
+            return sign + token.text.lower()
         raise self.fault("expected a text, a number, true or false")
 
     def span(self, *stops: str) -> str:
