@@ -21,7 +21,7 @@ OUTPUT = PROJECT / "demo-output"
 ROOT = OUTPUT / "lake"
 DATA = OUTPUT / "data"
 PIPELINE = PROJECT / "demo" / "shop.yaml"
-CHECK_FAILED = 8
+CHECK_FAILED = 9
 COUNTRIES = ("DE", "FR", "IT", "PT")
 
 console = Console(highlight=False, soft_wrap=True)
