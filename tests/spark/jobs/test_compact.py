@@ -140,3 +140,42 @@ def test_a_finished_table_is_left_out_by_the_same_job(spark, stock, tmp_path):
     assert "earlier run" in again["a"]["message"]
     assert stock.open("a").version == version
     assert by_table(compact(lake, job_id="n2", state=state))["a"]["status"] == "done"
+
+
+def test_a_commit_whose_answer_is_lost_is_not_undone(spark, stock, monkeypatch):
+    """The store fails after the commit: the files belong to a version, and must not be taken for leftovers."""
+    import lance.optimize  # noqa: PLC0415
+
+    real = lance.optimize.Compaction
+
+    class Forgetful:
+        plan = real.plan
+
+        @staticmethod
+        def commit(*arguments):
+            real.commit(*arguments)
+            raise OSError("connection reset")
+
+    monkeypatch.setattr(lance.optimize, "Compaction", Forgetful)
+    stock.create("t", batches=3)
+    row = by_table(compact(stock.lake(spark), "t"))["t"]
+    assert (row["status"], row["version_after"]) == ("done", stock.open("t").version)
+    assert stock.keys("t") == list(range(30))
+
+
+def test_a_store_that_fails_before_the_commit_leaves_nothing_behind(spark, stock, monkeypatch):
+    import lance.optimize  # noqa: PLC0415
+
+    class Failing:
+        plan = lance.optimize.Compaction.plan
+
+        @staticmethod
+        def commit(*_):
+            raise OSError("connection refused")
+
+    monkeypatch.setattr(lance.optimize, "Compaction", Failing)
+    where = stock.create("t", batches=3)
+    before = files(where)
+    row = by_table(compact(stock.lake(spark), "t"))["t"]
+    assert (row["status"], row["code"]) == ("failed", 18)
+    assert files(where) == before

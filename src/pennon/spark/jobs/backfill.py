@@ -27,6 +27,7 @@ from pennon.spark.jobs.leftovers import discard
 from pennon.spark.jobs.outcome import DONE, SKIPPED, Outcome, as_frame, failure
 from pennon.spark.jobs.running import DECLARED, Run, Settings
 from pennon.spark.jobs.spreading import spread
+from pennon.spark.jobs.table_files import data_files
 
 if TYPE_CHECKING:
     import os
@@ -122,6 +123,8 @@ class _Work:
     pinned: PinnedTable
     is_new: bool
     mark: bytes
+    first: PinnedTable
+    """The version with which it began; files were written since."""
     made: dict[int, Filled] = field(default_factory=dict)
     looked_at: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Fragments that were looked at, with their files: not all of them have rows to fill."""
@@ -153,7 +156,7 @@ def _filled_or_raised(run: Run, identifier: Identifier, wish: _Wish) -> Outcome:
         message = f"done by an earlier run of this job, as version {made.version}"
         return Outcome(table, SKIPPED, message, None, before, before)
     is_new = _check(dataset, identifier, wish)
-    work = _Work(wish, pinned, is_new, filling.schema_mark(dataset))
+    work = _Work(wish, pinned, is_new, filling.schema_mark(dataset), pinned)
     if run.settings.dry_run:
         rows = (
             dataset.count_rows()
@@ -166,7 +169,7 @@ def _filled_or_raised(run: Run, identifier: Identifier, wish: _Wish) -> Outcome:
     except committing.OutcomeUnknownError:
         raise
     except BaseException:
-        discard(work.pinned, work.files())
+        discard(address, work.first, work.files())
         raise
     rows = sum(one.rows for one in work.made.values())
     if version is None:
@@ -202,7 +205,7 @@ def _committed(run: Run, identifier: Identifier, work: _Work, dataset: LanceData
     address = run.lake.address
     for _ in range(_ROUNDS):
         fragments, lacking = filling.grafted(dataset, work.made)
-        current = {one.id: filling.paths(one) for one in fragments}
+        current = {one.id: data_files(one) for one in fragments}
         todo = sorted(number for number in lacking if work.looked_at.get(number) != current[number])
         if todo:
             _fill(run, work, todo)
@@ -225,7 +228,7 @@ def _committed(run: Run, identifier: Identifier, work: _Work, dataset: LanceData
             dataset = work.pinned.open()
             continue
         if committed.already:
-            discard(work.pinned, work.files())
+            discard(address, work.first, work.files())
         return committed.version
     raise ConcurrentModificationError(f"Could not backfill {shown(identifier)}: others committed first every time")
 
@@ -237,9 +240,9 @@ def _move_on(run: Run, identifier: Identifier, work: _Work) -> None:
         raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped and made anew; nothing was committed")
     pinned, dataset = there
     mark = filling.schema_mark(dataset)
-    current = {one.fragment_id: filling.paths(one.metadata) for one in dataset.get_fragments()}
+    current = {one.fragment_id: data_files(one.metadata) for one in dataset.get_fragments()}
     useless = [number for number, one in work.made.items() if mark != work.mark or current.get(number) != one.base]
-    discard(work.pinned, [path for number in useless for path in work.made[number].files()])
+    discard(run.lake.address, work.first, [path for number in useless for path in work.made[number].files()])
     for number in useless:
         del work.made[number]
     if mark != work.mark:

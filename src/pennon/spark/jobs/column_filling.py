@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pennon.errors import InvalidInputError, LanceNamespaceError, from_error_code
 from pennon.identifiers import shown, written
 from pennon.spark import scan, types
+from pennon.spark.jobs.table_files import data_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ class Filled:
 
     def files(self) -> list[str]:
         """Name the files that were written for it, below the table's directory."""
-        return [f"data/{path}" for path in paths(self.metadata) if path not in self.base]
+        return [f"data/{path}" for path in data_files(self.metadata) if path not in self.base]
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,6 @@ class Expressions:
         return written(self.pinned.identifier)
 
 
-def paths(metadata: FragmentMetadata) -> tuple[str, ...]:
-    """Name the data files of a fragment."""
-    return tuple(str(file.path) for file in metadata.files)
-
-
 def by_expressions(_: Address, work: Expressions) -> list[Filled]:
     """Fill the columns of some fragments by expressions over their own rows."""
     dataset = work.pinned.open()
@@ -75,7 +71,7 @@ def by_expressions(_: Address, work: Expressions) -> list[Filled]:
     for fragment in dataset.get_fragments():
         if fragment.fragment_id not in work.fragments:
             continue
-        base = paths(fragment.metadata)
+        base = data_files(fragment.metadata)
         rows = fragment.metadata.num_rows
         if work.is_new:
             metadata, schema = fragment.merge_columns(dict(work.columns))
@@ -103,7 +99,7 @@ def from_rows(
         table = pa.Table.from_batches(values).append_column(ADDRESS, addresses)
         fragment = numbers[number]
         if is_new:
-            base = paths(fragment.metadata)
+            base = data_files(fragment.metadata)
             metadata, schema = fragment.merge(table, ADDRESS)
             filled = Filled(base, metadata, schema, rows=table.num_rows)
         else:
@@ -173,7 +169,7 @@ def grafted(latest: LanceDataset, made: Mapping[int, Filled]) -> tuple[list[Frag
     for fragment in latest.get_fragments():
         current = fragment.metadata
         filled = made.get(current.id)
-        if filled is None or filled.base != paths(current):
+        if filled is None or filled.base != data_files(current):
             lacking.add(current.id)
             fragments.append(current)
         else:
@@ -196,7 +192,7 @@ def _computed(
 
 
 def _updated(dataset: LanceDataset, fragment: LanceFragment, table: pa.Table, rows: int) -> Filled:
-    base = paths(fragment.metadata)
+    base = data_files(fragment.metadata)
     metadata, fields, offsets = fragment.update_columns(table, ADDRESS, with_offsets=True)
     kept = offsets if dataset.has_stable_row_ids else None
     return Filled(base, metadata, None, tuple(fields), kept, rows)

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, cast
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError, translated
 from pennon.identifiers import Identifier, written
-from pennon.spark.jobs.asking import opened, through
+from pennon.spark.jobs.asking import opened, through, versions
 from pennon.spark.jobs.leftovers import discard
 from pennon.spark.jobs.outcome import DONE, SKIPPED, Outcome, as_frame, failure
 from pennon.spark.jobs.running import DECLARED, Run, Settings, TableWork
 from pennon.spark.jobs.spreading import spread
+from pennon.spark.jobs.table_files import data_files
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
+    from lance import LanceDataset
     from lance.optimize import CompactionOptions as LanceOptions
     from lance.optimize import CompactionTask, RewriteResult
     from pyspark.sql import DataFrame
@@ -197,7 +199,7 @@ def _large(run: Run, tables: Sequence[_Planned], asked: _Asked) -> Iterator[tupl
         if waiting[identifier]:
             continue
         if identifier in failed:
-            _discard(planned[identifier], rewrites[identifier])
+            _discard(lake.address, planned[identifier], rewrites[identifier])
             yield identifier, failed[identifier]
         else:
             one = planned[identifier]
@@ -254,22 +256,37 @@ def _committed(
     try:
         with translated(f"compact of {planned.table}"):
             dataset = through(address, planned.identifier, before)
-            metrics = Compaction.commit(dataset, list(rewrites), asked.options.for_lance())
+            _require_same(dataset, planned)
+            Compaction.commit(dataset, list(rewrites), asked.options.for_lance())
+            version = dataset.version
     except Exception as error:  # noqa: BLE001 - it is this table's result
-        _discard(planned, rewrites)
-        return failure(planned.table, error, version_before=before, seconds=round(seconds, 3))
+        if not _discard(address, planned, rewrites):
+            return failure(planned.table, error, version_before=before, seconds=round(seconds, 3))
+        # The commit was made, and its answer was lost.
+        version = max(versions(address, planned.identifier))
+    old = [fragment for part in planned.parts for fragment in part.fragments]
+    new = [fragment for one in rewrites for fragment in one.new_fragments]
     did = {
         "tasks": len(planned.parts),
         "fragments_before": planned.fragments,
-        "fragments_after": planned.fragments - metrics.fragments_removed + metrics.fragments_added,
-        "files_removed": metrics.files_removed,
-        "files_added": metrics.files_added,
+        "fragments_after": planned.fragments - len(old) + len(new),
+        "files_removed": sum(len(fragment.files) for fragment in old),
+        "files_added": sum(len(fragment.files) for fragment in new),
         "bytes_rewritten": planned.bytes,
     }
     took = round(seconds + time.monotonic() - begun, 3)
-    return Outcome(planned.table, DONE, None, None, before, dataset.version, took, did)
+    return Outcome(planned.table, DONE, None, None, before, version, took, did)
 
 
-def _discard(planned: _Planned, rewrites: Sequence[RewriteResult]) -> None:
+def _discard(address: Address, planned: _Planned, rewrites: Sequence[RewriteResult]) -> bool:
     files = [file for one in rewrites for fragment in one.new_fragments for file in fragment.files]
-    discard(planned.pinned, [f"data/{file.path}" for file in files])
+    return discard(address, planned.pinned, [f"data/{file.path}" for file in files])
+
+
+def _require_same(dataset: LanceDataset, planned: _Planned) -> None:
+    """Raise 14 unless the fragments are those that were planned: another table may lie in the directory by now."""
+    there = {fragment.fragment_id: data_files(fragment.metadata) for fragment in dataset.get_fragments()}
+    for part in planned.parts:
+        for fragment in part.fragments:
+            if there.get(fragment.id) != data_files(fragment):
+                raise ConcurrentModificationError(f"Table '{planned.table}' was replaced while it was compacted")

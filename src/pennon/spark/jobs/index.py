@@ -178,7 +178,8 @@ class _Construction:
         merging = [
             self._task(self._to_build[table], segments=tuple(segments))
             for table, segments in finished.items()
-            if table not in failed and len(segments) > 1
+            # Of a full-text index, even a single segment can be searched only once it was merged.
+            if table not in failed and (len(segments) > 1 or self._wish.kind == "INVERTED")
         ]
         for table, made, error in self._spread(building.merged, merging):
             if error is not None:
@@ -188,7 +189,7 @@ class _Construction:
                 finished[table] = [made[0]]
         for table, one in self._to_build.items():
             if table in failed:
-                discard(one.pinned, _paths(self._made[table]))
+                discard(self._run.lake.address, one.pinned, _paths(self._made[table]))
                 yield table, failure(table, failed[table], version_before=one.pinned.version)
             else:
                 yield table, self._committed(one, finished[table][0])
@@ -228,9 +229,10 @@ class _Construction:
         except committing.OutcomeUnknownError as error:
             return failure(table, error, version_before=before)
         except Exception as error:  # noqa: BLE001 - it is this table's result
-            discard(one.pinned, _paths(made))
+            discard(self._run.lake.address, one.pinned, _paths(made))
             return failure(table, error, version_before=before)
-        discard(one.pinned, _paths(other for other in made if committed.already or other.uuid != segment.uuid))
+        vain = [other for other in made if committed.already or other.uuid != segment.uuid]
+        discard(self._run.lake.address, one.pinned, _paths(vain))
         did = {
             "index": self._wish.name,
             "tasks": len(one.groups),

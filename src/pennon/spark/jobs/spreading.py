@@ -12,7 +12,8 @@ import uuid
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -21,7 +22,9 @@ from pennon.spark.scan import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from pennon.spark.address import Address
@@ -31,6 +34,7 @@ Value = TypeVar("Value")
 # Two batches are under way at any time, so that the last pieces of one do not leave executors without work.
 _BATCHES = 2
 _PIECES_PER_CORE = 4
+_PATIENCE_SECONDS = 0.5
 _ANSWER = "number bigint, answer binary"
 
 
@@ -56,42 +60,85 @@ def spread(
     `work` is a function of a module; items and what it returns can be pickled. It may run more than once for an item.
     `subject` names an item in messages.
     """
-    tag = f"pennon-{uuid.uuid4().hex[:12]}"
+    errand = _Errand(spark, f"pennon-{uuid.uuid4().hex[:12]}", Event())
     size = max(1, cores(spark) * _PIECES_PER_CORE)
     batches = [items[start : start + size] for start in range(0, len(items), size)]
     with ThreadPoolExecutor(max_workers=_BATCHES, thread_name_prefix="pennon-jobs") as threads:
-        waiting = {threads.submit(_ran, spark, tag, address, work, batch, subject) for batch in batches}
+        waiting = {threads.submit(_ran, errand, address, work, batch, subject) for batch in batches}
         try:
             while waiting:
                 ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 for one in ready:
                     yield from one.result()
         except BaseException:
-            for one in waiting:
-                one.cancel()
-            with suppress(Exception):
-                spark.interruptTag(tag)
+            errand.call_off(waiting)
             raise
 
 
-def _ran(  # noqa: PLR0917 - all of them go to a thread
-    spark: SparkSession,
-    tag: str,
+@dataclass(frozen=True)
+class _Errand:
+    """All batches of one call: where they run, the tag by which Spark knows them, and whether they are called off."""
+
+    spark: SparkSession
+    tag: str
+    stopped: Event
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Name the Spark jobs of this thread."""
+        # On classic Spark a session's own tags are known to the thread alone that set them; those of jobs are not.
+        where = _context(self.spark)
+        add, remove = (
+            (self.spark.addTag, self.spark.removeTag) if where is None else (where.addJobTag, where.removeJobTag)
+        )
+        add(self.tag)
+        try:
+            yield
+        finally:
+            with suppress(Exception):
+                remove(self.tag)
+
+    def call_off(self, waiting: set[Future[Any]]) -> None:
+        """Begin nothing more and stop what runs, because nobody wants the answers any more."""
+        self.stopped.set()
+        for one in waiting:
+            one.cancel()
+        while waiting:
+            self._interrupt()
+            # A job may have been on its way to Spark just now.
+            _, waiting = wait(waiting, timeout=_PATIENCE_SECONDS)
+
+    def _interrupt(self) -> None:
+        with suppress(Exception):
+            where = _context(self.spark)
+            if where is None:
+                self.spark.interruptTag(self.tag)
+            else:
+                where.cancelJobsWithTag(self.tag)
+
+
+def _ran(
+    errand: _Errand,
     address: Address,
     work: Callable[[Address, Item], Value],
     batch: Sequence[Item],
     subject: Callable[[Item], str],
 ) -> list[Answer[Item, Value]]:
     """Run one batch as one Spark job, and if the job fails, each of its pieces as a job of its own."""
+    if errand.stopped.is_set():
+        return []
     try:
-        with _tagged(spark, tag):
-            return _collected(spark, address, work, batch, subject)
-    except Exception as error:  # noqa: BLE001 - Spark's errors, whatever kind: they are the result of the piece
+        with errand.named():
+            return _collected(errand.spark, address, work, batch, subject)
+    except Exception as error:
+        # Spark's errors, whatever kind, are the result of the piece.
+        if errand.stopped.is_set():
+            raise
         if len(batch) == 1:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             failed = InternalError(f"{subject(batch[0])}: the task on the executors failed: {reason}")
             return [Answer(batch[0], None, failed)]
-        return [answer for item in batch for answer in _ran(spark, tag, address, work, [item], subject)]
+        return [answer for item in batch for answer in _ran(errand, address, work, [item], subject)]
 
 
 def _collected(
@@ -136,13 +183,6 @@ def attempt(
         return None, int(InternalError("").code), f"{subject}: Lance panicked: {error}"
 
 
-@contextmanager
-def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Name the Spark jobs of this thread, so that they can be stopped."""
-    with suppress(Exception):
-        spark.addTag(tag)
-    try:
-        yield
-    finally:
-        with suppress(Exception):
-            spark.removeTag(tag)
+def _context(spark: SparkSession) -> SparkContext | None:
+    """Give the context of classic Spark; Spark Connect has none."""
+    return None if "connect" in type(spark).__module__ else spark.sparkContext

@@ -15,6 +15,8 @@ from pennon.table import naming
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from lance.fragment import FragmentMetadata
+
 DATA, DELETIONS, INDICES = "data", "_deletions", "_indices"
 VERSIONS, TRANSACTIONS = naming.FOLDER, "_transactions"
 _HINT = "latest_version_hint.json"
@@ -54,6 +56,11 @@ class Unnamed:
     """A writer may be at work on them."""
     strange: list[str] = field(default_factory=list)
     """Not Lance's, by their names; they are left alone."""
+
+
+def data_files(metadata: FragmentMetadata) -> tuple[str, ...]:
+    """Name the data files of a fragment; a fragment that is rewritten gets others."""
+    return tuple(str(file.path) for file in metadata.files)
 
 
 def place(path: str, branches: Collection[str]) -> tuple[str, str, str] | None:
