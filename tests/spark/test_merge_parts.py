@@ -1,0 +1,85 @@
+"""Parts of merges that need no Spark: clauses, columns that expressions speak of, rows by address."""
+
+from __future__ import annotations
+
+import lance
+import pyarrow as pa
+import pytest
+from support import fails
+
+from pennon.spark import clauses, deletions, originals
+from pennon.spark.clauses import Delete, Insert, Update
+from pennon.spark.mentions import mentioned
+from pennon.spark.pinned import PinnedTable
+
+
+def test_words_are_clauses():
+    read = clauses.read("update", "insert", None)
+    assert read.all() == (Update(), Insert())
+    assert clauses.read("delete", "ignore", "delete").all() == (Delete(), Delete())
+    assert clauses.read("delete", None, None).only_deletes_matches
+    assert not clauses.read([Delete("x > 1")], None, None).only_deletes_matches
+    assert clauses.read(Delete("a"), [], ()).matched == (Delete("a"),)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("upsert", None, None), "'update', 'delete', 'ignore'"),
+        ((None, "update", None), "when_not_matched"),
+        (("ignore", "ignore", None), "needs a clause"),
+        (([Insert()], None, None), "Update and Delete"),
+        ((None, [Delete()], None), "Insert"),
+        (([Delete(), Update()], None, None), "only its last clause"),
+        ((None, None, [Update()]), "says what it sets"),
+        (([Update({})], None, None), "sets no column"),
+        (([Update({"a": ""})], None, None), "SQL expressions"),
+        (([Update({"a": 1})], None, None), "SQL expressions"),
+    ],
+)
+def test_clauses_that_make_no_sense(given, said):
+    with fails(13, said):
+        clauses.read(*given)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("target.A + 1", ["a"]),
+        ("`odd ``name` = 1 OR `b c` > 2", ["b c", "odd `name"]),
+        ("struct(target.*)", ["a", "b c", "odd `name", "ü"]),
+        ("count > 1", []),
+        ("concat(Ü, 'x')", ["ü"]),
+    ],
+)
+def test_columns_that_an_expression_speaks_of(text, columns):
+    assert mentioned(["a", "b c", "odd `name", "ü"], [None, text]) == columns
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_rows_by_address_come_in_order_whether_looked_up_or_scanned(tmp_path, stable):
+    data = pa.table({"id": pa.array(range(4000), pa.int64()), "text": [f"t{number}" for number in range(4000)]})
+    uri = str(tmp_path / "t.lance")
+    dataset = lance.write_dataset(data, uri, max_rows_per_file=1000, enable_stable_row_ids=stable)
+    dataset.delete("id = 5 OR id = 1500")
+    table = PinnedTable(("t",), uri, dataset.version)
+    few = [3, 900, (1 << 32) + 499, (3 << 32) + 999]
+    many = [number for number in range(1000) if number != 5]
+    for wanted in (few, many):
+        addresses = pa.array(wanted, pa.uint64())
+        found = pa.concat_tables(originals.read(table, addresses, ["text"], row_ids=True))
+        ids = [(address >> 32) * 1000 + (address & 0xFFFFFFFF) for address in wanted]
+        assert found["text"].to_pylist() == [f"t{number}" for number in ids]
+        assert found["_rowid"].to_pylist() == (ids if stable else wanted)
+    with fails(18, "lacks rows"):
+        list(originals.read(table, pa.array([5], pa.uint64()), ["text"], row_ids=False))
+
+
+def test_gone_rows_are_told_by_fragment():
+    gone = deletions.Gone()
+    gone.add(pa.array([1, 7, (2 << 32) + 3], pa.uint64()))
+    gone.add(pa.array([9, (2 << 32) + 4_000_000_000], pa.uint64()))
+    told = [row for batch in gone.reports() for row in batch.to_pylist()]
+    assert [(row["kind"], row["fragment"]) for row in told] == [("gone", 0), ("gone", 2)]
+    assert deletions._unpacked([told[0]["content"], told[0]["content"]]) == [1, 7, 9]
+    assert deletions._unpacked([told[1]["content"]]) == [3, 4_000_000_000]
