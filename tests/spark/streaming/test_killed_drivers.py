@@ -15,11 +15,13 @@ pytestmark = pytest.mark.spark
 
 def _run(root: str, checkpoint: Path, point: str, epoch: int) -> int:
     command = [sys.executable, str(SCRIPT), root, str(checkpoint), point, str(epoch)]
-    return subprocess.run(command, capture_output=True, timeout=280, check=False).returncode
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    print(done.stdout, done.stderr[-5000:])  # noqa: T201 - pytest shows it if the test fails
+    return done.returncode
 
 
 def _last(checkpoint: Path, log: str) -> int:
-    return max((int(one.name) for one in (checkpoint / log).iterdir() if one.name.isdigit()), default=-1)
+    return max((int(one.name) for one in (checkpoint / log).glob("*") if one.name.isdigit()), default=-1)
 
 
 @pytest.mark.timeout(900)

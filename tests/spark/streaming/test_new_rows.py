@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import lance
 import pytest
 from streams import Table, rows
 from support import fails
@@ -88,6 +89,23 @@ def test_what_comes_after_the_target_of_a_run_waits(table):
     table.write(rows(4, 5))
     assert stream.batch(target=2) is None
     assert stream.ids() == [4]
+
+
+def test_a_snapshot_is_not_younger_than_the_target_of_a_run(table):
+    stream = table.stream()
+    table.write(rows(3, 4))
+    assert stream.planner.initial(target=1).next == 1
+
+
+def test_a_branch_is_read_by_itself(root):
+    table = Table(root)
+    branch = table.open().create_branch("dev")
+    table.write(rows(100, 101))
+    stream = table.stream(branch="dev")
+    assert stream.ids() == [0, 1, 2]
+    lance.write_dataset(rows(3, 5), branch, mode="append")
+    assert stream.again().ids() == [3, 4]
+    assert table.stream().ids() == [0, 1, 2, 100]
 
 
 def test_a_batch_reads_the_same_whenever_it_is_read(table):

@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from streams import Table, rows, told
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*warn_on_fork")
+pytestmark = pytest.mark.timeout(900)  # a query starts several Python processes, which takes long on a busy machine
 
 
 @pytest.fixture

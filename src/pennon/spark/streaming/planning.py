@@ -57,10 +57,11 @@ class Planner:
         self._columns = self._agreed(schema)
         self._steps = Steps(settings, self.history, self._columns, self._since)
 
-    def initial(self) -> Position:
-        """Give the place at which a new stream begins."""
+    def initial(self, target: int | None = None) -> Position:
+        """Give the place at which a new stream begins; what came after version `target` is not there for it."""
         starting = self._settings.starting
         latest = self.history.refresh()
+        latest = latest if target is None else min(latest, target)
         if not isinstance(starting, int):
             if starting == LATEST:
                 return self._after(latest)

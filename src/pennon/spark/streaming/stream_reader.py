@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from pennon.errors import translated
+from pennon.identifiers import shown
 from pennon.spark.streaming.planning import Limits, Planner
 from pennon.spark.streaming.position import Position
 from pennon.spark.streaming.settings import StreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -57,8 +60,9 @@ class TableChangesReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Cut all there is into tasks."""
-        planner = Planner(self._settings, self._schema)
-        return [TaskPartition(task) for task in planner.tasks(planner.initial(), planner.latest())]
+        with translated(f"Reading changes of table {shown(self._settings.identifier)}"):
+            planner = Planner(self._settings, self._schema)
+            return [TaskPartition(task) for task in planner.tasks(planner.initial(), planner.latest())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Do one task."""
@@ -80,13 +84,13 @@ class _Reader(DataSourceStreamReader):
             self._opened = Planner(self._settings, self._schema)
         return self._opened
 
-    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Begin where `startingVersion` says."""
-        return self._planner.initial().offset()
+    def _translated(self) -> AbstractContextManager[None]:
+        return translated(f"Reading table {shown(self._settings.identifier)} as a stream")
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Cut what lies between two offsets into tasks."""
-        return [TaskPartition(task) for task in self._planner.tasks(Position.of(start), Position.of(end))]
+        with self._translated():
+            return [TaskPartition(task) for task in self._planner.tasks(Position.of(start), Position.of(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Do one task."""
@@ -111,14 +115,17 @@ class PlainTableStreamReader(_Reader):
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Begin where `startingVersion` says; Spark asks for the end of the first batch before it asks for this."""
         if self._reached is None:
-            self._reached = self._planner.initial()
+            with self._translated():
+                self._reached = self._planner.initial()
         return self._reached.offset()
 
     def latestOffset(self) -> Offset:  # type: ignore[override]  # noqa: N802 - as PySpark 4.1 calls it
         """Tell how far the next micro-batch goes."""
         start = Position.of(self.initialOffset())
         # A limit that nobody asked for would end a query with Trigger.AvailableNow early: there it makes one batch.
-        return self._planner.reach(start, Limits(self._settings.max_versions, self._settings.max_rows)).offset()
+        limits = Limits(self._settings.max_versions, self._settings.max_rows)
+        with self._translated():
+            return self._planner.reach(start, limits).offset()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Cut what lies between two offsets into tasks."""
@@ -139,17 +146,25 @@ if ADMISSION_CONTROL:
             """Tell that micro-batches are limited; PySpark has no limit by versions, so it is applied here."""
             return ReadMaxRows(self._settings.max_rows or _NO_LIMIT)
 
+        def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+            """Begin where `startingVersion` says."""
+            with self._translated():
+                return self._planner.initial(self._target).offset()
+
         def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
             """Tell how far the next micro-batch goes."""
             limits = Limits(self._settings.max_versions or _DEFAULT_VERSIONS, self._settings.max_rows)
             if isinstance(limit, ReadAllAvailable):
                 limits = Limits()
-            return self._planner.reach(Position.of(start), limits, self._target).offset()
+            with self._translated():
+                return self._planner.reach(Position.of(start), limits, self._target).offset()
 
         def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
             """Tell how far there is to go; Spark asks right after it asked how far the batch goes."""
-            return self._planner.seen().offset()
+            with self._translated():
+                return self._planner.seen().offset()
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
             """Go no further than what is there now."""
-            self._target = self._planner.history.refresh()
+            with self._translated():
+                self._target = self._planner.history.refresh()
