@@ -3,7 +3,7 @@ PYTHON_ENV := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test check bench jars soak clean
+.PHONY: help setup demo tour test spark check bench jars soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,8 +14,12 @@ demo: setup ## a Spark pipeline into a new catalog, in ./demo-output
 tour: setup ## the catalog alone, without Spark, in ./demo-output
 	@$(PYTHON_ENV)/python demo/catalog_demo.py $(ARGS)
 
-test: setup ## the tests, without the long ones
-	$(PYTHON_ENV)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+test: setup ## the tests, without the long ones and most of those on Spark
+	$(PYTHON_ENV)/python -m pytest -n 2 -m 'not soak and not spark' $(ARGS)
+	$(PYTHON_ENV)/python -m pytest -m 'spark and not soak' tests/lifecycle tests/spark/test_reading.py $(ARGS)
+
+spark: setup ## all tests on Spark
+	$(PYTHON_ENV)/python -m pytest -m 'spark and not soak' $(ARGS)
 
 check: setup ## lint, formatting, types, direction of imports
 	$(PYTHON_ENV)/ruff check

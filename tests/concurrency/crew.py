@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["lance_namespace", "pyarrow", "obstore", "pytest", "urllib3"])
+_CONTEXT.set_forkserver_preload(["lance_namespace", "pyarrow.dataset", "obstore", "pytest", "urllib3"])
 PATIENCE = 120.0
 """Seconds after which a process that does not answer is a failure."""
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 
+@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
 def pytest_collection_modifyitems(items) -> None:
     """Mark what uses Spark; where there is no Java, it is skipped, with the reason."""
     java = shutil.which("java") is not None or "JAVA_HOME" in os.environ

@@ -1,0 +1,273 @@
+"""The catalog's own statements, run: what they do, what they answer, and what they refuse."""
+
+# ruff: noqa: S608 - statements are the subject
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pennon.errors import (
+    InvalidInputError,
+    InvalidTableStateError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    TableAlreadyExistsError,
+    TableColumnNotFoundError,
+    TableIndexAlreadyExistsError,
+    TableIndexNotFoundError,
+    TableNotFoundError,
+    TableTagNotFoundError,
+    TableVersionNotFoundError,
+    UnsupportedOperationError,
+)
+from pennon.spark.sql.names import LakeNames
+from pennon.spark.sql.query import Reader
+
+
+def rows(lake, text):
+    """Run a statement and give its rows as tuples."""
+    return [tuple(row) for row in lake.sql(text).collect()]
+
+
+@pytest.fixture(params=["plain", "managed"])
+def prod(request, lake):
+    """Attach a lake with a namespace, whose versions the catalog manages or not."""
+    if request.param == "managed":
+        lake.catalog.enable_table_version_management()
+    lake.sql("CREATE NAMESPACE prod")
+    return lake
+
+
+def test_a_table_is_written_changed_and_restored(prod) -> None:
+    assert rows(prod, "CREATE TABLE prod.t (id BIGINT NOT NULL, s STRING, info STRUCT<a: INT, b: STRING>)") == [
+        ("prod.t", 1, 0, True)
+    ]
+    assert rows(prod, "INSERT INTO prod.t VALUES (1, 'a', named_struct('a', 1, 'b', 'x')), (2, 'b', NULL)") == [(2, 2)]
+    assert rows(prod, "INSERT INTO prod.t (s, id) SELECT 'c', 3") == [(3, 1)]
+    assert rows(prod, "INSERT INTO lake.prod.t BY NAME SELECT 4 AS id, 5 AS s") == [(4, 1)]
+    assert rows(prod, "UPDATE prod.t SET s = upper(s), info.a = 7 WHERE prod.t.id <= 1") == [(5, 1)]
+    assert rows(prod, "SELECT id, s, info.a, info.b FROM prod.t ORDER BY id") == [
+        (1, "A", 7, "x"),
+        (2, "b", None, None),
+        (3, "c", None, None),
+        (4, "5", None, None),
+    ]
+    assert rows(prod, "DELETE FROM prod.t AS x WHERE x.id = (SELECT max(id) FROM prod.t)") == [(6, 1)]
+    merged = rows(
+        prod,
+        """MERGE INTO prod.t USING (SELECT 2 AS id, 'two' AS s UNION ALL SELECT 9, 'nine') n ON t.id = n.id
+        WHEN MATCHED THEN UPDATE SET s = n.s WHEN NOT MATCHED THEN INSERT (id, s) VALUES (n.id, n.s)
+        WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN DELETE""",
+    )
+    assert merged == [(7, 1, 1, 1)]
+    assert rows(prod, "SELECT id, s FROM prod.t ORDER BY id") == [(1, "A"), (2, "two"), (9, "nine")]
+    assert rows(prod, "SELECT count(*) FROM prod.t VERSION AS OF 2") == [(2,)]
+    assert rows(prod, "RESTORE TABLE prod.t TO VERSION AS OF 2") == [("prod.t", 2, 8)]
+    assert rows(prod, "SELECT id, s FROM prod.t ORDER BY id") == [(1, "a"), (2, "b")]
+    assert [row[0] for row in rows(prod, "DESCRIBE HISTORY prod.t LIMIT 2")] == [8, 7]
+    assert rows(prod, "INSERT OVERWRITE prod.t SELECT id + 10, s, info FROM prod.t WHERE id = 2") == [(9, 1)]
+    assert rows(prod, "SELECT id FROM prod.t") == [(12,)]
+    assert rows(prod, "TRUNCATE TABLE prod.t") == [(10, 1)]
+    described = prod.catalog.describe_table_version({"id": ["prod", "t"]})
+    assert described.version.version == 10
+
+
+def test_columns_and_properties_are_altered(prod) -> None:
+    prod.sql("CREATE TABLE prod.t (id INT, old STRING COMMENT 'c') COMMENT 'it''s' TBLPROPERTIES ('k' = 'v')")
+    prod.sql("INSERT INTO prod.t VALUES (1, 'a')")
+    prod.sql("ALTER TABLE prod.t ADD COLUMNS (n INT, v VECTOR(2))")
+    prod.sql("ALTER TABLE prod.t RENAME COLUMN old TO new")
+    prod.sql("ALTER TABLE prod.t ALTER COLUMN id TYPE BIGINT")
+    prod.sql("ALTER TABLE prod.t DROP COLUMN IF EXISTS n, nothing")
+    assert rows(prod, "DESCRIBE prod.t") == [
+        ("id", "bigint", None),
+        ("new", "string", "c"),
+        ("v", "array<float>", None),
+    ]
+    prod.sql("ALTER TABLE prod.t SET TBLPROPERTIES ('x' = 'y')")
+    prod.sql("ALTER TABLE prod.t UNSET TBLPROPERTIES ('k')")
+    assert rows(prod, "SHOW TBLPROPERTIES prod.t") == [("comment", "it's"), ("x", "y")]
+    prod.sql("INSERT INTO prod.t VALUES (2, 'b', array(1, 2))")
+    assert rows(prod, "SELECT id, new, v FROM prod.t ORDER BY id") == [(1, "a", None), (2, "b", [1.0, 2.0])]
+    ((text,),) = rows(prod, "SHOW CREATE TABLE prod.t")
+    prod.sql(text.replace("prod.t", "prod.copy"))
+    assert rows(prod, "DESCRIBE prod.copy") == rows(prod, "DESCRIBE prod.t")
+    assert rows(prod, "SHOW TBLPROPERTIES prod.copy") == rows(prod, "SHOW TBLPROPERTIES prod.t")
+    for text, error in (
+        ("ALTER TABLE prod.t DROP COLUMN nothing", TableColumnNotFoundError),
+        ("ALTER TABLE prod.t ADD COLUMN ID INT", InvalidInputError),
+        ("ALTER TABLE prod.t ADD COLUMN z INT NOT NULL", InvalidInputError),
+        ("ALTER TABLE prod.t ALTER COLUMN new TYPE INT", InvalidInputError),
+        ("ALTER TABLE prod.t UNSET TBLPROPERTIES ('nothing')", InvalidInputError),
+        ("CREATE TABLE prod.t (x INT)", TableAlreadyExistsError),
+        ("CREATE TABLE prod.u (x NOTYPE)", InvalidInputError),
+        ("REPLACE TABLE prod.u (x INT)", TableNotFoundError),
+    ):
+        with pytest.raises(error, match="prod"):
+            prod.sql(text)
+    assert rows(prod, "CREATE OR REPLACE TABLE prod.t AS SELECT 1 AS one")[0][2:] == (1, False)
+    assert rows(prod, "SELECT * FROM prod.t") == [(1,)]
+
+
+def test_tables_and_namespaces_come_and_go(prod) -> None:
+    prod.sql("CREATE TABLE prod.`odd.name` AS SELECT 1 AS id")
+    assert rows(prod, "SHOW TABLES IN prod") == [("prod", "odd.name", False)]
+    assert rows(prod, "SHOW TABLES IN lake.prod LIKE 'x*'") == []
+    prod.sql("ALTER TABLE prod.`odd.name` SET PROTECTION")
+    with pytest.raises(InvalidTableStateError):
+        prod.sql("DROP TABLE prod.`odd.name`")
+    prod.sql("ALTER TABLE prod.`odd.name` UNSET PROTECTION")
+    assert rows(prod, "DROP TABLE prod.`odd.name`") == [("prod.`odd.name`", True)]
+    assert rows(prod, "DROP TABLE IF EXISTS prod.`odd.name`") == [("prod.`odd.name`", False)]
+    assert [row[1] for row in rows(prod, "SHOW TABLES DROPPED IN prod")] == ["odd.name"]
+    assert rows(prod, "UNDROP TABLE prod.`odd.name` AS prod.t")[0][0] == "prod.t"
+    prod.sql("ALTER TABLE prod.t RENAME TO u")
+    assert rows(prod, "SELECT id FROM lake.prod.u") == [(1,)]
+    with pytest.raises(NamespaceNotEmptyError):
+        prod.sql("DROP NAMESPACE prod")
+    prod.sql("DROP NAMESPACE prod CASCADE")
+    assert rows(prod, "SHOW NAMESPACES") == []
+    assert rows(prod, "UNDROP NAMESPACE prod") == [("prod.u",)]
+    prod.sql("DROP TABLE prod.u")
+    ((table, _, files, _, error),) = rows(prod, "PURGE TABLE prod.u FORCE")
+    assert (table, files > 0, error) == ("prod.u", True, None)
+    assert rows(prod, "PURGE TABLES DRY RUN") == []
+    with pytest.raises(NamespaceAlreadyExistsError):
+        prod.sql("CREATE NAMESPACE prod")
+    assert rows(prod, "ALTER NAMESPACE prod SET PROPERTIES ('a' = 'b')") == [("a", "b")]
+    assert ("a", "b") in rows(prod, "DESCRIBE NAMESPACE prod")
+
+
+def test_indexes_upkeep_and_search(prod) -> None:
+    prod.sql("CREATE TABLE prod.docs (id INT, words STRING, v VECTOR(2))")
+    prod.sql("INSERT INTO prod.docs VALUES (1, 'red fish', array(0, 0)), (2, 'blue fish', array(1, 1))")
+    prod.sql("INSERT INTO prod.docs VALUES (3, 'red bird', array(5, 5))")
+    assert rows(prod, "CREATE INDEX w ON prod.docs USING FTS (words)")[0][:4] == ("prod.docs", "w", "INVERTED", "words")
+    with pytest.raises(TableIndexAlreadyExistsError):
+        prod.sql("CREATE INDEX w ON prod.docs USING FTS (words)")
+    prod.sql("CREATE INDEX IF NOT EXISTS w ON prod.docs USING FTS (words)")
+    assert [row[0] for row in rows(prod, "SHOW INDEXES ON prod.docs")] == ["w"]
+    found = rows(
+        prod, "SELECT id FROM text_search('prod.docs', 'red', columns => 'words') WHERE _score > 0 ORDER BY id"
+    )
+    assert found == [(1,), (3,)]
+    # What stands around a search works on what it found: the filter leaves one of the two nearest.
+    near = "vector_search('prod.docs', 'v', array(0, 0), k => 2)"
+    assert rows(prod, f"SELECT id, _distance FROM {near} ORDER BY _distance") == [(1, 0.0), (2, 2.0)]
+    assert rows(prod, f"SELECT count(*) FROM {near} q WHERE q.id > 1") == [(1,)]
+    like = "vector_search('lake.prod.docs', 'v', (SELECT v FROM prod.docs WHERE id = 3), k => 1, where => 'id < 3')"
+    assert rows(prod, f"SELECT d.words FROM {like} q JOIN prod.docs d ON d.id = q.id") == [("blue fish",)]
+    for text, error in (
+        ("vector_search('prod.docs', 'nothing', array(0, 0))", TableColumnNotFoundError),
+        ("vector_search('prod.docs', 'v', array(0, 0, 0))", InvalidInputError),
+        ("vector_search('prod.docs', 'v', 'text')", InvalidInputError),
+        ("vector_search('prod.docs', 'v', array(0, 0), k => 0)", InvalidInputError),
+        ("vector_search('prod.docs', 'v', array(0, 0), where => 'nonsense ((')", InvalidInputError),
+        ("vector_search('prod.docs', 'v', array(0, 0), odd => 1)", InvalidInputError),
+        ("text_search('prod.none', 'x')", TableNotFoundError),
+    ):
+        with pytest.raises(error):
+            prod.sql(f"SELECT * FROM {text}").collect()
+    optimized = prod.sql("OPTIMIZE prod.docs").first()
+    assert (optimized.fragments_before, optimized.fragments_after) == (2, 1)
+    assert rows(prod, "VACUUM prod.docs RETAIN 0 HOURS DRY RUN")[0][-1] is True
+    assert rows(prod, "VACUUM prod.docs RETAIN 0 HOURS")[0][2] == 1
+    assert rows(prod, "DROP INDEX w ON prod.docs") == [("prod.docs", "w", True)]
+    with pytest.raises(TableIndexNotFoundError):
+        prod.sql("DROP INDEX w ON prod.docs")
+
+
+def test_what_is_sparks_stays_sparks(lake, spark) -> None:
+    lake.sql("CREATE TABLE t AS SELECT 1 AS id, 'lake' AS origin")
+    assert rows(lake, "SELECT origin FROM t") == [("lake",)]
+    spark.createDataFrame([(1, "view")], "id int, origin string").createOrReplaceTempView("t")
+    try:
+        assert rows(lake, "SELECT origin FROM t") == [("view",)]
+        assert rows(lake, "SELECT a.origin, b.origin FROM t a JOIN lake.t b USING (id)") == [("view", "lake")]
+    finally:
+        spark.catalog.dropTempView("t")
+    lake.sql("CREATE OR REPLACE TEMP VIEW kept (a, b) AS SELECT id, origin FROM t")
+    lake.sql("INSERT INTO t VALUES (2, 'later')")
+    assert rows(lake, "SELECT * FROM kept") == [(1, "lake")]
+    spark.catalog.dropTempView("kept")
+    assert spark.catalog.listTables() == []  # nothing of ours is left behind
+    with pytest.raises(UnsupportedOperationError):
+        lake.sql("CREATE VIEW persistent AS SELECT * FROM t")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", InvalidInputError),
+        ("SELEC 1", InvalidInputError),
+        ("SELECT * FROM t WHERE (", InvalidInputError),
+        ("SELECT * FROM nowhere.none", TableNotFoundError),
+        ("SELECT * FROM lake.none", TableNotFoundError),
+        ("DESCRIBE none", TableNotFoundError),
+        ("INSERT INTO none VALUES (1)", TableNotFoundError),
+        ("INSERT INTO t VALUES (1, 2)", InvalidInputError),
+        ("INSERT INTO t (nothing) VALUES (1)", InvalidInputError),
+        ("INSERT INTO t BY NAME SELECT 1 AS nothing", InvalidInputError),
+        ("INSERT INTO t VALUES ('text')", InvalidInputError),
+        ("UPDATE t SET nothing = 1", TableColumnNotFoundError),
+        ("UPDATE t SET id = 1, t.ID = 2", InvalidInputError),
+        ("DELETE FROM t WHERE nothing = 1", InvalidInputError),
+        ("SELECT * FROM t VERSION AS OF 99", TableVersionNotFoundError),
+        ("SELECT * FROM t VERSION AS OF 'nothing'", TableTagNotFoundError),
+        ("SELECT * FROM t TIMESTAMP AS OF '1999-01-01'", TableVersionNotFoundError),
+        ("RESTORE TABLE t TO VERSION AS OF 99", TableVersionNotFoundError),
+    ],
+)
+def test_bad_statements_change_nothing(spark, shared_lake, text, error) -> None:
+    del spark
+    with pytest.raises(error):
+        shared_lake.sql(text).collect()
+    assert [row[0] for row in rows(shared_lake, "DESCRIBE HISTORY t")] == [1]
+
+
+@pytest.fixture(scope="module")
+def shared_lake(spark, tmp_path_factory):
+    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+
+    lake = attach(spark, root=str(tmp_path_factory.mktemp("shared")))
+    lake.sql("CREATE TABLE t AS SELECT 1 AS id")
+    return lake
+
+
+def test_queries_of_several_tables_see_one_moment(managed_lake) -> None:
+    managed_lake.sql("CREATE TABLE a AS SELECT 1 AS n")
+    managed_lake.sql("CREATE TABLE b AS SELECT 1 AS n")
+    reader = Reader(managed_lake, LakeNames(managed_lake))
+    reader.find(("a",), None)
+    for table in ("a", "b"):
+        managed_lake.sql(f"UPDATE {table} SET n = 2")
+    # The first look at `a` was before both changes: with `b` it is looked at anew.
+    frame = reader.frame("SELECT a.n, b.n FROM a, b")
+    assert [tuple(row) for row in frame.collect()] == [(2, 2)]
+
+
+def test_threads_with_lakes_of_their_own_do_not_meet(spark, tmp_path) -> None:
+    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+
+    lakes = [attach(spark, root=str(tmp_path / str(number))) for number in range(2)]
+    for number, lake in enumerate(lakes):
+        lake.sql(f"CREATE TABLE t AS SELECT {number} AS n")
+    seen: dict[int, set] = {0: set(), 1: set()}
+    failures: list[BaseException] = []
+
+    def ask(number):
+        try:
+            for _ in range(5):
+                seen[number].update(rows(lakes[number], "SELECT x.n, y.n FROM t x JOIN t y ON x.n = y.n"))
+        except BaseException as error:  # noqa: BLE001 (shown by the assertion below)
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert seen == {0: {(0, 0)}, 1: {(1, 1)}}
