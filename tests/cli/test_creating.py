@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -203,25 +204,32 @@ def test_a_namespace_that_is_not_there_is_not_found(pennon, lake, tmp_path):
 
 
 def test_ctrl_c_while_a_file_is_read_leaves_nothing(lake, tmp_path):
-    pipe = tmp_path / "slow.csv"
-    os.mkfifo(pipe)
     spool = tmp_path / "spool"
     spool.mkdir()
-    command = [sys.executable, "-m", "pennon", "create", "half", str(pipe), "--root", str(lake)]
+    command = [sys.executable, "-m", "pennon", "create", "half", "-", "--format", "csv", "--root", str(lake)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(spool)}
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(spool)},
     )
     try:
-        # Opening a pipe for writing waits for its reader: the command has come so far by then.
-        with pipe.open("wb") as writer:
-            writer.write(b"a,b\n1,2\n")
-            writer.flush()
-            process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=90)
+        # More than a pipe holds: it is written only once the command reads.
+        process.stdin.write(b"a,b\n" + b"1,2\n" * 50_000)
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        # On a terminal, whoever writes gets the signal, too.
+        process.stdin.close()
+        process.wait(90)
+        out, err = process.stdout.read(), process.stderr.read()
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, out, err) == (130, "", "Error: interrupted\n")
+        for stream in (process.stdin, process.stdout, process.stderr):
+            with suppress(BrokenPipeError):
+                stream.close()
+    assert (process.returncode, out, err) == (130, b"", b"Error: interrupted\n")
     assert list(spool.iterdir()) == []
     with DirectoryNamespace(root=str(lake)) as namespace:
         assert namespace.list_tables({"id": []}).tables == ["my.table", "plain"]
