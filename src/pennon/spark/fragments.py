@@ -14,7 +14,7 @@ from pennon.identifiers import shown
 from pennon.spark import types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
@@ -52,6 +52,12 @@ class Written:
 
     fragments: tuple[dict[str, Any], ...]
     rows: int
+
+    @classmethod
+    def of(cls, parts: Iterable[Written]) -> Written:
+        """Put together what several tasks wrote."""
+        held = list(parts)
+        return cls(tuple(fragment for part in held for fragment in part.fragments), sum(part.rows for part in held))
 
     @property
     def files(self) -> tuple[str, ...]:

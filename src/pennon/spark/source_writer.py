@@ -27,15 +27,27 @@ if TYPE_CHECKING:
 
     from pennon import DirectoryNamespace
     from pennon.spark.address import Address
+    from pennon.spark.destination import Destination
     from pennon.spark.options import SourceOptions
+    from pennon.spark.staged import StagedWrite
 
 _UNCLEAR = "unclear"
 
 
 def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> PennonWriter:
     """Plan a write; what cannot be written is refused here. Errors 1, 4, 13, 22."""
-    job_id, branch = asked.text("jobId"), asked.text("branch")
+    job_id = asked.text("jobId")
     committing.check_job(job_id)
+    destination = found(asked.address, asked.identifier, asked.text("branch"))
+    if destination is not None and done_before(destination, job_id) is not None:
+        return PennonWriter(asked.address, None, job_id)
+    return PennonWriter(asked.address, planned(asked, schema, destination, overwrite=overwrite), job_id)
+
+
+def planned(
+    asked: SourceOptions, schema: StructType, destination: Destination | None, *, overwrite: bool
+) -> Preparation:
+    """Plan a write by the options of the data source; those that are for reading raise 13."""
     for name in ("version", "tag", "asOf", "columns", "where", "limit"):
         if asked.text(name) is not None:
             raise InvalidInputError(f"Option {name!r} is for reading; table {shown(asked.identifier)} is written")
@@ -44,10 +56,7 @@ def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> Penn
         "max_bytes_per_file": asked.number("maxBytesPerFile", least=1),
         "data_storage_version": asked.text("dataStorageVersion"),
     }
-    destination = found(asked.address, asked.identifier, branch)
-    if destination is not None and done_before(destination, job_id) is not None:
-        return PennonWriter(asked.address, None, job_id)
-    planned = prepare(
+    return prepare(
         asked.address,
         asked.identifier,
         destination,
@@ -56,7 +65,6 @@ def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> Penn
         merge_schema=asked.flag("mergeSchema"),
         settings=FileSettings(**{name: value for name, value in given.items() if value is not None}),  # type: ignore[arg-type]  # as their fields are
     )
-    return PennonWriter(asked.address, planned, job_id)
 
 
 @dataclass(frozen=True)
@@ -84,38 +92,43 @@ class PennonWriter(DataSourceArrowWriter):
         """Make a version of what the tasks wrote, once for each job; errors 4, 14."""
         if self._planned is None:
             return
-        reports = [one.written for one in messages if isinstance(one, Report)]
-        done = Written(
-            tuple(fragment for report in reports for fragment in report.fragments),
-            sum(report.rows for report in reports),
-        )
-        staged = self._planned.staged(done)
-        try:
-            publishing.publish(_Shelf(self._address), staged, job_id=self._job_id)
-        except TableAlreadyExistsError as error:
-            raise ConcurrentModificationError(
-                f"Table {shown(staged.identifier)} was created by another while it was written; write again"
-            ) from error
-        except publishing.NOT_COMMITTED:
-            raise
-        except BaseException:
-            # Spark aborts now, and must not delete what may be a version.
-            with suppress(Exception), staged.destination.files() as files:
-                files.note(staged.run, _UNCLEAR)
-            raise
+        done = Written.of(one.written for one in messages if isinstance(one, Report))
+        publish(self._address, self._planned.staged(done), self._job_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - notes tell more
         """Remove what the tasks wrote, also those that were killed."""
         if self._planned is None:
             return
-        task = self._planned.writer
-        with task.files() as files:
-            if _UNCLEAR in files.noted(task.run):
-                return
-            if self._planned.is_new:
-                files.delete_tree()
-            else:
-                files.settle(task.run)
+        remove(self._planned)
+
+
+def publish(address: Address, staged: StagedWrite, job_id: str | None) -> None:
+    """Make what is staged a version; if nobody knows what came of that, `remove` leaves it alone."""
+    try:
+        publishing.publish(_Shelf(address), staged, job_id=job_id)
+    except TableAlreadyExistsError as error:
+        raise ConcurrentModificationError(
+            f"Table {shown(staged.identifier)} was created by another while it was written; write again"
+        ) from error
+    except publishing.NOT_COMMITTED:
+        raise
+    except BaseException:
+        # Spark aborts now, and must not delete what may be a version.
+        with suppress(Exception), staged.destination.files() as files:
+            files.note(staged.run, _UNCLEAR)
+        raise
+
+
+def remove(prepared: Preparation) -> None:
+    """Remove what the tasks of a write have written, also those that were killed."""
+    task = prepared.writer
+    with task.files() as files:
+        if _UNCLEAR in files.noted(task.run):
+            return
+        if prepared.is_new:
+            files.delete_tree()
+        else:
+            files.settle(task.run)
 
 
 @dataclass(frozen=True)

@@ -217,3 +217,33 @@ def test_rows_of_another_type_are_refused_after_a_restart_too(table):
     table.open().alter_columns({"path": "id", "data_type": pa.int32()})
     with fails(19, "column id is int64"):
         stream.again().batch()
+
+
+def test_rows_from_before_a_rename_are_refused_after_a_restart(table):
+    stream = table.stream()
+    stream.all()
+    table.write(rows(3, 4))
+    table.open().alter_columns({"path": "x", "name": "z"})
+    with fails(19, "column z is called x there"):
+        stream.again().batch()
+
+
+def test_rows_of_a_table_that_became_another_are_refused_by_a_feed(table):
+    stream = table.stream(changes="feed")
+    stream.all()
+    table.write(pa.table({"k": ["a"], "v": [1.0]}), "overwrite")
+    with fails(19, "Version 2"):
+        stream.batch()
+    with fails(19, "column k is called id there"):
+        stream.again().batch()
+
+
+def test_a_batch_goes_forward_only(table):
+    stream = table.stream(startingVersion="1")
+    table.write(rows(3, 4))
+    start = stream.planner.initial().offset()
+    stream.all()
+    with fails(13, "cannot go"):
+        stream.read(stream.position, start)
+    with fails(13, "cannot go"):
+        stream.read(start, {**stream.position, "snapshot": True, "rows": 1})

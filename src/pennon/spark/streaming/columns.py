@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from lance import LanceDataset
     from pyspark.sql.types import StructType
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
@@ -42,6 +43,8 @@ class StreamColumns:
     feed: bool
     whole: bool = True
     """Whether these are all columns of the table: a new one then changes what the stream should deliver."""
+    numbers: tuple[tuple[str, int], ...] = ()
+    """The numbers by which the table knows these columns: a column that is renamed keeps its own."""
 
     @classmethod
     def of(cls, table: pa.Schema, identifier: Identifier, *, feed: bool, whole: bool = True) -> StreamColumns:
@@ -78,12 +81,21 @@ class StreamColumns:
             self.identifier, pa.schema([self.table.field(name) for name in own]), self.feed, whole=False
         )
 
-    def present(self, version: pa.Schema, number: int, *, later: bool) -> tuple[str, ...]:
+    def numbered(self, dataset: LanceDataset) -> StreamColumns:
+        """Look the columns' numbers up in the version that gave the stream its schema."""
+        found = _numbers(dataset)
+        return replace(self, numbers=tuple((name, found[name]) for name in self.names))
+
+    def present(self, dataset: LanceDataset, *, later: bool) -> tuple[str, ...]:
         """Tell which columns a version has; those that were added since are null in it.
 
         `later` says that the version is younger than the stream's start: then every change of the schema raises 19,
-        for Spark cannot change the schema of a query that runs. A column of another type raises in any case.
+        for Spark cannot change the schema of a query that runs. A column of another type or of another name raises in
+        any case.
         """
+        version, number = dataset.schema, int(dataset.version)
+        taken = {one: name for name, one in _numbers(dataset).items()}
+        numbers = dict(self.numbers)
         if later and self.whole:
             added = [name for name in version.names if name not in self.table.names]
             if added:
@@ -95,6 +107,9 @@ class StreamColumns:
                 present.append(field.name)
             elif later:
                 raise self._changed(number, f"column {field.name} is gone", "Start the query again to go on without it")
+            elif numbers.get(field.name) in taken:
+                # Renamed; or the table was overwritten, which numbers all columns anew.
+                raise self._changed(number, f"column {field.name} is called {taken[numbers[field.name]]} there", _ANEW)
             elif not field.nullable:
                 raise self._changed(number, f"it has no column {field.name} yet, which is never null now", _ANEW)
         return tuple(present)
@@ -132,6 +147,10 @@ class StreamColumns:
 
 
 _ANEW = "Start the query again; if this stays, start it after that version (startingVersion), with another checkpoint"
+
+
+def _numbers(dataset: LanceDataset) -> dict[str, int]:
+    return {field.name(): field.id() for field in dataset.lance_schema.fields()}
 
 
 def _all(value: object, rows: int, kind: pa.DataType) -> pa.Array:

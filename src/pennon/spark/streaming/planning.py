@@ -110,9 +110,9 @@ class Planner:
         """Give the tasks that read what lies between two places; the same whenever it is asked."""
         if start == end:
             return []
-        if end.comes_before(start):
+        if not end.follows(start):
             raise InvalidInputError(
-                f"A stream of table {shown(self._settings.identifier)} cannot go back from {start} to {end}"
+                f"A stream of table {shown(self._settings.identifier)} cannot go from {start} to {end}"
             )
         if end.known > self.history.latest:
             self.history.refresh()
@@ -150,7 +150,7 @@ class Planner:
             self.history.pinned(self._since), table, columns=names, where=self._settings.where
         ).projected()
         columns = StreamColumns.of(wanted, identifier, feed=self._settings.feed, whole=names is None)
-        columns = columns.picked(schema.fieldNames())
+        columns = columns.picked(schema.fieldNames()).numbered(table)
         kinds = {field.name: field.dataType for field in columns.spark_schema()}
         for field in schema:
             if kinds[field.name] != field.dataType:
@@ -226,7 +226,7 @@ class Planner:
 
     def _scan(self, version: int, dataset: LanceDataset, fragments: Sequence[FragmentSize]) -> Scan:
         """Read the stream's columns of a version, as far as it has them."""
-        present = self._columns.present(dataset.schema, version, later=version > self._since)
+        present = self._columns.present(dataset, later=version > self._since)
         where = self._settings.where
         if where is not None and dataset.schema != self.history.at(self._since).schema:
             scan.check_predicate(dataset, self._settings.identifier, where)

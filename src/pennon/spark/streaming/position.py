@@ -31,9 +31,12 @@ class Position:
         """Give the version that `mark` is of; 0 if there is none before the first one."""
         return self.next if self.snapshot else self.next - 1
 
-    def comes_before(self, other: Position) -> bool:
-        """Tell whether this place is before another; one within a snapshot is before all that come after it."""
-        return (self.next, not self.snapshot, self.rows) < (other.next, not other.snapshot, other.rows)
+    def follows(self, start: Position) -> bool:
+        """Tell whether a batch can go from `start` to here."""
+        if self.snapshot:
+            return start.snapshot and start.next == self.next and start.rows <= self.rows
+        first = (start.next + 1, 0) if start.snapshot else (start.next, start.rows)
+        return first <= (self.next, self.rows)
 
     def offset(self) -> dict[str, Any]:
         """Write it as Spark keeps it; equal positions are written alike."""

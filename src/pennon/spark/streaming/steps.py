@@ -51,7 +51,7 @@ class Steps:
             return Step(made.version, made.operation, joins=made.operation != "Rewrite")
         before = None if made.version == 1 else self._history.at(made.version - 1)
         after = self._history.at(made.version)
-        present = self._columns.present(after.schema, made.version, later=made.version > self._since)
+        present = self._columns.present(after, later=made.version > self._since)
         if self._settings.changes != FEED and before is not None:
             # A column that is added or gets another type is no change of the rows that are there.
             fields = {field.name: field.type for field in before.schema}

@@ -6,17 +6,15 @@ one that commits. What the tasks were told comes back to the commit with what th
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pennon.errors import ConcurrentModificationError, InvalidInputError, TableAlreadyExistsError
+from pennon.errors import InvalidInputError
 from pennon.identifiers import shown
-from pennon.spark import publishing
-from pennon.spark.fragments import FileSettings, Written
-from pennon.spark.preparing import Preparation, prepare
+from pennon.spark import source_writer
+from pennon.spark.fragments import Written
 from pennon.spark.streaming.epochs import Epoch, Epochs
 from pennon.spark.writing import found
 
@@ -26,40 +24,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pennon import DirectoryNamespace
     from pennon.spark.address import Address
     from pennon.spark.options import SourceOptions
+    from pennon.spark.preparing import Preparation
 
 # What Spark calls the id of a streaming query in the properties of its tasks.
 _QUERY_ID = "sql.streaming.queryId"
 _STREAM, _EPOCH = "pennon.stream", "pennon.epoch"
 """Properties of a transaction."""
-_UNCLEAR = "unclear"
-_FOR_READING = ("version", "tag", "asOf", "columns", "where", "limit")
 
 
 def stream_writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> TableStreamWriter:
     """Plan the write of an epoch; what cannot be written is refused here. Errors 1, 4, 13, 22."""
-    table = shown(asked.identifier)
-    for name in _FOR_READING:
-        if asked.text(name) is not None:
-            raise InvalidInputError(f"Option {name!r} is for reading; table {table} is written")
     if asked.text("jobId") is not None:
-        raise InvalidInputError(f"Each epoch of a stream to table {table} is a job of its own: jobId cannot be given")
-    files = {
-        "max_rows_per_file": asked.number("maxRowsPerFile", least=1),
-        "max_bytes_per_file": asked.number("maxBytesPerFile", least=1),
-        "data_storage_version": asked.text("dataStorageVersion"),
-    }
-    planned = prepare(
-        asked.address,
-        asked.identifier,
-        found(asked.address, asked.identifier, asked.text("branch")),
-        schema,
-        overwrite=overwrite,
-        merge_schema=asked.flag("mergeSchema"),
-        settings=FileSettings(**{name: value for name, value in files.items() if value is not None}),  # type: ignore[arg-type]  # as their fields are
-    )
+        raise InvalidInputError(
+            f"Each epoch of a stream to table {shown(asked.identifier)} is a job of its own: jobId cannot be given"
+        )
+    destination = found(asked.address, asked.identifier, asked.text("branch"))
+    planned = source_writer.planned(asked, schema, destination, overwrite=overwrite)
     return TableStreamWriter(asked.address, planned, asked.text("queryId"))
 
 
@@ -88,46 +70,22 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         """Make a version of what the tasks wrote, unless there is one for this epoch; errors 4, 13, 14, 19."""
         reports = [one for one in messages if isinstance(one, EpochReport)]
         planned = reports[0].planned if reports else self._planned
-        done = Written(
-            tuple(fragment for report in reports for fragment in report.written.fragments),
-            sum(report.written.rows for report in reports),
-        )
-        staged = planned.staged(done)
+        staged = planned.staged(Written.of(report.written for report in reports))
         if staged.is_empty:
             return
         epoch = self._epoch(reports, batchId)
         staged = replace(staged, transaction={_STREAM: epoch.stream, _EPOCH: str(epoch.number)})
-        try:
-            if not staged.new:
-                with staged.destination.files() as files:
-                    since = Epochs(files, staged.destination, epoch.stream).begin(epoch)
-                staged = replace(staged, since=since)
-            publishing.publish(_Shelf(self._address), staged, job_id=epoch.job)
-        except TableAlreadyExistsError as error:
-            raise ConcurrentModificationError(
-                f"Table {shown(staged.identifier)} was created by another while it was written; start the query again"
-            ) from error
-        except publishing.NOT_COMMITTED:
-            raise
-        except BaseException:
-            # Spark aborts now, and must not delete what may be a version.
-            with suppress(Exception), staged.destination.files() as files:
-                files.note(staged.run, _UNCLEAR)
-            raise
+        if not staged.new:
+            with staged.destination.files() as files:
+                since = Epochs(files, staged.destination, epoch.stream).begin(epoch)
+            staged = replace(staged, since=since)
+        source_writer.publish(self._address, staged, epoch.job)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - as above
         """Remove what the tasks wrote, also those that failed; only the reports of others name the files."""
         reports = [one for one in messages if isinstance(one, EpochReport)]
-        if not reports:
-            return
-        planned = reports[0].planned
-        with planned.writer.files() as files:
-            if _UNCLEAR in files.noted(planned.writer.run):
-                return
-            if planned.is_new:
-                files.delete_tree()
-            else:
-                files.settle(planned.writer.run)
+        if reports:
+            source_writer.remove(reports[0].planned)
 
     def _epoch(self, reports: Sequence[EpochReport], number: int) -> Epoch:
         """Tell which epoch of which stream this is; nothing is written that could be written twice."""
@@ -147,14 +105,3 @@ def _query_id() -> str | None:
 
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(_QUERY_ID)
-
-
-@dataclass(frozen=True)
-class _Shelf:
-    """As much of a lake as publishing needs."""
-
-    address: Address
-
-    @property
-    def catalog(self) -> DirectoryNamespace:
-        return self.address.connect()
