@@ -101,7 +101,7 @@ def run_pipeline(day: str, *options: str, expected: int = 0) -> None:
 def pennon(*arguments: str, expected: int = 0) -> None:
     """Run the command, and show it as it is typed; an exit code that was not expected ends the tour."""
     console.print(f"[bold cyan]$ pennon {' '.join(arguments)}[/bold cyan]")
-    command = [sys.executable, "-m", "pennon.cli", "--root", str(ROOT), *arguments]
+    command = [sys.executable, "-m", "pennon.cli", "--root", str(ROOT), "--table", *arguments]
     code = subprocess.run(command, cwd=PROJECT, check=False).returncode  # noqa: S603 - our own command
     if code != expected:
         console.print(f"[red]exit code {code}, expected {expected}[/red]")
