@@ -1,6 +1,7 @@
-"""A driver that streams one table into another and is killed at a chosen point of an epoch's commit.
+"""A driver that streams files into a table, one in each epoch, and is killed at a chosen point of an epoch's commit.
 
-Started as `killed_driver.py ROOT CHECKPOINT POINT EPOCH`; the point is `before`, `within`, `after` or `never`.
+Started as `killed_driver.py FILES ROOT CHECKPOINT POINT EPOCH`; the point is `within` (a commit that is written down,
+but not made), `after` or `never`.
 """
 
 from __future__ import annotations
@@ -9,14 +10,12 @@ import os
 import signal
 import sys
 
-from pennon.spark import attach
 from pennon.spark.session import new_session
 from pennon.spark.source import PennonDataSource
 
 
-def main(root: str, checkpoint: str, point: str, epoch: int) -> None:
-    spark = new_session("killed", master="local[1]", **{"spark.sql.shuffle.partitions": "1"})
-    attach(spark, root=root)
+def main(files: str, root: str, checkpoint: str, point: str, epoch: int) -> None:
+    spark = new_session("killed", master="local[1]")
     driver = spark._jvm.java.lang.ProcessHandle.current().pid()
 
     class Deadly(PennonDataSource):
@@ -42,8 +41,6 @@ def main(root: str, checkpoint: str, point: str, epoch: int) -> None:
                 return publish(*given, **named)
 
             def deadly(messages, number) -> None:
-                if number == epoch and point == "before":
-                    die()
                 publishing.publish = within if number == epoch else publish
                 commit(messages, number)
                 if number == epoch and point == "after":
@@ -53,10 +50,10 @@ def main(root: str, checkpoint: str, point: str, epoch: int) -> None:
             return writer
 
     spark.dataSource.register(Deadly)
-    source = spark.readStream.format("pennon").options(root=root, maxRowsPerTrigger="2").load("t")
+    source = spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).json(files)
     writer = source.writeStream.format("deadly").option("root", root).option("checkpointLocation", checkpoint)
-    writer.trigger(availableNow=True).start("copy").awaitTermination()
+    writer.trigger(availableNow=True).start("t").awaitTermination()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(*sys.argv[1:5], int(sys.argv[5]))

@@ -2,59 +2,72 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import lance
 import pytest
-from streams import Table, rows
+
+from pennon import connect
 
 SCRIPT = Path(__file__).with_name("killed_driver.py")
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java 17 or newer"
+    ),
+]
 
 
-def _run(root: str, checkpoint: Path, point: str, epoch: int) -> int:
-    command = [sys.executable, str(SCRIPT), root, str(checkpoint), point, str(epoch)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    print(done.stdout, done.stderr[-5000:])  # noqa: T201 - pytest shows it if the test fails
-    return done.returncode
+class Driver:
+    """Starts the same query again and again."""
+
+    def __init__(self, root: str, place: Path) -> None:
+        self.root = root
+        self.files = place / "files"
+        self.checkpoint = place / "checkpoint"
+        self.files.mkdir()
+        for number in range(3):
+            lines = [f'{{"id": {2 * number}}}', f'{{"id": {2 * number + 1}}}']
+            file = self.files / f"{number}.json"
+            file.write_text("\n".join(lines), encoding="utf-8")
+            os.utime(file, (1_000_000 + number, 1_000_000 + number))  # Spark reads the oldest first
+
+    def run(self, point: str, epoch: int) -> int:
+        """Run the query until it ends, or is killed."""
+        command = [sys.executable, SCRIPT, self.files, self.root, self.checkpoint, point, epoch]
+        done = subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=600, check=False)
+        print(done.stdout, done.stderr[-5000:])  # noqa: T201 - pytest shows it if the test fails
+        return done.returncode
+
+    def logged(self) -> tuple[int, int]:
+        """Give the last epochs that Spark has planned and knows to be done."""
+        return self._last("offsets"), self._last("commits")
+
+    def _last(self, log: str) -> int:
+        return max((int(one.name) for one in (self.checkpoint / log).glob("*") if one.name.isdigit()), default=-1)
+
+    def ids(self) -> list[int]:
+        """Give what is in the table."""
+        table = lance.dataset(namespace_client=connect("dir", {"root": self.root}), table_id=["t"])
+        return sorted(table.to_table()["id"].to_pylist())
 
 
-def _last(checkpoint: Path, log: str) -> int:
-    return max((int(one.name) for one in (checkpoint / log).glob("*") if one.name.isdigit()), default=-1)
-
-
-@pytest.mark.timeout(900)
-def test_rows_are_there_once_wherever_the_driver_is_killed(root, tmp_path, java):
-    assert java
-    table = Table(root, data=rows(0, 6))
-    checkpoint = tmp_path / "checkpoint"
+def test_rows_are_there_once_wherever_the_driver_is_killed(root, tmp_path):
+    driver = Driver(root, tmp_path)
     # Epoch 1 is committed, and Spark does not know it.
-    assert _run(root, checkpoint, "after", 1) != 0
-    assert (_last(checkpoint, "offsets"), _last(checkpoint, "commits")) == (1, 0)
-    assert _ids(table) == [0, 1, 2, 3]
+    assert driver.run("after", 1) != 0
+    assert driver.logged() == (1, 0)
+    assert driver.ids() == [0, 1, 2, 3]
     # It is passed over when it is repeated. Epoch 2 is written to files, and not committed.
-    assert _run(root, checkpoint, "within", 2) != 0
-    assert (_last(checkpoint, "offsets"), _last(checkpoint, "commits")) == (2, 1)
-    assert _ids(table) == [0, 1, 2, 3]
+    assert driver.run("within", 2) != 0
+    assert driver.logged() == (2, 1)
+    assert driver.ids() == [0, 1, 2, 3]
     # It is committed when it is repeated.
-    assert _run(root, checkpoint, "never", 0) == 0
-    assert _last(checkpoint, "commits") == 2
-    assert _ids(table) == list(range(6))
-
-
-def _ids(table: Table) -> list[int]:
-    import lance  # noqa: PLC0415 - here alone
-
-    copy = lance.dataset(namespace_client=table.catalog, table_id=["copy"])
-    return sorted(copy.to_table(columns=["id"])["id"].to_pylist())
-
-
-@pytest.fixture
-def java() -> bool:
-    import os  # noqa: PLC0415 - here alone
-    import shutil  # noqa: PLC0415 - here alone
-
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java 17 or newer")
-    return True
+    assert driver.run("never", 0) == 0
+    assert driver.logged() == (2, 2)
+    assert driver.ids() == [0, 1, 2, 3, 4, 5]
