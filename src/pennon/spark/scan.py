@@ -33,6 +33,10 @@ DRIVER_ROWS = 4_096
 # A table of this size is counted by the driver alone; Lance uses all of its cores.
 _DRIVER_COUNT_ROWS = 20_000_000
 _VARIABLE_WIDTH = 32
+# Spark takes what a Python function gives to be as large as what it got, and broadcasts what is small in a join. So a
+# large table is announced by so many bytes of numbers at most, of which all but one for each split are left out again.
+_ANNOUNCED_BYTES = 256 * 1024 * 1024
+_NUMBER_BYTES = 8
 ROW_ADDRESS = "_rowaddr"
 
 
@@ -52,6 +56,11 @@ class Scan:
     def rows(self) -> int:
         """Count the rows on storage, those that are marked as deleted included."""
         return sum(fragment.rows for fragment in self.fragments)
+
+    @property
+    def bytes(self) -> int:
+        """Estimate what is read: the share of the files' bytes that the wanted columns take."""
+        return int(sum(fragment.bytes for fragment in self.fragments) * self._share())
 
     def projected(self) -> pa.Schema:
         """Give the Arrow schema of what is read, as the table has it."""
@@ -78,10 +87,13 @@ class Scan:
 
     def splits(self, parallelism: int, *, max_bytes: int | None = None) -> list[Split]:
         """Cut the scan into tasks."""
-        share = _width(self.projected()) / _width(self.schema)
+        share = self._share()
         if max_bytes is None:
             return plan(self.fragments, parallelism=parallelism, share=share)
         return plan(self.fragments, parallelism=parallelism, share=share, max_bytes=max_bytes)
+
+    def _share(self) -> float:
+        return _width(self.projected()) / _width(self.schema)
 
 
 def scan(
@@ -162,12 +174,15 @@ def dataframe(spark: SparkSession, wanted: Scan, *, parallelism: int | None = No
     splits = wanted.splits(parallelism or cores(spark))
     target = wanted.read_schema()
 
+    weight = min(wanted.bytes, _ANNOUNCED_BYTES) // (_NUMBER_BYTES * len(splits)) or 1
+
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from read_split(wanted, splits[number], target)
+                yield from read_split(wanted, splits[number // weight], target)
 
-    frame = spark.range(0, len(splits), 1, len(splits)).mapInArrow(read, schema)
+    numbers = spark.range(0, len(splits) * weight, 1, len(splits)).where(f"id % {weight} = 0")
+    frame = numbers.mapInArrow(read, schema)
     return frame if wanted.limit is None else frame.limit(wanted.limit)
 
 

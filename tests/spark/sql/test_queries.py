@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from support import create_table, ipc
 
 QUERIES = [
     "SELECT * FROM prod.events",
@@ -144,3 +145,24 @@ def test_settings_of_the_session_count(spark, shop, setting) -> None:
             assert result(shop.sql(text)) == result(spark.sql(text))
     finally:
         spark.conf.set(setting, before)
+
+
+def test_only_small_tables_are_broadcast_in_joins(spark, lake, capsys) -> None:
+    rows = 60_000  # beyond what the driver reads itself
+    create_table(lake.catalog, "facts", data=ipc({"id": range(rows), "v": [str(n * 7919) for n in range(rows)]}))
+    create_table(lake.catalog, "names", data=ipc({"id": range(9), "name": list("abcdefghi")}))
+    settings = {"spark.sql.autoBroadcastJoinThreshold": "100KB", "spark.sql.adaptive.enabled": "false"}
+    before = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        large = lake.sql("SELECT count(a.v), count(b.v) FROM facts a JOIN facts b ON a.id = b.id")
+        small = lake.sql("SELECT count(v), max(name) FROM facts JOIN names ON facts.id = names.id")
+        large.explain()
+        assert "Broadcast" not in capsys.readouterr().out
+        small.explain()
+        assert "BroadcastHashJoin" in capsys.readouterr().out
+        assert (large.first(), small.first()) == ((rows, rows), (9, "i"))
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
