@@ -17,7 +17,13 @@ from pennon.errors import (
     ConcurrentModificationError,
     InternalError,
     InvalidInputError,
+    InvalidTableStateError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableBranchNotFoundError,
+    TableNotFoundError,
     TableVersionAlreadyExistsError,
+    UnsupportedOperationError,
     is_commit_conflict,
     is_not_found,
     translated,
@@ -34,6 +40,17 @@ if TYPE_CHECKING:
 
 JOB = "pennon.job"
 """The property of a transaction that names the job which made it."""
+NOT_COMMITTED = (
+    ConcurrentModificationError,
+    InvalidInputError,
+    InvalidTableStateError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableBranchNotFoundError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+"""Errors that say for certain that nothing was committed."""
 _LONGEST_JOB = 512
 _TRANSACTIONS = "_transactions"
 _VERSIONS = "_versions"

@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from pennon.errors import (
     ConcurrentModificationError,
-    InvalidInputError,
-    InvalidTableStateError,
     LanceNamespaceError,
-    NamespaceNotFoundError,
-    TableAlreadyExistsError,
-    TableBranchNotFoundError,
     TableNotFoundError,
-    UnsupportedOperationError,
     translated,
 )
 from pennon.identifiers import Identifier, shown
 from pennon.spark import committing
-from pennon.spark.committing import Committed
+from pennon.spark.committing import NOT_COMMITTED, Committed
 from pennon.spark.destination import located
 from pennon.spark.staged import StagedWrite, WriteResult
 
@@ -45,17 +39,6 @@ class Lake(Protocol):
 
 _ATTEMPTS = 10
 _FIRST = 1
-NOT_COMMITTED = (
-    ConcurrentModificationError,
-    InvalidInputError,
-    InvalidTableStateError,
-    NamespaceNotFoundError,
-    TableAlreadyExistsError,
-    TableBranchNotFoundError,
-    TableNotFoundError,
-    UnsupportedOperationError,
-)
-"""Errors that say for certain that nothing was committed."""
 _log = logging.getLogger(__name__)
 
 

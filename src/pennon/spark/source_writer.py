@@ -110,7 +110,7 @@ def publish(address: Address, staged: StagedWrite, job_id: str | None) -> None:
         raise ConcurrentModificationError(
             f"Table {shown(staged.identifier)} was created by another while it was written; write again"
         ) from error
-    except publishing.NOT_COMMITTED:
+    except committing.NOT_COMMITTED:
         raise
     except BaseException:
         # Spark aborts now, and must not delete what may be a version.
