@@ -13,9 +13,9 @@ from lance.fragment import write_fragments
 from servers import CountingS3
 from support import MODES, create_namespace, create_table, drop_table, fails, ipc
 
-from pennon.spark import committing
 from pennon.spark.address import Address
-from pennon.spark.destination import Destination, located
+from pennon.spark.commits import committing
+from pennon.spark.commits.destination import Destination, located
 
 PLACES = {
     "v1": ("v1", ["t"], False),

@@ -15,8 +15,8 @@ import pytest
 from support import create_namespace, create_table, describe_table, fails, ipc, list_tables
 
 from pennon.spark import writing
-from pennon.spark.fragments import Written
-from pennon.spark.preparing import prepare
+from pennon.spark.writing.fragments import Written
+from pennon.spark.writing.preparing import prepare
 
 DRIVER = Path(__file__).parent / "cluster" / "driver.py"
 

@@ -34,7 +34,7 @@ from pyspark.sql.datasource import (
 
 from pennon.errors import InvalidInputError
 from pennon.spark import types
-from pennon.spark.filters import column, literal, pushed
+from pennon.spark.reading.filters import column, literal, pushed
 
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0000))[0]
 UTC = dt.timezone.utc

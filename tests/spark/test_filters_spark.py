@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Not
 from test_filters import ROWS, _table
 
 from pennon.spark import types
-from pennon.spark.filters import pushed
+from pennon.spark.reading.filters import pushed
 
 NUMBERS = [
     "{} = 5",

@@ -9,7 +9,7 @@ from merging import assert_clean, opened, rows, table
 from support import fails
 
 from pennon.spark import writing
-from pennon.spark.merge import stage_merge
+from pennon.spark.merging.merge import stage_merge
 
 DATA = pa.table({"id": pa.array(range(8), pa.int64()), "name": [f"n{number}" for number in range(8)]})
 
@@ -130,7 +130,7 @@ def test_two_merges_into_an_empty_table(spark, lake):
 
 
 def test_a_table_that_is_changed_every_time_gives_up_with_14(spark, lake, tmp_path, monkeypatch):
-    from pennon.spark import attempts  # noqa: PLC0415 (beside its use)
+    from pennon.spark.merging import attempts  # noqa: PLC0415 (beside its use)
 
     dataset = table(lake, "t", DATA)
     monkeypatch.setattr(attempts, "ATTEMPTS", 1)

@@ -80,7 +80,7 @@ class Case:
     """One random merge."""
 
     def __init__(self, seed: int) -> None:
-        from pennon.spark.clauses import Delete, Insert, Update  # noqa: PLC0415 (needs pyspark's neighbours)
+        from pennon.spark.merging.clauses import Delete, Insert, Update  # noqa: PLC0415 (needs pyspark's neighbours)
 
         self.pick = random.Random(seed)
         domain = [None, *range(self.pick.choice([4, 12, 40]))]

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from support import fails
 
-from pennon.spark import clauses, deletions, originals
-from pennon.spark.clauses import Delete, Insert, Update
-from pennon.spark.mentions import mentioned
-from pennon.spark.pinned import PinnedTable
+from pennon.spark.merging import clauses, deletions, originals
+from pennon.spark.merging.clauses import Delete, Insert, Update
+from pennon.spark.merging.mentions import mentioned
+from pennon.spark.reading.pinned import PinnedTable
 
 
 def test_words_are_clauses():

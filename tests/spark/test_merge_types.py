@@ -12,7 +12,7 @@ import pytest
 from lance.blob import blob_array, blob_field
 from merging import assert_clean, opened, rows, table
 
-from pennon.spark.merge import Update
+from pennon.spark.merging.merge import Update
 
 COUNT = 12
 

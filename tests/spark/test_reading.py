@@ -200,3 +200,20 @@ def test_looking_around(lake):
     assert lake.tags("prod.events").collect() == []
     assert lake.branches("prod.events").collect() == []
     assert lake.indexes("prod.events").collect() == []
+
+
+def test_workers_read_without_the_models_of_the_sdk(lake, spark):
+    made(lake, rows=ROWS)
+    assert lake.table("t").where("x < 10").count() == 10
+
+    def loaded(batches):
+        import sys  # noqa: PLC0415 - in the worker
+
+        list(batches)
+        names = [name for name in sys.modules if name.startswith(("pennon.", "lance_namespace_urllib3_client.models."))]
+        yield pa.record_batch({"name": names})
+
+    frame = spark.range(0, 8, 1, 8).mapInArrow(loaded, "name string")
+    names = {row.name for row in frame.collect()}
+    assert "pennon.spark.reading.scan" in names
+    assert {name for name in names if not name.startswith("pennon.")} == set()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pennon.spark.splits import FragmentSize, fragment_sizes, plan
+from pennon.spark.reading.splits import FragmentSize, fragment_sizes, plan
 
 fragments = st.lists(
     st.builds(

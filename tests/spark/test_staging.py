@@ -9,7 +9,9 @@ import pytest
 from lance import LanceDataset
 from support import create_namespace, declare_table, describe_table, fails, list_tables
 
-from pennon.spark import committing, scan, writing
+from pennon.spark import writing
+from pennon.spark.commits import committing
+from pennon.spark.reading import scan
 
 
 def numbers(spark, *values):
@@ -270,7 +272,7 @@ def test_store_that_fails_after_the_commit_does_not_fail_the_write(spark, lake, 
 
     def then_the_disk_is_gone(*arguments, **options):
         made = real(*arguments, **options)
-        monkeypatch.setattr("pennon.spark.files.TableFiles.settle", _broken)
+        monkeypatch.setattr("pennon.spark.commits.files.TableFiles.settle", _broken)
         return made
 
     monkeypatch.setattr(LanceDataset, "commit", then_the_disk_is_gone)

@@ -310,7 +310,8 @@ def test_planning_workers_import_neither_lance_nor_the_sdk() -> None:
     script = (
         "import sys, datetime, pyarrow as pa\n"
         "from pyspark.sql.datasource import EqualTo\n"
-        "from pennon.spark import filters, types\n"
+        "from pennon.spark import types\n"
+        "from pennon.spark.reading import filters\n"
         "schema = pa.schema([('u', pa.uuid()), ('t', pa.timestamp('us')), ('v', pa.list_(pa.float32(), 2))])\n"
         "types.table_schema(types.spark_schema(schema)); types.read_schema(schema)\n"
         "assert filters.pushed(EqualTo(('t',), datetime.datetime(2020, 1, 1)), schema)\n"

@@ -6,60 +6,22 @@ Only a process that is the command line's own does this, before it imports anyth
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pennon import sdk_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from importlib.machinery import ModuleSpec
+    from collections.abc import Sequence
     from types import ModuleType
 
-# `lance_namespace` re-exports hundreds of pydantic models, which take two seconds to build. What a command needs of it
-# are its error classes, in a small module of their own.
-_DEFERRED = ("lance_namespace", "lance_namespace_urllib3_client", "lance_namespace_urllib3_client.models")
 _HIDDEN = "pandas"
 
 
 def prepare() -> None:
     """Let the SDK's packages run their own code when somebody asks for it, and keep pandas out of this process."""
-    for name in _DEFERRED:
-        _defer(name)
+    sdk_imports.defer()
     _hide_pandas()
-
-
-def _defer(name: str) -> None:
-    """Put a package into `sys.modules` whose `__init__` runs when one of its own names is asked for.
-
-    The module object is the package's own from the beginning, and its submodules are imported in the ordinary way. So
-    whoever imports what, in whichever order, gets the same classes.
-    """
-    parent, _, _ = name.rpartition(".")
-    if name in sys.modules or (parent and parent not in sys.modules):
-        return
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.loader is None:
-        return
-    module = importlib.util.module_from_spec(spec)
-    module.__getattr__ = _executing(module, spec)  # type: ignore[method-assign]
-    sys.modules[name] = module
-    if parent:
-        setattr(sys.modules[parent], name.rpartition(".")[2], module)
-
-
-def _executing(module: ModuleType, spec: ModuleSpec) -> Callable[[str], Any]:
-    lock = RLock()
-
-    def ask(name: str) -> Any:  # noqa: ANN401 - whatever the package has under that name
-        if name.startswith("__"):
-            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-        with lock:
-            if vars(module).pop("__getattr__", None) is not None and spec.loader is not None:
-                spec.loader.exec_module(module)
-        return getattr(module, name)
-
-    return ask
 
 
 class _Absent:

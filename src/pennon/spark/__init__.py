@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
+
+from pennon import sdk_imports
 
 if TYPE_CHECKING:
     from pennon.spark.lake import Lake, attach
 
 __all__ = ["Lake", "attach"]
+
+if str(getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "")).startswith("pyspark."):
+    # One of Spark's Python workers, which begin anew on every core of every executor: they need errors, not requests.
+    sdk_imports.defer()
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.identifiers import Identifier, written
 from pennon.spark.options import PLAN
-from pennon.spark.pinned import pin
-from pennon.spark.scan import Scan, cores, packed
+from pennon.spark.reading.pinned import pin
+from pennon.spark.reading.scan import Scan, cores, packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pennon.identifiers import Identifier, namespace_identifier, parsed, table_identifier
-from pennon.spark import browsing, scan
+from pennon.spark import browsing
 from pennon.spark.address import Address
-from pennon.spark.pinned import Moment
+from pennon.spark.reading import scan
+from pennon.spark.reading.pinned import Moment
 from pennon.spark.session import prepare
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pennon import DirectoryNamespace
-    from pennon.spark.merge import MergeResult
-    from pennon.spark.mutation import MutationResult
+    from pennon.spark.merging.merge import MergeResult
+    from pennon.spark.merging.mutation import MutationResult
     from pennon.spark.writing import WriteResult
 
     Name = str | Sequence[str]
@@ -126,8 +127,8 @@ class Lake:
         on: str | Sequence[str],
         **clauses: Any,  # noqa: ANN401 - those of merge.merge
     ) -> MergeResult:
-        """Merge a DataFrame into a table by key, in one commit; clauses are those of `pennon.spark.merge.merge`."""
-        from pennon.spark import merge  # noqa: PLC0415 - as above
+        """Merge a DataFrame into a table by key, in one commit; clauses as in `merging.merge.merge`."""
+        from pennon.spark.merging import merge  # noqa: PLC0415 - as above
 
         return merge.merge(self, df, table_of(id), on=[on] if isinstance(on, str) else list(on), **clauses)
 
@@ -140,13 +141,13 @@ class Lake:
         **options: Any,  # noqa: ANN401 - those of mutation.update
     ) -> MutationResult:
         """Set columns to SQL expressions in the rows that meet a predicate, in one commit."""
-        from pennon.spark import mutation  # noqa: PLC0415 - as above
+        from pennon.spark.merging import mutation  # noqa: PLC0415 - as above
 
         return mutation.update(self, table_of(id), dict(set), where=where, **options)
 
     def delete(self, id: Name, where: str, **options: Any) -> MutationResult:  # noqa: A002, ANN401 - as above
         """Delete the rows that meet a predicate, in one commit."""
-        from pennon.spark import mutation  # noqa: PLC0415 - as above
+        from pennon.spark.merging import mutation  # noqa: PLC0415 - as above
 
         return mutation.delete(self, table_of(id), where, **options)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, parsed, table_identifier
 from pennon.spark.address import Address
-from pennon.spark.pinned import Moment
+from pennon.spark.reading.pinned import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

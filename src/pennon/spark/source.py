@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pennon.spark import filters
 from pennon.spark.options import PLAN, SourceOptions
-from pennon.spark.scan import Scan, read_split, scan, unpacked
+from pennon.spark.reading import filters
+from pennon.spark.reading.scan import Scan, read_split, scan, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-    from pennon.spark.splits import Split
+    from pennon.spark.reading.splits import Split
 
 _DEFAULT_SPLITS = 8
 
@@ -84,7 +84,7 @@ class PennonDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
         """Write to the table."""
-        from pennon.spark.source_writer import writer  # noqa: PLC0415 - readers do not need it
+        from pennon.spark.writing.source_writer import writer  # noqa: PLC0415 - readers do not need it
 
         return writer(self._asked, schema, overwrite=overwrite)
 
@@ -136,7 +136,7 @@ class PennonReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Cut the read into tasks."""
         if self._wanted.limit is not None:
-            from pennon.spark.splits import Split  # noqa: PLC0415 - the rare case
+            from pennon.spark.reading.splits import Split  # noqa: PLC0415 - the rare case
 
             # One task: the limit is of the whole read.
             return [SplitPartition(Split(tuple(one.id for one in self._wanted.fragments)))]

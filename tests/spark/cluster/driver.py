@@ -174,7 +174,7 @@ def die_writing(root, signals):  # noqa: ARG001 (as the others are called)
 
     from pennon.spark import writing  # noqa: PLC0415
     from pennon.spark.address import Address  # noqa: PLC0415
-    from pennon.spark.preparing import prepare  # noqa: PLC0415
+    from pennon.spark.writing.preparing import prepare  # noqa: PLC0415
 
     address = Address.of("dir", {"root": root})
     schema = StructType([StructField("id", LongType())])

@@ -13,7 +13,7 @@ from driver import session
 def merged(root, signals):
     """Update every twentieth row, insert as many, delete a few."""
     from pennon.spark import attach  # noqa: PLC0415 (slow)
-    from pennon.spark.merge import Delete, Update  # noqa: PLC0415
+    from pennon.spark.merging.merge import Delete, Update  # noqa: PLC0415
 
     hooks = Path(__file__).parent / "hooked"
     spark = session(

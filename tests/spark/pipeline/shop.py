@@ -35,7 +35,7 @@ class Shop:
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Read a table without Spark."""
-        from pennon.spark.pinned import pin  # noqa: PLC0415
+        from pennon.spark.reading.pinned import pin  # noqa: PLC0415
 
         _, dataset = pin(self.address, ("shop", table))
         found = dataset.to_table(columns=list(columns) or None)
@@ -43,7 +43,7 @@ class Shop:
 
     def versions(self) -> dict[str, int]:
         """Give the latest version of each table."""
-        from pennon.spark.pinned import pin  # noqa: PLC0415
+        from pennon.spark.reading.pinned import pin  # noqa: PLC0415
 
         tables = self.address.connect().list_tables({"id": ["shop"]}).tables
         return {name: pin(self.address, ("shop", name))[0].version for name in sorted(tables)}
@@ -60,7 +60,7 @@ class Shop:
         return sorted(one for one in odd if one not in used and not one.startswith("__manifest/"))
 
     def _datasets(self):
-        from pennon.spark.pinned import pin  # noqa: PLC0415
+        from pennon.spark.reading.pinned import pin  # noqa: PLC0415
 
         for name in self.address.connect().list_tables({"id": ["shop"]}).tables:
             table, dataset = pin(self.address, ("shop", name))

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 )
 from schemas import CUSTOMERS, EVENTS, TABLES, predicates
 
-from pennon.spark import filters
+from pennon.spark.reading import filters
 
 UTC = dt.timezone.utc
 

@@ -26,7 +26,7 @@ def main(files: str, root: str, checkpoint: str, point: str, epoch: int) -> None
             return "deadly"
 
         def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
-            from pennon.spark import publishing  # noqa: PLC0415 - in Spark's own process
+            from pennon.spark.commits import publishing  # noqa: PLC0415 - in Spark's own process
 
             writer = super().streamWriter(schema, overwrite)
             commit, publish = writer.commit, publishing.publish

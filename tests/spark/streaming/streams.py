@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pennon import connect
 from pennon.spark.options import SourceOptions
-from pennon.spark.scan import scan
+from pennon.spark.reading.scan import scan
 from pennon.spark.streaming.columns import StreamColumns
 from pennon.spark.streaming.planning import Limits, Planner
 from pennon.spark.streaming.position import Position

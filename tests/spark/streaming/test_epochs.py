@@ -11,7 +11,8 @@ from streams import Table, rows
 from support import describe_table, drop_table, fails, remove_table
 
 from pennon import connect
-from pennon.spark import committing, types
+from pennon.spark import types
+from pennon.spark.commits import committing
 from pennon.spark.options import SourceOptions
 from pennon.spark.streaming.epochs import Epoch, Epochs
 from pennon.spark.streaming.stream_writer import stream_writer

@@ -14,7 +14,7 @@ from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import split
-from pennon.spark.pinned import PinnedTable, pin
+from pennon.spark.reading.pinned import PinnedTable, pin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

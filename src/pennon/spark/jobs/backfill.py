@@ -20,8 +20,8 @@ from pennon.errors import (
     translated,
 )
 from pennon.identifiers import Identifier, shown, written
-from pennon.spark import committing
-from pennon.spark.committing import NOT_COMMITTED
+from pennon.spark.commits import committing
+from pennon.spark.commits.committing import NOT_COMMITTED
 from pennon.spark.jobs import column_filling as filling
 from pennon.spark.jobs.asking import opened
 from pennon.spark.jobs.leftovers import discard
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pennon.spark.jobs.column_filling import Filled
     from pennon.spark.jobs.targets import Which
     from pennon.spark.lake import Lake
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.reading.pinned import PinnedTable
 
 _ROUNDS = 10
 COLUMNS = (

@@ -16,8 +16,8 @@ from pennon.spark.jobs import reading, table_files
 from pennon.spark.jobs.asking import described, records, versions
 from pennon.spark.jobs.outcome import DONE, FAILED, SKIPPED, Outcome
 from pennon.spark.jobs.running import DECLARED, TableWork
-from pennon.spark.pinned import PinnedTable
-from pennon.spark.splits import fragment_sizes
+from pennon.spark.reading.pinned import PinnedTable
+from pennon.spark.reading.splits import fragment_sizes
 from pennon.store import open_store
 from pennon.table import naming
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pennon.directory.versions.record import Record
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
-    from pennon.spark.splits import FragmentSize
+    from pennon.spark.reading.splits import FragmentSize
     from pennon.store import Store
 
 DAMAGED = int(InvalidTableStateError("").code)

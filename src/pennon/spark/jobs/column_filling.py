@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from pennon.errors import InvalidInputError, LanceNamespaceError, from_error_code
 from pennon.identifiers import shown, written
-from pennon.spark import scan, types
+from pennon.spark import types
 from pennon.spark.jobs.table_files import data_files
+from pennon.spark.reading import scan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pennon.spark.address import Address
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.reading.pinned import PinnedTable
 
 ADDRESS = "_rowaddr"
 FRAGMENT = "_pennon_fragment"

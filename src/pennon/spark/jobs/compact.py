@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pennon.spark.address import Address
     from pennon.spark.jobs.targets import Which
     from pennon.spark.lake import Lake
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.reading.pinned import PinnedTable
 
 WHOLE_TABLE_BYTES = 256 * 1024 * 1024
 """What a single task rewrites of a table; more is spread over several."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pennon.spark.address import Address
-    from pennon.spark.pinned import PinnedTable
-    from pennon.spark.splits import FragmentSize
+    from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.reading.splits import FragmentSize
 
 _PIECE_BYTES = 256 * 1024 * 1024
 _BLOB_ROWS = 16

@@ -12,8 +12,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import ConcurrentModificationError, InternalError, TableColumnNotFoundError
-from pennon.spark import committing
-from pennon.spark.committing import NOT_COMMITTED
+from pennon.spark.commits import committing
+from pennon.spark.commits.committing import NOT_COMMITTED
 from pennon.spark.jobs import index_building as building
 from pennon.spark.jobs.asking import opened, through
 from pennon.spark.jobs.index_building import IndexWish, Task, ToBuild

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import written
-from pennon.spark import committing
+from pennon.spark.commits import committing
 from pennon.spark.jobs.asking import opened
 from pennon.spark.jobs.outcome import SKIPPED, Outcome
 from pennon.spark.jobs.running import DECLARED, TableWork
-from pennon.spark.splits import FragmentSize, fragment_sizes
+from pennon.spark.reading.splits import FragmentSize, fragment_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lance.dataset import Index
 
     from pennon.spark.address import Address
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.reading.pinned import PinnedTable
 
 SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "RTREE", "INVERTED")
 VECTOR = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pennon.spark.address import Address
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.reading.pinned import PinnedTable
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 
 from pennon.errors import InternalError, LanceNamespaceError, from_error_code, translated
-from pennon.spark.scan import cores
+from pennon.spark.reading.scan import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

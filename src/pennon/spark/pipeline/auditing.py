@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from pennon.spark import scan, types
+from pennon.spark import types
 from pennon.spark.pipeline import publishing
 from pennon.spark.pipeline.checking import Subject, run_checks
 from pennon.spark.pipeline.queries import Queries, Sight
+from pennon.spark.reading import scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pennon.identifiers import Identifier
+    from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.pipeline.graph import CheckedPlace
     from pennon.spark.pipeline.model import Check
     from pennon.spark.pipeline.report import CheckReport
-    from pennon.spark.scan import Scan
-    from pennon.spark.staged import StagedWrite
+    from pennon.spark.reading.scan import Scan
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
     from pennon.spark.lake import Lake
-    from pennon.spark.pinned import Moment
     from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Definition
+    from pennon.spark.reading.pinned import Moment
     from pennon.spark.sql.references import Travel
     from pennon.store import Store
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.identifiers import written
-from pennon.spark.pinned import Moment
 from pennon.spark.pipeline import reads, targets
 from pennon.spark.pipeline.graph import Graph
+from pennon.spark.reading.pinned import Moment
 from pennon.spark.sql.plan import plan
 from pennon.spark.sql.references import Found, Travel
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import Identifier, object_id
-from pennon.spark import committing, scan, writing
-from pennon.spark.destination import located
-from pennon.spark.files import NOTES, TableFiles
+from pennon.spark import writing
+from pennon.spark.commits import committing
+from pennon.spark.commits.destination import located
+from pennon.spark.commits.files import NOTES, TableFiles
 from pennon.spark.pipeline import staged_notes
 from pennon.spark.pipeline.queries import is_partial
 from pennon.spark.pipeline.references import identifier_of
+from pennon.spark.reading import scan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -21,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pennon.spark.address import Address
+    from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.lake import Lake
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.state import RunState
-    from pennon.spark.scan import Scan
-    from pennon.spark.staged import StagedWrite
+    from pennon.spark.reading.scan import Scan
 
 _PUBLISHING = "publishing"
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError
-from pennon.spark import scan as scanning
 from pennon.spark.pipeline import sources
 from pennon.spark.pipeline.references import THIS
 from pennon.spark.pipeline.statements import query as parsed_query
+from pennon.spark.reading import scan as scanning
 from pennon.spark.sql.constants import Session
 from pennon.spark.sql.cursor import tokens_of
 from pennon.spark.sql.plan import QueryPlan, TableRead, plan
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.graph import Graph
     from pennon.spark.pipeline.reads import Reads
     from pennon.spark.pipeline.statements import Name
-    from pennon.spark.scan import Scan
+    from pennon.spark.reading.scan import Scan
 
 _LOCAL = ""
 """What the keys of sources, steps and data under check begin with; no name of a table is empty."""

@@ -13,8 +13,8 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import shown
-from pennon.spark.pinned import Moment, PinnedTable, pin
 from pennon.spark.pipeline.references import identifier_of
+from pennon.spark.reading.pinned import Moment, PinnedTable, pin
 from pennon.spark.sql.references import Travel
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
-from pennon.spark import merge, scan, writing
-from pennon.spark.pinned import Moment
+from pennon.spark import writing
+from pennon.spark.merging import merge
 from pennon.spark.pipeline import publishing, staged_notes
 from pennon.spark.pipeline.auditing import Audit
 from pennon.spark.pipeline.interrupts import held_back
@@ -36,9 +36,12 @@ from pennon.spark.pipeline.report import (
     TargetReport,
 )
 from pennon.spark.pipeline.steps import stage_step, staged_scan
+from pennon.spark.reading import scan
+from pennon.spark.reading.pinned import Moment
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
+    from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.pipeline.graph import CheckedPlace, Graph
     from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Target
@@ -46,8 +49,7 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.preflight import Shapes
     from pennon.spark.pipeline.queries import Queries
     from pennon.spark.pipeline.state import RunState
-    from pennon.spark.scan import Scan
-    from pennon.spark.staged import StagedWrite
+    from pennon.spark.reading.scan import Scan
 
 
 _ATTEMPTS = 3

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pennon.config import STORAGE_PREFIX
 from pennon.errors import ConcurrentModificationError, InvalidTableStateError
 from pennon.identifiers import shown
-from pennon.spark.destination import Destination, located
-from pennon.spark.evolution import Evolution
-from pennon.spark.staged import StagedWrite
+from pennon.spark.commits.destination import Destination, located
+from pennon.spark.commits.evolution import Evolution
+from pennon.spark.commits.staged import StagedWrite
 
 if TYPE_CHECKING:
     from pennon.spark.address import Address

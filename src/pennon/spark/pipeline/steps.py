@@ -8,16 +8,17 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, is_not_found, translated
-from pennon.spark import scan, types
-from pennon.spark.destination import Destination
-from pennon.spark.fragments import FragmentWriter, run
+from pennon.spark import types
+from pennon.spark.commits.destination import Destination
+from pennon.spark.reading import scan
+from pennon.spark.writing.fragments import FragmentWriter, run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.address import Address
     from pennon.spark.pipeline.state import RunState
-    from pennon.spark.scan import Scan
+    from pennon.spark.reading.scan import Scan
 
 _FIRST = 1
 

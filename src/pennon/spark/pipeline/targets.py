@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import LanceNamespaceError, TableNotFoundError, UnsupportedOperationError
 from pennon.identifiers import shown
-from pennon.spark.pinned import pin
 from pennon.spark.pipeline.references import identifier_of
+from pennon.spark.reading.pinned import pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

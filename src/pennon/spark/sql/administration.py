@@ -17,8 +17,8 @@ from pennon.errors import (
     translated,
 )
 from pennon.identifiers import Identifier, shown, written
-from pennon.spark.destination import located
-from pennon.spark.pinned import pin
+from pennon.spark.commits.destination import located
+from pennon.spark.reading.pinned import pin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

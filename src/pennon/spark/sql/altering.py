@@ -9,7 +9,7 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotFoundError, translated
 from pennon.identifiers import Identifier, shown, written
 from pennon.spark import writing
-from pennon.spark.destination import located
+from pennon.spark.commits.destination import located
 from pennon.spark.sql import ddl
 from pennon.spark.sql import statements as made
 from pennon.spark.sql.properties import change_properties

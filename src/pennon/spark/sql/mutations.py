@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import shown
-from pennon.spark import clauses, merge, mutation, types, writing
-from pennon.spark.pinned import pin
+from pennon.spark import types, writing
+from pennon.spark.merging import clauses, merge, mutation
+from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.assigning import assigned, fitted
 from pennon.spark.sql.ddl import quoted
 from pennon.spark.sql.expressions import Expressions

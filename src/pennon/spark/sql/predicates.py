@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 )
 from sqlglot import exp
 
-from pennon.spark import filters
+from pennon.spark.reading import filters
 from pennon.spark.sql.constants import Bound, Constant, Session, coerced, constant, rounded
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pennon.errors import (
     TableTagNotFoundError,
     UnsupportedOperationError,
 )
-from pennon.spark import scan
-from pennon.spark.pinned import Moment, PinnedTable, pin
+from pennon.spark.reading import scan
+from pennon.spark.reading.pinned import Moment, PinnedTable, pin
 from pennon.spark.sql import search
 from pennon.spark.sql.constants import Session
 from pennon.spark.sql.cursor import tokens_of

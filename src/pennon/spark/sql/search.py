@@ -20,7 +20,7 @@ from sqlglot.errors import SqlglotError
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, parsed, shown, table_identifier
 from pennon.spark import types
-from pennon.spark.pinned import Moment, pin
+from pennon.spark.reading.pinned import Moment, pin
 from pennon.spark.sql.cursor import Cursor
 
 if TYPE_CHECKING:

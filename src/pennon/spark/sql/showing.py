@@ -10,8 +10,8 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, shown, written
 from pennon.spark import browsing, types
-from pennon.spark.destination import located
-from pennon.spark.pinned import pin
+from pennon.spark.commits.destination import located
+from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.ddl import create_statement
 from pennon.spark.sql.properties import table_properties
 from pennon.spark.sql.references import folded

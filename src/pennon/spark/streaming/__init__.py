@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.lake import Lake, Name
     from pennon.spark.options import SourceOptions
-    from pennon.spark.scan import Scan
+    from pennon.spark.reading.scan import Scan
 
 
 def schema(asked: SourceOptions, table: Scan) -> StructType:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pennon.spark.splits import FragmentSize, Split
+from pennon.spark.reading.splits import FragmentSize, Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pennon.spark.scan import Scan
+    from pennon.spark.reading.scan import Scan
     from pennon.spark.streaming.settings import StreamSettings
 
 

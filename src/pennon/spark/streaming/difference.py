@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pennon.spark.splits import FragmentSize, fragment_sizes
+from pennon.spark.reading.splits import FragmentSize, fragment_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidTableStateError
 from pennon.identifiers import shown
-from pennon.spark import committing
+from pennon.spark.commits import committing
 
 if TYPE_CHECKING:
-    from pennon.spark.destination import Destination
-    from pennon.spark.files import TableFiles
+    from pennon.spark.commits.destination import Destination
+    from pennon.spark.commits.files import TableFiles
 
 _DIRECTORY = "_pennon/streams"
 

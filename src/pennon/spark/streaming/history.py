@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, TableNotFoundError, TableVersionNotFoundError, is_not_found
 from pennon.identifiers import Identifier, shown
-from pennon.spark.destination import Destination, located
-from pennon.spark.pinned import PinnedTable
+from pennon.spark.commits.destination import Destination, located
+from pennon.spark.reading.pinned import PinnedTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

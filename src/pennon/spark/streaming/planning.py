@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError, InvalidTableStateError, LanceNamespaceError, TableVersionNotFoundError
 from pennon.identifiers import shown
-from pennon.spark import scan
-from pennon.spark.splits import FragmentSize, fragment_sizes
+from pennon.spark.reading import scan
+from pennon.spark.reading.splits import FragmentSize, fragment_sizes
 from pennon.spark.streaming.columns import Commit, StreamColumns
 from pennon.spark.streaming.cutting import light, window
 from pennon.spark.streaming.history import History
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
     from pyspark.sql.types import StructType
 
-    from pennon.spark.scan import Scan
+    from pennon.spark.reading.scan import Scan
     from pennon.spark.streaming.settings import StreamSettings
 
 

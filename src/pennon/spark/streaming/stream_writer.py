@@ -13,10 +13,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import shown
-from pennon.spark import source_writer
-from pennon.spark.fragments import Written
 from pennon.spark.streaming.epochs import Epoch, Epochs
-from pennon.spark.writing import found
+from pennon.spark.writing import found, source_writer
+from pennon.spark.writing.fragments import Written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.address import Address
     from pennon.spark.options import SourceOptions
-    from pennon.spark.preparing import Preparation
+    from pennon.spark.writing.preparing import Preparation
 
 # What Spark calls the id of a streaming query in the properties of its tasks.
 _QUERY_ID = "sql.streaming.queryId"

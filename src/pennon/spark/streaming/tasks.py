@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pennon.spark.scan import ROW_ADDRESS, Scan, read_split
-from pennon.spark.splits import Split
+from pennon.spark.reading.scan import ROW_ADDRESS, Scan, read_split
+from pennon.spark.reading.splits import Split
 from pennon.spark.streaming.comparing import differing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.reading.pinned import PinnedTable
     from pennon.spark.streaming.columns import Commit, StreamColumns
 
 INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"

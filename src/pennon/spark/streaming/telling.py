@@ -10,8 +10,8 @@ from pennon.spark.streaming.tasks import DELETE, INSERT, Gained, Lost, Moved, Re
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pennon.spark.scan import Scan
-    from pennon.spark.splits import FragmentSize
+    from pennon.spark.reading.scan import Scan
+    from pennon.spark.reading.splits import FragmentSize
     from pennon.spark.streaming.columns import Commit, StreamColumns
     from pennon.spark.streaming.difference import Difference
     from pennon.spark.streaming.settings import StreamSettings

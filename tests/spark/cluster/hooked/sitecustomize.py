@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 SIGNALS = os.environ.get("PENNON_TEST_SIGNALS")
-HOOKED = {"pennon.spark.changes": "changed", "pennon.spark.deletions": "shortened"}
+HOOKED = {"pennon.spark.merging.changes": "changed", "pennon.spark.merging.deletions": "shortened"}
 
 
 def killing(name, work):

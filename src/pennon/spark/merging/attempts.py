@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import ConcurrentModificationError
-from pennon.spark import committing, operations
-from pennon.spark.changes import DELETE, INSERT, UPDATE
-from pennon.spark.publishing import publish_or_discard
+from pennon.spark.commits import committing
+from pennon.spark.commits.publishing import publish_or_discard
+from pennon.spark.merging import operations
+from pennon.spark.merging.changes import DELETE, INSERT, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pennon.identifiers import Identifier
+    from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.lake import Lake
-    from pennon.spark.staged import StagedWrite
 
 ATTEMPTS = 5
 """How often a change is made because others changed the same fragments first."""

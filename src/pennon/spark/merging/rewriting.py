@@ -22,12 +22,13 @@ from pyspark.errors import (
 
 from pennon.errors import InternalError, InvalidInputError, TableNotFoundError, translated
 from pennon.identifiers import Identifier, shown
-from pennon.spark import changes, deletions, types
-from pennon.spark.changes import ADDRESS, AsItIs, Change, Rewrite
-from pennon.spark.destination import Destination, located
-from pennon.spark.fragments import FileSettings, FragmentWriter
-from pennon.spark.scan import cores
+from pennon.spark import types
+from pennon.spark.commits.destination import Destination, located
+from pennon.spark.merging import changes, deletions
+from pennon.spark.merging.changes import ADDRESS, AsItIs, Change, Rewrite
+from pennon.spark.reading.scan import cores
 from pennon.spark.types.extension import plain_schema
+from pennon.spark.writing.fragments import FileSettings, FragmentWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pennon.spark.lake import Lake
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.reading.pinned import PinnedTable
 
 EXPRESSION_ERRORS = (
     AnalysisException,

@@ -15,19 +15,22 @@ from pyspark.sql.types import StructField, StructType
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, shown
-from pennon.spark import committing, narrowing, operations, rewriting, scan, types
-from pennon.spark.attempts import changed_once, done_before
-from pennon.spark.changes import ACTION, ADDRESS, DELETE, UPDATE, VALUE, Change
-from pennon.spark.mentions import mentioned
+from pennon.spark import types
+from pennon.spark.commits import committing
+from pennon.spark.merging import narrowing, operations, rewriting
+from pennon.spark.merging.attempts import changed_once, done_before
+from pennon.spark.merging.changes import ACTION, ADDRESS, DELETE, UPDATE, VALUE, Change
+from pennon.spark.merging.mentions import mentioned
+from pennon.spark.reading import scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
+    from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.lake import Lake
-    from pennon.spark.rewriting import Base
-    from pennon.spark.staged import StagedWrite
+    from pennon.spark.merging.rewriting import Base
 
 __all__ = ["MutationResult", "delete", "update"]
 

@@ -14,10 +14,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError, TableAlreadyExistsError
 from pennon.identifiers import shown
-from pennon.spark import committing, publishing
-from pennon.spark.fragments import FileSettings, Written
-from pennon.spark.preparing import Preparation, prepare
-from pennon.spark.writing import done_before, found
+from pennon.spark.commits import committing, publishing
+from pennon.spark.writing.fragments import FileSettings, Written
+from pennon.spark.writing.frames import done_before, found
+from pennon.spark.writing.preparing import Preparation, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from pennon import DirectoryNamespace
     from pennon.spark.address import Address
-    from pennon.spark.destination import Destination
+    from pennon.spark.commits.destination import Destination
+    from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.options import SourceOptions
-    from pennon.spark.staged import StagedWrite
 
 _UNCLEAR = "unclear"
 

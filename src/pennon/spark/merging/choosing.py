@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from pennon.spark.changes import ACTION, ADDRESS, VALUE
+from pennon.spark.merging.changes import ACTION, ADDRESS, VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pennon.errors import InternalError
 from pennon.identifiers import shown
 from pennon.spark import types
-from pennon.spark.scan import ROW_ADDRESS
+from pennon.spark.reading.scan import ROW_ADDRESS
 from pennon.spark.types.encodings import blob_of_bytes
 from pennon.spark.types.extension import BLOB, known_extension
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lance import LanceDataset
 
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.reading.pinned import PinnedTable
 
 ROW_ID = "_rowid"
 FRAGMENT_BITS = 32

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import shown
 from pennon.spark import types
-from pennon.spark.pinned import LATEST, Moment, PinnedTable, pin
-from pennon.spark.splits import FragmentSize, Split, fragment_sizes, plan
+from pennon.spark.reading.pinned import LATEST, Moment, PinnedTable, pin
+from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan
 from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:

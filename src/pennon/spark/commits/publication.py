@@ -15,9 +15,9 @@ from pennon.errors import (
     translated,
 )
 from pennon.identifiers import Identifier, shown
-from pennon.spark import committing, publishing
-from pennon.spark.committing import Committed
-from pennon.spark.destination import located
+from pennon.spark.commits import committing, publishing
+from pennon.spark.commits.committing import Committed
+from pennon.spark.commits.destination import located
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon import NewTable, TableCommit
-    from pennon.spark.publishing import Lake
-    from pennon.spark.staged import StagedWrite, WriteResult
+    from pennon.spark.commits.publishing import Lake
+    from pennon.spark.commits.staged import StagedWrite, WriteResult
 
 _ATTEMPTS = 10
 

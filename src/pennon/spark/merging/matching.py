@@ -16,13 +16,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import shown
-from pennon.spark import narrowing, scan, types
-from pennon.spark.changes import ADDRESS, DELETE, INSERT, UPDATE, VALUE, Change
-from pennon.spark.choosing import HERE, Choosing, named
-from pennon.spark.clauses import Clause, Clauses, Delete, Insert, Update
-from pennon.spark.mentions import mentioned
-from pennon.spark.rewriting import EXPRESSION_ERRORS, refused, with_columns
-from pennon.spark.splits import fragment_sizes
+from pennon.spark import types
+from pennon.spark.merging import narrowing
+from pennon.spark.merging.changes import ADDRESS, DELETE, INSERT, UPDATE, VALUE, Change
+from pennon.spark.merging.choosing import HERE, Choosing, named
+from pennon.spark.merging.clauses import Clause, Clauses, Delete, Insert, Update
+from pennon.spark.merging.mentions import mentioned
+from pennon.spark.merging.rewriting import EXPRESSION_ERRORS, refused, with_columns
+from pennon.spark.reading import scan
+from pennon.spark.reading.splits import fragment_sizes
 from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from pennon.spark.rewriting import Base
+    from pennon.spark.merging.rewriting import Base
 
 # The keys of a source of this many rows are sent to all executors, so that the table's keys need not travel.
 BROADCAST_ROWS = 500_000

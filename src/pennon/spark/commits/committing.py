@@ -29,7 +29,7 @@ from pennon.errors import (
     translated,
 )
 from pennon.identifiers import Identifier, shown
-from pennon.spark.destination import Destination, located
+from pennon.spark.commits.destination import Destination, located
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,15 +14,15 @@ from pennon.errors import (
     translated,
 )
 from pennon.identifiers import Identifier, shown
-from pennon.spark import committing
-from pennon.spark.committing import NOT_COMMITTED, Committed
-from pennon.spark.destination import located
-from pennon.spark.staged import StagedWrite, WriteResult
+from pennon.spark.commits import committing
+from pennon.spark.commits.committing import NOT_COMMITTED, Committed
+from pennon.spark.commits.destination import located
+from pennon.spark.commits.staged import StagedWrite, WriteResult
 
 if TYPE_CHECKING:
     from pennon import DirectoryNamespace
     from pennon.spark.address import Address
-    from pennon.spark.destination import Destination
+    from pennon.spark.commits.destination import Destination
 
 
 class Lake(Protocol):

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pennon.spark.destination import Destination
-    from pennon.spark.files import TableFiles
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.commits.destination import Destination
+    from pennon.spark.commits.files import TableFiles
+    from pennon.spark.reading.pinned import PinnedTable
     from pennon.spark.types import WritePlan
 
 MAX_ROWS_PER_FILE = 1024 * 1024

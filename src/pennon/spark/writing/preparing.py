@@ -12,10 +12,10 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, translated
 from pennon.identifiers import Identifier, shown
 from pennon.spark import types
-from pennon.spark.destination import place_for
-from pennon.spark.evolution import Evolution
-from pennon.spark.fragments import FileSettings, FragmentWriter, Written
-from pennon.spark.staged import StagedWrite
+from pennon.spark.commits.destination import place_for
+from pennon.spark.commits.evolution import Evolution
+from pennon.spark.commits.staged import StagedWrite
+from pennon.spark.writing.fragments import FileSettings, FragmentWriter, Written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pennon.spark.address import Address
-    from pennon.spark.destination import Destination
+    from pennon.spark.commits.destination import Destination
 
 
 @dataclass(frozen=True)

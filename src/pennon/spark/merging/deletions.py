@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pennon.spark.originals import FRAGMENT_BITS, by_fragment, fragment_of
+from pennon.spark.merging.originals import FRAGMENT_BITS, by_fragment, fragment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
 
-    from pennon.spark.destination import Destination
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.commits.destination import Destination
+    from pennon.spark.reading.pinned import PinnedTable
 
 REPORT = "kind string, fragment bigint, content binary"
 """How tasks report to each other and to the driver, one row for each thing that was done."""

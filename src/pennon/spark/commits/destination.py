@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from pennon.config import STORAGE_PREFIX
 from pennon.errors import TableBranchNotFoundError, is_not_found
 from pennon.identifiers import Identifier, shown
-from pennon.spark.pinned import PinnedTable
+from pennon.spark.reading.pinned import PinnedTable
 
 if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.spark.address import Address
-    from pennon.spark.files import TableFiles
+    from pennon.spark.commits.files import TableFiles
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Destination:
 
     def files(self, *, blobs: bool = False) -> TableFiles:
         """Open the directory of the table, or of the branch."""
-        from pennon.spark.files import TableFiles  # noqa: PLC0415 - it imports the stores
+        from pennon.spark.commits.files import TableFiles  # noqa: PLC0415 - it imports the stores
 
         return TableFiles(self.uri, dict(self.storage_options), branch=self.branch, blobs=blobs)
 

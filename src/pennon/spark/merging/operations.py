@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pennon.spark import changes, types
-from pennon.spark.evolution import Evolution
-from pennon.spark.rewriting import with_columns
-from pennon.spark.staged import StagedWrite
+from pennon.spark import types
+from pennon.spark.commits.evolution import Evolution
+from pennon.spark.commits.staged import StagedWrite
+from pennon.spark.merging import changes
+from pennon.spark.merging.rewriting import with_columns
 from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import LanceDataset, LanceOperation
 
-    from pennon.spark.rewriting import Base, Rewritten
+    from pennon.spark.merging.rewriting import Base, Rewritten
 
 COUNTED = "pennon.rows."
 """Properties of a transaction: how many rows it inserted, updated and deleted."""

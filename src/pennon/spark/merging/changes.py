@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon.errors import InvalidInputError
-from pennon.spark import deletions, originals
+from pennon.spark.merging import deletions, originals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pennon.spark.fragments import FragmentWriter
-    from pennon.spark.pinned import PinnedTable
+    from pennon.spark.reading.pinned import PinnedTable
     from pennon.spark.types import WritePlan
+    from pennon.spark.writing.fragments import FragmentWriter
 
 ACTION = "__pennon_action"
 ADDRESS = "__pennon_address"

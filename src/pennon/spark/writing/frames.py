@@ -1,9 +1,4 @@
-"""Writing a DataFrame to a table: executors write data files, the driver makes one commit.
-
-A write has two halves. `stage` puts data files on storage, where nobody sees them; `publish` makes them a version of
-the table. `write` does both. A crash in between leaves files that nothing refers to; the same job, run again, writes
-the table once.
-"""
+"""Staging and writing a DataFrame: what is asked for, and the steps of it."""
 
 from __future__ import annotations
 
@@ -17,11 +12,12 @@ from pennon.errors import (
     translated,
 )
 from pennon.identifiers import Identifier, shown
-from pennon.spark import committing, fragments, publication, publishing
-from pennon.spark.destination import Destination, located
-from pennon.spark.fragments import FileSettings
-from pennon.spark.preparing import prepare
-from pennon.spark.staged import StagedWrite, WriteResult
+from pennon.spark.commits import committing, publishing
+from pennon.spark.commits.destination import Destination, located
+from pennon.spark.commits.staged import StagedWrite, WriteResult
+from pennon.spark.writing import fragments
+from pennon.spark.writing.fragments import FileSettings
+from pennon.spark.writing.preparing import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,24 +26,6 @@ if TYPE_CHECKING:
 
     from pennon.spark.address import Address
     from pennon.spark.lake import Lake
-
-__all__ = [
-    "StagedWrite",
-    "WriteResult",
-    "discard",
-    "publish",
-    "publish_or_discard",
-    "publish_together",
-    "readable",
-    "stage",
-    "write",
-]
-
-discard = publishing.discard
-publish = publishing.publish
-publish_or_discard = publishing.publish_or_discard
-publish_together = publication.publish_together
-readable = publishing.readable
 
 
 class Mode(str, Enum):

@@ -14,21 +14,22 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, shown
-from pennon.spark import clauses as given_clauses
-from pennon.spark import committing, operations, rewriting
-from pennon.spark.attempts import changed_once, done_before
-from pennon.spark.changes import DELETE, INSERT, UPDATE
-from pennon.spark.clauses import Delete, Given, Insert, Update
-from pennon.spark.matching import Joining, Matcher, Source
+from pennon.spark.commits import committing
+from pennon.spark.merging import clauses as given_clauses
+from pennon.spark.merging import operations, rewriting
+from pennon.spark.merging.attempts import changed_once, done_before
+from pennon.spark.merging.changes import DELETE, INSERT, UPDATE
+from pennon.spark.merging.clauses import Delete, Given, Insert, Update
+from pennon.spark.merging.matching import Joining, Matcher, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
-    from pennon.spark.attempts import Changed
+    from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.lake import Lake
-    from pennon.spark.staged import StagedWrite
+    from pennon.spark.merging.attempts import Changed
 
 __all__ = ["Delete", "Insert", "MergeResult", "Update", "merge", "stage_merge"]
 

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from pennon.spark.literals import MICROSECONDS, column, exact, instant, literal, timestamp
+from pennon.spark.reading.literals import MICROSECONDS, column, exact, instant, literal, timestamp
 from pennon.spark.types.extension import UUID, extension_name, is_blob, plain_field
 
 if TYPE_CHECKING:

@@ -1,0 +1,59 @@
+"""Putting off the import of the SDK's models, in processes that need little of it.
+
+`lance_namespace` re-exports hundreds of pydantic models, which take two seconds to build. What many processes need of
+it are its error classes, in a small module of their own. Only processes that are Pennon's own, or Spark's Python
+workers, put the rest off; the library never does so in anybody else's program (docs/adr/0010).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+_DEFERRED = ("lance_namespace", "lance_namespace_urllib3_client", "lance_namespace_urllib3_client.models")
+
+
+def defer() -> None:
+    """Let the SDK's packages run their own code when somebody asks for it."""
+    for name in _DEFERRED:
+        _defer(name)
+
+
+def _defer(name: str) -> None:
+    """Put a package into `sys.modules` whose `__init__` runs when one of its own names is asked for.
+
+    The module object is the package's own from the beginning, and its submodules are imported in the ordinary way. So
+    whoever imports what, in whichever order, gets the same classes.
+    """
+    parent, _, _ = name.rpartition(".")
+    if name in sys.modules or (parent and parent not in sys.modules):
+        return
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    module.__getattr__ = _executing(module, spec)  # type: ignore[method-assign]
+    sys.modules[name] = module
+    if parent:
+        setattr(sys.modules[parent], name.rpartition(".")[2], module)
+
+
+def _executing(module: ModuleType, spec: ModuleSpec) -> Callable[[str], Any]:
+    lock = RLock()
+
+    def ask(name: str) -> Any:  # noqa: ANN401 - whatever the package has under that name
+        if name.startswith("__"):
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        with lock:
+            if vars(module).pop("__getattr__", None) is not None and spec.loader is not None:
+                spec.loader.exec_module(module)
+        return getattr(module, name)
+
+    return ask
