@@ -113,19 +113,18 @@ def rows(spark, act):
 
 
 def kill_executor(root, signals):
-    """The first task that has written a file kills the Java process of its executor."""
+    """The first task that has written and noted a file kills the Java process of its executor."""
     from pennon.spark import attach  # noqa: PLC0415 (slow)
 
     spark = session()
     lake = attach(spark, root=root)
     lake.write(spark.range(1000, 1001).selectExpr("id", "'old' AS text"), "t")
-    data = Path(lake.catalog.describe_table({"id": ["t"]}).location) / "data"
-    before = set(data.glob("*.lance"))
+    folder = Path(lake.catalog.describe_table({"id": ["t"]}).location)
 
     def act(partition):
         if partition != 0 or not once(signals, "killed"):
             return
-        until(lambda: set(data.glob("*.lance")) - before)
+        until(lambda: list(folder.glob("_pennon/*/*")))
         os.kill(executor(os.getpid()), signal.SIGKILL)
         time.sleep(DEADLINE_SECONDS)  # until this worker is killed too
 

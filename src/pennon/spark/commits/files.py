@@ -3,6 +3,7 @@
 Lance removes what a failed write left, but not what a killed process did, nor a finished task's files of which the
 driver never heard. So tasks note each data file under `_pennon/<run>/` in the table's directory, and the driver, once
 it knows which files belong to a version, removes the others. Only files that this very run noted are ever removed.
+Lance names a file when it is complete: a task that is killed before it could note one leaves it to the cleanup job.
 """
 
 from __future__ import annotations
