@@ -171,7 +171,7 @@ def test_indexes_upkeep_and_search(prod) -> None:
         with pytest.raises(error):
             prod.sql(f"SELECT * FROM {text}").collect()
     optimized = prod.sql("OPTIMIZE prod.docs").first()
-    assert (optimized.fragments_before, optimized.fragments_after) == (2, 1)
+    assert optimized.fragments_before > optimized.fragments_after == 1
     assert rows(prod, "VACUUM prod.docs RETAIN 0 HOURS DRY RUN")[0][-1] is True
     assert rows(prod, "VACUUM prod.docs RETAIN 0 HOURS")[0][2] == 1
     assert rows(prod, "DROP INDEX w ON prod.docs") == [("prod.docs", "w", True)]
