@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import wraps
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lance_namespace import (
     BatchCommitTablesRequest,
@@ -34,7 +33,6 @@ from lance_namespace import (
     DropNamespaceResponse,
     DropTableRequest,
     DropTableResponse,
-    LanceNamespace,
     ListNamespacesRequest,
     ListNamespacesResponse,
     ListTablesRequest,
@@ -50,7 +48,6 @@ from lance_namespace import (
     TableExistsRequest,
     TableExistsResponse,
 )
-from pydantic import BaseModel, ValidationError
 
 from pennon import durations
 from pennon.config import DirectorySettings
@@ -59,6 +56,7 @@ from pennon.directory import (
     creation,
     dropped,
     dropping,
+    handles,
     migrate,
     modes,
     namespaces,
@@ -72,41 +70,25 @@ from pennon.directory import (
 from pennon.directory.catalog import open_catalog
 from pennon.directory.versions import batch, client, management, operations, transactions
 from pennon.errors import InvalidInputError, translated
-from pennon.identifiers import namespace_identifier, shown, table_identifier
+from pennon.identifiers import Identifier, namespace_identifier, shown, table_identifier
+from pennon.requests import operation
 from pennon.store import open_store
 from pennon.store.root import absolute_root
 from pennon.table.ipc import read_ipc
+from pennon.table.operations import TableOperations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
 
+    from lance import LanceDataset
     from typing_extensions import Self
 
     from pennon.directory.catalog import Catalog
 
-Request = TypeVar("Request", bound=BaseModel)
-F = TypeVar("F", bound="Callable[..., Any]")
 
-
-def _operation(request_type: type[BaseModel]) -> Callable[[F], F]:
-    """Accept the request as the SDK's model or as a dict, and let only the SDK's errors out."""
-
-    def decorate(method: F) -> F:
-        @wraps(method)
-        def called(self: DirectoryNamespace, request: Any, *rest: Any, **named: Any) -> Any:  # noqa: ANN401 - as the method
-            checked = _request(request_type, request)
-            subject = f"{method.__name__} of {getattr(checked, 'id', None) or 'the root namespace'}"
-            with translated(subject):
-                return method(self, checked, *rest, **named)
-
-        return called  # type: ignore[return-value]  # same signature, wider request
-
-    return decorate
-
-
-class DirectoryNamespace(LanceNamespace):
+class DirectoryNamespace(TableOperations):
     """A catalog of Lance tables in one directory on a disk or in an object store.
 
     Properties: `root`, `manifest_enabled`, `dir_listing_enabled`, `legacy_markers`, `storage.*`;
@@ -167,9 +149,14 @@ class DirectoryNamespace(LanceNamespace):
                 self._opened = open_catalog(self._settings, self._store)
             return self._opened
 
+    def _open_table(
+        self, identifier: Identifier, *, version: int | None = None, tag: str | None = None, branch: str | None = None
+    ) -> LanceDataset:
+        return handles.opened(self._catalog, identifier, version=version, tag=tag, branch=branch)
+
     # Namespaces
 
-    @_operation(CreateNamespaceRequest)
+    @operation(CreateNamespaceRequest)
     def create_namespace(self, request: CreateNamespaceRequest) -> CreateNamespaceResponse:
         """Create a namespace; errors 1 (parent), 2 (exists), 13."""
         mode = modes.parsed(request.mode, modes.CreateMode.CREATE)
@@ -178,21 +165,21 @@ class DirectoryNamespace(LanceNamespace):
             properties=namespaces.create(self._catalog, identifier, mode, request.properties)
         )
 
-    @_operation(ListNamespacesRequest)
+    @operation(ListNamespacesRequest)
     def list_namespaces(self, request: ListNamespacesRequest) -> ListNamespacesResponse:
         """List the names of child namespaces, sorted, in pages; error 1."""
         identifier = namespace_identifier(request.id)
         names, token = namespaces.list_children(self._catalog, identifier, request.page_token, request.limit)
         return ListNamespacesResponse(namespaces=names, page_token=token)
 
-    @_operation(DescribeNamespaceRequest)
+    @operation(DescribeNamespaceRequest)
     def describe_namespace(self, request: DescribeNamespaceRequest) -> DescribeNamespaceResponse:
         """Give a namespace's properties; error 1."""
         return DescribeNamespaceResponse(
             properties=namespaces.describe(self._catalog, namespace_identifier(request.id))
         )
 
-    @_operation(DropNamespaceRequest)
+    @operation(DropNamespaceRequest)
     def drop_namespace(self, request: DropNamespaceRequest) -> DropNamespaceResponse:
         """Drop a namespace: mode fail or skip, behavior restrict or cascade; errors 1, 3."""
         mode = modes.parsed(request.mode, modes.DropMode.FAIL)
@@ -202,7 +189,7 @@ class DirectoryNamespace(LanceNamespace):
         properties = namespaces.drop(self._catalog, identifier, mode, behavior, ttl_ms=wish.ttl_ms, force=wish.force)
         return DropNamespaceResponse(properties=properties)
 
-    @_operation(NamespaceExistsRequest)
+    @operation(NamespaceExistsRequest)
     def namespace_exists(self, request: NamespaceExistsRequest) -> NamespaceExistsResponse:
         """Answer if the namespace is there, raise 1 if not."""
         self._catalog.resolver.require_namespace(namespace_identifier(request.id))
@@ -220,7 +207,7 @@ class DirectoryNamespace(LanceNamespace):
 
     # Tables
 
-    @_operation(ListTablesRequest)
+    @operation(ListTablesRequest)
     def list_tables(self, request: ListTablesRequest) -> ListTablesResponse:
         """List the names of a namespace's tables, sorted, in pages; error 1."""
         names, token = tables.list_tables(
@@ -232,7 +219,7 @@ class DirectoryNamespace(LanceNamespace):
         )
         return ListTablesResponse(tables=names, page_token=token)
 
-    @_operation(ListTablesRequest)
+    @operation(ListTablesRequest)
     def list_all_tables(self, request: ListTablesRequest) -> ListTablesResponse:
         """List the full identifiers of all tables at any depth, sorted, in pages."""
         ids, token = tables.list_all_tables(
@@ -244,7 +231,7 @@ class DirectoryNamespace(LanceNamespace):
         )
         return ListTablesResponse(tables=ids, page_token=token)
 
-    @_operation(DeclareTableRequest)
+    @operation(DeclareTableRequest)
     def declare_table(self, request: DeclareTableRequest) -> DeclareTableResponse:
         """Reserve a name and a location without data; errors 1, 5, 13, 14."""
         made = creation.declare(self._catalog, table_identifier(request.id), request.location, request.properties)
@@ -255,7 +242,7 @@ class DirectoryNamespace(LanceNamespace):
             managed_versioning=operations.manages(self._catalog) or None,
         )
 
-    @_operation(CreateTableRequest)
+    @operation(CreateTableRequest)
     def create_table(self, request: CreateTableRequest, request_data: bytes) -> CreateTableResponse:
         """Create a table from Arrow IPC data: mode create, exist_ok or overwrite; errors 1, 5, 13, 14."""
         mode = modes.parsed(request.mode, modes.CreateMode.CREATE)
@@ -296,7 +283,7 @@ class DirectoryNamespace(LanceNamespace):
             made = adoption.adopt(self._catalog, identifier, inside, properties)
             return made.version or 1
 
-    @_operation(RegisterTableRequest)
+    @operation(RegisterTableRequest)
     def register_table(self, request: RegisterTableRequest) -> RegisterTableResponse:
         """Give data that is in the root a name: mode create or overwrite; errors 1, 5, 13.
 
@@ -312,7 +299,7 @@ class DirectoryNamespace(LanceNamespace):
         )
         return RegisterTableResponse(location=location, properties=properties)
 
-    @_operation(DeregisterTableRequest)
+    @operation(DeregisterTableRequest)
     def deregister_table(self, request: DeregisterTableRequest) -> DeregisterTableResponse:
         """Take a table out of the catalog and keep its data; errors 1, 4."""
         identifier = table_identifier(request.id)
@@ -321,7 +308,7 @@ class DirectoryNamespace(LanceNamespace):
             id=list(identifier), location=self._store.location(location), properties=properties
         )
 
-    @_operation(DescribeTableRequest)
+    @operation(DescribeTableRequest)
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
         """Tell where a table is and, if asked, what it is; errors 1, 4, 8 (tag), 11 (version)."""
         identifier = table_identifier(request.id)
@@ -351,7 +338,7 @@ class DirectoryNamespace(LanceNamespace):
             managed_versioning=operations.is_managed(self._catalog, found) or None,
         )
 
-    @_operation(TableExistsRequest)
+    @operation(TableExistsRequest)
     def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
         """Answer if the table is there, raise 1 or 4 if not."""
         identifier = table_identifier(request.id)
@@ -361,7 +348,7 @@ class DirectoryNamespace(LanceNamespace):
             tables.exists(self._catalog, identifier)
         return TableExistsResponse()
 
-    @_operation(DropTableRequest)
+    @operation(DropTableRequest)
     def drop_table(self, request: DropTableRequest) -> DropTableResponse:
         """Drop a table, whose data stays until it is purged; errors 1, 4, 14, 19.
 
@@ -380,29 +367,29 @@ class DirectoryNamespace(LanceNamespace):
 
     # Versions
 
-    @_operation(CreateTableVersionRequest)
+    @operation(CreateTableVersionRequest)
     def create_table_version(self, request: CreateTableVersionRequest) -> CreateTableVersionResponse:
         """Make a staged manifest the next version of a table; errors 4, 13, 14 (also if the version exists)."""
         return client.create_version(self._catalog, request)
 
-    @_operation(BatchCreateTableVersionsRequest)
+    @operation(BatchCreateTableVersionsRequest)
     def batch_create_table_versions(self, request: BatchCreateTableVersionsRequest) -> BatchCreateTableVersionsResponse:
         """Create versions of several tables: all or none if the catalog manages versions, else one after the other."""
         wanted = [client.staged(entry, table_identifier(entry.id)) for entry in request.entries]
         records = operations.create(self._catalog, wanted)
         return BatchCreateTableVersionsResponse(versions=[record.shown(self._store) for record in records])
 
-    @_operation(ListTableVersionsRequest)
+    @operation(ListTableVersionsRequest)
     def list_table_versions(self, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
         """List the versions of a table, the newest first unless `descending` is false, in pages; errors 1, 4."""
         return client.list_versions(self._catalog, request)
 
-    @_operation(DescribeTableVersionRequest)
+    @operation(DescribeTableVersionRequest)
     def describe_table_version(self, request: DescribeTableVersionRequest) -> DescribeTableVersionResponse:
         """Tell where the manifest of a version is, the latest unless one is named; errors 1, 4, 11."""
         return client.describe_version(self._catalog, request)
 
-    @_operation(BatchDeleteTableVersionsRequest)
+    @operation(BatchDeleteTableVersionsRequest)
     def batch_delete_table_versions(self, request: BatchDeleteTableVersionsRequest) -> BatchDeleteTableVersionsResponse:
         """Delete versions by ranges, never the latest (19); errors 1, 4, 13.
 
@@ -417,7 +404,7 @@ class DirectoryNamespace(LanceNamespace):
         )
         return BatchDeleteTableVersionsResponse(deleted_count=deleted)
 
-    @_operation(BatchCommitTablesRequest)
+    @operation(BatchCommitTablesRequest)
     def batch_commit_tables(self, request: BatchCommitTablesRequest) -> BatchCommitTablesResponse:
         """Declare and deregister tables, create and delete versions, all in one commit; errors of each, and 0 in V1."""
         return batch.commit(self._catalog, request)
@@ -457,7 +444,7 @@ class DirectoryNamespace(LanceNamespace):
         with translated("disable_table_version_management"):
             return management.disable(self._catalog)
 
-    @_operation(RenameTableRequest)
+    @operation(RenameTableRequest)
     def rename_table(self, request: RenameTableRequest) -> RenameTableResponse:
         """Rename a table, also into another namespace; errors 1, 4, 5. Not in V1 (0)."""
         identifier = table_identifier(request.id)
@@ -604,14 +591,3 @@ class _Wish:
 
 def _rebuilt(kind: type[DirectoryNamespace], properties: dict[str, Any]) -> DirectoryNamespace:
     return kind(**properties)
-
-
-def _request(kind: type[Request], request: object) -> Request:
-    if isinstance(request, kind):
-        return request
-    if isinstance(request, BaseModel):
-        request = request.model_dump()
-    try:
-        return kind.model_validate(request)
-    except ValidationError as error:
-        raise InvalidInputError(f"Bad {kind.__name__}: {error}") from error

@@ -1,0 +1,13 @@
+"""The operations inside of a table, for every namespace that can open one.
+
+A namespace inherits `TableOperations` and says how a table is opened. Here requests become calls and answers become
+responses; what is done with a table stands in the other modules of `pennon.table`, which know no catalog.
+"""
+
+from pennon.table.operations.rows import RowOperations
+
+__all__ = ["TableOperations"]
+
+
+class TableOperations(RowOperations):
+    """What can be done with the rows, columns, indexes and versions of a table."""

@@ -1,0 +1,26 @@
+"""What a namespace has to provide for operations inside of its tables."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from lance_namespace import LanceNamespace
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+    from pennon.identifiers import Identifier
+
+
+class OpensTables(LanceNamespace):
+    """A namespace that opens its tables."""
+
+    @abstractmethod
+    def _open_table(
+        self, identifier: Identifier, *, version: int | None = None, tag: str | None = None, branch: str | None = None
+    ) -> LanceDataset:
+        """Open a table at a version, tag or branch, the latest by default; commits to it go where they belong.
+
+        Errors 1 and 4 (not there), 8, 11, 19 (only declared, or damaged), 22.
+        """
