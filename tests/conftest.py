@@ -24,21 +24,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep on one worker what shares costly fixtures, or fills the machine with processes of its own."""
-    for item in items:
-        if item.get_closest_marker("concurrency"):
-            group = "concurrency"
-        elif item.get_closest_marker("spark"):
-            group = "spark"
-        elif item.path.parent.name == "requests":
-            group = item.path.stem
-        else:
-            continue
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(params=list(MODES))
 def mode(request) -> str:
     """Name one of the three modes."""
