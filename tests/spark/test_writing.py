@@ -129,6 +129,21 @@ def test_columns_are_matched_by_name(spark, lake):
     assert {(row.id, row.name) for row in lake.table("t").collect()} == {(1, "name-1"), (2, "two")}
 
 
+def test_case_of_names_counts_where_the_session_says_so(spark, lake):
+    lake.write(numbers(spark, 1), "t")
+    other = numbers(spark, 2).withColumnRenamed("id", "ID")
+    lake.write(other, "t")
+    assert ids(lake) == [1, 2]
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with fails(13):
+            lake.write(other, "t")
+        lake.write(other, "t", merge_schema=True)
+        assert sorted(lake.table("t").columns) == ["ID", "id", "name"]
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
+
+
 def test_column_that_the_table_lacks_raises_13_before_anything_is_written(spark, lake):
     lake.write(numbers(spark, 1), "t")
     before = files(lake, "t")

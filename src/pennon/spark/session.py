@@ -57,3 +57,8 @@ def new_session(app: str, *, master: str | None = None, remote: str | None = Non
     for key, value in {**_OURS, **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Tell whether the session tells names apart that differ in case alone."""
+    return spark.conf.get("spark.sql.caseSensitive", "false") == "true"

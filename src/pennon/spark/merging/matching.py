@@ -25,6 +25,7 @@ from pennon.spark.merging.mentions import mentioned
 from pennon.spark.merging.rewriting import EXPRESSION_ERRORS, refused, with_columns
 from pennon.spark.reading import scan
 from pennon.spark.reading.splits import fragment_sizes
+from pennon.spark.session import is_case_sensitive
 from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Matcher:
         self._clauses = clauses
         self._joining = joining
         self._spark: SparkSession = df.sparkSession
-        self._exact = self._spark.conf.get("spark.sql.caseSensitive", "false") == "true"
+        self._exact = is_case_sensitive(self._spark)
         self._columns: list[str] = base.schema.names
         self._source_columns = self._named_once(df.columns)
         self._keys = [(self._key(name), self._source_key(name)) for name in joining.on]

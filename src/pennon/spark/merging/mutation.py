@@ -22,6 +22,7 @@ from pennon.spark.merging.attempts import changed_once, done_before
 from pennon.spark.merging.changes import ACTION, ADDRESS, DELETE, UPDATE, VALUE, Change
 from pennon.spark.merging.mentions import mentioned
 from pennon.spark.reading import scan
+from pennon.spark.session import is_case_sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -137,7 +138,7 @@ class _Wanted:
 
 def _columns(lake: Lake, base: Base, given: Mapping[str, str]) -> list[str]:
     """Find the columns that are set, each once."""
-    exact = lake.spark.conf.get("spark.sql.caseSensitive", "false") == "true"
+    exact = is_case_sensitive(lake.spark)
     found: list[str] = []
     for name, text in given.items():
         if not isinstance(text, str) or not text.strip():

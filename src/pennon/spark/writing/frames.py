@@ -15,6 +15,7 @@ from pennon.identifiers import Identifier, shown
 from pennon.spark.commits import committing, publishing
 from pennon.spark.commits.destination import Destination, located
 from pennon.spark.commits.staged import StagedWrite, WriteResult
+from pennon.spark.session import is_case_sensitive
 from pennon.spark.writing import fragments
 from pennon.spark.writing.fragments import FileSettings
 from pennon.spark.writing.preparing import prepare
@@ -177,5 +178,6 @@ def _staged(
 ) -> StagedWrite:
     if df.isStreaming:
         raise InvalidInputError(f"A stream is written by writeStream, not by a write, to table {shown(identifier)}")
-    prepared = prepare(lake.address, identifier, destination, df.schema, **plan)
+    exact = is_case_sensitive(lake.spark)
+    prepared = prepare(lake.address, identifier, destination, df.schema, case_sensitive=exact, **plan)
     return prepared.staged(fragments.run(df.hint("rebalance") if rebalance else df, prepared.writer))

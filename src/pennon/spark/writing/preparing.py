@@ -90,22 +90,31 @@ def prepare(
     settings: FileSettings | None = None,
     properties: Mapping[str, str] | None = None,
     run: str | None = None,
+    case_sensitive: bool = False,
 ) -> Preparation:
     """Plan a write of rows of this schema to a table, or of a new table if `destination` is None; errors 1, 5, 13.
 
     What cannot be written is refused here, before a byte is. `run` names the notes of what is written (see `files`).
+    `case_sensitive` is Spark's setting: without it, a column also fits one whose name differs in case alone.
     """
     if not schema.fields:
         raise InvalidInputError(f"A table needs at least one column: nothing can be written to {shown(identifier)}")
     run = run or uuid.uuid4().hex
     settings = settings or FileSettings()
     if destination is None:
-        plan = _plan(identifier, schema, None, overwrite=False, merge_schema=False)
+        plan = _plan(identifier, schema, None)
         writer = FragmentWriter(place_for(address, identifier), plan, run, "create", None, settings)
         return Preparation(writer, 0, properties=dict(properties or {}))
     with translated(f"Opening table {shown(identifier)}"):
         base = destination.latest()
-    plan = _plan(identifier, schema, base.schema, overwrite=overwrite, merge_schema=merge_schema)
+    plan = _plan(
+        identifier,
+        schema,
+        base.schema,
+        overwrite=overwrite,
+        merge_schema=merge_schema,
+        case_sensitive=case_sensitive,
+    )
     mode = "overwrite" if overwrite or plan.new_columns else "append"
     settings = _like_the_table(identifier, base, settings)
     version = int(base.version)
@@ -114,7 +123,13 @@ def prepare(
 
 
 def _plan(
-    identifier: Identifier, incoming: StructType, table: pa.Schema | None, *, overwrite: bool, merge_schema: bool
+    identifier: Identifier,
+    incoming: StructType,
+    table: pa.Schema | None,
+    *,
+    overwrite: bool = False,
+    merge_schema: bool = False,
+    case_sensitive: bool = False,
 ) -> types.WritePlan:
     """Match columns, or say which table they do not fit."""
     try:
@@ -122,7 +137,7 @@ def _plan(
             return types.write_plan(incoming, types.table_schema(incoming))
         if overwrite:
             return types.write_plan(incoming, _replaced(incoming, table))
-        return types.write_plan(incoming, table, merge_schema=merge_schema)
+        return types.write_plan(incoming, table, merge_schema=merge_schema, case_sensitive=case_sensitive)
     except InvalidInputError as error:
         raise InvalidInputError(f"Table {shown(identifier)} cannot be written: {error}") from error
 
