@@ -52,9 +52,12 @@ def new_session(app: str, *, master: str | None = None, remote: str | None = Non
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", **settings}
+    ours = _OURS
     if remote is not None:
         builder = builder.remote(remote)
-    for key, value in {**_OURS, **settings}.items():
+        # A client of Spark Connect decides about its own session alone, and is warned of everything else.
+        ours = {key: value for key, value in _OURS.items() if key.startswith("spark.sql.")}
+    for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

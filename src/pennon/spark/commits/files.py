@@ -76,10 +76,13 @@ class TableFiles:
         noted = self.noted(run)
         doomed = noted.difference(keep)
         self.delete(*sorted(doomed))
-        if noted:
-            self._store.delete(*(f"{self._folder}/{_note(run, path)}" for path in sorted(noted)))
-            self._store.prune(f"{self._folder}/{NOTES}/{run}")
+        self._forget(run, noted)
         return doomed
+
+    def take_back(self, run: str, paths: Collection[str]) -> None:
+        """Remove some of the files that a run has made, and their notes."""
+        self.delete(*sorted(paths))
+        self._forget(run, paths)
 
     def delete(self, *paths: str) -> None:
         """Delete files, and with data files what Lance keeps beside them; absent ones are fine."""
@@ -96,6 +99,11 @@ class TableFiles:
     def delete_tree(self, path: str = "") -> None:
         """Delete everything below a path; the whole directory by default."""
         self._store.delete_tree(f"{self._folder}/{path}" if path else self._folder)
+
+    def _forget(self, run: str, paths: Collection[str]) -> None:
+        if paths:
+            self._store.delete(*(f"{self._folder}/{_note(run, path)}" for path in sorted(paths)))
+            self._store.prune(f"{self._folder}/{NOTES}/{run}")
 
 
 def _note(run: str, path: str) -> str:

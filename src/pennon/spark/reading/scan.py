@@ -7,6 +7,7 @@ import json
 import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -38,6 +39,7 @@ _VARIABLE_WIDTH = 32
 _ANNOUNCED_BYTES = 256 * 1024 * 1024
 _NUMBER_BYTES = 8
 ROW_ADDRESS = "_rowaddr"
+_CORES: WeakKeyDictionary[SparkSession, int] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -220,10 +222,15 @@ def count(spark: SparkSession, wanted: Scan) -> int:
 
 def cores(spark: SparkSession) -> int:
     """Tell how many tasks can run at once, as far as the session says."""
-    try:
+    from pyspark.sql import is_remote  # noqa: PLC0415 - slow
+
+    if not is_remote():
         return int(spark.sparkContext.defaultParallelism)
-    except Exception:  # noqa: BLE001 - Spark Connect has no context, and an error of its own for saying so
-        return int(spark.conf.get("spark.default.parallelism", "8") or 8)
+    if spark not in _CORES:
+        # A client of Spark Connect has no context to ask; it sees into how many partitions Spark cuts numbers.
+        row = spark.range(_BATCH_ROWS).selectExpr("spark_partition_id() AS part").agg({"part": "max"}).first()
+        _CORES[spark] = 1 if row is None else 1 + int(row[0])
+    return _CORES[spark]
 
 
 def packed(wanted: Scan) -> str:

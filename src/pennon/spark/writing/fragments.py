@@ -105,6 +105,8 @@ class FragmentWriter:
                     progress=notes,
                 )
             except Exception as error:
+                # The driver may have removed by now what it knew of.
+                files.take_back(self.run, notes.noted)
                 if rows.error is not None:
                     # Lance passes on the text alone of what the rows raised.
                     raise rows.error from error
