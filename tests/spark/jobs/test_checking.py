@@ -143,16 +143,18 @@ def test_old_orphans_are_counted_and_removed_only_when_asked(stock, age):
     write_fragments(pa.table({"k": [1], "s": ["x"]}), str(where), mode="append")
     (where / "_transactions/9-abc.txn").write_bytes(b"x")
     (where / "_versions/18446744073709551000.manifest-1234").write_bytes(b"x")
+    (where / "_pennon/run").mkdir(parents=True)
+    (where / "_pennon/run/data!gone.lance").write_bytes(b"1")
     (where / "data/notes.txt").write_bytes(b"mine")
     unused = files(where) - before - {"data/notes.txt"}
-    assert look(stock, "t", remove=True).did["recent_files"] == 3
+    assert look(stock, "t", remove=True).did["recent_files"] == 4
     assert files(where) >= unused
     age(*(where / path for path in unused), where / "data/notes.txt")
     outcome = look(stock, "t")
-    assert (outcome.status, outcome.did["orphans"], outcome.did["strange_files"]) == (DONE, 3, 1)
+    assert (outcome.status, outcome.did["orphans"], outcome.did["strange_files"]) == (DONE, 4, 1)
     assert outcome.did["orphan_bytes"] == sum((where / path).stat().st_size for path in unused)
     assert files(where) >= unused
-    assert look(stock, "t", remove=True).did["orphans_removed"] == 3
+    assert look(stock, "t", remove=True).did["orphans_removed"] == 4
     assert files(where) == before | {"data/notes.txt"}
     assert stock.keys("t") == list(range(20))
 

@@ -1,6 +1,7 @@
 """Files of a table: what is on storage, what its versions name, and what nobody names.
 
-Only the five directories in which Lance keeps a table's own files are judged, of the table and of each of its branches.
+Only the five directories in which Lance keeps a table's own files are judged, and our own notes of writes, of the table
+and of each of its branches.
 A file whose name Lance would not give is never an orphan: nobody knows what it is.
 """
 
@@ -10,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pennon.spark.commits.files import NOTES
 from pennon.table import naming
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 DATA, DELETIONS, INDICES = "data", "_deletions", "_indices"
 VERSIONS, TRANSACTIONS = naming.FOLDER, "_transactions"
+_JUDGED = {DATA, DELETIONS, INDICES, VERSIONS, TRANSACTIONS, NOTES}
 _HINT = "latest_version_hint.json"
 _DETACHED = re.compile(r"d([0-9]{1,20})\.manifest")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -64,7 +67,7 @@ def data_files(metadata: FragmentMetadata) -> tuple[str, ...]:
 
 
 def place(path: str, branches: Collection[str]) -> tuple[str, str, str] | None:
-    """Tell a file's branch prefix, its directory among the five, and the rest; None if it is none of these."""
+    """Tell a file's branch prefix, its directory among those, and the rest; None if it is none of these."""
     prefix = ""
     if path.startswith("tree/"):
         inside = [f"tree/{branch}/" for branch in branches if path.startswith(f"tree/{branch}/")]
@@ -73,7 +76,7 @@ def place(path: str, branches: Collection[str]) -> tuple[str, str, str] | None:
         # A branch may lie inside of another one's directory: the longer name is the one that is meant.
         prefix = max(inside, key=len)
     folder, _, rest = path.removeprefix(prefix).partition("/")
-    return (prefix, folder, rest) if rest and folder in {DATA, DELETIONS, INDICES, VERSIONS, TRANSACTIONS} else None
+    return (prefix, folder, rest) if rest and folder in _JUDGED else None
 
 
 def detached_version(name: str) -> int | None:
@@ -155,6 +158,8 @@ def _judged(prefix: str, folder: str, rest: str, named: Named) -> str | None:
         if segment in named.indexes:
             return None
         return "unused" if inside and _UUID.fullmatch(segment) else "strange"
+    if folder == NOTES:
+        return "unused"  # its run has ended without removing it
     if folder == TRANSACTIONS:
         return "unused" if rest.endswith(".txn") and "/" not in rest else "strange"
     if rest == _HINT or naming.parsed(rest) is not None:
