@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import lance
@@ -15,7 +16,7 @@ import pytest
 from support import create_namespace, create_table, describe_table, fails, ipc, list_tables
 
 from pennon.spark import writing
-from pennon.spark.writing.fragments import Written
+from pennon.spark.writing.fragments import FileSettings, Written
 from pennon.spark.writing.preparing import prepare
 
 DRIVER = Path(__file__).parent / "cluster" / "driver.py"
@@ -109,13 +110,29 @@ def test_files_of_attempts_that_did_not_count_are_removed(lake):
     batch = pa.record_batch({"id": [1, 2, 3]})
     for identifier in (("a", "t"), ("a", "new")):
         destination = writing.found(lake.address, identifier, None)
-        planned = prepare(lake.address, identifier, destination, schema, settings=writing.FileSettings(2))
+        planned = prepare(lake.address, identifier, destination, schema, settings=FileSettings(2))
         winner, loser = planned.writer.write(iter([batch])), planned.writer.write(iter([batch]))
         assert (winner.rows, len(winner.files), len(loser.files)) == (3, 2, 2)
         done = writing.publish(lake, planned.staged(winner))
         assert done.rows == 3
         assert [row.id for row in lake.table(list(identifier)).where("id > 0").collect()] == [1, 2, 3]
         assert_only_used_files(directory(lake, *identifier))
+
+
+def test_attempt_that_ends_after_its_write_takes_its_files_back(spark, lake):
+    """Spark does not wait for the slower of two attempts, nor for the other tasks when one fails."""
+    for table, ended in (("t", writing.publish), ("t", writing.discard), ("new", writing.publish)):
+        if table == "t":
+            lake.write(numbers(spark, 0), "t", "overwrite")
+        schema = numbers(spark, 1).schema
+        planned = prepare(lake.address, (table,), writing.found(lake.address, (table,), None), schema)
+        task = planned.writer.begun()
+        batch = pa.record_batch({"id": [1], "name": ["x"]})
+        staged = replace(planned, writer=task).staged(task.write(iter([batch])))
+        ended(lake, staged)
+        with fails(14):
+            task.write(iter([batch]))
+        assert_only_used_files(directory(lake, table))
 
 
 def test_files_of_an_attempt_that_was_killed_are_removed(lake, tmp_path):

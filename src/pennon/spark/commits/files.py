@@ -4,6 +4,10 @@ Lance removes what a failed write left, but not what a killed process did, nor a
 driver never heard. So tasks note each data file under `_pennon/<run>/` in the table's directory, and the driver, once
 it knows which files belong to a version, removes the others. Only files that this very run noted are ever removed.
 Lance names a file when it is complete: a task that is killed before it could note one leaves it to the cleanup job.
+
+A task may go on when its write has ended: Spark does not wait for the others when one fails, nor for the slower of two
+attempts. So one more note says that a run is open; whoever settles the run removes it, and a task that does not find it
+when its own files are noted takes them back.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 NOTES = "_pennon"
 _JOINT = "!"
 _BODY = b"1"
+_OPEN = "open"
 _DATA = "data/"
 _SUFFIX = ".lance"
 
@@ -62,6 +67,14 @@ class TableFiles:
         """Write a small file, whatever was there."""
         self._store.put(f"{self._folder}/{path}", body)
 
+    def open_run(self, run: str) -> None:
+        """Write down that a run has begun."""
+        self.note(run, _OPEN)
+
+    def is_open(self, run: str) -> bool:
+        """Tell whether a run has begun and not ended."""
+        return self._store.get(f"{self._folder}/{_note(run, _OPEN)}") is not None
+
     def note(self, run: str, *paths: str) -> None:
         """Write down that a run has made files."""
         for path in paths:
@@ -69,10 +82,12 @@ class TableFiles:
 
     def noted(self, run: str) -> set[str]:
         """Give the files that a run has made."""
-        return {name.replace(_JOINT, "/") for name in self.names(f"{NOTES}/{run}")}
+        return {name.replace(_JOINT, "/") for name in self.names(f"{NOTES}/{run}") if name != _OPEN}
 
     def settle(self, run: str, keep: Collection[str] = ()) -> set[str]:
         """Remove what a run has made but for what is kept, then its notes; gives what was removed."""
+        # From here on, tasks that note a file see that nobody will use it.
+        self._forget(run, {_OPEN})
         noted = self.noted(run)
         doomed = noted.difference(keep)
         self.delete(*sorted(doomed))

@@ -134,7 +134,7 @@ def rewritten(
         "overwrite" if new_columns else "append",
         base.table,
         FileSettings(data_storage_version=str(base.dataset.data_storage_version)),
-    )
+    ).begun()
     task = Rewrite(
         base.table,
         tuple(wanted),

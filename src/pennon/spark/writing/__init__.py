@@ -8,9 +8,11 @@ the table once.
 from pennon.spark.commits.publication import publish_together
 from pennon.spark.commits.publishing import discard, publish, publish_or_discard, readable
 from pennon.spark.commits.staged import StagedWrite, WriteResult
+from pennon.spark.writing.fragments import FileSettings
 from pennon.spark.writing.frames import found, stage, write
 
 __all__ = [
+    "FileSettings",
     "StagedWrite",
     "WriteResult",
     "discard",

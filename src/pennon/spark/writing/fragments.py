@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError
+from pennon.errors import ConcurrentModificationError, InvalidInputError
 from pennon.identifiers import shown
 from pennon.spark import types
 
@@ -81,6 +81,14 @@ class FragmentWriter:
     """As Lance takes it: `append` gives columns the ids that `table` has for them, others give them new ones."""
     table: PinnedTable | None = None
     settings: FileSettings = FileSettings()
+    watched: bool = False
+    """Whether the run is noted as open, so that tasks know when it has ended without them."""
+
+    def begun(self) -> FragmentWriter:
+        """Note that the run is open; what this gives is for its tasks."""
+        with self.files() as files:
+            files.open_run(self.run)
+        return replace(self, watched=True)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write all rows of one task; what fails leaves no files, what is killed leaves notes of them."""
@@ -113,6 +121,11 @@ class FragmentWriter:
                 raise
             written = Written(tuple(fragment.to_json() for fragment in fragments), rows.count)
             files.note(self.run, *(path for path in written.files if path not in notes.noted))
+            if self.watched and not files.is_open(self.run):
+                files.take_back(self.run, written.files)
+                raise ConcurrentModificationError(
+                    f"The write to table {shown(self.destination.identifier)} ended before this task did"
+                )
         return written
 
     def files(self) -> TableFiles:
@@ -126,9 +139,10 @@ def run(df: DataFrame, writer: FragmentWriter) -> Written:
     If the job fails or is interrupted, its tasks are stopped and what they wrote is removed.
     """
     spark = df.sparkSession
+    task = _task(writer.begun())
     spark.addTag(writer.run)
     try:
-        reports = df.mapInArrow(_task(writer), REPORT).collect()
+        reports = df.mapInArrow(task, REPORT).collect()
     except BaseException as error:
         spark.interruptTag(writer.run)
         with writer.files() as files:

@@ -7,7 +7,7 @@ from one to the next. Spark knows the modes `append` and `overwrite` for such so
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -41,7 +41,8 @@ def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> Penn
     destination = found(asked.address, asked.identifier, asked.text("branch"))
     if destination is not None and done_before(destination, job_id) is not None:
         return PennonWriter(asked.address, None, job_id)
-    return PennonWriter(asked.address, planned(asked, schema, destination, overwrite=overwrite), job_id)
+    prepared = planned(asked, schema, destination, overwrite=overwrite)
+    return PennonWriter(asked.address, replace(prepared, writer=prepared.writer.begun()), job_id)
 
 
 def planned(
