@@ -1,6 +1,10 @@
 # Every target prepares .venv itself; ARGS is passed on: make test ARGS="-k rename -x -n 0"
 PYTHON_ENV := .venv/bin
 ARGS ?=
+# Of tests that ARGS chooses, there may be none of a kind; pytest says so by 5.
+OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
+# What runs once more on Spark Connect: reading, writing, SQL.
+CONNECTED := tests/spark/test_reading.py tests/spark/test_writing.py tests/spark/sql
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo tour test spark check bench jars soak clean
@@ -14,12 +18,13 @@ demo: setup ## a Spark pipeline into a new catalog, in ./demo-output
 tour: setup ## the catalog alone, without Spark, in ./demo-output
 	@$(PYTHON_ENV)/python demo/catalog_demo.py $(ARGS)
 
-test: setup ## the tests, without the long ones and most of those on Spark
-	$(PYTHON_ENV)/python -m pytest -n 2 -m 'not soak and not spark' $(ARGS)
-	$(PYTHON_ENV)/python -m pytest -m 'spark and not soak' tests/lifecycle tests/spark/test_reading.py $(ARGS)
+test: setup ## the tests, without the long ones
+	$(PYTHON_ENV)/python -m pytest -n 2 -m 'not soak and not spark' $(ARGS) $(OR_NONE)
+	$(PYTHON_ENV)/python -m pytest -n 2 --dist loadfile -m 'spark and not soak' $(ARGS) $(OR_NONE)
+	PENNON_TEST_SPARK=connect $(PYTHON_ENV)/python -m pytest -m 'spark and not soak' $(CONNECTED) $(ARGS) $(OR_NONE)
 
-spark: setup ## all tests on Spark
-	$(PYTHON_ENV)/python -m pytest -m 'spark and not soak' $(ARGS)
+spark: setup ## the tests on Spark alone, on one session
+	$(PYTHON_ENV)/python -m pytest -m 'spark and not soak' $(ARGS) $(OR_NONE)
 
 check: setup ## lint, formatting, types, direction of imports
 	$(PYTHON_ENV)/ruff check

@@ -152,7 +152,7 @@ def test_files_of_an_attempt_that_was_killed_are_removed(lake, tmp_path):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("table", ["t", "a.new"])
+@pytest.mark.parametrize("table", ["t", pytest.param("a.new", marks=pytest.mark.soak)])
 def test_driver_that_dies_between_staging_and_commit(spark, lake, tmp_path, table):
     create_namespace(lake.catalog, "a")
     if table == "t":
@@ -170,6 +170,7 @@ def test_driver_that_dies_between_staging_and_commit(spark, lake, tmp_path, tabl
     assert ids(lake, table) == sorted([*range(40), *old])
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_driver_that_dies_after_the_commit(spark, lake, tmp_path):
     create_namespace(lake.catalog, "a")
@@ -181,7 +182,7 @@ def test_driver_that_dies_after_the_commit(spark, lake, tmp_path):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("program", ["kill_executor", "speculate"])
+@pytest.mark.parametrize("program", ["kill_executor", pytest.param("speculate", marks=pytest.mark.soak)])
 def test_executor_that_dies_and_attempts_that_race(lake, tmp_path, program):
     ended = ran(program, lake.catalog._store.identity(), tmp_path / "signals")
     assert ended.returncode == 0, ended.stderr

@@ -29,6 +29,7 @@ def ran(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=850, check=False)
 
 
+@pytest.mark.soak
 def test_a_compaction_that_is_killed_goes_on_where_it_was(spark, new_stock, tmp_path):
     """The driver dies when the first table is committed and the others are rewritten, on executors of their own."""
     stock = new_stock("managed")
@@ -77,6 +78,7 @@ def test_jobs_by_spark_submit(stock, tmp_path):
     assert len(stock.open("a").get_fragments()) == 1
 
 
+@pytest.mark.soak
 def test_jobs_by_spark_connect(stock):
     stock.create("t", batches=4)
     result = ran(sys.executable, str(HERE / "connected_jobs.py"), str(stock.root))

@@ -61,6 +61,8 @@ POINTS = {
     "outcome noted": (("before", "pennon.spark.pipeline.state:RunState.tidy", 1), (0, 0, 0)),
 }
 VISIBLE = {"committed", "published", "outcome noted"}
+ALWAYS = {"merge staged", "new table staged", "committed"}
+"""The points of `make test`; `make soak` has all the others."""
 
 
 class Driver:
@@ -131,7 +133,7 @@ def first(survivor, tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("name", list(POINTS))
+@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in ALWAYS else pytest.mark.soak) for one in POINTS])
 def test_a_run_goes_on_after_a_kill(name, first, port, survivor, tmp_path):
     (side, call, number), left = POINTS[name]
     root = tmp_path / "root"

@@ -16,6 +16,7 @@ from pennon import connect
 SCRIPT = Path(__file__).with_name("killed_driver.py")
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.soak,
     pytest.mark.timeout(900),
     pytest.mark.skipif(
         shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java 17 or newer"
