@@ -72,6 +72,18 @@ def test_a_change_feed_can_be_read_at_once(lake, table):
     assert source.where("_change_type = 'delete'").count() == 1
 
 
+def test_a_merge_that_only_inserts_brings_its_new_rows_alone(lake, table, tmp_path):
+    """Such a merge names a fragment as changed that it leaves as it is, so that two at a time conflict."""
+    checkpoint = tmp_path / "checkpoint"
+    assert Query(lake, checkpoint).available() == [[0, 1, 2]]
+    source = lake.spark.createDataFrame([(2, "other"), (3, "x3")], "id bigint, x string")
+    done = lake.merge(source, "t", on="id", when_matched="ignore")
+    assert (done.inserted, done.updated, table.ids()) == (1, 0, [0, 1, 2, 3])
+    assert Query(lake, checkpoint).available() == [[3]]
+    feed = lake.spark.read.format("pennon").options(root=table.root, changes="feed", startingVersion="1").load("t")
+    assert told([row.asDict() for row in feed.collect()]) == [(2, "insert", 3, "x3")]
+
+
 def test_the_reader_for_older_pyspark_reads_the_same(lake, table, tmp_path):
     from pennon.spark.source import PennonDataSource  # noqa: PLC0415 - so that the class below is pickled by value
 
