@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from pennon.directory import DirectoryNamespace
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_IMPLEMENTATIONS: dict[str, type[DirectoryNamespace]] = {"dir": DirectoryNamespace}
+    from pennon.directory import DirectoryNamespace
+    from pennon.iceberg import IcebergNamespace
+
+# Imported when it is asked for: nobody needs both.
+_IMPLEMENTATIONS = {
+    "dir": ("pennon.directory", "DirectoryNamespace"),
+    "iceberg": ("pennon.iceberg", "IcebergNamespace"),
+}
 
 
-def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace:
-    """Open the namespace `impl` ("dir") with `properties`; bad ones raise InvalidInputError (13)."""
+@overload
+def connect(impl: Literal["dir"], properties: Mapping[str, Any]) -> DirectoryNamespace: ...
+
+
+@overload
+def connect(impl: Literal["iceberg"], properties: Mapping[str, Any]) -> IcebergNamespace: ...
+
+
+@overload
+def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace | IcebergNamespace: ...
+
+
+def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace | IcebergNamespace:
+    """Open the namespace `impl` ("dir", "iceberg") with `properties`; bad ones raise InvalidInputError (13)."""
     if impl not in _IMPLEMENTATIONS:
         known = ", ".join(sorted(_IMPLEMENTATIONS))
         raise InvalidInputError(f"Unknown namespace implementation {impl!r}; known: {known}")
-    return _IMPLEMENTATIONS[impl](**properties)
+    module, name = _IMPLEMENTATIONS[impl]
+    opened: DirectoryNamespace | IcebergNamespace = getattr(import_module(module), name)(**properties)
+    return opened

@@ -11,7 +11,6 @@ from pennon.directory import dropped, namespaces, protection, purge_run, trash
 from pennon.directory import dropping as tables_dropping
 from pennon.directory.listing import look_at
 from pennon.directory.manifest import NAMESPACE
-from pennon.directory.modes import DropBehavior, DropMode
 from pennon.errors import (
     InvalidInputError,
     NamespaceAlreadyExistsError,
@@ -21,6 +20,7 @@ from pennon.errors import (
     TableNotFoundError,
 )
 from pennon.identifiers import ROOT, Identifier, object_id
+from pennon.modes import DropBehavior, DropMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

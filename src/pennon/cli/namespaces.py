@@ -33,9 +33,10 @@ def create_namespace(
     """Create a namespace."""
     given = pairs(properties or (), "--set")
     with session.catalog(creates=True) as catalog:
+        from pennon import modes  # noqa: PLC0415 - the same
         from pennon.cli import addresses  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory import modes, namespaces  # noqa: PLC0415 - the same
+        from pennon.directory import namespaces  # noqa: PLC0415 - the same
         from pennon.errors import (  # noqa: PLC0415 - the same
             InvalidInputError,
             NamespaceAlreadyExistsError,

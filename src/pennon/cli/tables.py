@@ -65,9 +65,10 @@ def create(
     if delimiter is not None and len(delimiter) != 1:
         raise CommandFailure(f"--delimiter takes one character, got {delimiter!r}")
     with session.catalog(creates=True) as catalog:
+        from pennon import modes  # noqa: PLC0415 - the same
         from pennon.cli import addresses, sources  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory import creation, modes  # noqa: PLC0415 - the same
+        from pennon.directory import creation  # noqa: PLC0415 - the same
 
         with asking("create", table):
             identifier = addresses.table(table)
@@ -114,9 +115,10 @@ def rename(
 ) -> None:
     """Rename a table, also into another namespace. No data is moved."""
     with session.catalog() as catalog:
+        from pennon import modes  # noqa: PLC0415 - the same
         from pennon.cli import addresses  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory import modes, registration  # noqa: PLC0415 - the same
+        from pennon.directory import registration  # noqa: PLC0415 - the same
 
         with asking("rename", table):
             old, target = addresses.table(table), addresses.table(new)
@@ -135,8 +137,8 @@ def rename(
 def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:  # noqa: ANN401 - help does without these types
     """Raise what creating a table would raise, as far as a look tells; tells whether a table is there."""
     from pennon.cli import addresses  # noqa: PLC0415 - help does without
-    from pennon.directory.modes import CreateMode  # noqa: PLC0415 - the same
     from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError, TableNotFoundError  # noqa: PLC0415
+    from pennon.modes import CreateMode  # noqa: PLC0415 - the same
 
     shown = addresses.shown(identifier)
     catalog.resolver.require_namespace(identifier[:-1])

@@ -13,10 +13,10 @@ import lance
 from pennon.directory import layout, names
 from pennon.directory.creation import Created, create
 from pennon.directory.manifest import TABLE, Row, properties_json
-from pennon.directory.modes import CreateMode
 from pennon.directory.versions import operations
 from pennon.errors import InvalidInputError, TableAlreadyExistsError, is_not_found
 from pennon.identifiers import Identifier, object_id, shown
+from pennon.modes import CreateMode
 from pennon.table.writing import PreparedData
 
 if TYPE_CHECKING:

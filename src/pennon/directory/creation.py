@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from pennon.directory import layout, names, overwriting, removal, trash
 from pennon.directory.listing import look_at
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
-from pennon.directory.modes import CreateMode
 from pennon.directory.reservation import Reservation
 from pennon.directory.resolve import Found, is_root_table, namespace_exists
 from pennon.directory.root_creation import already_there, create_root_table, declare_root_table
@@ -29,6 +28,7 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, object_id, shown
+from pennon.modes import CreateMode
 from pennon.table.writing import TableIsThere, write_version
 
 if TYPE_CHECKING:

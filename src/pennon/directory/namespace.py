@@ -49,7 +49,7 @@ from lance_namespace import (
     TableExistsResponse,
 )
 
-from pennon import durations
+from pennon import durations, modes
 from pennon.config import DirectorySettings
 from pennon.directory import (
     adoption,
@@ -58,7 +58,6 @@ from pennon.directory import (
     dropping,
     handles,
     migrate,
-    modes,
     namespaces,
     protection,
     purge_run,
@@ -76,6 +75,7 @@ from pennon.store import open_store
 from pennon.store.root import absolute_root
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
+from pennon.table.ranges import ignores_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -399,7 +399,7 @@ class DirectoryNamespace(TableOperations):
             self._catalog,
             table_identifier(request.id),
             request.ranges,
-            ignore_missing=operations.ignores_missing(request.context),
+            ignore_missing=ignores_missing(request.context),
             branch=request.branch,
         )
         return BatchDeleteTableVersionsResponse(deleted_count=deleted)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pennon.directory import layout, removal
 from pennon.directory.listing import TableDirectory, look_at, look_at_root_table
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
-from pennon.directory.modes import RegisterMode
 from pennon.directory.names import forgetting_dead_rows, require_unused
 from pennon.directory.resolve import Found, is_root_table
 from pennon.directory.versions import incoming, managed
@@ -20,6 +19,7 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, object_id, shown
+from pennon.modes import RegisterMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -44,6 +44,11 @@ class Address:
 
 @lru_cache(maxsize=_CLIENTS)
 def _client(address: Address) -> DirectoryNamespace:
-    from pennon import connect  # noqa: PLC0415 - Lance, which it imports, must not be there before a worker forks
+    # Lance, which these import, must not be there before a worker forks.
+    from pennon import DirectoryNamespace, connect  # noqa: PLC0415
+    from pennon.errors import UnsupportedOperationError  # noqa: PLC0415
 
-    return connect(address.impl, dict(address.properties))
+    opened = connect(address.impl, dict(address.properties))
+    if not isinstance(opened, DirectoryNamespace):
+        raise UnsupportedOperationError(f"The data pipeline works on the implementation 'dir', not {address.impl!r}")
+    return opened

@@ -20,6 +20,7 @@ from pennon.directory.versions import client, incoming, managed, operations
 from pennon.directory.versions.record import Record
 from pennon.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
 from pennon.identifiers import Identifier, object_id, shown, table_identifier
+from pennon.table.ranges import chooser, ignores_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,8 +123,8 @@ def _delete_versions(catalog: Catalog, request, _: dict[Identifier, str], __: Ex
     table = operations.table_of(found)
     if request.branch is not None:
         raise UnsupportedOperationError(f"The catalog manages versions of main branches only, not {request.branch!r}")
-    ignore_missing = operations.ignores_missing(request.context)
-    chosen = operations.chooser(request.ranges, shown(identifier), ignore_missing=ignore_missing)
+    ignore_missing = ignores_missing(request.context)
+    chosen = chooser(request.ranges, shown(identifier), ignore_missing=ignore_missing)
 
     def after(outcome: object) -> CommitTableResult:
         removed = [one for one in outcome if isinstance(one, Record)]  # type: ignore[attr-defined]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory.manifest import flags
-from pennon.directory.paging import page
 from pennon.directory.versions import managed, storage, unmanaged
 from pennon.directory.versions.record import Record
 from pennon.errors import (
@@ -16,17 +15,17 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, object_id, shown
+from pennon.paging import page
 from pennon.table import naming
+from pennon.table.ranges import chooser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lance_namespace_urllib3_client.models.version_range import VersionRange
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.resolve import Found
-
-_LAST = -1
 
 
 @dataclass(frozen=True)
@@ -155,34 +154,9 @@ def delete(
     return len(removed)
 
 
-def ignores_missing(context: Mapping[str, str] | None) -> bool:
-    """Tell from a request's context whether versions that are not there are fine."""
-    return (context or {}).get("ignore_missing", "true") != "false"
-
-
 def table_of(found: Found) -> managed.Table:
     """Name a table as the manifest does."""
     return managed.Table(object_id(found.identifier), found.location)
-
-
-def chooser(ranges: Sequence[VersionRange], what: str, *, ignore_missing: bool) -> Callable[[list[int]], list[int]]:
-    """Give a function that chooses from sorted versions those in the ranges; 13 for bad ranges, 11 for missing ones."""
-    for one in ranges:
-        if one.start_version < 0 or (one.end_version != _LAST and one.end_version < one.start_version):
-            raise InvalidInputError(f"Bad range of versions [{one.start_version}, {one.end_version}) for table {what}")
-
-    def chosen(there: list[int]) -> list[int]:
-        newest = there[-1] if there else 0
-        spans = [(one.start_version, newest + 1 if one.end_version == _LAST else one.end_version) for one in ranges]
-        if not ignore_missing:
-            known = set(there)
-            for start, end in spans:
-                missing = next((version for version in range(max(start, 1), end) if version not in known), None)
-                if missing is not None:
-                    raise TableVersionNotFoundError(f"Table {what} has no version {missing}")
-        return [version for version in there if any(start <= version < end for start, end in spans)]
-
-    return chosen
 
 
 def checked(catalog: Catalog, wanted: Staged, declared_at: str | None) -> tuple[managed.Table, Record]:

@@ -1,0 +1,163 @@
+"""Several tables in one commit: the server's CommitTransaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import lance
+from lance import LanceDataset
+from lance_namespace import LanceNamespace
+from lance_namespace_urllib3_client.models.batch_commit_tables_response import BatchCommitTablesResponse
+from lance_namespace_urllib3_client.models.commit_table_result import CommitTableResult
+from lance_namespace_urllib3_client.models.create_table_version_request import CreateTableVersionRequest
+from lance_namespace_urllib3_client.models.create_table_version_response import CreateTableVersionResponse
+from lance_namespace_urllib3_client.models.table_version import TableVersion
+
+from pennon.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    TableVersionAlreadyExistsError,
+    UnsupportedOperationError,
+    is_commit_conflict,
+)
+from pennon.iceberg import managed, rest
+from pennon.iceberg.files import Staged
+from pennon.identifiers import Identifier, shown, table_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_namespace import BatchCommitTablesRequest
+
+    from pennon.iceberg.catalog import Catalog
+    from pennon.iceberg.files import Version
+
+_ATTEMPTS = 20
+_KINDS = ("declare_table", "create_table_version", "delete_table_versions", "deregister_table")
+
+
+class Change(Protocol):
+    """A prepared change of one table, as `pennon.TableCommit` is."""
+
+    id: Sequence[str]
+    operation: Any
+    read_version: int | None
+
+
+def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTablesResponse:
+    """Create versions of several tables by one transaction. The protocol's transactions do nothing else (0)."""
+    wanted: list[tuple[Identifier, Staged]] = []
+    for operation in request.operations:
+        given = [kind for kind in _KINDS if getattr(operation, kind) is not None]
+        if len(given) != 1:
+            raise InvalidInputError(f"Each operation of a batch names exactly one thing to do, got {given or 'none'}")
+        asked = operation.create_table_version
+        if asked is None:
+            raise UnsupportedOperationError(
+                f"An Iceberg REST catalog has no {given[0]} in a transaction: only versions are created together"
+            )
+        wanted.append((table_identifier(asked.id), Staged(asked.version, asked.manifest_path, asked.naming_scheme)))
+    versions = create_together(catalog, wanted)
+    return BatchCommitTablesResponse(
+        results=[
+            CommitTableResult(create_table_version=CreateTableVersionResponse(version=one.shown(catalog.store(entry))))
+            for one, entry in versions
+        ]
+    )
+
+
+def create_together(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]]) -> list[tuple[Version, Any]]:
+    """Create versions of managed tables, all or none; gives them with their entries."""
+    identifiers = [identifier for identifier, _ in wanted]
+    if len(set(identifiers)) != len(identifiers):
+        raise InvalidInputError("Each table gets one version in a transaction: two operations name the same one")
+    found = [catalog.table(identifier) for identifier in identifiers]
+    for entry in found:
+        if not entry.is_managed:
+            raise UnsupportedOperationError(
+                f"Table {shown(entry.identifier)} is not managed by the catalog (managed_by=impl), "
+                "so its versions cannot be part of a transaction"
+            )
+    if len(found) > 1 and not catalog.server.offers(rest.COMMIT_TRANSACTION):
+        raise UnsupportedOperationError("The server has no transactions over several tables")
+    return list(zip(managed.create(catalog, wanted), found, strict=True))
+
+
+def commit_tables(catalog: Catalog, client: LanceNamespace, changes: Sequence[Change]) -> dict[tuple[str, ...], int]:
+    """Stage Lance transactions of several tables, then show them all at once; again, rebased, if others came first."""
+    for _ in range(_ATTEMPTS):
+        staged = [_staged(catalog, client, one) for one in changes]
+        try:
+            made = create_together(catalog, staged)
+        except ConcurrentModificationError:
+            _withdraw(catalog, staged)
+            continue
+        return {identifier: one.version for (identifier, _), (one, _) in zip(staged, made, strict=True)}
+    tables = ", ".join(shown(table_identifier(one.id)) for one in changes)
+    raise ConcurrentModificationError(f"Could not commit to {tables}: others committed first every time")
+
+
+def _staged(catalog: Catalog, client: LanceNamespace, one: Change) -> tuple[Identifier, Staged]:
+    identifier = table_identifier(one.id)
+    entry = catalog.table(identifier)
+    holding = _Holding(client, entry.version or 0)
+    is_whole = isinstance(one.operation, lance.Transaction)
+    try:
+        LanceDataset.commit(
+            catalog.store(entry).location("").rstrip("/"),
+            one.operation,
+            read_version=None if is_whole else one.read_version,
+            storage_options=catalog.options(entry) or None,
+            namespace_client=holding,
+            table_id=list(identifier),
+            namespace_client_managed_versioning=True,
+        )
+    except (OSError, ValueError) as error:
+        if is_commit_conflict(error):
+            raise ConcurrentModificationError(
+                f"The change of table {shown(identifier)} cannot be made: {error}"
+            ) from error
+        raise
+    return identifier, holding.held[-1]
+
+
+def _withdraw(catalog: Catalog, staged: Sequence[tuple[Identifier, Staged]]) -> None:
+    for identifier, one in staged:
+        store = catalog.store(catalog.table(identifier))
+        store.delete(one.checked(store, shown(identifier)).path)
+
+
+@dataclass
+class _Holding(LanceNamespace):
+    """Answers Lance that a version is created, and keeps what was asked for to itself."""
+
+    client: LanceNamespace
+    newest: int
+    held: list[Staged] = field(default_factory=list)
+
+    def namespace_id(self) -> str:
+        return self.client.namespace_id()
+
+    def describe_table(self, request: Any) -> Any:  # noqa: ANN401 - as Lance passes them
+        return self.client.describe_table(request)
+
+    def list_table_versions(self, request: Any) -> Any:  # noqa: ANN401 - as above
+        return self.client.list_table_versions(request)
+
+    def describe_table_version(self, request: Any) -> Any:  # noqa: ANN401 - as above
+        return self.client.describe_table_version(request)
+
+    def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401 - as above
+        content = dict(request) if isinstance(request, dict) else request.model_dump()
+        asked = CreateTableVersionRequest.model_validate(content)
+        if asked.version <= self.newest:
+            raise TableVersionAlreadyExistsError(f"Version {asked.version} of {asked.id} already exists")
+        self.held.append(Staged(asked.version, asked.manifest_path, asked.naming_scheme))
+        version = TableVersion(
+            version=asked.version,
+            manifest_path=asked.manifest_path,
+            manifest_size=asked.manifest_size,
+            e_tag=asked.e_tag,
+        )
+        return CreateTableVersionResponse(version=version)

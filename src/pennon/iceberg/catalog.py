@@ -1,0 +1,201 @@
+"""What every operation works with: the server, the stores, and how a table is looked up and changed."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import lance
+
+from pennon.errors import NamespaceNotFoundError, TableNotFoundError, UnsupportedOperationError
+from pennon.iceberg import answers, rest
+from pennon.iceberg.entry import Entry, parsed
+from pennon.iceberg.http import UnknownOutcomeError
+from pennon.iceberg.places import Places, checked
+from pennon.identifiers import ROOT, Identifier, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pennon.iceberg.rest import RestCatalog
+    from pennon.iceberg.settings import IcebergSettings
+    from pennon.store import Store
+
+TRASH: Identifier = ("__pennon_trash",)
+"""The namespace of dropped tables; its name is reserved, so no request can mean it."""
+_SIDE_BY_SIDE = 8
+_ATTEMPTS = 5
+_CACHE_BYTES = 64 << 20
+
+
+def _session() -> Any:  # noqa: ANN401 - a lance.Session, which lance's stubs do not name
+    return lance.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
+
+
+@dataclass
+class Catalog:
+    """A server and the stores of its tables."""
+
+    settings: IcebergSettings
+    server: RestCatalog
+    places: Places
+    session: Any = field(default_factory=_session)
+    _checks_requirements: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self.server.close()
+        self.places.close()
+
+    # Looking
+
+    def table(self, identifier: Identifier) -> Entry:
+        """Give a Lance table; 4 if there is none of that name, 1 if its namespace is not there."""
+        entry = self.any_table(identifier)
+        if entry is None or not entry.is_lance:
+            self.require_namespace(identifier[:-1])
+            raise TableNotFoundError(f"Table not found: {shown(identifier)}")
+        return entry
+
+    def any_table(self, identifier: Identifier) -> Entry | None:
+        """Give a table of any kind; None if there is none. At the root there are none."""
+        if len(identifier) == 1:
+            return None
+        try:
+            answer = self.server.call(rest.LOAD_TABLE, identifier, table=identifier[-1], query={"snapshots": "all"})
+        except (TableNotFoundError, NamespaceNotFoundError):
+            return None
+        return parsed(identifier, answer)
+
+    def require_namespace(self, identifier: Identifier) -> dict[str, str]:
+        """Give the properties of a namespace; 1 if it is not there. The root always is."""
+        if identifier == ROOT:
+            return {}
+        try:
+            answer = self.server.call(rest.LOAD_NAMESPACE, identifier)
+        except NamespaceNotFoundError:
+            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}") from None
+        return answers.texts(answer, "properties", f"Namespace {shown(identifier)}")
+
+    def children(self, identifier: Identifier) -> list[Identifier]:
+        """List the namespaces directly below one; 1 if that is not there."""
+        query = {"parent": "\x1f".join(identifier)} if identifier else None
+        what = f"Namespaces below {shown(identifier)}"
+        try:
+            found = {
+                answers.names(one, what) for one in self.server.pages(rest.LIST_NAMESPACES, ROOT, "namespaces", query)
+            }
+        except NamespaceNotFoundError:
+            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}") from None
+        # A server without levels may answer with all that it has.
+        below = {one for one in found if len(one) == len(identifier) + 1 and one[:-1] == identifier}
+        if identifier and not below:
+            self.require_namespace(identifier)
+        return sorted(below - {TRASH})
+
+    def walk(self, below: Identifier) -> list[Identifier]:
+        """Give a namespace and all at any depth below it."""
+        found = [below]
+        for child in self.children(below):
+            found += self.walk(child)
+        return found
+
+    def names(self, identifier: Identifier) -> list[str]:
+        """List the names of tables of any kind in a namespace; 1 if that is not there."""
+        if identifier == ROOT:
+            return []
+        what = f"Tables of {shown(identifier)}"
+        try:
+            listed = [
+                answers.mapping(one, what) for one in self.server.pages(rest.LIST_TABLES, identifier, "identifiers")
+            ]
+        except NamespaceNotFoundError:
+            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}") from None
+        return sorted({answers.text(one, "name", what) for one in listed})
+
+    def side_by_side(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Make independent calls, some at a time."""
+        if len(calls) <= 1:
+            return [call() for call in calls]
+        with ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(calls))) as pool:
+            return list(pool.map(lambda call: call(), calls))
+
+    # Stores
+
+    def options(self, entry: Entry | None) -> dict[str, str]:
+        """Give the options by which Lance opens a table."""
+        return self.places.options(entry, {} if entry is None else self.server.defaults)
+
+    def store(self, entry: Entry) -> Store:
+        """Give the store whose root is a table's directory."""
+        return self.places.store(self.location(entry), self.options(entry))
+
+    def location(self, entry: Entry) -> str:
+        """Give the location of a table as Lance opens it."""
+        return checked(entry.location, entry.identifier)
+
+    # Changing
+
+    def commit(
+        self, entry: Entry, updates: Iterable[dict[str, Any]], requirements: Iterable[dict[str, Any]] = ()
+    ) -> Entry:
+        """Change a table by one UpdateTable, which only holds for the table that was looked at. Errors 4, 14, 17.
+
+        If its outcome is not known, UnknownOutcomeError is raised.
+        """
+        return parsed(
+            entry.identifier,
+            self.server.call(
+                rest.UPDATE_TABLE,
+                entry.identifier,
+                change(entry, updates, requirements),
+                table=entry.identifier[-1],
+            ),
+        )
+
+    def set_properties(self, entry: Entry, updates: dict[str, str]) -> Entry:
+        """Set properties of a table, again if nobody knows whether they are set: it comes to the same."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self.commit(entry, [{"action": "set-properties", "updates": updates}])
+            except UnknownOutcomeError:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+        raise AssertionError
+
+    def require_requirements(self, entry: Entry) -> None:
+        """Raise 0 if the server accepts a commit whose requirement does not hold: it cannot manage versions.
+
+        It is asked once, by a change of a table that was just made.
+        """
+        with self._lock:
+            if self._checks_requirements:
+                return
+            wrong = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": (1 << 62) - 1}
+            probe = {"action": "set-properties", "updates": {"pennon.probe": "1"}}
+            try:
+                self.commit(entry, [probe], [wrong])
+            except Exception as error:
+                if int(getattr(error, "code", -1)) not in {13, 14}:
+                    raise
+                self._checks_requirements = True
+                return
+        raise UnsupportedOperationError(
+            f"Table {shown(entry.identifier)} cannot have managed_by=impl: the server does not check requirements of "
+            "commits, so writers would overwrite each other's versions"
+        )
+
+
+def change(
+    entry: Entry, updates: Iterable[dict[str, Any]], requirements: Iterable[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """Give the body of a commit to a table."""
+    same = [{"type": "assert-table-uuid", "uuid": entry.uuid}] if entry.uuid else []
+    return {
+        "identifier": {"namespace": list(entry.identifier[:-1]), "name": entry.identifier[-1]},
+        "requirements": [*same, *requirements],
+        "updates": list(updates),
+    }

@@ -1,0 +1,290 @@
+"""Bringing tables into the catalog: declare, create, register."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import lance
+
+from pennon.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    InvalidTableStateError,
+    LanceNamespaceError,
+    TableAlreadyExistsError,
+    is_not_found,
+)
+from pennon.iceberg import dropping, entries, files, managed, tables
+from pennon.iceberg.dropping import CHOSEN
+from pennon.iceberg.entry import MANAGED_BY
+from pennon.iceberg.places import checked
+from pennon.iceberg.schema import converted
+from pennon.iceberg.settings import IMPL
+from pennon.identifiers import Identifier, shown
+from pennon.modes import CreateMode, RegisterMode
+from pennon.table import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from lance_namespace import LanceNamespace
+
+    from pennon.iceberg.catalog import Catalog
+    from pennon.iceberg.entry import Entry
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A table to be created; `client` is what Lance calls back when the server manages versions."""
+
+    identifier: Identifier
+    data: pa.Table
+    properties: Mapping[str, str] | None
+    storage_options: Mapping[str, str]
+    client: LanceNamespace
+
+
+@dataclass(frozen=True)
+class Created:
+    """A table that is there now; the version is None if it was there before."""
+
+    entry: Entry
+    version: int | None = None
+
+
+def declare(
+    catalog: Catalog, identifier: Identifier, location: str | None, properties: Mapping[str, str] | None
+) -> Entry:
+    """Reserve a name and a location. The commit point is the server's CreateTable. Errors 0, 1, 5, 13."""
+    entries.require_namespace_level(identifier)
+    stored = entries.properties_of(catalog, identifier, properties)
+    wish = None if location is None else _absolute(catalog, identifier, location)
+    if wish is not None:
+        store = catalog.places.store(wish, catalog.options(None))
+        if store.has_files(""):
+            raise TableAlreadyExistsError(f"There is something at the location {wish!r} of {shown(identifier)} already")
+    return _declared(catalog, identifier, wish, stored)
+
+
+def create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
+    """Create a table from data, fill one that is only declared, or do with an existing one what `mode` says."""
+    identifier = wanted.identifier
+    entries.require_namespace_level(identifier)
+    stored = entries.properties_of(catalog, identifier, wanted.properties)
+    existing = catalog.any_table(identifier)
+    if existing is None:
+        try:
+            return _new(catalog, wanted, stored)
+        except TableAlreadyExistsError:
+            existing = None if mode is CreateMode.CREATE else catalog.any_table(identifier)
+            if existing is None:
+                raise
+    if not existing.is_lance:
+        raise TableAlreadyExistsError(f"A table that is not a Lance table already exists: {shown(identifier)}")
+    if tables.is_only_declared(catalog, existing):
+        return _filled(catalog, existing, wanted)
+    if mode is CreateMode.CREATE:
+        raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+    if mode is CreateMode.EXIST_OK:
+        return Created(existing)
+    return _overwritten(catalog, existing, wanted)
+
+
+def register(
+    catalog: Catalog,
+    identifier: Identifier,
+    location: str,
+    mode: RegisterMode,
+    properties: Mapping[str, str] | None,
+    *,
+    allow_missing: bool = False,
+) -> Entry:
+    """Give data that is there a name. The commit point is the server's CreateTable. Errors 1, 5, 13.
+
+    With mode overwrite the old entry is taken away first, and its data kept; the name is free in between.
+    """
+    entries.require_namespace_level(identifier)
+    stored = entries.properties_of(catalog, identifier, properties)
+    where = _absolute(catalog, identifier, location)
+    columns, version = _looked_at(catalog, identifier, where, allow_missing=allow_missing)
+    existing = catalog.any_table(identifier)
+    if existing is not None:
+        if mode is RegisterMode.CREATE or not existing.is_lance:
+            raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+        dropping.deregister(catalog, identifier)
+    shape = entries.NO_COLUMNS if columns is None else converted(columns)
+    entry = entries.create(catalog, identifier, where, shape, stored)
+    if stored[MANAGED_BY] != IMPL:
+        return entry
+    with _undone_on_error(catalog, entry):
+        catalog.require_requirements(entry)
+        if version is None:
+            return entry
+        store = catalog.store(entry)
+        found = files.find(store, version)
+        if found is None:
+            raise ConcurrentModificationError(f"Version {version} of table {shown(identifier)} is gone")
+        return catalog.commit(entry, managed.snapshot_updates(entry, store, found), [managed.current_is(entry)])
+
+
+def _declared(catalog: Catalog, identifier: Identifier, location: str | None, stored: dict[str, str]) -> Entry:
+    if location is None:
+        location, stored = catalog.places.new(identifier), {**stored, CHOSEN: "true"}
+    entry = entries.create(catalog, identifier, location, entries.NO_COLUMNS, stored)
+    if stored[MANAGED_BY] == IMPL:
+        with _undone_on_error(catalog, entry):
+            catalog.require_requirements(entry)
+    return entry
+
+
+def _new(catalog: Catalog, wanted: Wanted, stored: dict[str, str]) -> Created:
+    """Write a new table.
+
+    Where the files decide about versions and there is a root, the data is written first, and the entry, which shows it
+    all at once, is the commit point. Else the name is taken first, then filled; if that fails the entry goes again.
+    """
+    catalog.require_namespace(wanted.identifier[:-1])
+    location = catalog.places.new(wanted.identifier)
+    if location is None or stored[MANAGED_BY] == IMPL:
+        entry = _declared(catalog, wanted.identifier, None, stored)
+        with _undone_on_error(catalog, entry):
+            return _filled(catalog, entry, wanted, is_new=True)
+    options = {**catalog.options(None), **wanted.storage_options}
+    path = catalog.places.below_root(location)
+    try:
+        store = catalog.places.store(location, options)
+        version = writing.write_version(_plain(store.location("")), wanted.data, options, session=catalog.session)
+        shape = converted(wanted.data.schema)
+        entry = entries.create(catalog, wanted.identifier, location, shape, {**stored, CHOSEN: "true"})
+    except LanceNamespaceError as error:
+        # If nobody knows whether the entry is there, its data stays.
+        if path is not None and not _is_unknown(error):
+            catalog.places.delete(path)
+        raise
+    return Created(entry, version)
+
+
+def _filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = False) -> Created:
+    """Write the first version of a declared table, which keeps its properties and gets new ones on top."""
+    options = {**catalog.options(entry), **wanted.storage_options}
+    through = None
+    if entry.is_managed:
+        through = {
+            "namespace_client": wanted.client,
+            "table_id": list(entry.identifier),
+            "namespace_client_managed_versioning": True,
+        }
+    store = catalog.store(entry)
+    try:
+        version = writing.write_version(
+            _plain(store.location("")), wanted.data, options, session=catalog.session, through=through
+        )
+    except writing.TableIsThere as error:
+        store.delete(*error.leftovers)
+        raise TableAlreadyExistsError(f"Table already exists: {shown(entry.identifier)}") from None
+    updates: list[dict[str, Any]] = []
+    if not entry.is_managed:
+        updates += managed.schema_updates(entry, wanted.data.schema)
+    if wanted.properties and not is_new:
+        updates.append({"action": "set-properties", "updates": dict(wanted.properties)})
+    return Created(_changed(catalog, entry, updates), version)
+
+
+def _overwritten(catalog: Catalog, entry: Entry, wanted: Wanted) -> Created:
+    """Replace a table's contents by a new version, then its properties."""
+    options = {**catalog.options(entry), **wanted.storage_options}
+    opened = {"namespace_client": wanted.client, "table_id": list(entry.identifier)} if entry.is_managed else None
+    store = catalog.store(entry)
+    try:
+        version = writing.overwrite(
+            _plain(store.location("")), wanted.data, options, session=catalog.session, opened=opened
+        )
+    except (writing.TableIsThere, writing.TableIsGone) as error:
+        raise ConcurrentModificationError(
+            f"Table {shown(entry.identifier)} was changed by others while it was overwritten"
+        ) from error
+    updates: list[dict[str, Any]] = []
+    if not entry.is_managed:
+        updates += managed.schema_updates(entry, wanted.data.schema)
+    if wanted.properties:
+        updates.append({"action": "set-properties", "updates": dict(wanted.properties)})
+    return Created(_changed(catalog, entry, updates), version)
+
+
+def _changed(catalog: Catalog, entry: Entry, updates: list[dict[str, Any]]) -> Entry:
+    """Bring an entry in step with data that is written already; asking twice comes to the same."""
+    if not updates:
+        return entry
+    try:
+        return catalog.commit(catalog.table(entry.identifier), updates)
+    except (ConcurrentModificationError, LanceNamespaceError) as error:
+        if not _is_unknown(error):
+            raise
+        return catalog.commit(catalog.table(entry.identifier), updates)
+
+
+@contextmanager
+def _undone_on_error(catalog: Catalog, entry: Entry) -> Iterator[None]:
+    """Take a new entry away again, and its directory if it was chosen for it, unless nobody knows what came of it."""
+    try:
+        yield
+    except BaseException as error:
+        if not _is_unknown(error):
+            _undo(catalog, entry)
+        raise
+
+
+def _undo(catalog: Catalog, entry: Entry) -> None:
+    there = catalog.any_table(entry.identifier)
+    if there is None or there.uuid != entry.uuid or there.version is not None:
+        return
+    try:
+        entries.remove(catalog, entry)
+    except LanceNamespaceError:
+        # It stays behind as a declared table.
+        return
+    path = catalog.places.below_root(entry.location)
+    if path is not None and entry.properties.get(CHOSEN) == "true":
+        catalog.places.delete(path)
+
+
+def _is_unknown(error: BaseException) -> bool:
+    return int(getattr(error, "code", -1)) == 17  # noqa: PLR2004 - ServiceUnavailable
+
+
+def _absolute(catalog: Catalog, identifier: Identifier, location: str) -> str:
+    """Understand a location: complete, or below the root. The root itself and the server's own are refused (13)."""
+    root = catalog.places.root
+    text = str(location or "").strip()
+    if text and "://" not in text and not text.startswith(("/", "file:")):
+        if root is None:
+            raise InvalidInputError(f"The location {location!r} of {shown(identifier)} needs the property 'root'")
+        text = root.uri(text.rstrip("/"))
+    where = checked(text, identifier)
+    if root is not None and root.relative(where) is not None and catalog.places.below_root(where) is None:
+        raise InvalidInputError(f"The location {location!r} of {shown(identifier)} is not a table's own directory")
+    return f"file://{where}" if where.startswith("/") else where
+
+
+def _looked_at(
+    catalog: Catalog, identifier: Identifier, location: str, *, allow_missing: bool
+) -> tuple[pa.Schema | None, int | None]:
+    """Open what is registered, to learn its schema and version; 13 if there is nothing, unless that is allowed."""
+    options = catalog.options(None)
+    try:
+        store = catalog.places.store(location, options)
+        dataset = lance.dataset(_plain(store.location("")), storage_options=options or None)
+    except (OSError, ValueError) as error:
+        if not is_not_found(error):
+            raise InvalidTableStateError(f"What is at {location!r} cannot be opened: {error}") from error
+        if allow_missing:
+            return None, None
+        raise InvalidInputError(f"There is no Lance table at {location!r} for {shown(identifier)}") from error
+    return dataset.schema, int(dataset.version)
+
+
+def _plain(location: str) -> str:
+    return location.rstrip("/")

@@ -1,0 +1,111 @@
+"""A table as the server describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pennon.iceberg import answers
+from pennon.iceberg.settings import IMPL
+from pennon.identifiers import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon.identifiers import Identifier
+
+TABLE_TYPE = "table_type"
+MANAGED_BY = "managed_by"
+LANCE = "lance"
+OURS = "pennon."
+"""What the names of properties begin with that are ours alone."""
+CREATION_ID = OURS + "creation-id"
+NO_SNAPSHOT = -1
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What LoadTable says about a table. `metadata-location` is not looked at."""
+
+    identifier: Identifier
+    uuid: str
+    location: str
+    properties: dict[str, str]
+    version: int | None
+    """The current snapshot, which is the Lance version if the catalog manages versions."""
+    metadata: Mapping[str, Any]
+    config: dict[str, str]
+    credentials: list[Any]
+
+    @property
+    def is_lance(self) -> bool:
+        """Tell whether it is a Lance table."""
+        return self.properties.get(TABLE_TYPE, "").strip().lower() == LANCE
+
+    @property
+    def is_managed(self) -> bool:
+        """Tell whether the catalog manages its versions."""
+        return self.properties.get(MANAGED_BY, "").strip().lower() == IMPL
+
+    @property
+    def snapshots(self) -> dict[int, dict[str, Any]]:
+        """Give the snapshots by their ids."""
+        what = f"Table {shown(self.identifier)}"
+        found = [answers.mapping(one, f"{what}: a snapshot") for one in _list(self.metadata, "snapshots", what)]
+        return {answers.number(one, "snapshot-id", what): one for one in found}
+
+    @property
+    def schemas(self) -> dict[int, dict[str, Any]]:
+        """Give the schemas by their ids."""
+        what = f"Table {shown(self.identifier)}"
+        found = [answers.mapping(one, f"{what}: a schema") for one in _list(self.metadata, "schemas", what)]
+        return {one["schema-id"] if isinstance(one.get("schema-id"), int) else 0: one for one in found}
+
+    @property
+    def schema_id(self) -> int:
+        """Give the id of the current schema."""
+        value = self.metadata.get("current-schema-id")
+        return value if isinstance(value, int) else 0
+
+    @property
+    def shown_properties(self) -> dict[str, str]:
+        """Give the properties without those that are ours alone."""
+        return {key: value for key, value in self.properties.items() if not key.startswith(OURS)}
+
+    def whole(self, key: str) -> int:
+        """Give a number of the metadata; 0 if it is not there."""
+        value = self.metadata.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def parsed(identifier: Identifier, answer: Mapping[str, Any]) -> Entry:
+    """Read the answer to LoadTable, CreateTable or UpdateTable."""
+    what = f"Table {shown(identifier)}"
+    metadata = answers.mapping(answer.get("metadata"), f"{what}: 'metadata'")
+    credentials = answers.items(answer, "storage-credentials", what, required=False)
+    return Entry(
+        identifier,
+        answers.optional_text(metadata, "table-uuid", what) or "",
+        answers.text(metadata, "location", what),
+        answers.texts(metadata, "properties", what),
+        _current(metadata, what),
+        metadata,
+        answers.texts(answer, "config", what),
+        credentials,
+    )
+
+
+def _current(metadata: Mapping[str, Any], what: str) -> int | None:
+    """Give the snapshot of the main branch, which requirements compare; the current one where there are no branches."""
+    refs = metadata.get("refs")
+    if isinstance(refs, dict) and MAIN in refs:
+        return answers.number(answers.mapping(refs[MAIN], f"{what}: branch main"), "snapshot-id", what)
+    if metadata.get("current-snapshot-id") is None:
+        return None
+    current = answers.number(metadata, "current-snapshot-id", what)
+    return None if current == NO_SNAPSHOT else current
+
+
+def _list(metadata: Mapping[str, Any], key: str, what: str) -> list[Any]:
+    return answers.items(metadata, key, what, required=False)

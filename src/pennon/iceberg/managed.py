@@ -1,0 +1,316 @@
+"""Tables with managed_by=impl: a version exists when it is a snapshot of the table on the server.
+
+Lance stages the manifest of a version; one commit to the server, which holds only if the snapshot before it is still
+the current one, is the commit point; then the staged file is copied to the name under which readers look for it. Whoever
+meets a version that is not finished does that last step. What came of a commit whose answer was lost is found out by
+looking: a snapshot names the staged file that it was made of.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lance
+
+from pennon.errors import (
+    ConcurrentModificationError,
+    InternalError,
+    InvalidInputError,
+    LanceNamespaceError,
+    ServiceUnavailableError,
+    TableVersionAlreadyExistsError,
+    TableVersionNotFoundError,
+    translated,
+)
+from pennon.iceberg import files, rest, schema
+from pennon.iceberg.catalog import change
+from pennon.iceberg.entry import MAIN
+from pennon.iceberg.files import Staged, Version
+from pennon.identifiers import Identifier, shown
+from pennon.table import naming
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+    from pennon.iceberg.catalog import Catalog
+    from pennon.iceberg.entry import Entry
+    from pennon.store import Store
+
+_log = logging.getLogger(__name__)
+_STAGED, _SCHEME = "lance.staged-manifest", "lance.naming-scheme"
+_VERSION, _SIZE = "lance.version", "lance.manifest-size"
+_ATTEMPTS = 6
+_LONGEST_PAUSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A version that can be committed on top of what the server has; `is_done` if it was committed before."""
+
+    entry: Entry
+    store: Store
+    staged: Version
+    body: bytes | None
+    is_done: bool = False
+    updates: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def change(self) -> dict[str, Any]:
+        """Give the commit to the table."""
+        return change(self.entry, self.updates, [current_is(self.entry)])
+
+
+def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]]) -> list[Version]:
+    """Make staged manifests the next versions of their tables, of several all at once; 14 if one is not the next.
+
+    The same request again, after its answer was lost, succeeds. Errors 1, 4, 13, 14, 17 (the outcome stays unknown).
+    """
+    prepared = [prepare(catalog, identifier, staged) for identifier, staged in wanted]
+    for attempt in range(_ATTEMPTS):
+        open_ones = [one for one in prepared if not one.is_done]
+        if not open_ones:
+            break
+        if len(open_ones) not in {0, len(prepared)}:
+            raise _torn(prepared)
+        try:
+            _commit(catalog, open_ones)
+            break
+        except ConcurrentModificationError:
+            # A commit of ours whose answer was lost looks like one of somebody else.
+            prepared = [prepare(catalog, identifier, staged) for identifier, staged in wanted]
+            if not any(one.is_done for one in prepared):
+                raise
+        except ServiceUnavailableError as error:
+            _log.warning("the outcome of a commit is not known, and looked for: %s", error)
+            if attempt + 1 == _ATTEMPTS:
+                raise
+            _pause(attempt)
+            prepared = [prepare(catalog, identifier, staged) for identifier, staged in wanted]
+    return [_finished_or_later(one.store, one.entry, one.staged, one.body) for one in prepared]
+
+
+def prepare(catalog: Catalog, identifier: Identifier, wanted: Staged) -> Prepared:
+    """Look at a table and find out what a commit of a version would be; 14 if it is not the next one."""
+    entry = catalog.table(identifier)
+    store = catalog.store(entry)
+    staged = wanted.checked(store, shown(identifier))
+    blob = store.get(staged.path)
+    body = None if blob is None else blob.body
+    newest = entry.version or 0
+    if staged.version <= newest:
+        if _is_made_of(entry, store, staged, body):
+            return Prepared(entry, store, staged, body, is_done=True)
+        raise TableVersionAlreadyExistsError(f"Version {staged.version} of table {shown(identifier)} already exists")
+    if body is None:
+        raise InvalidInputError(f"There is no staged manifest for table {shown(identifier)} at {wanted.path!r}")
+    if staged.version != newest + 1:
+        raise ConcurrentModificationError(
+            f"Version {staged.version} of table {shown(identifier)} cannot be created: the latest is {newest}"
+        )
+    columns = schema_of(staged, body)
+    staged = replace(staged, size=len(body), timestamp_ms=_now(entry))
+    updates = (
+        *schema_updates(entry, columns),
+        *snapshot_updates(entry, store, staged),
+        *_expired(catalog, entry),
+    )
+    return Prepared(entry, store, staged, body, updates=updates)
+
+
+def snapshot_updates(entry: Entry, store: Store, version: Version) -> list[dict[str, Any]]:
+    """Give the updates that make a version the current snapshot.
+
+    `manifest-list` is the Lance manifest, so that an engine that tries to scan it fails loudly.
+    """
+    summary = {"operation": "overwrite", _VERSION: str(version.version), _SCHEME: version.scheme}
+    summary[_STAGED] = version.path.rpartition("/")[2]
+    if version.size is not None:
+        summary[_SIZE] = str(version.size)
+    snapshot = {
+        "snapshot-id": version.version,
+        "sequence-number": version.version,
+        "timestamp-ms": version.timestamp_ms or _now(entry),
+        "manifest-list": store.uri(version.place()),
+        "summary": summary,
+    }
+    if entry.version is not None:
+        snapshot["parent-snapshot-id"] = entry.version
+    return [
+        {"action": "add-snapshot", "snapshot": snapshot},
+        {"action": "set-snapshot-ref", "ref-name": MAIN, "type": "branch", "snapshot-id": version.version},
+    ]
+
+
+def schema_updates(entry: Entry, columns: pa.Schema) -> list[dict[str, Any]]:
+    """Give the updates that bring the schema in step; none if it is."""
+    current = entry.schemas.get(entry.schema_id)
+    wanted = schema.converted(columns, current, entry.whole("last-column-id"))
+    if current is not None and schema.same_fields(current, wanted):
+        return []
+    for number, known in entry.schemas.items():
+        if schema.same_fields(known, wanted):
+            return [{"action": "set-current-schema", "schema-id": number}]
+    number = max(entry.schemas, default=0) + 1
+    last = max(schema.largest_id(wanted), entry.whole("last-column-id"))
+    return [
+        {"action": "add-schema", "schema": {**wanted, "schema-id": number}, "last-column-id": last},
+        {"action": "set-current-schema", "schema-id": number},
+    ]
+
+
+def schema_of(staged: Version, body: bytes) -> pa.Schema:
+    """Read the schema out of a staged manifest: Lance opens a table of nothing else, in a directory of its own."""
+    with tempfile.TemporaryDirectory(prefix="pennon-manifest-") as directory:
+        place = Path(directory, staged.place())
+        place.parent.mkdir()
+        place.write_bytes(body)
+        try:
+            return lance.dataset(directory).schema
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"The staged manifest {staged.path!r} cannot be read: {error}") from error
+
+
+def current_is(entry: Entry) -> dict[str, Any]:
+    """Give the requirement that nobody has committed since the table was looked at."""
+    return {"type": "assert-ref-snapshot-id", "ref": MAIN, "snapshot-id": entry.version}
+
+
+def list_versions(entry: Entry, store: Store) -> list[Version]:
+    """Give the versions up to the current one whose files are there, oldest first, each finished."""
+    newest = entry.version or 0
+    there = {version: one for version, one in files.listed(store).items() if version <= newest}
+    for number in sorted(entry.snapshots.keys() - there.keys()):
+        if number <= newest:
+            found = _found(entry, store, number)
+            if found is not None:
+                there[number] = found
+    return [there[number] for number in sorted(there)]
+
+
+def latest(entry: Entry, store: Store) -> Version | None:
+    """Give the current version, finished; None if there is none yet."""
+    return None if entry.version is None else describe(entry, store, entry.version)
+
+
+def describe(entry: Entry, store: Store, version: int | None) -> Version:
+    """Give one version, or the current one, finished; error 11 if it is not there."""
+    number = entry.version if version is None else version
+    found = None if number is None or number < 1 or number > (entry.version or 0) else _found(entry, store, number)
+    if found is None:
+        what = "no version yet" if number is None else f"no version {number}"
+        raise TableVersionNotFoundError(f"Table {shown(entry.identifier)} has {what}")
+    return found
+
+
+def delete(catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]], list[int]]) -> int:
+    """Delete versions, never the current one (19): their snapshots by one commit, then their files.
+
+    A crash in between leaves files of versions, which are listed again, and can be deleted again.
+    """
+    for attempt in range(_ATTEMPTS):
+        entry = catalog.table(identifier)
+        store = catalog.store(entry)
+        there = {one.version: one for one in list_versions(entry, store)}
+        gone = chosen(sorted(there))
+        files.require_not_latest(shown(identifier), gone, entry.version or 0)
+        snapshots = [number for number in gone if number in entry.snapshots]
+        try:
+            if snapshots:
+                removal = {"action": "remove-snapshots", "snapshot-ids": snapshots}
+                catalog.commit(entry, [removal], [current_is(entry)])
+        except (ConcurrentModificationError, ServiceUnavailableError):
+            if attempt + 1 == _ATTEMPTS:
+                raise
+            _pause(attempt)
+            continue
+        if gone:
+            store.delete(*{path for number in gone for path in (there[number].path, there[number].place())})
+        return len(gone)
+    raise AssertionError
+
+
+def _commit(catalog: Catalog, prepared: list[Prepared]) -> None:
+    if len(prepared) == 1:
+        one = prepared[0]
+        catalog.commit(one.entry, one.updates, [current_is(one.entry)])
+        return
+    changes = [one.change for one in prepared]
+    catalog.server.call(rest.COMMIT_TRANSACTION, prepared[0].entry.identifier, {"table-changes": changes})
+
+
+def _torn(prepared: list[Prepared]) -> InternalError:
+    """Say that the server has committed a part of what it was to commit as a whole."""
+    done = ", ".join(shown(one.entry.identifier) for one in prepared if one.is_done)
+    rest_of = ", ".join(shown(one.entry.identifier) for one in prepared if not one.is_done)
+    return InternalError(f"The server has committed {done}, but not {rest_of}, of one transaction")
+
+
+def _is_made_of(entry: Entry, store: Store, staged: Version, body: bytes | None) -> bool:
+    """Tell whether a version that is there was made of this very staged manifest."""
+    if _summary(entry, staged.version).get(_STAGED) == staged.path.rpartition("/")[2]:
+        return True
+    there = None if body is None else store.get(staged.place())
+    return there is not None and there.body == body
+
+
+def _found(entry: Entry, store: Store, number: int) -> Version | None:
+    """Look for a version's file, in its place or else as it was staged; put it in its place then."""
+    there = files.find(store, number)
+    if there is not None:
+        return there
+    summary = _summary(entry, number)
+    name = summary.get(_STAGED, "")
+    parsed = naming.parsed_staged(name)
+    if parsed is None or "/" in name:
+        return None
+    staged = Version(number, f"{naming.FOLDER}/{name}", parsed[1])
+    blob = store.get(staged.path)
+    if blob is None:
+        # Somebody else may just have put it in its place.
+        return files.find(store, number)
+    return _finished_or_later(store, entry, replace(staged, size=len(blob.body)), blob.body)
+
+
+def _finished_or_later(store: Store, entry: Entry, staged: Version, body: bytes | None) -> Version:
+    """Put a committed version in its place; if the store fails now, the next one that meets it does.
+
+    It is there: an error would make the caller commit the same once more.
+    """
+    if body is None:
+        return files.find(store, staged.version) or staged
+    try:
+        with translated(f"finishing version {staged.version} of {shown(entry.identifier)}"):
+            return files.put_in_place(store, staged, body) or staged
+    except LanceNamespaceError as error:
+        _log.warning("version is committed and not finished yet: %s", error)
+        return staged
+
+
+def _summary(entry: Entry, number: int) -> dict[str, str]:
+    summary = entry.snapshots.get(number, {}).get("summary")
+    return {str(key): str(value) for key, value in summary.items()} if isinstance(summary, dict) else {}
+
+
+def _expired(catalog: Catalog, entry: Entry) -> list[dict[str, Any]]:
+    """Give the update that lets old snapshots go; their versions stay, as files."""
+    kept = catalog.settings.max_snapshots - 1
+    old = sorted(entry.snapshots)[: -kept or None] if len(entry.snapshots) > kept else []
+    gone = [number for number in old if number != entry.version]
+    return [{"action": "remove-snapshots", "snapshot-ids": gone}] if gone else []
+
+
+def _now(entry: Entry) -> int:
+    """Tell the time, never before the server's last change: it would refuse that."""
+    return max(int(time.time() * 1000), entry.whole("last-updated-ms"))
+
+
+def _pause(attempt: int) -> None:
+    time.sleep(random.uniform(0, min(0.1 * 2**attempt, _LONGEST_PAUSE_SECONDS)))  # noqa: S311 - jitter, not a secret

@@ -1,0 +1,149 @@
+"""Where tables are: the root, their directories, the stores behind them, and the options that open them."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from pennon.errors import InvalidInputError
+from pennon.identifiers import Identifier, object_id, shown
+from pennon.store import open_store
+from pennon.store.root import absolute_root
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon.iceberg.entry import Entry
+    from pennon.iceberg.settings import IcebergSettings
+    from pennon.store import Store
+
+METADATA_FOLDER = "__iceberg"
+_ODD = re.compile(r"[^0-9A-Za-z_.-]+")
+_LONGEST_NAME = 100
+_MOST_STORES = 64
+# What servers hand out, by the name that Lance knows it by.
+_OPTIONS = {
+    "s3.access-key-id": "aws_access_key_id",
+    "s3.secret-access-key": "aws_secret_access_key",
+    "s3.session-token": "aws_session_token",
+    "s3.region": "aws_region",
+    "client.region": "aws_region",
+    "s3.endpoint": "aws_endpoint",
+    "gcs.oauth2.token": "google_storage_token",
+    "adls.account-name": "azure_storage_account_name",
+    "adls.account-key": "azure_storage_account_key",
+}
+_EXPIRY = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "expiration-time")
+_SAS = "adls.sas-token"
+EXPIRY = "expires_at_millis"
+
+
+class Places:
+    """The stores that tables lie in."""
+
+    def __init__(self, settings: IcebergSettings) -> None:
+        self._settings = settings
+        self._lock = Lock()
+        self._stores: OrderedDict[tuple[object, ...], Store] = OrderedDict()
+        self.root = None if settings.root is None else open_store(absolute_root(settings.root), self._given)
+
+    @property
+    def _given(self) -> dict[str, str]:
+        return dict(self._settings.storage_options)
+
+    def options(self, entry: Entry | None, server: Mapping[str, str]) -> dict[str, str]:
+        """Give the options that open a table: what the user set goes before what the server hands out."""
+        if entry is None or not self._settings.vends_credentials or not _is_remote(entry.location):
+            return self._given
+        handed = {**server, **entry.config}
+        for credential in entry.credentials:
+            if isinstance(credential, dict) and entry.location.startswith(str(credential.get("prefix") or "")):
+                config = credential.get("config")
+                handed.update(
+                    {str(key): str(value) for key, value in config.items()} if isinstance(config, dict) else {}
+                )
+        return {**_translated(handed), **self._given}
+
+    def store(self, location: str, options: dict[str, str]) -> Store:
+        """Open the store whose root is a table's directory."""
+        options = {key: value for key, value in options.items() if key != EXPIRY}
+        key = (location, *sorted(options.items()))
+        with self._lock:
+            if key not in self._stores:
+                self._stores[key] = open_store(checked(location), options)
+                while len(self._stores) > _MOST_STORES:
+                    self._stores.popitem(last=False)[1].close()
+            self._stores.move_to_end(key)
+            return self._stores[key]
+
+    def new(self, identifier: Identifier) -> str | None:
+        """Name a directory below the root that nobody used before; None if there is no root."""
+        if self.root is None:
+            return None
+        plain = _ODD.sub("_", object_id(identifier))[-_LONGEST_NAME:]
+        return self.root.uri(f"{uuid.uuid4().hex}_{plain}")
+
+    def below_root(self, location: str) -> str | None:
+        """Give the path of a table's directory below the root; None if it is elsewhere, or the root itself."""
+        path = None if self.root is None else self.root.relative(location.rstrip("/"))
+        if path is None or any(part in {"", ".", ".."} for part in path.split("/")):
+            return None
+        return None if path.split("/")[0] == METADATA_FOLDER else path
+
+    def metadata_path(self, location: str) -> str | None:
+        """Name the place where a server may keep its own files about a table: never inside of the table."""
+        path = self.below_root(location)
+        if path is None or self.root is None:
+            return None
+        return self.root.uri(f"{METADATA_FOLDER}/{path}")
+
+    def delete(self, path: str) -> None:
+        """Delete a table's directory below the root, and what the server kept about it."""
+        if self.root is not None:
+            self.root.delete_tree(path)
+            self.root.delete_tree(f"{METADATA_FOLDER}/{path}")
+
+    def close(self) -> None:
+        """Let go of connections."""
+        with self._lock:
+            stores, self._stores = list(self._stores.values()), OrderedDict()
+        for store in [*stores, *([] if self.root is None else [self.root])]:
+            store.close()
+
+
+def checked(location: str, identifier: Identifier | None = None) -> str:
+    """Check the location of a table; 13 if it is none."""
+    of = "" if identifier is None else f" of {shown(identifier)}"
+    text = str(location or "").strip()
+    if not text or "\0" in text or ".." in text.split("/") or "?" in text or "#" in text:
+        raise InvalidInputError(f"Bad location {location!r}{of}")
+    body = text.partition("://")[2] if "://" in text else text.removeprefix("file:")
+    if not body.strip("/") or ("://" not in text and not body.startswith("/")):
+        raise InvalidInputError(f"The location {location!r}{of} is not a complete address of a directory")
+    # Java writes `file:/x` for `file:///x`.
+    return f"file://{body}" if text.startswith("file:/") and "://" not in text else text.rstrip("/")
+
+
+def _is_remote(location: str) -> bool:
+    return "://" in location and not location.startswith("file:")
+
+
+def _translated(handed: Mapping[str, str]) -> dict[str, str]:
+    options = {_OPTIONS[key]: value for key, value in handed.items() if key in _OPTIONS}
+    if "s3.region" in handed:
+        options["aws_region"] = handed["s3.region"]
+    if handed.get("s3.endpoint", "").startswith("http://"):
+        options["allow_http"] = "true"
+    if handed.get("s3.path-style-access", "").lower() == "true":
+        options["aws_virtual_hosted_style_request"] = "false"
+    token = next((value for key, value in handed.items() if key == _SAS or key.startswith(_SAS + ".")), None)
+    if token is not None:
+        options["azure_storage_sas_token"] = token
+    expiry = next((handed[key] for key in _EXPIRY if handed.get(key, "").isdecimal()), None)
+    if expiry is not None:
+        # Lance asks for new ones by describing the table again.
+        options[EXPIRY] = expiry
+    return options

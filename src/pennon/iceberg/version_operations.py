@@ -1,0 +1,87 @@
+"""The version operations of the interface: by snapshots if the catalog manages a table's versions, else by files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pennon.iceberg import files, managed
+from pennon.identifiers import Identifier, shown
+from pennon.paging import page
+from pennon.table import naming
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance_namespace_urllib3_client.models.table_version import TableVersion
+
+    from pennon.iceberg.catalog import Catalog
+    from pennon.iceberg.entry import Entry
+    from pennon.iceberg.files import Staged, Version
+
+
+def create(catalog: Catalog, identifier: Identifier, wanted: Staged, branch: str | None) -> TableVersion:
+    """Make a staged manifest the next version of a table, or of a branch; errors 1, 4, 13, 14, 17."""
+    entry = catalog.table(identifier)
+    store = catalog.store(entry)
+    if entry.is_managed and branch is None:
+        return managed.create(catalog, [(identifier, wanted)])[0].shown(store)
+    directory = files.directory_of(branch, shown(identifier))
+    staged = wanted.checked(store, shown(identifier), directory)
+    return files.create(store, shown(identifier), staged, directory).shown(store)
+
+
+def list_versions(
+    catalog: Catalog,
+    identifier: Identifier,
+    token: str | None,
+    limit: int | None,
+    *,
+    descending: bool,
+    branch: str | None,
+) -> tuple[list[TableVersion], str | None]:
+    """List a page of versions. The latest alone needs no listing where the catalog manages versions."""
+    entry = catalog.table(identifier)
+    store = catalog.store(entry)
+    if entry.is_managed and branch is None:
+        if limit == 1 and descending and not token:
+            return _latest(catalog, entry)
+        found = managed.list_versions(entry, store)
+    else:
+        found = list(files.listed(store, files.directory_of(branch, shown(identifier))).values())
+    by_key = {_key(one, descending=descending): one for one in found}
+    keys, following = page(sorted(by_key), token, limit)
+    return [by_key[key].shown(store) for key in keys], following
+
+
+def describe(catalog: Catalog, identifier: Identifier, version: int | None, branch: str | None) -> TableVersion:
+    """Give one version, or the latest; error 11 if it is not there."""
+    entry = catalog.table(identifier)
+    store = catalog.store(entry)
+    if entry.is_managed and branch is None:
+        return managed.describe(entry, store, version).shown(store)
+    directory = files.directory_of(branch, shown(identifier))
+    return files.describe(store, shown(identifier), version, directory).shown(store)
+
+
+def delete(
+    catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]], list[int]], branch: str | None
+) -> int:
+    """Delete versions, never the latest (19)."""
+    entry = catalog.table(identifier)
+    if entry.is_managed and branch is None:
+        return managed.delete(catalog, identifier, chosen)
+    directory = files.directory_of(branch, shown(identifier))
+    return files.delete(catalog.store(entry), shown(identifier), chosen, directory)
+
+
+def _latest(catalog: Catalog, entry: Entry) -> tuple[list[TableVersion], str | None]:
+    store = catalog.store(entry)
+    newest = managed.latest(entry, store)
+    if newest is None:
+        return [], None
+    key = _key(newest, descending=True)
+    return [newest.shown(store)], page([key, key + "~"], None, 1)[1] if newest.version > 1 else None
+
+
+def _key(one: Version, *, descending: bool) -> str:
+    return f"{naming.LARGEST - one.version if descending else one.version:020}"
