@@ -1,9 +1,9 @@
 """Tables with managed_by=impl: a version exists when it is a snapshot of the table on the server.
 
 Lance stages the manifest of a version; one commit to the server, which holds only if the snapshot before it is still
-the current one, is the commit point; then the staged file is copied to the name under which readers look for it. Whoever
-meets a version that is not finished does that last step. What came of a commit whose answer was lost is found out by
-looking: a snapshot names the staged file that it was made of.
+the current one, is the commit point; then the staged file is copied to the name under which readers look for it.
+Whoever meets a version that is not finished does that last step. What came of a commit whose answer was lost is found
+out by looking: a snapshot names the staged file that it was made of.
 """
 
 from __future__ import annotations

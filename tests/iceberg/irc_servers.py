@@ -1,0 +1,194 @@
+"""Iceberg REST servers for the tests: Apache's own fixture, MiniStack, and a proxy that loses answers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+import urllib3
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+JARS = Path(os.environ.get("PENNON_JARS", Path.home() / ".cache" / "pennon" / "jars"))
+FIXTURE_JAR = "iceberg-open-api-1.9.2.jar"
+_START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Irc:
+    """Where a server is."""
+
+    uri: str
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+@contextlib.contextmanager
+def _running(command: list[str], environment: dict[str, str], directory: Path, ready: str) -> Iterator[None]:
+    """Run a server until the end of the block; it is there when an address answers."""
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + _START_SECONDS
+        while not _answers(ready):
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"{command[0]} did not start:\n{(directory / 'log').read_text(errors='replace')[-2000:]}")
+            time.sleep(0.05)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib3.PoolManager(retries=False, timeout=2.0) as pool:
+            return pool.request("GET", url).status < 500
+    except urllib3.exceptions.HTTPError:
+        return False
+
+
+@contextlib.contextmanager
+def apache_fixture(directory: Path) -> Iterator[Irc]:
+    """Start Apache's REST fixture on a new SQLite catalog."""
+    jar = JARS / FIXTURE_JAR
+    java = shutil.which("java")
+    if java is None or not jar.exists():
+        pytest.skip(f"Apache's REST fixture needs Java and {jar}: make jars")
+    port = _free_port()
+    environment = {
+        "CATALOG_URI": f"jdbc:sqlite:{directory}/catalog.db",
+        "CATALOG_WAREHOUSE": (directory / "warehouse").as_uri(),
+        "CATALOG_JDBC_STRICT__MODE": "true",
+        "CATALOG_REST_PORT": str(port),
+    }
+    uri = f"http://127.0.0.1:{port}"
+    command = [java, "-Xmx256m", "-cp", str(jar), "org.apache.iceberg.rest.RESTCatalogServer"]
+    with _running(command, environment, directory, f"{uri}/v1/config"):
+        yield Irc(uri)
+
+
+@contextlib.contextmanager
+def ministack(directory: Path) -> Iterator[Irc]:
+    """Start MiniStack, with one table bucket and the namespace `lake` in it."""
+    program = shutil.which("ministack") or str(Path(os.sys.executable).parent / "ministack")
+    if not Path(program).exists():
+        pytest.skip("MiniStack is not installed")
+    port = _free_port()
+    base = f"http://127.0.0.1:{port}"
+    environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "HOME": str(directory)}
+    with _running([program], environment, directory, f"{base}/iceberg/v1/config"):
+        _make_bucket(base)
+        yield Irc(f"{base}/iceberg")
+
+
+def _make_bucket(base: str) -> None:
+    import boto3  # noqa: PLC0415 - slow
+
+    client = boto3.client(
+        "s3tables", endpoint_url=base, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
+    )
+    arn = client.create_table_bucket(name="lake-bucket")["arn"]
+    client.create_namespace(tableBucketARN=arn, namespace=["lake"])
+
+
+class LossyProxy:
+    """Stands before a server and loses requests or answers: `lose(method, path part, "before" | "after", times)`."""
+
+    def __init__(self, target: str) -> None:
+        self._target = urlsplit(target)
+        self._lock = threading.Lock()
+        self._losses: list[tuple[str, str, str]] = []
+        self.lost: list[str] = []
+        self.seen: list[str] = []
+        self.between: Callable[[], None] | None = None
+        """Called once after a loss, while the client waits."""
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args) -> None:
+                pass
+
+            def handle_any(self) -> None:
+                proxy._handle(self)
+
+            do_GET = do_POST = do_DELETE = do_HEAD = handle_any  # noqa: N815 - as http.server wants it
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.uri = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    def __enter__(self) -> LossyProxy:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def lose(self, method: str, part: str, when: str, times: int = 1) -> None:
+        self._losses += [(method, part, when)] * times
+
+    def _handle(self, handler: BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        with self._lock:
+            self.seen.append(f"{handler.command} {handler.path}")
+            loss = next((one for one in self._losses if one[0] == handler.command and one[1] in handler.path), None)
+            if loss is not None:
+                self._losses.remove(loss)
+                self.lost.append(f"{handler.command} {handler.path} {loss[2]}")
+        if loss is not None and loss[2] == "before":
+            self._cut(handler)
+            return
+        connection = http.client.HTTPConnection(self._target.hostname, self._target.port, timeout=30)
+        connection.request(handler.command, self._target.path + handler.path, body or None, dict(handler.headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        if loss is not None:
+            if self.between is not None:
+                between, self.between = self.between, None
+                between()
+            self._cut(handler)
+            return
+        handler.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in {"transfer-encoding", "content-length", "connection", "date", "server"}:
+                handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        if handler.command != "HEAD":
+            handler.wfile.write(content)
+
+    def _cut(self, handler: BaseHTTPRequestHandler) -> None:
+        handler.close_connection = True
+        with contextlib.suppress(OSError):
+            handler.connection.shutdown(socket.SHUT_RDWR)
