@@ -22,6 +22,8 @@ import urllib3
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from typing_extensions import Self
+
 JARS = Path(os.environ.get("PENNON_JARS", Path.home() / ".cache" / "pennon" / "jars"))
 FIXTURE_JAR = "iceberg-open-api-1.9.2.jar"
 _START_SECONDS = 60.0
@@ -145,7 +147,7 @@ class LossyProxy:
         self.uri = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
-    def __enter__(self) -> LossyProxy:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -219,7 +219,7 @@ def test_data_outside_of_the_root_is_never_deleted(catalog, space, tmp_path):
     assert lance.dataset(str(location)).count_rows() == 1
 
 
-def test_the_entry_is_what_the_specification_says(catalog, space, apache, managed_by, tmp_path):
+def test_the_entry_is_what_the_specification_says(catalog, space, apache, managed_by):
     create_table(catalog, space, "t")
     metadata = loaded(apache, space, "t")
     assert metadata["location"] == describe_table(catalog, space, "t", with_table_uri=True).table_uri
@@ -239,7 +239,7 @@ def test_tables_at_any_depth_are_listed(catalog, space):
     assert mine == [f"{space}$b$u", f"{space}$t"]
 
 
-def test_without_a_root_the_server_chooses_the_place(connect, apache, catalog, space, managed_by):
+def test_without_a_root_the_server_chooses_the_place(connect, apache, space, managed_by):
     rootless = connect(apache.uri, root=None, managed_by=managed_by)
     made = create_table(rootless, space, "t")
     assert "warehouse" in made.location
@@ -252,7 +252,7 @@ def test_without_a_root_the_server_chooses_the_place(connect, apache, catalog, s
 
 def test_a_copy_by_pickle_works(catalog, space):
     create_table(catalog, space, "t")
-    with pickle.loads(pickle.dumps(catalog)) as copy:
+    with pickle.loads(pickle.dumps(catalog)) as copy:  # noqa: S301 - our own
         assert rows(copy, space, "t") == 3
     with fails(13, "closed"):
         list_tables(copy, space)
@@ -261,3 +261,15 @@ def test_a_copy_by_pickle_works(catalog, space):
 def test_plain_dicts_are_requests(catalog, space):
     catalog.create_table({"id": [space, "t"]}, ipc({"x": [1]}))
     assert catalog.list_tables({"id": [space]}).tables == ["t"]
+
+
+def test_a_page_looks_at_no_more_tables_than_it_needs(connect, catalog, space, lossy):
+    for number in range(6):
+        declare_table(catalog, space, f"t{number}")
+    through = connect(lossy.uri)
+    assert list_tables(through, space, limit=2) == ["t0", "t1"]
+    assert sum("/tables/t" in one for one in lossy.seen) == 3
+    lossy.seen.clear()
+    trusting = connect(lossy.uri, **{"assume-lance-tables": "true"})
+    assert list_tables(trusting, space) == [f"t{number}" for number in range(6)]
+    assert sum("/tables/t" in one for one in lossy.seen) == 0

@@ -29,6 +29,9 @@ class Authenticator(Protocol):
     def renew(self, refused: dict[str, str]) -> bool:
         """Get new proof after the server refused these headers; False if there is none to get."""
 
+    def secret(self) -> str | None:
+        """Give a secret that was not among the properties."""
+
 
 class Nobody:
     """No authentication of our own; headers that the user set are sent anyway."""
@@ -40,6 +43,10 @@ class Nobody:
     def renew(self, refused: dict[str, str]) -> bool:  # noqa: ARG002 - as the protocol
         """Have nothing to renew."""
         return False
+
+    def secret(self) -> str | None:
+        """Have none."""
+        return None
 
 
 class Bearer(Nobody):
@@ -83,6 +90,10 @@ class ClientCredentials:
             if refused.get("Authorization") == f"Bearer {self._token}":
                 self._fetch()
             return True
+
+    def secret(self) -> str | None:
+        """Give the token that was fetched."""
+        return self._token
 
     def _fetch(self) -> None:
         given = self._settings

@@ -79,6 +79,11 @@ def remove(catalog: Catalog, entry: Entry) -> None:
                 rest.DROP_TABLE, entry.identifier, table=entry.identifier[-1], query={"purgeRequested": "false"}
             )
         except (TableNotFoundError, NamespaceNotFoundError):
+            there = catalog.any_table(entry.identifier)
+            if there is not None and there.uuid == entry.uuid:
+                raise UnsupportedOperationError(
+                    f"The server does not drop table {shown(entry.identifier)}: it says that there is none"
+                ) from None
             if attempt:
                 return
             raise TableNotFoundError(f"Table not found: {shown(entry.identifier)}") from None

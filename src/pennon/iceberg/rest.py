@@ -151,7 +151,7 @@ class RestCatalog:
         data = None if body is None else json.dumps(body).encode()
         answer = self._authenticated(config.auth, route, url, data)
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - success
-            raise self._error(route, what, answer)
+            raise self._error(config.auth, route, what, answer)
         return answers.decoded(answer.body, what) if answer.body.strip() else {}
 
     def pages(
@@ -195,9 +195,11 @@ class RestCatalog:
             headers["Content-Type"] = "application/json"
         return {**headers, **self.settings.headers}
 
-    def _error(self, route: Route, what: str, answer: Answer) -> LanceNamespaceError:
+    def _error(self, auth: Authenticator, route: Route, what: str, answer: Answer) -> LanceNamespaceError:
         kind, message = answers.error_of(answer.body)
         told = self.settings.redacted(f"{what}: the server answers {answer.status} {kind}: {message}".rstrip(": "))
+        fetched = auth.secret()
+        told = told.replace(fetched, "***") if fetched else told
         if answer.status == 429:  # noqa: PLR2004 - too many requests
             return from_error_code(_THROTTLED_CODE, told)
         if answer.status in _LOST and not route.repeatable:
@@ -229,7 +231,7 @@ class RestCatalog:
         answer = self._authenticated(auth, route, f"{settings.uri}/v1/config{query}", None)
         what = f"The configuration of {settings.uri}"
         if answer.status != 200:  # noqa: PLR2004 - success
-            raise self._error(route, what, answer)
+            raise self._error(auth, route, what, answer)
         config = answers.decoded(answer.body, what)
         defaults, overrides = answers.texts(config, "defaults", what), answers.texts(config, "overrides", what)
         prefix = overrides.get("prefix") or settings.prefix or defaults.get("prefix")

@@ -46,3 +46,7 @@ class Signer:
     def renew(self, refused: dict[str, str]) -> bool:  # noqa: ARG002 - as the protocol
         """Keys are renewed by botocore itself."""
         return False
+
+    def secret(self) -> str | None:
+        """No secret is sent: signatures tell nothing."""
+        return None

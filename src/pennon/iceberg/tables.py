@@ -178,8 +178,10 @@ def _page(
     keys = [key for key, _ in wanted]
     following, _ = page(keys, token, None)
     found: list[str] = []
-    for offset in range(len(keys) - len(following), len(wanted), _BATCH):
-        some = wanted[offset : offset + _BATCH]
+    offset = len(keys) - len(following)
+    while offset < len(wanted):
+        some = wanted[offset : offset + (_BATCH if limit is None else min(_BATCH, limit + 1 - len(found)))]
+        offset += len(some)
         shows = catalog.side_by_side([_looking(catalog, one, include_declared=include_declared) for _, one in some])
         found += [key for (key, _), is_shown in zip(some, shows, strict=True) if is_shown]
         # One more than the page tells whether there is another one.
