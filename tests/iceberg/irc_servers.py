@@ -75,8 +75,8 @@ def _answers(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def apache_fixture(directory: Path) -> Iterator[Irc]:
-    """Start Apache's REST fixture on a new SQLite catalog."""
+def apache_fixture(directory: Path, settings: dict[str, str] | None = None) -> Iterator[Irc]:
+    """Start Apache's REST fixture on a new SQLite catalog; its settings are variables of its environment."""
     jar = JARS / FIXTURE_JAR
     java = shutil.which("java")
     if java is None or not jar.exists():
@@ -87,6 +87,7 @@ def apache_fixture(directory: Path) -> Iterator[Irc]:
         "CATALOG_WAREHOUSE": (directory / "warehouse").as_uri(),
         "CATALOG_JDBC_STRICT__MODE": "true",
         "CATALOG_REST_PORT": str(port),
+        **(settings or {}),
     }
     uri = f"http://127.0.0.1:{port}"
     command = [java, "-Xmx256m", "-cp", str(jar), "org.apache.iceberg.rest.RESTCatalogServer"]

@@ -38,14 +38,14 @@ def server():
         yield hostile
 
 
-def options(server, client) -> dict[str, str] | None:
+def options(client) -> dict[str, str] | None:
     return describe_table(client, "a", "t").storage_options
 
 
 def test_they_come_with_the_table(server, connect):
     server.answer("GET /v1/namespaces/a/tables/t", table("s3://bucket/t", config=CONFIG))
     client = connect(server.uri, root=None)
-    assert options(server, client) == WANTED
+    assert options(client) == WANTED
     assert server.asked[-1].headers["X-Iceberg-Access-Delegation"] == "vended-credentials"
 
 
@@ -57,18 +57,18 @@ def test_those_of_the_prefix_go_first_and_the_users_own_before_all(server, conne
     ]
     answer = table("s3://bucket/t", config=CONFIG, **{"storage-credentials": credentials})
     server.answer("GET /v1/namespaces/a/tables/t", answer)
-    assert options(server, connect(server.uri, root=None))["aws_access_key_id"] == "better"
+    assert options(connect(server.uri, root=None))["aws_access_key_id"] == "better"
     mine = connect(server.uri, root=None, **{"storage.aws_access_key_id": "mine"})
-    assert options(server, mine)["aws_access_key_id"] == "mine"
+    assert options(mine)["aws_access_key_id"] == "mine"
 
 
 def test_they_can_be_left_alone(server, connect):
     server.answer("GET /v1/namespaces/a/tables/t", table("s3://bucket/t", config=CONFIG))
     client = connect(server.uri, root=None, **{"vended-credentials-enabled": "false"})
-    assert options(server, client) is None
+    assert options(client) is None
     assert "X-Iceberg-Access-Delegation" not in server.asked[-1].headers
 
 
 def test_a_table_on_a_disk_needs_none(server, connect):
     server.answer("GET /v1/namespaces/a/tables/t", table("file:///tmp/none", config=CONFIG))
-    assert options(server, connect(server.uri, root=None)) is None
+    assert options(connect(server.uri, root=None)) is None

@@ -159,7 +159,7 @@ def _new(catalog: Catalog, wanted: Wanted, stored: dict[str, str]) -> Created:
         version = writing.write_version(_plain(store.location("")), wanted.data, options, session=catalog.session)
         shape = converted(wanted.data.schema)
         entry = entries.create(catalog, wanted.identifier, location, shape, {**stored, CHOSEN: "true"})
-    except LanceNamespaceError as error:
+    except BaseException as error:
         # If nobody knows whether the entry is there, its data stays.
         if path is not None and not _is_unknown(error):
             catalog.places.delete(path)

@@ -10,6 +10,7 @@ import lance
 from pennon.errors import (
     InvalidInputError,
     InvalidTableStateError,
+    TableBranchNotFoundError,
     TableTagNotFoundError,
     TableVersionNotFoundError,
     is_damaged,
@@ -81,6 +82,10 @@ def describe_table(
     if version is None and tag is None and branch is None and not detailed:
         return Described(entry, is_only_declared(catalog, entry) if check_declared else None, None)
     if is_only_declared(catalog, entry):
+        if tag is not None:
+            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'")
+        if branch is not None:
+            raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{branch}'")
         if version is not None:
             raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}")
         return Described(entry, only_declared=True, details=None)
