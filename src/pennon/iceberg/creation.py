@@ -16,7 +16,7 @@ from pennon.errors import (
     TableAlreadyExistsError,
     is_not_found,
 )
-from pennon.iceberg import dropping, entries, files, managed, tables
+from pennon.iceberg import dropping, entries, evolution, files, managed, tables
 from pennon.iceberg.dropping import CHOSEN
 from pennon.iceberg.entry import MANAGED_BY
 from pennon.iceberg.places import checked
@@ -187,7 +187,7 @@ def _filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = Fa
         raise TableAlreadyExistsError(f"Table already exists: {shown(entry.identifier)}") from None
     updates: list[dict[str, Any]] = []
     if not entry.is_managed:
-        updates += managed.schema_updates(entry, wanted.data.schema)
+        updates += evolution.schema_updates(entry, wanted.data.schema)
     if wanted.properties and not is_new:
         updates.append({"action": "set-properties", "updates": dict(wanted.properties)})
     return Created(_changed(catalog, entry, updates), version)
@@ -208,7 +208,7 @@ def _overwritten(catalog: Catalog, entry: Entry, wanted: Wanted) -> Created:
         ) from error
     updates: list[dict[str, Any]] = []
     if not entry.is_managed:
-        updates += managed.schema_updates(entry, wanted.data.schema)
+        updates += evolution.schema_updates(entry, wanted.data.schema)
     if wanted.properties:
         updates.append({"action": "set-properties", "updates": dict(wanted.properties)})
     return Created(_changed(catalog, entry, updates), version)
@@ -239,7 +239,8 @@ def _undone_on_error(catalog: Catalog, entry: Entry) -> Iterator[None]:
 
 def _undo(catalog: Catalog, entry: Entry) -> None:
     there = catalog.any_table(entry.identifier)
-    if there is None or there.uuid != entry.uuid or there.version is not None:
+    # Somebody else may have filled it.
+    if there is None or there.uuid != entry.uuid or not tables.is_only_declared(catalog, there):
         return
     try:
         entries.remove(catalog, entry)

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import logging
 import random
-import tempfile
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import lance
 
 from pennon.errors import (
     ConcurrentModificationError,
@@ -28,7 +24,7 @@ from pennon.errors import (
     TableVersionNotFoundError,
     translated,
 )
-from pennon.iceberg import files, rest, schema
+from pennon.iceberg import evolution, files, rest
 from pennon.iceberg.catalog import change
 from pennon.iceberg.entry import MAIN
 from pennon.iceberg.files import Staged, Version
@@ -37,8 +33,6 @@ from pennon.table import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import pyarrow as pa
 
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
@@ -115,10 +109,10 @@ def prepare(catalog: Catalog, identifier: Identifier, wanted: Staged) -> Prepare
         raise ConcurrentModificationError(
             f"Version {staged.version} of table {shown(identifier)} cannot be created: the latest is {newest}"
         )
-    columns = schema_of(staged, body)
+    columns = evolution.schema_of(staged, body)
     staged = replace(staged, size=len(body), timestamp_ms=_now(entry))
     updates = (
-        *schema_updates(entry, columns),
+        *evolution.schema_updates(entry, columns),
         *snapshot_updates(entry, store, staged),
         *_expired(catalog, entry),
     )
@@ -147,35 +141,6 @@ def snapshot_updates(entry: Entry, store: Store, version: Version) -> list[dict[
         {"action": "add-snapshot", "snapshot": snapshot},
         {"action": "set-snapshot-ref", "ref-name": MAIN, "type": "branch", "snapshot-id": version.version},
     ]
-
-
-def schema_updates(entry: Entry, columns: pa.Schema) -> list[dict[str, Any]]:
-    """Give the updates that bring the schema in step; none if it is."""
-    current = entry.schemas.get(entry.schema_id)
-    wanted = schema.converted(columns, current, entry.whole("last-column-id"))
-    if current is not None and schema.same_fields(current, wanted):
-        return []
-    for number, known in entry.schemas.items():
-        if schema.same_fields(known, wanted):
-            return [{"action": "set-current-schema", "schema-id": number}]
-    number = max(entry.schemas, default=0) + 1
-    last = max(schema.largest_id(wanted), entry.whole("last-column-id"))
-    return [
-        {"action": "add-schema", "schema": {**wanted, "schema-id": number}, "last-column-id": last},
-        {"action": "set-current-schema", "schema-id": number},
-    ]
-
-
-def schema_of(staged: Version, body: bytes) -> pa.Schema:
-    """Read the schema out of a staged manifest: Lance opens a table of nothing else, in a directory of its own."""
-    with tempfile.TemporaryDirectory(prefix="pennon-manifest-") as directory:
-        place = Path(directory, staged.place())
-        place.parent.mkdir()
-        place.write_bytes(body)
-        try:
-            return lance.dataset(directory).schema
-        except (OSError, ValueError) as error:
-            raise InvalidInputError(f"The staged manifest {staged.path!r} cannot be read: {error}") from error
 
 
 def current_is(entry: Entry) -> dict[str, Any]:
