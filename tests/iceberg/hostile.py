@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import ssl
+
     from typing_extensions import Self
 
 
@@ -40,7 +42,7 @@ class Asked:
 class HostileServer:
     """`replies["GET /v1/config"]` is a list; its last entry is given again and again."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.replies: dict[str, list[Reply]] = {"GET /v1/config": [Reply(body={"defaults": {}, "overrides": {}})]}
         self.asked: list[Asked] = []
         self._over = threading.Event()
@@ -60,6 +62,13 @@ class HostileServer:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.uri = f"http://127.0.0.1:{self._server.server_port}"
+        if tls is not None:
+            # The handshake is made by the thread of the connection.
+            self._server.socket = tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
+            )
+            self._server.handle_error = lambda *_: None  # clients that refuse the certificate
+            self.uri = self.uri.replace("http:", "https:")
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     def __enter__(self) -> Self:
