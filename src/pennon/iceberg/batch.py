@@ -81,7 +81,7 @@ def create_together(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]
             )
     if len(found) > 1 and not catalog.server.offers(rest.COMMIT_TRANSACTION):
         raise UnsupportedOperationError("The server has no transactions over several tables")
-    return list(zip(managed.create(catalog, wanted), found, strict=True))
+    return list(zip(managed.create(catalog, wanted, found), found, strict=True))
 
 
 def commit_tables(catalog: Catalog, client: LanceNamespace, changes: Sequence[Change]) -> dict[tuple[str, ...], int]:

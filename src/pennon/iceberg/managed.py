@@ -62,12 +62,13 @@ class Prepared:
         return change(self.entry, self.updates, [current_is(self.entry)])
 
 
-def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]]) -> list[Version]:
+def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]], just_seen: Sequence[Entry]) -> list[Version]:
     """Make staged manifests the next versions of their tables, of several all at once; 14 if one is not the next.
 
-    The same request again, after its answer was lost, succeeds. Errors 1, 4, 13, 14, 17 (the outcome stays unknown).
+    `just_seen` are the tables as the caller has just looked at them. The same request again, after its answer was lost,
+    succeeds. Errors 1, 4, 13, 14, 17 (the outcome stays unknown).
     """
-    prepared = [prepare(catalog, identifier, staged) for identifier, staged in wanted]
+    prepared = [prepare(catalog, entry, staged) for entry, (_, staged) in zip(just_seen, wanted, strict=True)]
     for attempt in range(_ATTEMPTS):
         open_ones = [one for one in prepared if not one.is_done]
         if not open_ones:
@@ -79,7 +80,7 @@ def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]]) -> lis
             break
         except ConcurrentModificationError:
             # A commit of ours whose answer was lost looks like one of somebody else.
-            prepared = [prepare(catalog, identifier, staged) for identifier, staged in wanted]
+            prepared = [prepare(catalog, catalog.table(identifier), staged) for identifier, staged in wanted]
             if not any(one.is_done for one in prepared):
                 raise
         except ServiceUnavailableError as error:
@@ -87,14 +88,13 @@ def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]]) -> lis
             if attempt + 1 == _ATTEMPTS:
                 raise
             _pause(attempt)
-            prepared = [prepare(catalog, identifier, staged) for identifier, staged in wanted]
+            prepared = [prepare(catalog, catalog.table(identifier), staged) for identifier, staged in wanted]
     return [_finished_or_later(one.store, one.entry, one.staged, one.body) for one in prepared]
 
 
-def prepare(catalog: Catalog, identifier: Identifier, wanted: Staged) -> Prepared:
-    """Look at a table and find out what a commit of a version would be; 14 if it is not the next one."""
-    entry = catalog.table(identifier)
-    store = catalog.store(entry)
+def prepare(catalog: Catalog, entry: Entry, wanted: Staged) -> Prepared:
+    """Find out what a commit of a version to a table would be; 14 if it is not the next one."""
+    identifier, store = entry.identifier, catalog.store(entry)
     staged = wanted.checked(store, shown(identifier))
     blob = store.get(staged.path)
     body = None if blob is None else blob.body

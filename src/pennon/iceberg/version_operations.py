@@ -24,7 +24,7 @@ def create(catalog: Catalog, identifier: Identifier, wanted: Staged, branch: str
     entry = catalog.table(identifier)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
-        return managed.create(catalog, [(identifier, wanted)])[0].shown(store)
+        return managed.create(catalog, [(identifier, wanted)], [entry])[0].shown(store)
     directory = files.directory_of(branch, shown(identifier))
     staged = wanted.checked(store, shown(identifier), directory)
     return files.create(store, shown(identifier), staged, directory).shown(store)
