@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import shutil
 import socket
@@ -120,7 +121,11 @@ def _make_bucket(base: str) -> None:
 
 
 class LossyProxy:
-    """Stands before a server and loses requests or answers: `lose(method, path part, "before" | "after", times)`."""
+    """Stands before a server and loses things: `lose(method, part of the path, when, times)`.
+
+    `before` it reaches the server, `after` the server has answered, `swallow` it and say that it is done, or all but
+    the first `part` of a transaction.
+    """
 
     def __init__(self, target: str) -> None:
         self._target = urlsplit(target)
@@ -171,15 +176,23 @@ class LossyProxy:
         if loss is not None and loss[2] == "before":
             self._cut(handler)
             return
+        if loss is not None and loss[2] == "swallow":
+            handler.send_response(204)
+            handler.end_headers()
+            return
+        if loss is not None and loss[2] == "part":
+            changes = json.loads(body)["table-changes"]
+            body = json.dumps({"table-changes": changes[:1]}).encode()
+            handler.headers.replace_header("Content-Length", str(len(body)))
         connection = http.client.HTTPConnection(self._target.hostname, self._target.port, timeout=30)
         connection.request(handler.command, self._target.path + handler.path, body or None, dict(handler.headers))
         answer = connection.getresponse()
         content = answer.read()
         connection.close()
-        if loss is not None:
-            if self.between is not None:
-                between, self.between = self.between, None
-                between()
+        if loss is not None and self.between is not None:
+            between, self.between = self.between, None
+            between()
+        if loss is not None and loss[2] == "after":
             self._cut(handler)
             return
         handler.send_response(answer.status)

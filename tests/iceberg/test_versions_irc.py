@@ -292,6 +292,32 @@ def test_a_lost_transaction_of_several_tables(connect, catalog, space, lossy, wh
     assert versions(catalog, space, "a") == versions(catalog, space, "b") == [2, 1]
 
 
+@pytest.mark.parametrize("what", ["swallow", "part"])
+def test_a_transaction_that_the_server_did_not_make_is_made_again(connect, catalog, space, lossy, what):
+    for name in ("a", "b"):
+        create_table(catalog, space, name)
+    requests = [staged_by(catalog, space, name, 10) for name in ("a", "b")]
+    through = connect(lossy.uri, managed_by="impl")
+    lossy.lose("POST", "/transactions/commit", what)
+    through.batch_commit_tables({"operations": [{"create_table_version": one.model_dump()} for one in requests]})
+    assert len(lossy.lost) == 1
+    assert values(catalog, space, "a") == values(catalog, space, "b") == [1, 2, 3, 10]
+    assert versions(catalog, space, "a") == versions(catalog, space, "b") == [2, 1]
+
+
+def test_a_transaction_that_cannot_be_made_whole_is_told(connect, catalog, space, lossy):
+    for name in ("a", "b"):
+        create_table(catalog, space, name)
+    requests = [staged_by(catalog, space, name, 10) for name in ("a", "b")]
+    through = connect(lossy.uri, managed_by="impl")
+    lossy.lose("POST", "/transactions/commit", "part")
+    lossy.between = lambda: append(catalog, space, "b", 4)
+    with fails(18, f"committed '{space}$a', but not '{space}$b'"):
+        through.batch_commit_tables({"operations": [{"create_table_version": one.model_dump()} for one in requests]})
+    assert values(catalog, space, "a") == [1, 2, 3, 10]
+    assert values(catalog, space, "b") == [1, 2, 3, 4]
+
+
 # Six writers
 
 

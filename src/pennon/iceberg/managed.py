@@ -56,11 +56,6 @@ class Prepared:
     is_done: bool = False
     updates: tuple[dict[str, Any], ...] = ()
 
-    @property
-    def change(self) -> dict[str, Any]:
-        """Give the commit to the table."""
-        return change(self.entry, self.updates, [current_is(self.entry)])
-
 
 def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]], just_seen: Sequence[Entry]) -> list[Version]:
     """Make staged manifests the next versions of their tables, of several all at once; 14 if one is not the next.
@@ -68,28 +63,28 @@ def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]], just_s
     `just_seen` are the tables as the caller has just looked at them. The same request again, after its answer was lost,
     succeeds. Errors 1, 4, 13, 14, 17 (the outcome stays unknown).
     """
-    prepared = [prepare(catalog, entry, staged) for entry, (_, staged) in zip(just_seen, wanted, strict=True)]
+    prepared = _prepared(catalog, wanted, just_seen)
+    trouble: LanceNamespaceError | None = None
     for attempt in range(_ATTEMPTS):
-        open_ones = [one for one in prepared if not one.is_done]
-        if not open_ones:
-            break
-        if len(open_ones) not in {0, len(prepared)}:
-            raise _torn(prepared)
+        pending = [one for one in prepared if not one.is_done]
         try:
-            _commit(catalog, open_ones)
-            break
-        except ConcurrentModificationError:
+            _commit(catalog, pending)
+        except ConcurrentModificationError as error:
             # A commit of ours whose answer was lost looks like one of somebody else.
-            prepared = [prepare(catalog, catalog.table(identifier), staged) for identifier, staged in wanted]
-            if not any(one.is_done for one in prepared):
-                raise
+            trouble = error
         except ServiceUnavailableError as error:
             _log.warning("the outcome of a commit is not known, and looked for: %s", error)
-            if attempt + 1 == _ATTEMPTS:
-                raise
-            _pause(attempt)
-            prepared = [prepare(catalog, catalog.table(identifier), staged) for identifier, staged in wanted]
-    return [_finished_or_later(one.store, one.entry, one.staged, one.body) for one in prepared]
+            trouble = error
+        else:
+            if len(pending) <= 1:
+                return [_finished_or_later(one.store, one.entry, one.staged, one.body) for one in prepared]
+        # The answer to a transaction says nothing of its tables, and a server may have left one out.
+        prepared = _prepared(catalog, wanted, [catalog.table(identifier) for identifier, _ in wanted])
+        if all(one.is_done for one in prepared):
+            return [_finished_or_later(one.store, one.entry, one.staged, one.body) for one in prepared]
+        _pause(attempt)
+    tables = ", ".join(shown(identifier) for identifier, _ in wanted)
+    raise trouble or ServiceUnavailableError(f"The server takes commits to {tables} and does not make them")
 
 
 def prepare(catalog: Catalog, entry: Entry, wanted: Staged) -> Prepared:
@@ -202,20 +197,40 @@ def delete(catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]
     raise AssertionError
 
 
+def _prepared(
+    catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]], entries: Sequence[Entry]
+) -> list[Prepared]:
+    """Prepare all; 14 if others came first at one of them, 18 if a part of them is committed by then.
+
+    A part that is committed while the rest still can be is no error: the rest is committed next.
+    """
+    found: list[Prepared] = []
+    taken: ConcurrentModificationError | None = None
+    for entry, (_, staged) in zip(entries, wanted, strict=True):
+        try:
+            found.append(prepare(catalog, entry, staged))
+        except ConcurrentModificationError as error:
+            taken = error
+    if taken is None:
+        return found
+    done = [shown(one.entry.identifier) for one in found if one.is_done]
+    if not done:
+        raise taken
+    missing = sorted({shown(identifier) for identifier, _ in wanted} - set(done))
+    raise InternalError(
+        f"The server has committed {', '.join(done)}, but not {', '.join(missing)}, of one transaction: {taken}"
+    ) from taken
+
+
 def _commit(catalog: Catalog, prepared: list[Prepared]) -> None:
+    if not prepared:
+        return
     if len(prepared) == 1:
         one = prepared[0]
         catalog.commit(one.entry, one.updates, [current_is(one.entry)])
         return
-    changes = [one.change for one in prepared]
+    changes = [change(one.entry, one.updates, [current_is(one.entry)]) for one in prepared]
     catalog.server.call(rest.COMMIT_TRANSACTION, prepared[0].entry.identifier, {"table-changes": changes})
-
-
-def _torn(prepared: list[Prepared]) -> InternalError:
-    """Say that the server has committed a part of what it was to commit as a whole."""
-    done = ", ".join(shown(one.entry.identifier) for one in prepared if one.is_done)
-    rest_of = ", ".join(shown(one.entry.identifier) for one in prepared if not one.is_done)
-    return InternalError(f"The server has committed {done}, but not {rest_of}, of one transaction")
 
 
 def _is_made_of(entry: Entry, store: Store, staged: Version, body: bytes | None) -> bool:

@@ -75,7 +75,8 @@ class Places:
             if key not in self._stores:
                 self._stores[key] = open_store(checked(location), options)
                 while len(self._stores) > _MOST_STORES:
-                    self._stores.popitem(last=False)[1].close()
+                    # Somebody may be using it still: it goes when nobody does.
+                    self._stores.popitem(last=False)
             self._stores.move_to_end(key)
             return self._stores[key]
 
