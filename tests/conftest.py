@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from support import MODES, Root
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _numbers = itertools.count()
+# A busy machine makes any example slow.
+hypothesis.settings.register_profile("pennon", deadline=None)
+hypothesis.settings.load_profile("pennon")
 
 # A shell starts jobs in the background with Ctrl-C switched off, and so would be all processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
