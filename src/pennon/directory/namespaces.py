@@ -12,7 +12,7 @@ from pennon.directory.manifest import NAMESPACE, Draft, Row, Snapshot, flags, pr
 from pennon.directory.marker import milliseconds
 from pennon.directory.modes import CreateMode, DropBehavior, DropMode
 from pennon.directory.names import forgetting_dead_rows
-from pennon.directory.paging import page
+from pennon.paging import page
 from pennon.directory.protection import require_unprotected
 from pennon.directory.resolve import namespace_exists
 from pennon.errors import (

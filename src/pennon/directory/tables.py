@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.directory.listing import RootListing, list_root, look_at
-from pennon.directory.paging import page
+from pennon.paging import page
 from pennon.directory.resolve import namespace_exists
 from pennon.directory.versions import incoming
 from pennon.errors import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory.manifest import flags
-from pennon.directory.paging import page
+from pennon.paging import page
 from pennon.directory.versions import managed, storage, unmanaged
 from pennon.directory.versions.record import Record
 from pennon.errors import (

@@ -4,10 +4,14 @@ A namespace inherits `TableOperations` and says how a table is opened. Here requ
 responses; what is done with a table stands in the other modules of `pennon.table`, which know no catalog.
 """
 
+from pennon.table.operations.history import HistoryOperations
 from pennon.table.operations.rows import RowOperations
 
 __all__ = ["TableOperations"]
 
 
-class TableOperations(RowOperations):
+class TableOperations(
+    RowOperations,
+    HistoryOperations,
+):
     """What can be done with the rows, columns, indexes and versions of a table."""

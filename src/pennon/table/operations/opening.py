@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from lance_namespace import LanceNamespace
 
+from pennon.table.branches import MAIN
+
 if TYPE_CHECKING:
     from lance import LanceDataset
 
@@ -24,3 +26,8 @@ class OpensTables(LanceNamespace):
 
         Errors 1 and 4 (not there), 8, 11, 19 (only declared, or damaged), 22.
         """
+
+
+def named_branch(branch: str | None) -> str | None:
+    """Give the branch that a request names; None is the main one, under its name as well."""
+    return None if branch == MAIN else branch
