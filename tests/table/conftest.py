@@ -1,4 +1,4 @@
-"""Fixtures of operations inside of tables: the same test bodies on every kind of catalog, and on the reference client."""
+"""Fixtures of operations inside of tables: the same test bodies on every kind of catalog, and on pylance's own."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.directory.listing import RootListing, list_root, look_at
-from pennon.paging import page
 from pennon.directory.resolve import namespace_exists
 from pennon.directory.versions import incoming
 from pennon.errors import (
@@ -22,6 +21,7 @@ from pennon.errors import (
     is_not_found,
 )
 from pennon.identifiers import DELIMITER, ROOT, Identifier, object_id, shown
+from pennon.paging import page
 from pennon.table.description import Description, describe, open_table
 
 if TYPE_CHECKING:

@@ -109,7 +109,7 @@ def _check_status(committed: Committed, status: str | None) -> None:
         raise InvalidInputError(f"Unknown status {status!r} of a transaction; known: {', '.join(_STATUSES)}")
     if plain != SUCCEEDED.lower():
         raise UnsupportedOperationError(
-            f"Transaction '{committed.transaction.uuid}' is committed as version {committed.version}, and cannot become "
+            f"Transaction '{committed.transaction.uuid}' is version {committed.version} by now, and cannot become "
             f"{plain}: restore_table brings an earlier version back"
         )
 

@@ -5,6 +5,7 @@ responses; what is done with a table stands in the other modules of `pennon.tabl
 """
 
 from pennon.table.operations.history import HistoryOperations
+from pennon.table.operations.indexes import IndexOperations
 from pennon.table.operations.rows import RowOperations
 
 __all__ = ["TableOperations"]
@@ -12,6 +13,7 @@ __all__ = ["TableOperations"]
 
 class TableOperations(
     RowOperations,
+    IndexOperations,
     HistoryOperations,
 ):
     """What can be done with the rows, columns, indexes and versions of a table."""
