@@ -92,6 +92,11 @@ def create(dataset: LanceDataset, identifier: Identifier, wish: IndexWish) -> No
         raise
 
 
+def names(dataset: LanceDataset) -> list[str]:
+    """Name all indexes, sorted, without Lance's own."""
+    return list(_described(dataset))
+
+
 def list_indexes(dataset: LanceDataset) -> dict[str, IndexState]:
     """Give all indexes by name, sorted, without Lance's own."""
     rows = int(dataset.count_rows())

@@ -246,9 +246,8 @@ def _same_name(dataset: LanceDataset, wish: IndexWish, table: str) -> tuple[Inde
     if not found:
         return ()
     (there,) = found
-    same = list(there.field_names) == [wish.column] and index_kinds.plain(there.index_type) == index_kinds.plain(
-        wish.kind
-    )
+    same_kind = index_kinds.plain(there.index_type) == index_kinds.plain(wish.kind)
+    same = same_kind and list(there.field_names) == [wish.column]
     if not same and not wish.replace:
         raise InvalidInputError(
             f"Table '{table}' has an index {wish.name!r} of kind {there.index_type} on "
