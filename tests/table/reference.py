@@ -60,5 +60,29 @@ reference_differs: dict[str, str] = {
         )
     },
     "test_what_an_index_cannot_be_raises_13[language]": "an error without a code",
+    # columns
+    "test_rows_that_come_later_have_no_value_in_an_added_column[coalesce(some, 7)]": "the column must have no nulls",
+    "test_rows_that_come_later_have_no_value_in_an_added_column['constant']": "the column must have no nulls",
+    "test_rows_that_come_later_have_no_value_in_an_added_column[3]": "the column must have no nulls",
+    "test_a_column_that_is_there_raises_20": "14, though nobody else is there",
+    "test_bad_columns_raise_13": "18, or an error without a code; takes a name of Lance's own, which breaks the table",
+    "test_columns_are_cast": "wants a text where the SDK's model has an object, so no request can say a type",
+    "test_what_the_columns_do_not_allow_raises_20": "18; two nested columns may get the same name",
+    "test_wrong_alterations_raise_13": "18, or an error without a code, or an empty name",
+    "test_a_column_that_is_altered_twice_raises_13": "does one of the two",
+    "test_changing_a_missing_column_raises_12[nowhere]": "18 when altering and dropping",
+    "test_changing_a_missing_column_raises_12[a]": "18 when altering and dropping",
+    "test_changing_a_missing_column_raises_12[X]": "18 when altering and dropping",
+    "test_changing_a_path_that_is_none_raises_12_or_13": "18 when altering and dropping",
+    "test_dropping_all_columns_raises_13": "18",
+    "test_casting_a_column_that_has_an_index_raises_19": "cannot cast",
+    "test_columns_of_a_branch_are_its_own": "ignores the branch, and changes the main one",
+    "test_columns_of_a_missing_branch_raise_22": "ignores the branch",
+    # metadata and statistics
+    "test_schema_metadata_is_replaced_as_a_whole": "merges, where the specification says replace",
+    "test_field_metadata_is_merged": "has no such operation",
+    "test_field_metadata_is_replaced_if_asked": "has no such operation",
+    "test_statistics_count_rows_that_are_there": "counts deleted rows",
+    "test_statistics_of_an_empty_table": "cannot create a table without rows",
 }
 """By the test's name, or by name and case as in `test_x[case]`: what the reference client does instead."""

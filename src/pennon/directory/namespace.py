@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -240,6 +241,17 @@ class DirectoryNamespace(TableOperations):
             properties=made.properties,
             storage_options=self._vended(vend=request.vend_credentials),
             managed_versioning=operations.manages(self._catalog) or None,
+        )
+
+    @operation(CreateTableRequest)
+    def create_empty_table(self, request: CreateTableRequest) -> CreateTableResponse:
+        """Reserve a name as declare_table does, which is to be used in its place; errors 1, 5, 13, 14."""
+        warnings.warn("create_empty_table is deprecated, use declare_table instead", DeprecationWarning, stacklevel=3)
+        if modes.parsed(request.mode, modes.CreateMode.CREATE) is not modes.CreateMode.CREATE:
+            raise InvalidInputError(f"An empty table is made by the mode create, got {request.mode!r}")
+        made = self.declare_table(DeclareTableRequest(id=request.id, properties=request.properties))
+        return CreateTableResponse(
+            location=made.location, properties=made.properties, storage_options=made.storage_options
         )
 
     @operation(CreateTableRequest)

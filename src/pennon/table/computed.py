@@ -103,7 +103,7 @@ def backfill(dataset: LanceDataset, identifier: Identifier, path: str, where: st
     with bad_input_told(subject):
         if not dataset.count_rows(chosen):
             return 0
-        return int(dataset.update({quoted: expression}, where=chosen)["num_rows_updated"])
+        return int(dataset.update({field.name: expression}, where=chosen)["num_rows_updated"])
 
 
 def _inputs(dataset: LanceDataset, expression: str) -> list[str]:
