@@ -109,8 +109,8 @@ def _check_status(committed: Committed, status: str | None) -> None:
         raise InvalidInputError(f"Unknown status {status!r} of a transaction; known: {', '.join(_STATUSES)}")
     if plain != SUCCEEDED.lower():
         raise UnsupportedOperationError(
-            f"Transaction '{committed.transaction.uuid}' is version {committed.version} by now, and cannot become "
-            f"{plain}: restore_table brings an earlier version back"
+            f"Transaction '{committed.transaction.uuid}' cannot become {plain}: it is committed as version "
+            f"{committed.version}, and restore_table brings an earlier one back"
         )
 
 
@@ -135,7 +135,7 @@ def _check_unset(committed: Committed, key: str | None, mode: str) -> None:
 
 def _written_once(committed: Committed) -> UnsupportedOperationError:
     return UnsupportedOperationError(
-        f"Transaction '{committed.transaction.uuid}' is committed: Lance writes its properties once, with the version"
+        f"Transaction '{committed.transaction.uuid}' cannot be changed: Lance writes it once, with its version"
     )
 
 
