@@ -1,6 +1,7 @@
 """Write docs/reference/operations.md: every operation, asked of every mode and of the reference client.
 
-The text around the table is in operations_page.md. Run it with the project's Python; `--check` only tells whether the file is what would be written.
+The text around the table is in operations_page.md. Run it with the project's Python; `--check` writes nothing, and only
+tells whether the page is what would be written.
 """
 
 from __future__ import annotations

@@ -141,6 +141,15 @@ def test_one_of_eight_creates_a_tag_on_s3(crew, bucket, open_namespace):
 
 
 @pytest.mark.s3
+def test_one_of_eight_creates_a_branch_on_s3(crew, bucket, open_namespace):
+    ns = prepared(bucket, open_namespace)
+    results = race(crew, bucket, table_workers.create_branch, NAMES[:2])
+    for name, outcomes in by_name(NAMES[:2], results):
+        won = winner(outcomes, losers_get={BRANCH_EXISTS, CONFLICT})
+        assert ns.count_table_rows({"id": ["t"], "branch": name}).count == won + 1
+
+
+@pytest.mark.s3
 def test_one_of_eight_creates_an_index_on_s3(crew, bucket, open_namespace):
     ns = prepared(bucket, open_namespace)
     results = race(crew, bucket, table_workers.create_index, NAMES[:2])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
+
 import pytest
 from lance_namespace import (
     CreateTableBranchRequest,
@@ -9,8 +13,10 @@ from lance_namespace import (
     DeleteTableBranchRequest,
     ListTableBranchesRequest,
 )
-from support import declare_table, fails
+from support import declare_table, describe_table, fails
 from tables import append, by_path, numbers, opened, values, version
+
+from pennon.directory import branching
 
 
 def create(ns, name, **options):
@@ -169,3 +175,44 @@ def test_the_versions_of_branches_are_not_those_of_the_catalog(managed):
     append(managed, "t", {"x": [20], "s": ["a"]}, branch="side")
     assert [one.version for one in managed.list_table_versions({"id": ["t"]}).versions] == [1]
     assert [one.version for one in managed.list_table_versions({"id": ["t"], "branch": "side"}).versions] == [2, 1]
+
+
+def leave_half_a_branch(ns, name, seconds_ago):
+    """Do as a client that died before its branch had a name: its first version is there, and nothing else."""
+    place = Path(describe_table(ns, "t").location)
+    by_path(ns).create_branch(name, 2)
+    (place / "_refs" / "branches" / f"{name}.json").unlink()
+    then = time.time() - seconds_ago
+    for file in (place / "tree" / name / "_versions").iterdir():
+        os.utime(file, (then, then))
+
+
+def test_what_a_dead_client_left_of_a_branch_is_not_part_of_it(ours):
+    numbers(ours)
+    append(ours, "t", {"x": [10], "s": ["word10"]})
+    leave_half_a_branch(ours, "side", branching.LEASE_SECONDS + 5)
+    create(ours, "side", from_version=1)
+    assert rows(ours, "side") == 10
+    assert listed(ours).branches["side"].parent_version == 1
+
+
+def test_a_branch_that_somebody_may_be_creating_raises_14(ours):
+    numbers(ours)
+    append(ours, "t", {"x": [10], "s": ["word10"]})
+    leave_half_a_branch(ours, "side", 1)
+    with fails(14, "side"):
+        create(ours, "side", from_version=1)
+    assert listed(ours).branches == {}
+
+
+def test_a_claim_on_a_branch_ends_with_its_client(ours, monkeypatch):
+    numbers(ours)
+    with ours._beginning_branch(("t",), "side"):
+        with fails(14, "side"):
+            create(ours, "side")
+        create(ours, "other")
+        monkeypatch.setattr(branching, "LEASE_SECONDS", -1.0)
+        create(ours, "side")
+    assert list(listed(ours).branches) == ["other", "side"]
+    refs = Path(describe_table(ours, "t").location) / "_refs"
+    assert not list(refs.glob("*.claim"))

@@ -54,6 +54,7 @@ from pennon import durations
 from pennon.config import DirectorySettings
 from pennon.directory import (
     adoption,
+    branching,
     creation,
     dropped,
     dropping,
@@ -80,6 +81,7 @@ from pennon.table.operations import TableOperations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from types import TracebackType
 
@@ -154,6 +156,9 @@ class DirectoryNamespace(TableOperations):
         self, identifier: Identifier, *, version: int | None = None, tag: str | None = None, branch: str | None = None
     ) -> LanceDataset:
         return handles.opened(self._catalog, identifier, version=version, tag=tag, branch=branch)
+
+    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
+        return branching.beginning(self._catalog, identifier, branch)
 
     # Namespaces
 

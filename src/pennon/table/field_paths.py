@@ -57,6 +57,17 @@ def resolved(dataset: LanceDataset, identifier: Identifier, path: str) -> tuple[
     return canonical(names), found.to_arrow()
 
 
+def ids(dataset: LanceDataset) -> set[int]:
+    """Give the ids of all columns, nested ones included."""
+    found: set[int] = set()
+    left: list[Any] = list(dataset.lance_schema.fields())
+    while left:
+        field = left.pop()
+        found.add(int(field.id()))
+        left.extend(field.children())
+    return found
+
+
 def require_new_name(name: str, *, top_level: bool = True) -> None:
     """Raise 13 unless a column can have the name."""
     if not name:

@@ -6,7 +6,12 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from pennon.errors import InvalidInputError, TableIndexAlreadyExistsError, TableIndexNotFoundError
+from pennon.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    TableIndexAlreadyExistsError,
+    TableIndexNotFoundError,
+)
 from pennon.identifiers import shown
 from pennon.table import field_paths, index_kinds
 from pennon.table.failures import bad_input_told, is_race
@@ -90,6 +95,10 @@ def create(dataset: LanceDataset, identifier: Identifier, wish: IndexWish) -> No
             if name in _described(dataset):
                 raise _exists(identifier, name) from error
         raise
+    if not set(_described(dataset)[name].fields) <= field_paths.ids(dataset):
+        # Lance commits an index beside the end of its column. It would make every filtered read fail.
+        dataset.drop_index(name)
+        raise ConcurrentModificationError(f"Column {path!r} of table {shown(identifier)} was dropped meanwhile")
 
 
 def names(dataset: LanceDataset) -> list[str]:

@@ -87,10 +87,13 @@ class HistoryOperations(OpensTables):
 
     @operation(CreateTableBranchRequest)
     def create_table_branch(self, request: CreateTableBranchRequest) -> CreateTableBranchResponse:
-        """Begin a branch at a version of another one; errors 1, 4, 11, 13, 22 (source), 23."""
+        """Begin a branch at a version of another one; errors 1, 4, 11, 13, 14, 22 (source), 23."""
         identifier = table_identifier(request.id)
+        branches.require_name(request.name)
         dataset = self._open_table(identifier)
-        branches.create(dataset, identifier, request.name, named_branch(request.from_branch), request.from_version)
+        source = named_branch(request.from_branch)
+        with self._beginning_branch(identifier, request.name) as clear:
+            branches.create(dataset, identifier, request.name, source, request.from_version, clear=clear)
         return CreateTableBranchResponse()
 
     @operation(ListTableBranchesRequest)
