@@ -77,6 +77,22 @@ def test_rows_that_come_later_have_no_value_in_an_added_column(filled, expressio
     assert opened(filled).to_table(columns=["y"], filter="x = 8")["y"].to_pylist() == [None]
 
 
+def test_a_column_that_gives_no_nulls_is_added_in_one_version(ours):
+    fill(ours)
+    answer = add(ours, {"name": "k", "expression": "'constant'"}, {"name": "n", "expression": "coalesce(some, 7)"})
+    assert answer.version == version(ours) == 4
+    assert values(ours, column="k") == ["constant"] * 6
+    assert values(ours, column="n") == [0, 2, 4, 6, 7, 7]
+
+
+def test_a_column_of_a_table_that_has_only_vectors(ours):
+    vectors = pa.array([[1.0, 2.0]] * 3, pa.list_(pa.float32(), 2))
+    create_table(ours, "t", data=ipc(pa.table({"v": vectors})))
+    assert add(ours, {"name": "k", "expression": "'constant'"}).version == version(ours) == 3
+    append(ours, "t", pa.table({"v": vectors}))
+    assert values(ours, column="k") == ["constant"] * 3 + [None] * 3
+
+
 def test_expressions_read_nested_columns(filled):
     add(filled, {"name": "y", "expression": "nested.a + 1"})
     assert values(filled, column="y") == [1, 3, 4, 5, 7, 8]

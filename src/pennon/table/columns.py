@@ -14,7 +14,7 @@ from pennon.errors import (
     TableSchemaValidationError,
 )
 from pennon.identifiers import shown
-from pennon.table import computed, field_paths
+from pennon.table import computed, expressions, field_paths
 from pennon.table.failures import bad_input_told, is_race
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Alteration:
 def add(dataset: LanceDataset, identifier: Identifier, wanted: Sequence[NewColumn]) -> None:
     """Add columns with the values of expressions over the rows that are there, or declare computed ones.
 
-    Rows that come later have no value in them. An expression that gives no nulls makes a column that must not have
-    any: it is made nullable by a second version. Errors 13, 14, 20 (a column is there already).
+    Rows that come later have no value in them. A column whose expression gives no nulls may have none, as far as Lance
+    goes; where that cannot be said in the expression, a second version says it. Errors 13, 14, 20 (a column is there).
     """
     subject = f"Adding columns to table {shown(identifier)}"
     _check_new(dataset, subject, wanted)
@@ -60,13 +60,18 @@ def add(dataset: LanceDataset, identifier: Identifier, wanted: Sequence[NewColum
         with bad_input_told(subject):
             dataset.add_columns(pa.schema(fields))
         return
-    expressions = {one.name: one.expression or "" for one in wanted}
-    planned = [computed.planned(dataset, subject, name, text) for name, text in expressions.items()]
+    texts = {one.name: one.expression or "" for one in wanted}
+    strict: list[str] = []
+    for name, text in texts.items():
+        values = expressions.planned(dataset, subject, text)
+        if not values.nullable:
+            written = expressions.nullable(dataset, text, values.type)
+            texts[name] = text if written is None else written
+            strict += [name] if written is None else []
     with bad_input_told(subject):
-        dataset.add_columns(expressions)
-        strict = [field_paths.canonical((one.name,)) for one in planned if not one.nullable]
+        dataset.add_columns(texts)
         if strict:
-            nullable: Any = [{"path": path, "nullable": True} for path in strict]
+            nullable: Any = [{"path": field_paths.canonical((name,)), "nullable": True} for name in strict]
             dataset.alter_columns(*nullable)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pennon.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from pennon.identifiers import shown
-from pennon.table import field_paths
+from pennon.table import expressions, field_paths
 from pennon.table.failures import bad_input_told
 
 if TYPE_CHECKING:
@@ -28,27 +28,16 @@ MARK = "computed_column"
 _KIND, _EXPRESSION, _INPUTS = f"{MARK}.kind", f"{MARK}.expression", f"{MARK}.inputs"
 _SQL = "sql"
 _VOLATILE = re.compile(r"\b(random|now|uuid|current_(date|time|timestamp))\b", re.IGNORECASE)
-_PROJECTION = re.compile(r"projection=\[(.*?)\], num_fragments")
-_NO_COLUMN = "at least one column"
-
-
-def planned(dataset: LanceDataset, subject: str, name: str, expression: str) -> pa.Field:
-    """Tell which column an expression would give; 13 if Lance cannot evaluate it."""
-    anchor = _quoted(dataset.schema.names[0])
-    with bad_input_told(subject):
-        scanner = dataset.scanner(columns={"anchor": anchor, "value": expression}, limit=0)
-        found = scanner.projected_schema.field("value")
-    return pa.field(name, found.type, nullable=found.nullable)
 
 
 def declared(dataset: LanceDataset, subject: str, name: str, expression: str) -> pa.Field:
     """Give the column that declares an expression, with its type and its inputs; 13 if it cannot be one."""
-    found = planned(dataset, subject, name, expression)
+    found = expressions.planned(dataset, subject, expression)
     if _VOLATILE.search(expression):
         raise InvalidInputError(f"{subject}: {expression!r} gives another value each time")
     if pa.types.is_null(found.type):
         raise InvalidInputError(f"{subject}: {expression!r} has no type; cast it to one")
-    inputs = json.dumps(_inputs(dataset, expression))
+    inputs = json.dumps(expressions.inputs(dataset, expression))
     metadata = {MARK: "true", _KIND: _SQL, _EXPRESSION: expression, _INPUTS: inputs}
     return pa.field(name, found.type, nullable=True, metadata=metadata)
 
@@ -97,27 +86,13 @@ def backfill(dataset: LanceDataset, identifier: Identifier, path: str, where: st
     expression = _read_text(field, _EXPRESSION, "")
     if kind != _SQL or not expression:
         raise UnsupportedOperationError(f"{subject} is computed by {kind!r}; here only SQL expressions are computed")
-    quoted = _quoted(field.name)
+    quoted = expressions.quoted(field.name)
     empty = f"({quoted} IS NULL) AND (({expression}) IS NOT NULL)"
     chosen = empty if not where else f"{empty} AND ({where})"
     with bad_input_told(subject):
         if not dataset.count_rows(chosen):
             return 0
         return int(dataset.update({field.name: expression}, where=chosen)["num_rows_updated"])
-
-
-def _inputs(dataset: LanceDataset, expression: str) -> list[str]:
-    """Name the columns that an expression reads, as Lance plans it."""
-    try:
-        plan = dataset.scanner(columns={"value": expression}, limit=0).explain_plan()
-    except (OSError, ValueError) as error:
-        if _NO_COLUMN in str(error):
-            return []
-        raise
-    found = _PROJECTION.search(plan)
-    shown_names = found[1] if found is not None else ""
-    names = [name for name in dataset.schema.names if re.search(rf"(^|, ){re.escape(name)}(\.|, |$)", shown_names)]
-    return sorted(names)
 
 
 def _read(field: pa.Field, key: str, default: str) -> list[str]:
@@ -130,7 +105,3 @@ def _read(field: pa.Field, key: str, default: str) -> list[str]:
 
 def _read_text(field: pa.Field, key: str, default: str) -> str:
     return str((field.metadata or {}).get(key.encode(), default.encode()).decode())
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

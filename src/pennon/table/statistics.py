@@ -45,7 +45,7 @@ class Statistics:
 def statistics(dataset: LanceDataset) -> Statistics:
     """Count what is in the open version; nothing is read but what the version says of its files."""
     fragments = dataset.get_fragments()
-    lengths = [int(fragment.count_rows()) for fragment in fragments]
+    lengths = [int(fragment.metadata.num_rows) for fragment in fragments]
     sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.metadata.files]
     return Statistics(
         rows=sum(lengths),
