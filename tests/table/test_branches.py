@@ -216,12 +216,3 @@ def test_a_claim_on_a_branch_ends_with_its_client(ours, monkeypatch):
     assert list(listed(ours).branches) == ["other", "side"]
     refs = Path(describe_table(ours, "t").location) / "_refs"
     assert not list(refs.glob("*.claim"))
-
-
-def test_lance_itself_does_not_begin_a_branch_beside_what_was_left(managed):
-    numbers(managed)
-    append(managed, "t", {"x": [10], "s": ["word10"]})
-    leave_half_a_branch(managed, "side", 1)
-    with pytest.raises((OSError, ValueError), match="has no version 1|cannot be created"):
-        opened(managed).create_branch("side", 1)
-    assert listed(managed).branches == {}
