@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MARK = "computed_column"
 _KIND, _EXPRESSION, _INPUTS = f"{MARK}.kind", f"{MARK}.expression", f"{MARK}.inputs"
+_REFRESHED = "computed_refresh."
+"""Keys under which LanceDB notes what it has computed."""
 _SQL = "sql"
 _VOLATILE = re.compile(r"\b(random|now|uuid|current_(date|time|timestamp))\b", re.IGNORECASE)
 
@@ -59,7 +61,7 @@ def require_no_input(dataset: LanceDataset, identifier: Identifier, path: str, l
 
 def is_key(key: str) -> bool:
     """Tell whether a key of a column's metadata belongs to the declaration of a computed column."""
-    return key == MARK or key.startswith(f"{MARK}.")
+    return key == MARK or key.startswith((f"{MARK}.", _REFRESHED))
 
 
 def require_other_keys(identifier: Identifier, path: str, keys: Iterable[str]) -> None:
