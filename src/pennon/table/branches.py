@@ -15,7 +15,7 @@ from pennon.errors import (
     is_not_found,
 )
 from pennon.identifiers import shown
-from pennon.table.failures import bad_input_told
+from pennon.table.lance_errors import bad_input_told
 from pennon.table.tags import LARGEST_VERSION, require_branch
 
 if TYPE_CHECKING:

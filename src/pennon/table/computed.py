@@ -15,7 +15,7 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from pennon.identifiers import shown
 from pennon.table import expressions, field_paths
-from pennon.table.failures import bad_input_told
+from pennon.table.lance_errors import bad_input_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

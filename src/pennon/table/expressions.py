@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pennon.table.failures import bad_input_told
+from pennon.table.lance_errors import bad_input_told
 
 if TYPE_CHECKING:
     from lance import LanceDataset

@@ -13,7 +13,7 @@ from pennon.errors import (
     is_not_found,
 )
 from pennon.identifiers import shown
-from pennon.table.failures import is_race
+from pennon.table.lance_errors import is_race
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

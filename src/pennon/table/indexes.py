@@ -14,7 +14,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import shown
 from pennon.table import field_paths, index_kinds
-from pennon.table.failures import bad_input_told, is_race
+from pennon.table.lance_errors import bad_input_told, is_race
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

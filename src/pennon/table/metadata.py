@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pennon.errors import InvalidInputError
 from pennon.identifiers import shown
 from pennon.table import computed, field_paths
-from pennon.table.failures import bad_input_told
+from pennon.table.lance_errors import bad_input_told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from pennon.errors import (
     TableVersionNotFoundError,
 )
 from pennon.identifiers import shown
-from pennon.table.failures import bad_input_told
+from pennon.table.lance_errors import bad_input_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
