@@ -53,6 +53,7 @@ __all__ = [
     "TableColumnNotFoundError",
     "TableIndexAlreadyExistsError",
     "TableIndexNotFoundError",
+    "TableIsOnlyDeclaredError",
     "TableNotFoundError",
     "TableSchemaValidationError",
     "TableTagNotFoundError",
@@ -75,6 +76,10 @@ class TableVersionAlreadyExistsError(ConcurrentModificationError):
     """
 
     spec_code = 12
+
+
+class TableIsOnlyDeclaredError(InvalidTableStateError):
+    """A table was declared and has no data yet (19)."""
 
 
 # Lance reports most failures as OSError or ValueError with a text; these are the texts that mean "somebody else was

@@ -1,30 +1,102 @@
-"""Arrow IPC data as requests carry it."""
+"""Arrow IPC data as requests carry it, and as answers do."""
 
 from __future__ import annotations
 
+import io
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, LanceNamespaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _FILE_MAGIC = b"ARROW1"
 _ALIGNMENT = 64
 
 
 def read_ipc(data: object) -> pa.Table:
-    """Read an Arrow IPC stream or file; anything else is InvalidInputError (13)."""
+    """Read an Arrow IPC stream or file whole; anything else is InvalidInputError (13)."""
     if data is None:
         raise InvalidInputError("Creating a table needs its data as an Arrow IPC stream; use declare_table for none")
-    try:
+    with _garbage_refused():
         buffer = pa.py_buffer(data)
         magic = buffer.slice(0, min(len(buffer), len(_FILE_MAGIC))).to_pybytes()
         reader = pa.ipc.open_file(buffer) if magic == _FILE_MAGIC else pa.ipc.open_stream(buffer)
         table = reader.read_all()
         table.validate(full=True)
+    _require_columns(table.schema)
+    return _aligned(table)
+
+
+def open_ipc(data: object) -> pa.Table | pa.RecordBatchReader:
+    """Read bytes whole; of something that can be read from, such as an open file, read batch after batch.
+
+    Anything but Arrow IPC is InvalidInputError (13), raised now or when the batch in question is read.
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if not hasattr(data, "read"):
+        return read_ipc(data)
+    with _garbage_refused():
+        reader = pa.ipc.open_stream(data)
+    _require_columns(reader.schema)
+    return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader))
+
+
+def write_ipc(reader: pa.RecordBatchReader) -> bytes:
+    """Write batches as an Arrow IPC file, each as it comes; there is one copy of the whole, the answer."""
+    # BytesIO hands out what it has collected without copying it.
+    sink = io.BytesIO()
+    schema = reader.schema
+    if any(_has_dictionary(field.type) for field in schema):
+        _write_with_dictionaries(sink, reader)
+        return sink.getvalue()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _write_with_dictionaries(sink: io.BytesIO, reader: pa.RecordBatchReader) -> None:
+    """A file has one dictionary for each column, and batches come with their own: as one batch they share it."""
+    table = reader.read_all().unify_dictionaries().combine_chunks()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _checked(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    while True:
+        with _garbage_refused():
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+            batch.validate(full=True)
+        yield _aligned(pa.Table.from_batches([batch])).to_batches()[0] if batch.num_rows else batch
+
+
+@contextmanager
+def _garbage_refused() -> Iterator[None]:
+    try:
+        yield
+    except LanceNamespaceError:
+        raise
     except (pa.ArrowException, OSError, TypeError, ValueError) as error:
         raise InvalidInputError(f"The table's data is not a valid Arrow IPC stream: {error}") from error
-    if table.num_columns == 0:
+
+
+def _require_columns(schema: pa.Schema) -> None:
+    if len(schema) == 0:
         raise InvalidInputError("The table's data has no columns")
-    return _aligned(table)
 
 
 def _aligned(table: pa.Table) -> pa.Table:
@@ -35,3 +107,9 @@ def _aligned(table: pa.Table) -> pa.Table:
         return table
     memory = pa.default_cpu_memory_manager()
     return pa.Table.from_batches([batch.copy_to(memory) for batch in table.to_batches()], schema=table.schema)
+
+
+def collected(data: pa.Table | pa.RecordBatchReader) -> pa.Table:
+    """Give all rows at once; garbage among them is InvalidInputError (13)."""
+    with _garbage_refused():
+        return data if isinstance(data, pa.Table) else data.read_all()
