@@ -8,6 +8,7 @@ files, and knows a manifest that was written anew under the same number by its e
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import lance
@@ -16,6 +17,7 @@ from pennon.directory import tables
 from pennon.directory.versions import client, incoming, managed, operations
 from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, is_not_found
 from pennon.identifiers import Identifier, object_id, shown
+from pennon.table import naming
 from pennon.table.handles import Handle, Point
 
 if TYPE_CHECKING:
@@ -46,26 +48,29 @@ def opened(catalog: Catalog, identifier: Identifier, point: Point, *, shared: bo
 
 def _by_files(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> lance.LanceDataset:
     incoming.finish_all(catalog, object_id(found.identifier), found.location)
-    key = (found.location,)
+    location = catalog.store.location(found.location)
+    key = (location,)
     kept = catalog.handles.find(key)
+    # The file was looked at before its version is opened: if another one takes its place, the next look sees it.
+    stamp = naming.latest_in(location) if catalog.store.is_local and point.is_latest else None
     if kept is not None:
+        if shared and stamp is not None and kept.stamp == stamp:
+            return kept.dataset
         try:
-            dataset = _at(kept.dataset, found, point)
+            dataset = _at(kept.dataset, found, point if stamp is None else point.at(stamp.version))
         except (OSError, ValueError) as error:
             if not is_not_found(error):
                 raise
             # What is there may not be what the handle knows: a new one tells what is really missing.
             catalog.handles.forget(key)
         else:
-            if shared and point.is_latest and dataset.version != kept.dataset.version:
-                catalog.handles.keep(key, Handle(dataset))
+            if shared and point.is_latest:
+                catalog.handles.keep(key, Handle(dataset, stamp))
             return dataset
     dataset = lance.dataset(
-        catalog.store.location(found.location),
-        storage_options=dict(catalog.store.storage_options) or None,
-        session=catalog.session,
+        location, storage_options=dict(catalog.store.storage_options) or None, session=catalog.session
     )
-    catalog.handles.keep(key, Handle(dataset))
+    catalog.handles.keep(key, Handle(dataset, stamp))
     return dataset if shared and point.is_latest else _at(dataset, found, point)
 
 
@@ -83,9 +88,9 @@ def _at(dataset: lance.LanceDataset, found: Found, point: Point) -> lance.LanceD
 
 def _by_rows(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> lance.LanceDataset:
     key = (found.location, found.identifier)
-    kept = catalog.handles.find(key)
+    kept = catalog.handles.find(key) or _managed(catalog, found)
     if point.tag is not None:
-        tags = (kept.dataset if kept is not None else _managed(catalog, found)).tags.list()
+        tags = kept.dataset.tags.list()
         if point.tag not in tags:
             raise TableTagNotFoundError(f"Table {shown(found.identifier)} has no tag '{point.tag}'")
         if tags[point.tag]["branch"] is not None:
@@ -96,22 +101,22 @@ def _by_rows(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> l
     record = newest if point.version is None else managed.describe(catalog, table, point.version)
     if record is None:
         raise FileNotFoundError(f"There is no version of table {shown(found.identifier)}")
-    if kept is not None and kept.stamp == record:
-        dataset = kept.dataset
-    else:
-        # The row was read before the version is opened: if another one takes its place, the next look sees it.
-        base = kept.dataset if kept is not None else _managed(catalog, found)
-        dataset = base.checkout_version((None, record.version))
-        if newest is not None:
-            catalog.handles.keep(key, Handle(dataset, record))
-        elif not shared:
-            return dataset
-    return dataset if shared else dataset.checkout_version((None, dataset.version))
+    if kept.stamp == record:
+        return kept.dataset if shared else kept.dataset.checkout_version((None, record.version))
+    # The row was read before the version is opened: if another one takes its place, the next look sees it.
+    dataset = kept.dataset.checkout_version((None, record.version))
+    if shared and newest is not None:
+        catalog.handles.keep(key, replace(kept, dataset=dataset, stamp=record))
+    return dataset
 
 
-def _managed(catalog: Catalog, found: Found) -> lance.LanceDataset:
-    return lance.dataset(
-        **client.opening(catalog, found.identifier),
+def _managed(catalog: Catalog, found: Found) -> Handle:
+    versions = client.VersionClient(catalog)
+    dataset = lance.dataset(
+        **client.opening(catalog, found.identifier, versions),
         storage_options=dict(catalog.store.storage_options) or None,
         session=catalog.session,
     )
+    handle = Handle(dataset, made=versions.made)
+    catalog.handles.keep((found.location, found.identifier), handle)
+    return handle

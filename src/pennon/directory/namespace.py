@@ -162,6 +162,9 @@ class DirectoryNamespace(TableOperations):
     ) -> LanceDataset:
         return handles.opened(self._catalog, identifier, Point(version, tag, branch), shared=shared)
 
+    def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
+        self._catalog.handles.moved(before, after)
+
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         made = creation.create(self._catalog, identifier, data, modes.CreateMode.CREATE, properties=None)
         return made.version or 1

@@ -50,14 +50,17 @@ class MergeClauses:
 
 def insert(
     dataset: LanceDataset, identifier: Identifier, data: pa.Table | pa.RecordBatchReader, *, overwrite: bool = False
-) -> Changed:
-    """Append rows, or replace all; the dataset stays where it is. Errors 13, 14, 20 (columns that do not fit)."""
+) -> tuple[Changed, LanceDataset]:
+    """Append rows, or replace all; the dataset stays where it is, and one at the new version is returned as well.
+
+    Errors 13, 14, 20 (columns that do not fit).
+    """
     if not overwrite and isinstance(data, pa.Table):
         _require_no_nulls(dataset, identifier, data)
     counted = _Counted(data)
     with judged("inserting into the rows", identifier):
         written = lance.write_dataset(counted.rows, dataset, mode="overwrite" if overwrite else "append")
-    return Changed(int(written.version), inserted=counted.number)
+    return Changed(int(written.version), inserted=counted.number), written
 
 
 def merge(
@@ -98,7 +101,7 @@ def update(
     require_fields(dataset, identifier, changes)
     with judged("updating the rows", identifier):
         done = dataset.update(changes, predicate)
-    return Changed(int(dataset.version), updated=int(done["num_rows_updated"]))  # type: ignore[typeddict-item]
+    return Changed(int(dataset.version), updated=int(done["num_rows_updated"]))
 
 
 def delete(dataset: LanceDataset, identifier: Identifier, predicate: str) -> Changed:

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from lance import LanceDataset
 
@@ -37,20 +37,27 @@ class Point:
         return replace(self, version=version, tag=None)
 
 
+def _unknown(_version: int) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Handle:
     """An open table, which many threads may use at once: it is never moved and never written through in place."""
 
     dataset: LanceDataset
     stamp: object = None
-    """What the version that is open is known by, where somebody other than its files tells which the latest is."""
+    """What tells the version that is open from any other, also from one of the same number; None if unknown."""
+    made: Callable[[int], object] = _unknown
+    """Gives the stamp of a version that was committed through this handle, if it can be told."""
 
 
 class Handles:
     """A bounded number of open tables.
 
     A handle says nothing about what is the latest version: whoever takes one asks Lance to check out a version of it,
-    which gives a copy, or compares its stamp with that of the version that is wanted.
+    which gives a copy, or compares its stamp with that of the version that is wanted. A stamp is taken before the
+    version is opened, so that whatever comes in between makes it differ.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -77,6 +84,14 @@ class Handles:
             self._kept.move_to_end(key)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
+
+    def moved(self, before: LanceDataset, after: LanceDataset) -> None:
+        """Go on from what was committed through a handle, if that one is still kept."""
+        with self._lock:
+            for key, handle in self._kept.items():
+                if handle.dataset is before:
+                    self._kept[key] = replace(handle, dataset=after, stamp=handle.made(int(after.version)))
+                    return
 
     def forget(self, key: Hashable) -> None:
         """Let go of a handle."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _FILE_MAGIC = b"ARROW1"
 _ALIGNMENT = 64
+_LITTLE = 1 << 16
 
 
 def read_ipc(data: object) -> pa.Table:
@@ -48,23 +50,28 @@ def open_ipc(data: object) -> pa.Table | pa.RecordBatchReader:
 
 def write_ipc(reader: pa.RecordBatchReader) -> bytes:
     """Write batches as an Arrow IPC file, each as it comes; there is one copy of the whole, the answer."""
-    # BytesIO hands out what it has collected without copying it.
-    sink = io.BytesIO()
     schema = reader.schema
     if any(_has_dictionary(field.type) for field in schema):
-        _write_with_dictionaries(sink, reader)
-        return sink.getvalue()
+        # A file has one dictionary for each column, and batches come with their own: as one batch they share it.
+        return _small_file(schema, reader.read_all().unify_dictionaries().combine_chunks().to_batches())
+    batches = iter(reader)
+    begin = list(islice(batches, 2))
+    if len(begin) <= 1:
+        return _small_file(schema, begin)
+    # Slower for a few rows, but it hands out what it has collected without copying it.
+    sink = io.BytesIO()
     with pa.ipc.new_file(sink, schema) as writer:
-        for batch in reader:
+        for batch in chain(begin, batches):
             writer.write_batch(batch)
     return sink.getvalue()
 
 
-def _write_with_dictionaries(sink: io.BytesIO, reader: pa.RecordBatchReader) -> None:
-    """A file has one dictionary for each column, and batches come with their own: as one batch they share it."""
-    table = reader.read_all().unify_dictionaries().combine_chunks()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+def _small_file(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
 
 
 def _has_dictionary(kind: pa.DataType) -> bool:
@@ -101,10 +108,11 @@ def _require_columns(schema: pa.Schema) -> None:
 
 def _aligned(table: pa.Table) -> pa.Table:
     """Copy data whose buffers lie where wide values cannot be read in place; Lance requires it."""
-    chunks = (chunk for column in table.columns for chunk in column.chunks)
-    buffers = (buffer for chunk in chunks for buffer in chunk.buffers() if buffer is not None)
-    if all(buffer.address % _ALIGNMENT == 0 for buffer in buffers):
-        return table
+    if table.nbytes > _LITTLE:  # else looking would cost more than copying
+        chunks = (chunk for column in table.columns for chunk in column.chunks)
+        buffers = (buffer for chunk in chunks for buffer in chunk.buffers() if buffer is not None)
+        if all(buffer.address % _ALIGNMENT == 0 for buffer in buffers):
+            return table
     memory = pa.default_cpu_memory_manager()
     return pa.Table.from_batches([batch.copy_to(memory) for batch in table.to_batches()], schema=table.schema)
 

@@ -6,6 +6,9 @@ the newest first. A staged manifest has a suffix of its own, `7.manifest-<uuid>`
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
+
 from pennon.errors import InvalidInputError
 
 V1, V2 = "V1", "V2"
@@ -36,3 +39,31 @@ def parsed_staged(name: str) -> tuple[int, str] | None:
     """Read version and scheme from the name of a staged manifest; None if it is none."""
     stem, _, token = name.partition(SUFFIX + "-")
     return parsed(stem + SUFFIX) if token else None
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A version on a local disk, and what tells its file from another one of the same name."""
+
+    version: int
+    inode: int
+    modified_ns: int
+    size: int
+
+
+def latest_in(location: str) -> Stamp | None:
+    """Find the latest version of a table on a local disk, with one look into a directory; None if there is none."""
+    folder = f"{location}/{FOLDER}"
+    try:
+        names = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]  # noqa: PTH208 - Path is slower
+        # The newest of the second scheme comes first, unless there is one of the first scheme, which is shorter.
+        newest = min(names, default="")
+        if len(newest) != _DIGITS + len(SUFFIX):
+            newest = max(names, key=lambda name: (parsed(name) or (0,))[0], default="")
+        found = parsed(newest)
+        if found is None:
+            return None
+        seen = os.stat(f"{folder}/{newest}")  # noqa: PTH116 - the same
+    except FileNotFoundError:
+        return None
+    return Stamp(found[0], seen.st_ino, seen.st_mtime_ns, seen.st_size)

@@ -35,5 +35,9 @@ class OpensTables(LanceNamespace):
         """
 
     @abstractmethod
+    def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
+        """Hear of what was committed through a shared table: the next one to open it may go on from there."""
+
+    @abstractmethod
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         """Write the first version of a table that is only declared; error 5 if it has got one meanwhile."""

@@ -104,7 +104,8 @@ class RowOperations(OpensTables):
             if filled is not None:
                 return InsertIntoTableResponse(num_inserted_rows=filled.inserted, version=filled.version)
             dataset = self._open_table(identifier, shared=True)
-        done = changing.insert(dataset, identifier, data, overwrite=overwrite)
+        done, after = changing.insert(dataset, identifier, data, overwrite=overwrite)
+        self._table_moved(dataset, after)
         return InsertIntoTableResponse(num_inserted_rows=done.inserted, version=done.version)
 
     @operation(MergeInsertIntoTableRequest)
