@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import lance
 import pyarrow as pa
 from lance_namespace import (
     CountTableRowsRequest,
@@ -46,6 +47,11 @@ def delete(ns: Any, *names: str, where: str, **options: Any) -> Any:
 def read(data: bytes) -> pa.Table:
     """Read an Arrow IPC file."""
     return pa.ipc.open_file(data).read_all()
+
+
+def dataset(ns: Any, *names: str) -> lance.LanceDataset:
+    """Open a table as Lance does for anybody, through the catalog."""
+    return lance.dataset(namespace_client=ns, table_id=list(names))
 
 
 def ids(table: pa.Table) -> list[int]:
