@@ -90,7 +90,15 @@ _CONFLICT_TEXTS = (
     "too many concurrent writers",
     "concurrent transaction",
 )
-_DAMAGED_TEXTS = ("sufficient data", "corrupt", "magic", "failed to decode", "decode error")
+_DAMAGED_TEXTS = (
+    "sufficient data",
+    "corrupt",
+    "magic",
+    "failed to decode",
+    "decode error",
+    "file size is too small",
+    "invalid range",
+)
 _MISSING_TEXTS = ("was not found", "not found:", "no such file")
 
 

@@ -32,6 +32,16 @@ reference_differs: dict[str, str] = {
     "test_a_hybrid_query_ranks_by_both": "knows no hybrid queries (18)",
     "test_a_hybrid_query_has_columns_filter_offset_and_row_ids": "knows no hybrid queries (18)",
     "test_plans_of_a_hybrid_query_are_both_told": "knows no hybrid queries",
+    "test_a_bad_filter_is_refused[]": "takes an empty filter for none",
+    "test_rows_that_do_not_fit_are_refused": "answers 18 to an insert, 20 to a merge of the same rows",
+    "test_nulls_where_none_may_be_are_refused": _INTERNAL,
+    "test_a_bad_merge_is_refused[bad timeout]": _IGNORED + ": the timeout",
+    "test_merge_by_an_unknown_column_is_told": _COLUMN,
+    "test_merged_rows_that_do_not_fit_are_refused": "answers 13 to rows without the column to match by",
+    "test_a_bad_update_is_refused[fails on the rows]": _INTERNAL,
+    "test_update_of_an_unknown_column_is_told": _COLUMN,
+    "test_a_bad_delete_is_refused[id / 0 = 1]": _INTERNAL,
+    "test_a_bad_predicate_is_refused": _INTERNAL,
     "test_plans_of_bad_queries_are_refused": "raises errors that are not of the interface",
 }
 """By the test's name, or by name and case as in `test_x[case]`: what the reference client does instead."""
