@@ -5,6 +5,7 @@ A crash before it leaves data files that nothing refers to; after it, nothing is
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 import lance
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError, TableSchemaValidationError
+from pennon.errors import InvalidInputError, LanceNamespaceError, TableSchemaValidationError
 from pennon.identifiers import Identifier, shown
+from pennon.table.blobs import as_blobs
 from pennon.table.failures import judged, require_fields
 
 if TYPE_CHECKING:
@@ -57,10 +59,10 @@ def insert(
     """
     if not overwrite and isinstance(data, pa.Table):
         _require_no_nulls(dataset, identifier, data)
-    counted = _Counted(data)
-    with judged("inserting into the rows", identifier):
-        written = lance.write_dataset(counted.rows, dataset, mode="overwrite" if overwrite else "append")
-    return Changed(int(written.version), inserted=counted.number), written
+    watched = _Watched(data if overwrite else as_blobs(data, dataset.schema))
+    with judged("inserting into the rows", identifier), watched.telling():
+        written = lance.write_dataset(watched.rows, dataset, mode="overwrite" if overwrite else "append")
+    return Changed(int(written.version), inserted=watched.number), written
 
 
 def merge(
@@ -71,7 +73,8 @@ def merge(
     missing = [name for name in clauses.on if name.partition(".")[0].strip("`") not in data.schema.names]
     if missing:
         raise TableSchemaValidationError(f"The rows to merge into table {shown(identifier)} have no column {missing}")
-    with judged("merging into the rows", identifier):
+    watched = _Watched(as_blobs(data, dataset.schema))
+    with judged("merging into the rows", identifier), watched.telling():
         builder = dataset.merge_insert(list(clauses.on))
         if clauses.update_matched or clauses.update_matched_if is not None:
             builder.when_matched_update_all(clauses.update_matched_if)
@@ -80,7 +83,7 @@ def merge(
         if clauses.delete_unmatched_by_source or clauses.delete_unmatched_by_source_if is not None:
             builder.when_not_matched_by_source_delete(clauses.delete_unmatched_by_source_if)
         builder.use_index(clauses.use_index).retry_timeout(clauses.patience)
-        done = builder.execute(data)
+        done = builder.execute(watched.rows)
     return Changed(
         int(dataset.version),
         inserted=int(done["num_inserted_rows"]),
@@ -113,21 +116,36 @@ def delete(dataset: LanceDataset, identifier: Identifier, predicate: str) -> Cha
     return Changed(int(dataset.version), deleted=int(done["num_deleted_rows"]))
 
 
-class _Counted:
-    """Rows that are counted as they are read."""
+class _Watched:
+    """Rows that are counted as they are read, and what went wrong with them: Lance makes a text of it."""
 
     def __init__(self, data: pa.Table | pa.RecordBatchReader) -> None:
         self.number = 0
         self.rows = data
+        self._error: LanceNamespaceError | None = None
         if isinstance(data, pa.Table):
             self.number = data.num_rows
         else:
             self.rows = pa.RecordBatchReader.from_batches(data.schema, self._counting(data))
 
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Raise what went wrong with the rows in place of what Lance makes of it."""
+        try:
+            yield
+        except Exception:
+            if self._error is not None:
+                raise self._error from None
+            raise
+
     def _counting(self, data: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        for batch in data:
-            self.number += batch.num_rows
-            yield batch
+        try:
+            for batch in data:
+                self.number += batch.num_rows
+                yield batch
+        except LanceNamespaceError as error:
+            self._error = error
+            raise
 
 
 def _require_no_nulls(dataset: LanceDataset, identifier: Identifier, data: pa.Table) -> None:

@@ -7,6 +7,7 @@ answer, after `offset` of them: 0 gives none.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, shown
 from pennon.table import fusion
+from pennon.table.blobs import has_blobs
 from pennon.table.failures import judged, require_fields
 from pennon.table.full_text import full_text
 
@@ -29,8 +31,12 @@ if TYPE_CHECKING:
 DISTANCE, SCORE, ROW_ID, QUERY_INDEX = "_distance", "_score", "_rowid", "query_index"
 _DEFAULT_VECTOR = "vector"
 _DISTANCES = ("l2", "euclidean", "cosine", "dot", "hamming")
-_READ_AHEAD_BYTES = 128 << 20
+_READ_AHEAD_BYTES = 64 << 20
 """How much Lance may read ahead of whoever takes the rows: its own default is 2 GB."""
+_FEW_ROWS, _MOST_ROWS = 64, 8192
+_BATCH_BYTES = 1 << 20
+"""How much of a data file goes into a batch, which may be several times as large in memory."""
+_LOOKED_AT = 16
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ def understood(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> Q
             "fast_search": asked.fast_search or None,
             "with_row_id": asked.with_row_id or None,
             "io_buffer_size": _READ_AHEAD_BYTES,
+            "batch_size": _batch_size(dataset, asked.k),
+            "blob_handling": "all_binary",  # where a blob lies in Lance's files is of no use to others
         },
         nearest,
         is_batch,
@@ -101,6 +109,18 @@ def explained(dataset: LanceDataset, query: Query, *, verbose: bool) -> str:
 def analyzed(dataset: LanceDataset, query: Query) -> str:
     """Run a query and tell what it cost."""
     return _plans(dataset, query, lambda scanner: scanner.analyze_plan())
+
+
+def _batch_size(dataset: LanceDataset, most: int) -> int | None:
+    """Choose how many rows are read at once: Lance holds several batches, and cuts them by rows, however large."""
+    if most <= _FEW_ROWS:
+        return None
+    if any(has_blobs(column) for column in dataset.schema):
+        return _FEW_ROWS
+    some = [fragment.metadata for fragment in islice(dataset.get_fragments(), _LOOKED_AT)]
+    rows = sum(one.physical_rows for one in some)
+    stored = sum(file.file_size_bytes or 0 for one in some for file in one.files)
+    return min(max(_BATCH_BYTES * rows // max(stored, 1), 1), _MOST_ROWS)
 
 
 def _plans(dataset: LanceDataset, query: Query, told: Callable[[LanceScanner], str]) -> str:
