@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -239,9 +240,58 @@ def test_merged_rows_that_do_not_fit_are_refused(filled):
 
 
 def test_update_sets_columns_to_expressions(filled):
-    done = update(filled, "t", to={"text": "concat('row ', cast(id as varchar))", "id": "id + 10"}, predicate="id >= 3")
+    done = update(filled, "t", to={"text": "concat(text, '!')", "id": "id + 10"}, predicate="id >= 3")
     assert (done.updated_rows, done.version) == (2, 2)
-    assert contents(filled) == {**old(0, 1, 2), 13: "row 3", 14: "row 4"}
+    assert contents(filled) == {**old(0, 1, 2), 13: "old3!", 14: "old4!"}
+
+
+def test_expressions_of_an_update_are_about_the_row_as_it_was(namespace):
+    """Lance sets one column after the other, in random order: more columns make a wrong order likely."""
+    names = [f"c{number}" for number in range(6)]
+    table = pa.table({"id": [1, 2, 3], **{name: [number] * 3 for number, name in enumerate(names)}})
+    create_table(namespace, "t", data=ipc(table))
+    shifted = {name: names[(number + 1) % 6] for number, name in enumerate(names)}
+    done = update(namespace, "t", to=shifted, predicate="id < 3")
+    assert (done.updated_rows, done.version) == (2, 2)
+    found = {row["id"]: [row[name] for name in names] for row in query(namespace, "t").to_pylist()}
+    assert found == {1: [1, 2, 3, 4, 5, 0], 2: [1, 2, 3, 4, 5, 0], 3: [0, 1, 2, 3, 4, 5]}
+
+
+def test_columns_change_places(ours):
+    create_table(ours, "t", data=ipc({"a": pa.array([1, 2], pa.int32()), "b": [10, 20], "c": ["a", "b"]}))
+    create_table(ours, "u", data=ipc({"a": pa.array([1, 2], pa.int32()), "b": [10, 20], "c": ["a", "b"]}))
+    for name, where in (("t", None), ("u", "c = 'b'")):
+        delete(ours, name, where="a = 100")
+        update(ours, name, to={"a": "b", "b": "a", "c": "concat(c, '-a-b')"}, predicate=where)
+        assert query(ours, name).schema == pa.schema([("a", pa.int32()), ("b", pa.int64()), ("c", pa.string())])
+    assert sorted(map(str, query(ours, "t").to_pylist())) == [
+        "{'a': 10, 'b': 1, 'c': 'a-a-b'}",
+        "{'a': 20, 'b': 2, 'c': 'b-a-b'}",
+    ]
+    assert sorted(map(str, query(ours, "u").to_pylist())) == [
+        "{'a': 1, 'b': 10, 'c': 'a'}",
+        "{'a': 20, 'b': 2, 'c': 'b-a-b'}",
+    ]
+    assert update(ours, "t", to={"a": "b", "b": "a"}, predicate="a > 1000").updated_rows == 0
+    for bad in ({"a": "b", "b": "a + nope"}, {"a": "b", "b": "cast(c as bigint) + a"}, {"a": "b", "b": "a / 0"}):
+        with fails(13):
+            update(ours, "t", to=bad)
+
+
+def test_columns_change_places_beside_other_changes(ours):
+    create_table(ours, "t", data=ipc({"id": list(range(20)), "a": [0] * 20, "b": [1] * 20}))
+
+    def work(number: int) -> None:
+        update(ours, "t", to={"a": "b", "b": "a"}, predicate=f"id = {number}")
+        insert(ours, "t", data={"id": [100 + number], "a": [5], "b": [5]})
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(6)))
+    found = {row["id"]: (row["a"], row["b"]) for row in query(ours, "t").to_pylist()}
+    assert found == {
+        **{number: (1, 0) if number < 6 else (0, 1) for number in range(20)},
+        **{100 + number: (5, 5) for number in range(6)},
+    }
 
 
 def test_update_of_all_rows(filled):

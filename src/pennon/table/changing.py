@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pennon.errors import InvalidInputError, LanceNamespaceError, TableSchemaValidationError
 from pennon.identifiers import Identifier, shown
+from pennon.table import assigning
 from pennon.table.blobs import as_blobs
 from pennon.table.failures import judged, require_fields
 
@@ -103,6 +104,9 @@ def update(
         raise InvalidInputError(f"An update of table {shown(identifier)} sets a column more than once")
     require_fields(dataset, identifier, changes)
     with judged("updating the rows", identifier):
+        if assigning.reads_what_it_sets(changes):
+            version, updated = assigning.assign(dataset, identifier, changes, predicate)
+            return Changed(version, updated=updated)
         done = dataset.update(changes, predicate)
     return Changed(int(dataset.version), updated=int(done["num_rows_updated"]))
 
