@@ -18,6 +18,8 @@ from kinds import opened
 from support import create_table, describe_table, drop_table, fails, ipc, remove_table, rename_table
 
 from pennon import DirectoryNamespace
+from pennon.directory.versions.client import VersionClient
+from pennon.table import naming
 from pennon.table.handles import Handle, Handles
 
 if TYPE_CHECKING:
@@ -247,6 +249,48 @@ def test_no_more_tables_stay_open_than_allowed(tmp_path):
             for number in range(8):
                 assert rows(ns, f"t{number}") == [number]
                 assert len(catalog.handles) <= 3
+
+
+def test_a_version_that_was_committed_is_known_unless_the_table_was_made_anew(tmp_path):
+    location = str(tmp_path / "t.lance")
+    lance.write_dataset(pa.table({"x": [0]}), location)
+    base = naming.latest_in(location)
+    lance.write_dataset(pa.table({"x": [1]}), location, mode="append")
+    made = naming.committed_after(location, base, 2)
+    assert made == naming.latest_in(location)
+    assert made.version == 2
+    assert naming.committed_after(location, None, 2) is None
+    shutil.rmtree(location)
+    assert naming.committed_after(location, base, 2) is None
+    for mode in ("create", "append"):
+        lance.write_dataset(pa.table({"x": [7]}), location, mode=mode)
+    assert naming.latest_in(location).version == 2
+    assert naming.committed_after(location, base, 2) is None
+
+
+def test_old_names_of_manifests_are_understood(tmp_path):
+    location = str(tmp_path / "t.lance")
+    for number in range(12):
+        mode = "append" if number else "create"
+        lance.write_dataset(pa.table({"x": [number]}), location, mode=mode, enable_v2_manifest_paths=False)
+    assert naming.latest_in(location).version == 12
+    assert naming.latest_in(str(tmp_path / "none")) is None
+    with opened("v1", tmp_path) as ns:
+        assert rows(ns) == list(range(12))
+        insert(ns, "t", data={"x": [12]})
+        assert rows(ns) == list(range(13))
+
+
+def test_a_client_of_versions_tells_only_what_it_is_sure_of(tmp_path):
+    with opened("managed", tmp_path / "root") as ns:
+        versions = VersionClient(ns._catalog)
+        for number, sure in ((1, True), (2, False)):
+            create_table(ns, "t", data=ipc({"x": [number]}))
+            dataset = lance.dataset(namespace_client=versions, table_id=["t"])
+            dataset.insert(pa.table({"x": [10]}))
+            assert dataset.version == 2
+            assert (versions.made(2) is not None) == sure
+            remove_table(ns, "t")
 
 
 def test_the_handle_used_longest_ago_goes_first():

@@ -9,6 +9,7 @@ files, and knows a manifest that was written anew under the same number by its e
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import lance
@@ -65,13 +66,17 @@ def _by_files(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> 
             catalog.handles.forget(key)
         else:
             if shared and point.is_latest:
-                catalog.handles.keep(key, Handle(dataset, stamp))
+                catalog.handles.keep(key, _on_disk(dataset, location, stamp))
             return dataset
     dataset = lance.dataset(
         location, storage_options=dict(catalog.store.storage_options) or None, session=catalog.session
     )
-    catalog.handles.keep(key, Handle(dataset, stamp))
+    catalog.handles.keep(key, _on_disk(dataset, location, stamp))
     return dataset if shared and point.is_latest else _at(dataset, found, point)
+
+
+def _on_disk(dataset: lance.LanceDataset, location: str, stamp: naming.Stamp | None) -> Handle:
+    return Handle(dataset, stamp, partial(naming.committed_after, location, stamp))
 
 
 def _at(dataset: lance.LanceDataset, found: Found, point: Point) -> lance.LanceDataset:

@@ -132,16 +132,11 @@ def _written(
         return [], data.schema
     # Names like Lance's own columns are for the longer way to judge, and blobs are prepared there.
     plain = not any(column.name.startswith("_row") or blobs.has_blobs(column) for column in data.schema)
+    given: dict[str, Any] = {"schema": data.schema, "storage_options": options}
     if plain and data.num_rows <= _ROWS_PER_FILE:
-        return [
-            LanceFragment.create(
-                location, data, schema=data.schema, mode="create", storage_options=options, session=session
-            )
-        ], data.schema
-    written = write_fragments(
-        data, location, schema=data.schema, mode=mode, storage_options=options, return_transaction=True
-    ).operation
-    return list(written.fragments), written.new_schema  # type: ignore[attr-defined]  # it is an Overwrite
+        return [LanceFragment.create(location, data, mode="create", session=session, **given)], data.schema
+    written: Any = write_fragments(data, location, mode=mode, return_transaction=True, **given).operation
+    return list(written.fragments), written.new_schema
 
 
 def _files(fragments: list[FragmentMetadata]) -> tuple[str, ...]:
