@@ -32,6 +32,5 @@ def test_the_page_is_what_the_code_answers(page):
     assert operations_reference.FILE.read_text() == page, "run scripts/operations_reference.py"
 
 
-@pytest.mark.xfail(strict=True, reason="operations on rows are not there yet")
 def test_no_operation_is_missing_without_a_reason(page):
     assert "there is no such operation yet" not in page

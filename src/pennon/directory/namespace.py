@@ -76,6 +76,7 @@ from pennon.identifiers import Identifier, namespace_identifier, shown, table_id
 from pennon.requests import operation
 from pennon.store import open_store
 from pennon.store.root import absolute_root
+from pennon.table.handles import Point
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
 
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
+    import pyarrow as pa
     from lance import LanceDataset
     from typing_extensions import Self
 
@@ -153,9 +155,22 @@ class DirectoryNamespace(TableOperations):
             return self._opened
 
     def _open_table(
-        self, identifier: Identifier, *, version: int | None = None, tag: str | None = None, branch: str | None = None
+        self,
+        identifier: Identifier,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        shared: bool = False,
     ) -> LanceDataset:
-        return handles.opened(self._catalog, identifier, version=version, tag=tag, branch=branch)
+        return handles.opened(self._catalog, identifier, Point(version, tag, branch), shared=shared)
+
+    def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
+        self._catalog.handles.moved(before, after)
+
+    def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
+        made = creation.create(self._catalog, identifier, data, modes.CreateMode.CREATE, properties=None)
+        return made.version or 1
 
     def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
         return branching.beginning(self._catalog, identifier, branch)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    import pyarrow as pa
     from lance import LanceDataset
 
     from pennon.identifiers import Identifier
@@ -24,12 +25,28 @@ class OpensTables(LanceNamespace):
 
     @abstractmethod
     def _open_table(
-        self, identifier: Identifier, *, version: int | None = None, tag: str | None = None, branch: str | None = None
+        self,
+        identifier: Identifier,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        shared: bool = False,
     ) -> LanceDataset:
         """Open a table at a version, tag or branch, the latest by default; commits to it go where they belong.
 
-        Errors 1 and 4 (not there), 8, 11, 19 (only declared, or damaged), 22.
+        The caller may do with it what it likes, unless it asks for a shared one: that costs less, is used by others as
+        well, and must not be moved or written through in place. Errors 1 and 4 (not there), 8, 11, 19 (only declared,
+        or damaged), 22.
         """
+
+    @abstractmethod
+    def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
+        """Hear of what was committed through a shared table: the next one to open it may go on from there."""
+
+    @abstractmethod
+    def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
+        """Write the first version of a table that is only declared; error 5 if it has got one meanwhile."""
 
     def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
         """Let nobody else begin a branch meanwhile, as far as the namespace can; 14 if somebody is at it.
