@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from lance_namespace.errors import LanceNamespaceError
 from support import create_table, fails, ipc
-from tables import append, opened, values, version
+from tables import append, by_path, opened, values, version
 
 
 @pytest.fixture
@@ -69,6 +70,36 @@ def test_casting_beside_an_append_raises_14_and_keeps_the_row(filled, between):
         filled.alter_table_alter_columns({"id": ["t"], "alterations": [{"path": "x", "data_type": {"type": "int32"}}]})
     assert values(filled) == [0, 1, 2, 3, 4, 9]
     assert opened(filled).schema.field("x").type == pa.int64()
+
+
+def cast(ns, path="x"):
+    return ns.alter_table_alter_columns({"id": ["t"], "alterations": [{"path": path, "data_type": {"type": "int32"}}]})
+
+
+def test_inserting_beside_a_cast_raises_14_and_inserts_nothing(filled, between):
+    between(lambda: cast(filled))
+    with fails(14, "'x'"):
+        filled.insert_into_table({"id": ["t"]}, ipc(row(9)))
+    assert values(filled) == [0, 1, 2, 3, 4]
+    assert values(filled, column="y") == [0, 1, 2, 3, 4]
+    assert version(filled) == by_path(filled).version
+    filled.insert_into_table({"id": ["t"]}, ipc({"x": pa.array([9], pa.int32()), "y": [9]}))
+    assert values(filled) == [0, 1, 2, 3, 4, 9]
+
+
+def test_inserting_beside_an_insert_and_a_new_column_keeps_all_rows(filled, between):
+    between(lambda: (append(filled, "t", row(8)), add(filled)))
+    filled.insert_into_table({"id": ["t"]}, ipc(row(9)))
+    assert values(filled) == [0, 1, 2, 3, 4, 8, 9]
+
+
+def test_merging_beside_a_cast_loses_no_values(filled, between):
+    between(lambda: cast(filled, "y"))
+    try:
+        filled.merge_insert_into_table({"id": ["t"], "on": ["x"], "when_not_matched_insert_all": True}, ipc(row(9)))
+    except LanceNamespaceError as error:
+        assert int(error.code) in {13, 14, 20}  # noqa: PT017 - one of two outcomes
+    assert values(filled, column="y") in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 9])
 
 
 def test_renaming_beside_an_append_keeps_both(filled, between):

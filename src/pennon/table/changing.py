@@ -17,6 +17,7 @@ from pennon.errors import InvalidInputError, LanceNamespaceError, TableSchemaVal
 from pennon.identifiers import Identifier, shown
 from pennon.table import assigning
 from pennon.table.blobs import as_blobs
+from pennon.table.casts import require_no_cast
 from pennon.table.failures import judged, require_fields
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def insert(
     watched = _Watched(data if overwrite else as_blobs(data, dataset.schema))
     with judged("inserting into the rows", identifier), watched.telling():
         written = lance.write_dataset(watched.rows, dataset, mode="overwrite" if overwrite else "append")
+        if not overwrite:
+            require_no_cast(dataset, written, identifier)
     return Changed(int(written.version), inserted=watched.number), written
 
 
