@@ -48,7 +48,6 @@ def create(dataset: LanceDataset, identifier: Identifier, tag: str, version: int
 
 def update(dataset: LanceDataset, identifier: Identifier, tag: str, version: int, branch: str | None) -> None:
     """Let a tag name another version; errors 8, 11, 13, 22."""
-    get(dataset, identifier, tag)
     _require_version(dataset, identifier, version, branch)
     _done(lambda: dataset.tags.update(tag, (branch, version)), identifier, tag, version)
 

@@ -123,7 +123,7 @@ class ColumnOperations(OpensTables):
     def get_table_stats(self, request: GetTableStatsRequest) -> GetTableStatsResponse:
         """Count rows, bytes, indexes and fragments; errors 1, 4, 22."""
         identifier = table_identifier(request.id)
-        found = statistics(self._open_table(identifier, branch=named_branch(request.branch)))
+        found = statistics(self._open_table(identifier, branch=named_branch(request.branch), shared=True))
         return GetTableStatsResponse(
             total_bytes=found.total_bytes,
             num_rows=found.rows,

@@ -43,7 +43,7 @@ class HistoryOperations(OpensTables):
     @operation(ListTableTagsRequest)
     def list_table_tags(self, request: ListTableTagsRequest) -> ListTableTagsResponse:
         """List tags by name, sorted, in pages; errors 1, 4, 13."""
-        there = tags.list_tags(self._open_table(table_identifier(request.id)))
+        there = tags.list_tags(self._open_table(table_identifier(request.id), shared=True))
         names, token = page(list(there), request.page_token, request.limit)
         contents = {
             name: TagContents(
@@ -59,7 +59,7 @@ class HistoryOperations(OpensTables):
     def get_table_tag_version(self, request: GetTableTagVersionRequest) -> GetTableTagVersionResponse:
         """Tell which version a tag names; errors 1, 4, 8."""
         identifier = table_identifier(request.id)
-        found = tags.get(self._open_table(identifier), identifier, request.tag)
+        found = tags.get(self._open_table(identifier, shared=True), identifier, request.tag)
         return GetTableTagVersionResponse(version=found["version"], branch=found["branch"])
 
     @operation(CreateTableTagRequest)
@@ -99,7 +99,7 @@ class HistoryOperations(OpensTables):
     @operation(ListTableBranchesRequest)
     def list_table_branches(self, request: ListTableBranchesRequest) -> ListTableBranchesResponse:
         """List branches by name, sorted, in pages, without the main one; errors 1, 4, 13."""
-        there = branches.list_branches(self._open_table(table_identifier(request.id)))
+        there = branches.list_branches(self._open_table(table_identifier(request.id), shared=True))
         names, token = page(list(there), request.page_token, request.limit)
         contents = {
             name: BranchContents(
@@ -146,4 +146,4 @@ class HistoryOperations(OpensTables):
         if names is None or len(names) <= 1 or not names[-1]:
             raise InvalidInputError(f"A transaction is named by its table's identifier and its own, got {names!r}")
         identifier = table_identifier(names[:-1])
-        return history.find(self._open_table(identifier), identifier, names[-1])
+        return history.find(self._open_table(identifier, shared=True), identifier, names[-1])

@@ -44,7 +44,8 @@ class IndexOperations(OpensTables):
     def list_table_indices(self, request: ListTableIndicesRequest) -> ListTableIndicesResponse:
         """List indexes by name, sorted, in pages, those of a version if asked; errors 1, 4, 11, 13, 22."""
         identifier = table_identifier(request.id)
-        dataset = self._open_table(identifier, version=request.version, branch=named_branch(request.branch))
+        branch = named_branch(request.branch)
+        dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
         there = indexes.list_indexes(dataset)
         names, token = page(list(there), request.page_token, request.limit)
         return ListTableIndicesResponse(indexes=[_content(there[name]) for name in names], page_token=token)
@@ -53,7 +54,8 @@ class IndexOperations(OpensTables):
     def describe_table_index_stats(self, request: DescribeTableIndexStatsRequest) -> DescribeTableIndexStatsResponse:
         """Tell how many rows an index covers, and what it is; errors 1, 4, 6, 11, 13, 22."""
         identifier = table_identifier(request.id)
-        dataset = self._open_table(identifier, version=request.version, branch=named_branch(request.branch))
+        branch = named_branch(request.branch)
+        dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
         found = indexes.describe(dataset, identifier, request.index_name)
         return DescribeTableIndexStatsResponse(
             distance_type=found.metric,
