@@ -10,7 +10,16 @@ import pyarrow as pa
 import pytest
 from calls import count, dataset, delete, ids, insert, merge, query, update
 from kinds import opened
-from support import create_table, declare_table, describe_table, fails, ipc
+from support import (
+    create_table,
+    declare_table,
+    describe_table,
+    drop_table,
+    fails,
+    ipc,
+    list_tables,
+    remove_table,
+)
 
 from pennon import DirectoryNamespace
 from pennon.identifiers import object_id
@@ -469,6 +478,49 @@ def test_a_commit_that_goes_with_another_is_made(ours):
         done = insert(ours, "t", data=stream)
         assert (done.version, done.num_inserted_rows) == (3, 4)
     assert contents(ours) == old(*range(10))
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_table_that_is_purged_meanwhile_is_told(ours, made_anew):
+    create_table(ours, "t", data=ipc(rows(0, 5)))
+
+    with DirectoryNamespace(**ours._properties) as other:
+
+        def purge() -> None:
+            remove_table(other, "t")
+            if made_anew:
+                create_table(other, "t", data=ipc(rows(0, 1, "new")))
+
+        with fails(14):
+            insert(ours, "t", data=Meanwhile(parts(5, 9), purge))
+    if made_anew:
+        assert contents(ours) == new(0)
+        assert version(ours) == 1
+    else:
+        assert list_tables(ours) == []
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_managed_table_that_is_dropped_meanwhile_is_told(tmp_path, made_anew):
+    with opened("managed", tmp_path / "root") as ns, DirectoryNamespace(**ns._properties) as other:
+        create_table(ns, "t", data=ipc(rows(0, 5)))
+
+        def drop() -> None:
+            drop_table(other, "t")
+            if made_anew:
+                create_table(other, "t", data=ipc(rows(0, 1, "new")))
+
+        for change in (
+            lambda: insert(ns, "t", data=Meanwhile(parts(5, 9), drop)),
+            lambda: merge(ns, "t", data=Meanwhile(parts(4, 9), drop), when_matched_update_all=True),
+        ):
+            with fails(14, "dropped or replaced"):
+                change()
+            if made_anew:
+                assert contents(ns) == new(0)
+                remove_table(ns, "t")
+            ns.undrop_table(["t"])
+            assert contents(ns) == old(*range(5))
 
 
 def test_changes_on_a_branch_stay_there(ours):

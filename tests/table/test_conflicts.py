@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from lance_namespace.errors import LanceNamespaceError
-from support import create_table, fails, ipc
+from support import create_table, fails, ipc, list_tables, remove_table
 from tables import append, by_path, opened, values, version
 
 
@@ -179,3 +179,27 @@ def test_a_tag_that_somebody_deletes_meanwhile_raises_8(filled, between):
     between(lambda: filled.delete_table_tag({"id": ["t"], "tag": "a"}))
     with fails(8):
         filled.delete_table_tag({"id": ["t"], "tag": "a"})
+
+
+GONE = {
+    "index": ("create_table_index", {"column": "x", "index_type": "BTREE"}),
+    "add": ("alter_table_add_columns", {"new_columns": [{"name": "z", "expression": "x"}]}),
+    "cast": ("alter_table_alter_columns", {"alterations": [{"path": "x", "data_type": {"type": "int32"}}]}),
+    "rename": ("alter_table_alter_columns", {"alterations": [{"path": "x", "rename": "z"}]}),
+    "drop": ("alter_table_drop_columns", {"columns": ["y"]}),
+    "schema metadata": ("update_table_schema_metadata", {"metadata": {"a": "b"}}),
+    "field metadata": ("update_field_metadata", {"updates": [{"path": "x", "metadata": {"a": "b"}}]}),
+    "restore": ("restore_table", {"version": 1}),
+}
+READS_NOTHING = {"rename", "drop", "schema metadata", "field metadata"}
+
+
+@pytest.mark.parametrize("case", list(GONE))
+def test_a_table_that_is_purged_meanwhile_raises_14(filled, between, case):
+    operation, request = GONE[case]
+    if case in READS_NOTHING and not filled.describe_table({"id": ["t"]}).managed_versioning:
+        pytest.skip("a change that reads no data is committed by Lance where the table was")
+    between(lambda: remove_table(filled, "t"))
+    with fails(14):
+        getattr(filled, operation)({"id": ["t"], **request})
+    assert list_tables(filled) == []

@@ -84,4 +84,4 @@ def _new_rows(dataset: LanceDataset, changes: Mapping[str, str], predicate: str 
             arrays = [column.cast(field.type) for column, field in zip(batch.columns, target, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
-    return as_blobs(pa.RecordBatchReader.from_batches(target, cast()), schema)
+    return as_blobs(pa.RecordBatchReader.from_batches(target, cast()), dataset)

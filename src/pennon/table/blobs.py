@@ -10,8 +10,11 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lance import LanceDataset
+
 _EXTENSION = "lance.blob"
 _METADATA = b"lance-encoding:blob"
+_BYTES = (pa.binary(), pa.large_binary())
 
 
 def has_blobs(field: pa.Field) -> bool:
@@ -26,9 +29,12 @@ def has_blobs(field: pa.Field) -> bool:
     return any(has_blobs(kind.field(number)) for number in range(kind.num_fields))
 
 
-def as_blobs(data: pa.Table | pa.RecordBatchReader, wanted: pa.Schema) -> pa.Table | pa.RecordBatchReader:
+def as_blobs(data: pa.Table | pa.RecordBatchReader, dataset: LanceDataset) -> pa.Table | pa.RecordBatchReader:
     """Make blobs of plain bytes in columns that have blobs in the table."""
-    names = [field.name for field in data.schema if pa.types.is_large_binary(field.type) or field.type == pa.binary()]
+    names = [field.name for field in data.schema if field.type in _BYTES]
+    if not names:
+        return data
+    wanted = dataset.schema
     names = [name for name in names if name in wanted.names and _is_extension(wanted.field(name).type)]
     if not names:
         return data

@@ -61,7 +61,7 @@ def insert(
     """
     if not overwrite and isinstance(data, pa.Table):
         _require_no_nulls(dataset, identifier, data)
-    watched = _Watched(data if overwrite else as_blobs(data, dataset.schema))
+    watched = _Watched(data if overwrite else as_blobs(data, dataset))
     with judged("inserting into the rows", identifier), watched.telling():
         written = lance.write_dataset(watched.rows, dataset, mode="overwrite" if overwrite else "append")
         if not overwrite:
@@ -77,7 +77,7 @@ def merge(
     missing = [name for name in clauses.on if name.partition(".")[0].strip("`") not in data.schema.names]
     if missing:
         raise TableSchemaValidationError(f"The rows to merge into table {shown(identifier)} have no column {missing}")
-    watched = _Watched(as_blobs(data, dataset.schema))
+    watched = _Watched(as_blobs(data, dataset))
     with judged("merging into the rows", identifier), watched.telling():
         builder = dataset.merge_insert(list(clauses.on))
         if clauses.update_matched or clauses.update_matched_if is not None:
@@ -157,9 +157,9 @@ class _Watched:
 
 def _require_no_nulls(dataset: LanceDataset, identifier: Identifier, data: pa.Table) -> None:
     """Find nulls where none may be before anything is written."""
+    having = [name for name, column in zip(data.column_names, data.columns, strict=True) if column.null_count]
+    if not having:
+        return
     for column in dataset.schema:
-        if column.nullable:
-            continue
-        index = data.schema.get_field_index(column.name)
-        if index >= 0 and data.column(index).null_count:
+        if column.name in having and not column.nullable:
             raise TableSchemaValidationError(f"Column {column.name!r} of table {shown(identifier)} takes no nulls")

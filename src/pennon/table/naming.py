@@ -54,17 +54,22 @@ class Stamp:
 
 def latest_in(location: str) -> Stamp | None:
     """Find the latest version of a table on a local disk, with one look into a directory; None if there is none."""
+    found = newest_in(f"{location}/{FOLDER}")
+    return None if found is None else stamped(location, *found)
+
+
+def newest_in(folder: str) -> tuple[int, str] | None:
+    """Read version and scheme from the name of the newest manifest in a folder on a local disk; None if none is."""
     try:
         # Faster than Path, which counts here.
-        names = [name for name in os.listdir(f"{location}/{FOLDER}") if name.endswith(SUFFIX)]  # noqa: PTH208
+        names = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]  # noqa: PTH208
     except FileNotFoundError:
         return None
     # The newest of the second scheme comes first, unless there is one of the first scheme, which is shorter.
-    newest = min(names, default="")
-    if len(newest) != _DIGITS + len(SUFFIX):
-        newest = max(names, key=lambda name: (parsed(name) or (0,))[0], default="")
-    found = parsed(newest)
-    return None if found is None else stamped(location, *found)
+    first = min(names, default="")
+    if len(first) == _DIGITS + len(SUFFIX):
+        return parsed(first)
+    return max((found for name in names if (found := parsed(name)) is not None), default=None)
 
 
 def stamped(location: str, version: int, scheme: str) -> Stamp | None:

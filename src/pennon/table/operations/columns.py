@@ -47,9 +47,9 @@ class ColumnOperations(OpensTables):
         if any(entry.virtual_column is not None for entry in request.new_columns):
             raise _no_functions(identifier)
         wanted = [columns.NewColumn(entry.name, entry.expression, entry.computed) for entry in request.new_columns]
-        dataset = self._open_table(identifier, branch=named_branch(request.branch))
-        columns.add(dataset, identifier, wanted)
-        return AlterTableAddColumnsResponse(version=dataset.version)
+        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+            columns.add(dataset, identifier, wanted)
+            return AlterTableAddColumnsResponse(version=dataset.version)
 
     @operation(AlterTableAlterColumnsRequest)
     def alter_table_alter_columns(self, request: AlterTableAlterColumnsRequest) -> AlterTableAlterColumnsResponse:
@@ -66,17 +66,19 @@ class ColumnOperations(OpensTables):
             )
             for entry in request.alterations
         ]
-        dataset = self._open_table(identifier, branch=named_branch(request.branch))
-        columns.alter(dataset, identifier, wanted)
-        return AlterTableAlterColumnsResponse(version=dataset.version)
+        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+            columns.alter(dataset, identifier, wanted)
+            return AlterTableAlterColumnsResponse(version=dataset.version)
 
     @operation(AlterTableDropColumnsRequest)
     def alter_table_drop_columns(self, request: AlterTableDropColumnsRequest) -> AlterTableDropColumnsResponse:
         """Take columns away; errors 1, 4, 12, 13, 14, 19, 22."""
         identifier = table_identifier(request.id)
-        dataset = self._open_table(identifier, branch=named_branch(request.branch))
-        columns.drop(dataset, identifier, request.columns)
-        return AlterTableDropColumnsResponse(version=dataset.version, transaction_id=history.transaction_id(dataset))
+        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+            columns.drop(dataset, identifier, request.columns)
+            return AlterTableDropColumnsResponse(
+                version=dataset.version, transaction_id=history.transaction_id(dataset)
+            )
 
     @operation(AlterTableBackfillColumnsRequest)
     def alter_table_backfill_columns(
@@ -94,9 +96,10 @@ class ColumnOperations(OpensTables):
                 raise UnsupportedOperationError(
                     f"alter_table_backfill_columns of {shown(identifier)}: {option} is for a cluster; it is filled here"
                 )
-        dataset = self._open_table(identifier, version=request.read_version, branch=named_branch(request.branch))
-        computed.backfill(dataset, identifier, request.column, request.where)
-        return AlterTableBackfillColumnsResponse(job_id=history.transaction_id(dataset) or "")
+        branch = named_branch(request.branch)
+        with self._table_to_change(identifier, branch, version=request.read_version) as dataset:
+            computed.backfill(dataset, identifier, request.column, request.where)
+            return AlterTableBackfillColumnsResponse(job_id=history.transaction_id(dataset) or "")
 
     @operation(UpdateTableSchemaMetadataRequest)
     def update_table_schema_metadata(
@@ -106,18 +109,18 @@ class ColumnOperations(OpensTables):
         identifier = table_identifier(request.id)
         if request.metadata is None:
             raise InvalidInputError(f"Which metadata shall the schema of {shown(identifier)} have? A map may be empty")
-        dataset = self._open_table(identifier, branch=named_branch(request.branch))
-        result = metadata.replace_schema_metadata(dataset, identifier, request.metadata)
-        return UpdateTableSchemaMetadataResponse(metadata=result, transaction_id=history.transaction_id(dataset))
+        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+            result = metadata.replace_schema_metadata(dataset, identifier, request.metadata)
+            return UpdateTableSchemaMetadataResponse(metadata=result, transaction_id=history.transaction_id(dataset))
 
     @operation(UpdateFieldMetadataRequest)
     def update_field_metadata(self, request: UpdateFieldMetadataRequest) -> UpdateFieldMetadataResponse:
         """Merge into the metadata of columns, or replace it; errors 1, 4, 12, 13, 14, 22."""
         identifier = table_identifier(request.id)
-        dataset = self._open_table(identifier, branch=named_branch(request.branch))
-        updates = [metadata.FieldUpdate(one.path, one.metadata, bool(one.replace)) for one in request.updates]
-        fields = metadata.update_fields(dataset, identifier, updates)
-        return UpdateFieldMetadataResponse(version=dataset.version, fields=fields)
+        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+            updates = [metadata.FieldUpdate(one.path, one.metadata, bool(one.replace)) for one in request.updates]
+            fields = metadata.update_fields(dataset, identifier, updates)
+            return UpdateFieldMetadataResponse(version=dataset.version, fields=fields)
 
     @operation(GetTableStatsRequest)
     def get_table_stats(self, request: GetTableStatsRequest) -> GetTableStatsResponse:

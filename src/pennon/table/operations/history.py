@@ -126,8 +126,9 @@ class HistoryOperations(OpensTables):
         identifier = table_identifier(request.id)
         if request.version < 1:
             raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {request.version}")
-        dataset = self._open_table(identifier, version=request.version, branch=named_branch(request.branch))
-        return RestoreTableResponse(transaction_id=history.restore(dataset, identifier))
+        branch = named_branch(request.branch)
+        with self._table_to_change(identifier, branch, version=request.version) as dataset:
+            return RestoreTableResponse(transaction_id=history.restore(dataset, identifier))
 
     @operation(DescribeTransactionRequest)
     def describe_transaction(self, request: DescribeTransactionRequest) -> DescribeTransactionResponse:

@@ -69,18 +69,18 @@ class IndexOperations(OpensTables):
     def drop_table_index(self, request: DropTableIndexRequest) -> DropTableIndexResponse:
         """Take an index away; errors 1, 4, 6, 13, 14, 22."""
         identifier = table_identifier(request.id)
-        dataset = self._open_table(identifier, branch=named_branch(request.branch))
-        indexes.drop(dataset, identifier, request.index_name)
-        return DropTableIndexResponse(transaction_id=history.transaction_id(dataset))
+        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+            indexes.drop(dataset, identifier, request.index_name)
+            return DropTableIndexResponse(transaction_id=history.transaction_id(dataset))
 
     def _create_index(self, request: CreateTableIndexRequest) -> str | None:
         identifier = table_identifier(request.id)
-        dataset = self._open_table(identifier, branch=named_branch(request.branch))
         given = {name: getattr(request, name) for name in index_kinds.PARAMETERS}
         parameters = {name: value for name, value in given.items() if value is not None}
         wish = indexes.IndexWish(request.column, request.index_type, request.name, parameters)
-        indexes.create(dataset, identifier, wish)
-        return history.transaction_id(dataset)
+        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+            indexes.create(dataset, identifier, wish)
+            return history.transaction_id(dataset)
 
 
 def _content(found: indexes.IndexState) -> IndexContent:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from lance_namespace import LanceNamespace
 
+from pennon.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    NamespaceNotFoundError,
+    TableBranchNotFoundError,
+    TableIsOnlyDeclaredError,
+    TableNotFoundError,
+    TableVersionNotFoundError,
+)
+from pennon.identifiers import Identifier, shown
 from pennon.table.branches import MAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
     from lance import LanceDataset
-
-    from pennon.identifiers import Identifier
 
 
 class OpensTables(LanceNamespace):
@@ -39,6 +47,43 @@ class OpensTables(LanceNamespace):
         well, and must not be moved or written through in place. Errors 1 and 4 (not there), 8, 11, 19 (only declared,
         or damaged), 22.
         """
+
+    @contextmanager
+    def _changing(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> Iterator[None]:
+        """Tell a failure of a table that was dropped or made anew meanwhile from others: it is 14.
+
+        The commit was not made then: it would have been one of a table that is not there any more.
+        """
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError, InvalidTableStateError) as error:
+            if self._is_gone(identifier, dataset, branch):
+                raise ConcurrentModificationError(
+                    f"Table {shown(identifier)} was dropped or replaced while it was changed"
+                ) from error
+            raise
+
+    @contextmanager
+    def _table_to_change(
+        self, identifier: Identifier, branch: str | None, *, version: int | None = None
+    ) -> Iterator[LanceDataset]:
+        """Open a table that is about to be changed; 14 if it is dropped or made anew meanwhile."""
+        dataset = self._open_table(identifier, version=version, branch=branch)
+        with self._changing(identifier, dataset, branch):
+            yield dataset
+
+    def _is_gone(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> bool:
+        try:
+            found = self._open_table(identifier, version=int(dataset.version), branch=branch, shared=True)
+        except (
+            NamespaceNotFoundError,
+            TableNotFoundError,
+            TableVersionNotFoundError,
+            TableBranchNotFoundError,
+            TableIsOnlyDeclaredError,
+        ):
+            return True
+        return found.uri != dataset.uri or found.get_version()["timestamp"] != dataset.get_version()["timestamp"]
 
     @abstractmethod
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:

@@ -104,7 +104,8 @@ class RowOperations(OpensTables):
             if filled is not None:
                 return InsertIntoTableResponse(num_inserted_rows=filled.inserted, version=filled.version)
             dataset = self._open_table(identifier, shared=True)
-        done, after = changing.insert(dataset, identifier, data, overwrite=overwrite)
+        with self._changing(identifier, dataset, request.branch):
+            done, after = changing.insert(dataset, identifier, data, overwrite=overwrite)
         self._table_moved(dataset, after)
         return InsertIntoTableResponse(num_inserted_rows=done.inserted, version=done.version)
 
@@ -126,7 +127,8 @@ class RowOperations(OpensTables):
             if filled is not None:
                 return _merged(filled)
             dataset = self._open_table(identifier)
-        return _merged(changing.merge(dataset, identifier, data, clauses))
+        with self._changing(identifier, dataset, request.branch):
+            return _merged(changing.merge(dataset, identifier, data, clauses))
 
     @operation(UpdateTableRequest)
     def update_table(self, request: UpdateTableRequest) -> UpdateTableResponse:
@@ -138,7 +140,8 @@ class RowOperations(OpensTables):
         if request.properties:
             raise UnsupportedOperationError(f"update_table of {shown(identifier)} does not set properties")
         dataset = self._open_table(identifier, branch=request.branch)
-        done = changing.update(dataset, identifier, request.updates, request.predicate)
+        with self._changing(identifier, dataset, request.branch):
+            done = changing.update(dataset, identifier, request.updates, request.predicate)
         return UpdateTableResponse(updated_rows=done.updated, version=done.version)
 
     @operation(DeleteFromTableRequest)
@@ -146,7 +149,9 @@ class RowOperations(OpensTables):
         """Delete the rows that meet a predicate; errors 1, 4, 13, 14, 19, 22."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier, branch=request.branch)
-        return DeleteFromTableResponse(version=changing.delete(dataset, identifier, request.predicate).version)
+        with self._changing(identifier, dataset, request.branch):
+            done = changing.delete(dataset, identifier, request.predicate)
+        return DeleteFromTableResponse(version=done.version)
 
     def _batches(self, request: QueryTableRequest) -> pa.RecordBatchReader:
         identifier = table_identifier(request.id)
