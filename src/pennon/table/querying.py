@@ -16,7 +16,7 @@ from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, shown
 from pennon.table import fusion
 from pennon.table.blobs import has_blobs
-from pennon.table.failures import judged, require_fields
+from pennon.table.failures import judged, require_complete, require_fields
 from pennon.table.full_text import full_text
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Query:
 def understood(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> Query:
     """Read a request; errors 12 for unknown columns, 13 for what makes no sense."""
     columns = _columns(dataset, identifier, asked)
+    require_complete(identifier, asked.filter, *(columns.values() if isinstance(columns, dict) else ()))
     offset = asked.offset or 0
     nearest, is_batch = _nearest(dataset, identifier, asked, asked.k + offset)
     query = Query(
