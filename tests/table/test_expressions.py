@@ -50,10 +50,11 @@ def test_what_looks_like_a_placeholder_in_a_text_is_none(namespace, expression):
 
 
 SQL = """
-id text vector inner inner.a inner.b.c nope _rowid _distance "id" ` `` vector[0] inner['a'] 1 -1 0 1e400 9223372036854775808
-'x' '' '(' x'ff' NULL true * ( ) [ ] { } , ; -- /* + - / % = < > || ~ ^ # @ ? $1 :a :: ä AND OR NOT IN LIKE BETWEEN IS CASE
-WHEN THEN END select from cast( as bigint decimal(99,9) timestamp date'2020-01-01' interval'1day' array[1] substr( lower( abs(
-concat( coalesce( regexp_match( exists( sum(id)
+id text vector inner inner.a inner.b.c nope _rowid _distance "id" ` `` vector[0] inner['a'] 1 -1 0 1e400
+9223372036854775808 'x' '' '(' x'ff' NULL true * ( ) [ ] { } , ; -- /* + - / % = < > || ~ ^ # @ ? $1 :a :: ä AND OR NOT
+IN LIKE BETWEEN IS CASE WHEN THEN END select from cast( as bigint decimal(99,9) timestamp date'2020-01-01'
+interval'1day' array[1]
+substr( lower( abs( concat( coalesce( regexp_match( exists( sum(id)
 """
 WORDS = st.sampled_from([*SQL.split(), "\0"])
 
