@@ -112,6 +112,8 @@ BAD = {
     "sum of all": [{"name": "y", "expression": "sum(x)"}],
     "fails on a value": [{"name": "y", "expression": "10 / x"}],
     "fails on a cast": [{"name": "y", "expression": "cast(concat(s, 'a') as int)"}],
+    "placeholder": [{"name": "y", "expression": "x + $1"}],
+    "question mark": [{"name": "y", "expression": "x + ?"}],
     "no expression": [{"name": "y"}],
     "two kinds": [{"name": "y", "expression": "x", "computed": "x"}],
     "dot": [{"name": "a.b", "expression": "x"}],

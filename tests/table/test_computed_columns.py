@@ -83,8 +83,9 @@ def test_a_backfill_keeps_to_its_filter(filled):
     assert values(filled, column="double") == [4, None, None]
     with fails(13):
         backfill(filled, where="nowhere = 1")
-    with fails(13):
-        backfill(filled, where="s = ")
+    for where in ("s = ", "s = ?", "s = $1"):
+        with fails(13):
+            backfill(filled, where=where)
 
 
 def test_a_backfill_of_an_old_version_leaves_newer_rows(filled):
@@ -121,7 +122,7 @@ def test_a_column_that_another_program_computes_is_refused(filled):
         backfill(filled, "f")
 
 
-@pytest.mark.parametrize("expression", ["", "x +", "nowhere", "sum(x)", "random()", "null", "now()"])
+@pytest.mark.parametrize("expression", ["", "x +", "nowhere", "sum(x)", "random()", "null", "now()", "x + ?", "x + $1"])
 def test_what_cannot_be_computed_raises_13(filled, expression):
     with fails(13):
         declare(filled, "y", expression)

@@ -86,6 +86,27 @@ def test_no_results_are_asked_for_and_none_are_given(stocked):
     assert (found.num_rows, "_distance" in found.column_names) == (0, True)
 
 
+TEXT = {"string_query": {"query": "banana"}}
+SEARCHES = {
+    "vector": {"vector": ORIGIN},
+    "vectors": {"vector": [ORIGIN, ORIGIN]},
+    "text": {"full_text_query": TEXT},
+    "hybrid": {"vector": ORIGIN, "full_text_query": TEXT},
+}
+
+
+@pytest.mark.parametrize("case", list(SEARCHES))
+@pytest.mark.parametrize("many", [2**40, 2**62])
+def test_searches_for_more_rows_than_there_could_be(ours, many, case):
+    """Lance sets memory aside for all of them, which ends the process."""
+    create_table(ours, "t", data=ipc(stock()))
+    dataset(ours, "t").create_scalar_index("text", "INVERTED")
+    found = query(ours, "t", k=many, columns={"column_names": ["id"]}, **SEARCHES[case])
+    assert found.num_rows == {"vector": ROWS, "vectors": 2 * ROWS, "text": ROWS // 4, "hybrid": ROWS}[case]
+    assert query(ours, "t", k=many, offset=many, **SEARCHES[case]).num_rows == 0
+    assert query(ours, "t", k=many, filter="id < 5", prefilter=True, **SEARCHES[case]).num_rows > 0
+
+
 def test_columns_by_name(stocked):
     assert query(stocked, "t", k=1, columns={"column_names": ["text", "id"]}).to_pydict() == {
         "text": ["apple pie number0"],
@@ -193,8 +214,9 @@ def test_bounds_of_the_distance(stocked):
         {"vector": ORIGIN, "vector_column": "text"},
         {"vector": ORIGIN, "minimum_nprobes": 5, "maximum_nprobes": 2},
         {"vector": [ORIGIN, [1.0]]},
+        {"vector": [[]]},
     ],
-    ids=["length", "distance", "distance of floats", "no vectors", "probes", "lengths"],
+    ids=["length", "distance", "distance of floats", "no vectors", "probes", "lengths", "empty"],
 )
 def test_a_bad_vector_query_is_refused(stocked, options):
     with fails(13):
@@ -312,8 +334,10 @@ def test_structured_text_queries(stocked, case):
         structured("match", terms="x", column="id"),
         structured("match", terms="x", column="text", operator="xor"),
         structured("multi_match", match_queries=[]),
+        structured("match", terms="x", column="text", fuzziness=2**33),
+        structured("phrase", terms="x", column="text", slop=2**33),
     ],
-    ids=["nothing", "no clause", "no text", "operator", "no match"],
+    ids=["nothing", "no clause", "no text", "operator", "no match", "large fuzziness", "large slop"],
 )
 def test_a_bad_text_query_is_refused(stocked, asked):
     with fails(13):

@@ -18,7 +18,7 @@ from pennon.identifiers import Identifier, shown
 from pennon.table import assigning
 from pennon.table.blobs import as_blobs
 from pennon.table.casts import require_no_cast
-from pennon.table.failures import judged, require_fields
+from pennon.table.failures import judged, require_complete, require_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,6 +74,7 @@ def merge(
 ) -> Changed:
     """Update, insert and delete rows by comparing them with others; moves the dataset. Errors 12, 13, 14, 20."""
     require_fields(dataset, identifier, clauses.on)
+    require_complete(identifier, clauses.update_matched_if, clauses.delete_unmatched_by_source_if)
     missing = [name for name in clauses.on if name.partition(".")[0].strip("`") not in data.schema.names]
     if missing:
         raise TableSchemaValidationError(f"The rows to merge into table {shown(identifier)} have no column {missing}")
@@ -106,6 +107,7 @@ def update(
     if len(changes) < len(updates):
         raise InvalidInputError(f"An update of table {shown(identifier)} sets a column more than once")
     require_fields(dataset, identifier, changes)
+    require_complete(identifier, predicate, *changes.values())
     with judged("updating the rows", identifier):
         if assigning.reads_what_it_sets(changes):
             version, updated = assigning.assign(dataset, identifier, changes, predicate)
@@ -118,6 +120,7 @@ def delete(dataset: LanceDataset, identifier: Identifier, predicate: str) -> Cha
     """Delete the rows that meet a predicate; moves the dataset. Errors 13, 14."""
     if not predicate.strip():
         raise InvalidInputError(f"Deleting from table {shown(identifier)} needs a predicate; 'true' is all rows")
+    require_complete(identifier, predicate)
     with judged(f"deleting {predicate!r} from the rows", identifier):
         done = dataset.delete(predicate)
     return Changed(int(dataset.version), deleted=int(done["num_deleted_rows"]))

@@ -15,6 +15,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import shown
 from pennon.table import computed, expressions, field_paths
+from pennon.table.failures import require_complete
 from pennon.table.lance_errors import bad_input_told, is_race
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def add(dataset: LanceDataset, identifier: Identifier, wanted: Sequence[NewColum
     """
     subject = f"Adding columns to table {shown(identifier)}"
     _check_new(dataset, subject, wanted)
+    require_complete(identifier, *(one.expression for one in wanted), *(one.computed for one in wanted))
     if any(one.computed is not None for one in wanted):
         fields = [computed.declared(dataset, subject, one.name, one.computed or "") for one in wanted]
         with bad_input_told(subject):

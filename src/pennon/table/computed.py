@@ -15,6 +15,7 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from pennon.identifiers import shown
 from pennon.table import expressions, field_paths
+from pennon.table.failures import require_complete
 from pennon.table.lance_errors import bad_input_told
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def backfill(dataset: LanceDataset, identifier: Identifier, path: str, where: st
     expression = _read_text(field, _EXPRESSION, "")
     if kind != _SQL or not expression:
         raise UnsupportedOperationError(f"{subject} is computed by {kind!r}; here only SQL expressions are computed")
+    require_complete(identifier, expression, where)
     quoted = expressions.quoted(field.name)
     empty = f"({quoted} IS NULL) AND (({expression}) IS NOT NULL)"
     chosen = empty if not where else f"{empty} AND ({where})"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pennon.errors import (
     ConcurrentModificationError,
+    InternalError,
     InvalidInputError,
     InvalidTableStateError,
     LanceNamespaceError,
@@ -33,14 +35,22 @@ _INPUT_TEXTS = (
     "lanceerror(schema)",
     "lanceerror(index)",
     "error during planning",
+    "expected option to have value",
 )
 _ASKED_WRONG = (ValueError, TypeError, OverflowError, NotImplementedError)
 """What Lance's Python side raises by itself; pyarrow's ArrowInvalid is a ValueError."""
 
 
+_QUOTED = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"")
+_PLACEHOLDER = re.compile(r"\?|\$\w|(?<!:):\w")
+
+
 @contextmanager
 def judged(what: str, identifier: Identifier) -> Iterator[None]:
-    """Turn errors about the request into 13 or 20, conflicts into 14, missing files into 19; others pass."""
+    """Turn errors about the request into 13 or 20, conflicts into 14, missing files into 19, panics into 18.
+
+    Others pass.
+    """
     try:
         yield
     except LanceNamespaceError:
@@ -59,6 +69,20 @@ def judged(what: str, identifier: Identifier) -> Iterator[None]:
         if isinstance(error, _ASKED_WRONG):
             raise InvalidInputError(message) from error
         raise
+    except BaseException as error:
+        # Lance's panics are no Exceptions; nothing is broken after one.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise InternalError(f"{what} of table {shown(identifier)}: Lance gave up: {error}") from error
+
+
+def require_complete(identifier: Identifier, *expressions: str | None) -> None:
+    """Raise 13 for an SQL expression with a placeholder, for which there is no value: Lance panics at one."""
+    for expression in expressions:
+        if expression and _PLACEHOLDER.search(_QUOTED.sub("", expression)):
+            raise InvalidInputError(
+                f"An expression for table {shown(identifier)} has a placeholder and no value for it: {expression}"
+            )
 
 
 def require_fields(dataset: LanceDataset, identifier: Identifier, paths: Iterable[str]) -> None:

@@ -8,7 +8,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pennon.errors import ConcurrentModificationError, InvalidInputError, LanceNamespaceError, is_commit_conflict
+from pennon.errors import (
+    ConcurrentModificationError,
+    InternalError,
+    InvalidInputError,
+    LanceNamespaceError,
+    is_commit_conflict,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +37,7 @@ _RACES = ("retryable commit conflict", "preempted by concurrent")
 
 @contextmanager
 def bad_input_told(subject: str) -> Iterator[None]:
-    """Turn what Lance raises for bad input into 13 and for a lost race into 14; all else passes unchanged."""
+    """Turn what Lance raises for bad input into 13, for a lost race into 14, a panic into 18; all else passes."""
     try:
         yield
     except LanceNamespaceError:
@@ -44,6 +50,11 @@ def bad_input_told(subject: str) -> Iterator[None]:
         if is_bad_input(error):
             raise InvalidInputError(f"{subject}: {error}") from error
         raise
+    except BaseException as error:
+        # Lance's panics are no Exceptions; nothing is broken after one.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise InternalError(f"{subject}: Lance gave up: {error}") from error
 
 
 def is_bad_input(error: BaseException) -> bool:

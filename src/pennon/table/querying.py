@@ -16,7 +16,7 @@ from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, shown
 from pennon.table import fusion
 from pennon.table.blobs import has_blobs
-from pennon.table.failures import judged, require_fields
+from pennon.table.failures import judged, require_complete, require_fields
 from pennon.table.full_text import full_text
 
 if TYPE_CHECKING:
@@ -63,12 +63,19 @@ class Query:
 def understood(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> Query:
     """Read a request; errors 12 for unknown columns, 13 for what makes no sense."""
     columns = _columns(dataset, identifier, asked)
-    offset = asked.offset or 0
-    nearest, is_batch = _nearest(dataset, identifier, asked, asked.k + offset)
+    require_complete(identifier, asked.filter, *(columns.values() if isinstance(columns, dict) else ()))
+    limit, offset = asked.k, asked.offset or 0
+    with judged("reading a full-text query", identifier):
+        text = full_text(dataset, identifier, asked.full_text_query)
+    if text is not None or asked.vector.single_vector or asked.vector.multi_vector:
+        # Lance sets memory aside for as many rows as a search may find, and ends the process if there is too little.
+        rows = max(dataset.count_rows(), 1)
+        limit, offset = min(limit, rows), min(offset, rows)
+    nearest, is_batch = _nearest(dataset, identifier, asked, limit + offset)
     query = Query(
         identifier,
         columns,
-        asked.k,
+        limit,
         offset,
         {
             "filter": asked.filter,
@@ -81,7 +88,7 @@ def understood(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> Q
         },
         nearest,
         is_batch,
-        full_text(dataset, identifier, asked.full_text_query),
+        text,
     )
     if query.is_hybrid and is_batch:
         raise InvalidInputError(f"A hybrid query of table {shown(identifier)} has one vector, not several")
@@ -210,8 +217,8 @@ def _nearest(dataset: LanceDataset, identifier: Identifier, asked: Asked, most: 
         raise InvalidInputError("The vector of a query is a single_vector or a multi_vector, not both")
     if not one and not several:
         return {}, False
-    if several and len({len(vector) for vector in several}) > 1:
-        raise InvalidInputError("The vectors of a query have different lengths")
+    if several and (len({len(vector) for vector in several}) > 1 or not several[0]):
+        raise InvalidInputError("The vectors of a query are empty, or have different lengths")
     column, kind = _vector_column(dataset, identifier, asked.vector_column)
     if asked.distance_type is not None and asked.distance_type.lower() not in _DISTANCES:
         raise InvalidInputError(f"Unknown distance type {asked.distance_type!r}; known: {', '.join(_DISTANCES)}")

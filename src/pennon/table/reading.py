@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pennon.table.failures import judged
+from pennon.table.failures import judged, require_complete
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -14,5 +14,6 @@ if TYPE_CHECKING:
 
 def count(dataset: LanceDataset, identifier: Identifier, predicate: str | None) -> int:
     """Count the rows that meet a predicate, all without one; a predicate that Lance does not understand raises 13."""
+    require_complete(identifier, predicate)
     with judged(f"counting {predicate!r}", identifier):
         return int(dataset.count_rows(predicate))
