@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -291,6 +293,18 @@ def test_a_client_of_versions_tells_only_what_it_is_sure_of(tmp_path):
             assert dataset.version == 2
             assert (versions.made(2) is not None) == sure
             remove_table(ns, "t")
+
+
+@pytest.mark.parametrize("kind", ["v1", "v2", "managed"])
+def test_a_catalog_that_nobody_uses_goes_with_its_tables(tmp_path, kind):
+    ns = opened(kind, tmp_path / "root")
+    create_table(ns, "t", data=ipc({"x": [1]}))
+    insert(ns, "t", data={"x": [2]})
+    assert rows(ns) == [1, 2]
+    catalog = weakref.ref(ns._catalog)
+    del ns
+    gc.collect()
+    assert catalog() is None
 
 
 def test_the_handle_used_longest_ago_goes_first():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 import lance
 
@@ -116,7 +117,8 @@ def _by_rows(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> l
 
 
 def _managed(catalog: Catalog, found: Found) -> Handle:
-    versions = client.VersionClient(catalog)
+    # Lance holds the client, the catalog holds what Lance has opened: a circle that nobody would find.
+    versions = client.VersionClient(proxy(catalog))
     dataset = lance.dataset(
         **client.opening(catalog, found.identifier, versions),
         storage_options=dict(catalog.store.storage_options) or None,
