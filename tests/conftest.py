@@ -66,3 +66,11 @@ def open_namespace() -> Iterator[Callable[..., DirectoryNamespace]]:
 def namespace(root, mode, open_namespace) -> DirectoryNamespace:
     """Open an empty root in each mode on each store."""
     return open_namespace(root, mode)
+
+
+@pytest.fixture
+def managed(tmp_path, open_namespace) -> DirectoryNamespace:
+    """Open an empty root whose catalog manages the versions of its tables."""
+    namespace = open_namespace(tmp_path / "root", "v2")
+    namespace.enable_table_version_management()
+    return namespace

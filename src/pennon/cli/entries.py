@@ -12,9 +12,9 @@ from pennon.cli.progress import progress
 from pennon.cli.terminal_text import one_line
 from pennon.cli.values import moment
 from pennon.directory import namespaces, tables
-from pennon.directory.paging import page
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError, translated
 from pennon.identifiers import Identifier, split
+from pennon.paging import page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

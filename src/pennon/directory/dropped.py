@@ -10,9 +10,9 @@ from pennon.directory import claim, layout, purging, trash
 from pennon.directory.listing import list_root
 from pennon.directory.manifest import TABLE
 from pennon.directory.marker import DELETED, PURGING, Marker, kept_at_least_ms, milliseconds
-from pennon.directory.paging import page
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import ROOT, Identifier, object_id
+from pennon.paging import page
 from pennon.table.description import count_rows
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from pennon.directory.manifest import NAMESPACE, Draft, Row, Snapshot, flags, pr
 from pennon.directory.marker import milliseconds
 from pennon.directory.modes import CreateMode, DropBehavior, DropMode
 from pennon.directory.names import forgetting_dead_rows
-from pennon.directory.paging import page
 from pennon.directory.protection import require_unprotected
 from pennon.directory.resolve import namespace_exists
 from pennon.errors import (
@@ -22,6 +21,7 @@ from pennon.errors import (
     NamespaceNotFoundError,
 )
 from pennon.identifiers import ROOT, Identifier, object_id, shown
+from pennon.paging import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

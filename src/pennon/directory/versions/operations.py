@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory.manifest import flags
-from pennon.directory.paging import page
 from pennon.directory.versions import managed, storage, unmanaged
 from pennon.directory.versions.record import Record
 from pennon.errors import (
@@ -16,6 +15,7 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, object_id, shown
+from pennon.paging import page
 from pennon.table import naming
 
 if TYPE_CHECKING:
