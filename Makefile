@@ -35,6 +35,7 @@ check: setup ## lint, formatting, types, direction of imports
 bench: setup ## the benchmarks, beside other clients
 	$(PYTHON_ENV)/python benchmarks/catalog.py $(ARGS)
 	$(PYTHON_ENV)/python benchmarks/versions.py $(filter --quick --strict,$(ARGS))
+	$(PYTHON_ENV)/python benchmarks/rows.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/cli.py $(filter --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/spark.py $(filter --quick --strict,$(ARGS))
 

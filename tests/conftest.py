@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from support import MODES, Root
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _numbers = itertools.count()
+# A busy machine makes any example slow.
+hypothesis.settings.register_profile("pennon", deadline=None)
+hypothesis.settings.load_profile("pennon")
 
 # A shell starts jobs in the background with Ctrl-C switched off, and so would be all processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -62,3 +66,11 @@ def open_namespace() -> Iterator[Callable[..., DirectoryNamespace]]:
 def namespace(root, mode, open_namespace) -> DirectoryNamespace:
     """Open an empty root in each mode on each store."""
     return open_namespace(root, mode)
+
+
+@pytest.fixture
+def managed(tmp_path, open_namespace) -> DirectoryNamespace:
+    """Open an empty root whose catalog manages the versions of its tables."""
+    namespace = open_namespace(tmp_path / "root", "v2")
+    namespace.enable_table_version_management()
+    return namespace

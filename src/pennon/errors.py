@@ -21,14 +21,17 @@ from lance_namespace.errors import (
     PermissionDeniedError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
+    TableBranchAlreadyExistsError,
     TableBranchNotFoundError,
     TableColumnNotFoundError,
     TableIndexAlreadyExistsError,
     TableIndexNotFoundError,
     TableNotFoundError,
     TableSchemaValidationError,
+    TableTagAlreadyExistsError,
     TableTagNotFoundError,
     TableVersionNotFoundError,
+    TransactionNotFoundError,
     UnauthenticatedError,
     UnsupportedOperationError,
     from_error_code,
@@ -49,15 +52,19 @@ __all__ = [
     "PermissionDeniedError",
     "ServiceUnavailableError",
     "TableAlreadyExistsError",
+    "TableBranchAlreadyExistsError",
     "TableBranchNotFoundError",
     "TableColumnNotFoundError",
     "TableIndexAlreadyExistsError",
     "TableIndexNotFoundError",
+    "TableIsOnlyDeclaredError",
     "TableNotFoundError",
     "TableSchemaValidationError",
+    "TableTagAlreadyExistsError",
     "TableTagNotFoundError",
     "TableVersionAlreadyExistsError",
     "TableVersionNotFoundError",
+    "TransactionNotFoundError",
     "UnauthenticatedError",
     "UnsupportedOperationError",
     "from_error_code",
@@ -77,6 +84,10 @@ class TableVersionAlreadyExistsError(ConcurrentModificationError):
     spec_code = 12
 
 
+class TableIsOnlyDeclaredError(InvalidTableStateError):
+    """A table was declared and has no data yet (19)."""
+
+
 # Lance reports most failures as OSError or ValueError with a text; these are the texts that mean "somebody else was
 # first".
 _CONFLICT_TEXTS = (
@@ -85,7 +96,15 @@ _CONFLICT_TEXTS = (
     "too many concurrent writers",
     "concurrent transaction",
 )
-_DAMAGED_TEXTS = ("sufficient data", "corrupt", "magic", "failed to decode", "decode error")
+_DAMAGED_TEXTS = (
+    "sufficient data",
+    "corrupt",
+    "magic",
+    "failed to decode",
+    "decode error",
+    "file size is too small",
+    "invalid range",
+)
 _MISSING_TEXTS = ("was not found", "not found:", "no such file")
 
 

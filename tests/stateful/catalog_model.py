@@ -321,6 +321,8 @@ class Model:
         self.require_namespace(mode, identifier[:-1])
         row = None if mode == V1 else self.tables.get(identifier)
         if row is not None:
+            if identifier == (row.location.removesuffix(".lance"),) and row.location not in self.directories:
+                raise Refused(NO_TABLE)  # a client that knows nothing of rows has dropped it before
             del self.tables[identifier]
             if not self.owners(row.location):
                 self.directories.pop(row.location, None)

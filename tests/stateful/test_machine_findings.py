@@ -373,3 +373,13 @@ def test_storage_options_of_a_request_are_used_to_write_its_data(s3, tmp_path, o
     assert list_tables(ns) == []
     create_table(ns, "t", storage_options={"client_max_retries": "0"})
     assert rows_of(place, ns, "t") == [1, 2, 3]
+
+
+def test_what_a_v1_client_dropped_is_not_found_by_a_drop(place, open_namespace):
+    first, second = open_namespace(place, "compatibility"), open_namespace(place, "v1")
+    create_table(first, "t")
+    remove_table(second, "t")
+    with fails(4):
+        remove_table(first, "t")
+    create_table(first, "t", data=ipc({"x": [9]}))
+    assert rows_of(place, first, "t") == rows_of(place, second, "t") == [9]

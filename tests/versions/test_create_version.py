@@ -109,6 +109,20 @@ def test_a_gap_is_a_conflict(near_shelf):
     assert state(shelf, "t") == before
 
 
+def test_the_number_of_a_deleted_version_is_not_used_again(near_shelf):
+    shelf = near_shelf
+    shelf.create("t", [1], [2], [3])
+    request = shelf.staged("t", [4])
+    path = request["manifest_path"].replace(final_name(4), final_name(1))
+    body = shelf._store.get(shelf._store.from_absolute(request["manifest_path"])).body
+    shelf._store.put(shelf._store.from_absolute(path), body)
+    shelf.delete("t", (1, 2))
+    before = state(shelf, "t")
+    with fails(14):
+        shelf.ns.create_table_version({**request, "version": 1, "manifest_path": path})
+    assert state(shelf, "t") == before
+
+
 def test_the_same_request_again_succeeds(managed_shelf):
     """The answer to the first was lost; the staged file is gone by then."""
     shelf = managed_shelf

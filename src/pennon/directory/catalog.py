@@ -10,6 +10,7 @@ import lance
 from pennon.directory.manifest import Manifest
 from pennon.directory.resolve import Resolver
 from pennon.errors import UnsupportedOperationError
+from pennon.table.handles import Handles
 
 if TYPE_CHECKING:
     from pennon.config import DirectorySettings
@@ -33,6 +34,8 @@ class Catalog:
     resolver: Resolver
     session: Any = field(default_factory=_session)
     """What tables that were opened have in common: what is known of their versions, and connections."""
+    handles: Handles = field(default_factory=Handles)
+    """Tables that stay open between operations inside of them."""
 
     @property
     def lists_directories(self) -> bool:
@@ -49,6 +52,7 @@ class Catalog:
 
     def close(self) -> None:
         """Finish upkeep and let go of threads and connections; the catalog cannot be used any more."""
+        self.handles.clear()
         if self.manifest is not None:
             self.manifest.close()
         self.store.close()

@@ -1,41 +1,129 @@
-"""Tables that are open, for operations inside of them."""
+"""Tables that are open, for operations inside of them.
+
+Each operation finds its table anew, so a table that was dropped, renamed or made anew elsewhere is never met under its
+old name. What is kept between operations is only the open table at a location. Which version of it is the latest is
+asked each time: where the catalog manages versions its rows tell, which have just been read; else Lance looks at the
+files, and knows a manifest that was written anew under the same number by its e-tag.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 import lance
 
 from pennon.directory import tables
-from pennon.directory.versions import client, operations
-from pennon.errors import InvalidTableStateError
-from pennon.identifiers import Identifier, shown
+from pennon.directory.versions import client, incoming, managed, operations
+from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, is_not_found
+from pennon.identifiers import Identifier, object_id, shown
+from pennon.table import naming
+from pennon.table.handles import Handle, Point
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
+    from pennon.directory.resolve import Found
+
+_MAIN = "main"
 
 
-def opened(
-    catalog: Catalog,
-    identifier: Identifier,
-    *,
-    version: int | None = None,
-    tag: str | None = None,
-    branch: str | None = None,
-) -> lance.LanceDataset:
+def opened(catalog: Catalog, identifier: Identifier, point: Point, *, shared: bool = False) -> lance.LanceDataset:
     """Open a table at a version, tag or branch; what is committed to it goes through the catalog if that decides.
 
-    Errors 1, 4, 8, 11, 19 (only declared, or damaged), 22.
+    A shared one is used by others as well, and must not be moved or written through in place. Errors 1, 4, 8, 11, 13,
+    19 (only declared, or damaged), 22.
     """
-    found, dataset = tables.opened(catalog, identifier, version=version, tag=tag, branch=branch)
-    if dataset is None:
-        raise InvalidTableStateError(f"Table {shown(identifier)} is declared, and has no data yet")
-    if branch is not None or not operations.is_managed(catalog, found):
-        return dataset
-    # Files decide about branches; about everything else the catalog does.
-    at_latest = lance.dataset(
-        **client.opening(catalog, identifier),
+    tables.require_one_point(identifier, point)
+    found = catalog.resolver.table(identifier)
+    if point.branch == _MAIN:
+        point = point.on_main()
+    try:
+        # Files decide about branches; about everything else the catalog does.
+        if point.branch is None and operations.is_managed(catalog, found):
+            return _by_rows(catalog, found, point, shared=shared)
+        return _by_files(catalog, found, point, shared=shared)
+    except (OSError, ValueError, OverflowError) as error:
+        raise tables.reason(catalog, found, error, point) from error
+
+
+def _by_files(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> lance.LanceDataset:
+    incoming.finish_all(catalog, object_id(found.identifier), found.location)
+    location = catalog.store.location(found.location)
+    key = (location,)
+    kept = catalog.handles.find(key)
+    # The file was looked at before its version is opened: if another one takes its place, the next look sees it.
+    stamp = naming.latest_in(location) if catalog.store.is_local and point.is_latest else None
+    if kept is not None:
+        if shared and stamp is not None and kept.stamp == stamp:
+            return kept.dataset
+        try:
+            dataset = _at(kept.dataset, found, point if stamp is None else point.at(stamp.version))
+        except (OSError, ValueError) as error:
+            if not is_not_found(error):
+                raise
+            # What is there may not be what the handle knows: a new one tells what is really missing.
+            catalog.handles.forget(key)
+        else:
+            if shared and point.is_latest:
+                catalog.handles.keep(key, _on_disk(dataset, location, stamp))
+            return dataset
+    dataset = lance.dataset(
+        location, storage_options=dict(catalog.store.storage_options) or None, session=catalog.session
+    )
+    catalog.handles.keep(key, _on_disk(dataset, location, stamp))
+    return dataset if shared and point.is_latest else _at(dataset, found, point)
+
+
+def _on_disk(dataset: lance.LanceDataset, location: str, stamp: naming.Stamp | None) -> Handle:
+    return Handle(dataset, stamp, partial(naming.committed_after, location, stamp))
+
+
+def _at(dataset: lance.LanceDataset, found: Found, point: Point) -> lance.LanceDataset:
+    """Give a copy at a version, by files; the latest one if none is wanted."""
+    if point.tag is not None:
+        tag = dataset.tags.list().get(point.tag)
+        if tag is None:
+            raise TableTagNotFoundError(f"Table {shown(found.identifier)} has no tag '{point.tag}'")
+        return dataset.checkout_version((tag["branch"], int(tag["version"])))
+    if point.branch is not None and point.branch not in dataset.branches.list():
+        raise TableBranchNotFoundError(f"Table {shown(found.identifier)} has no branch '{point.branch}'")
+    return dataset.checkout_version((point.branch, point.version))
+
+
+def _by_rows(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> lance.LanceDataset:
+    key = (found.location, found.identifier)
+    kept = catalog.handles.find(key) or _managed(catalog, found)
+    if point.tag is not None:
+        tags = kept.dataset.tags.list()
+        if point.tag not in tags:
+            raise TableTagNotFoundError(f"Table {shown(found.identifier)} has no tag '{point.tag}'")
+        if tags[point.tag]["branch"] is not None:
+            return _by_files(catalog, found, point, shared=shared)
+        point = point.at(int(tags[point.tag]["version"]))
+    table = operations.table_of(found)
+    newest = managed.latest(catalog, table) if point.is_latest else None
+    record = newest if point.version is None else managed.describe(catalog, table, point.version)
+    if record is None:
+        raise FileNotFoundError(f"There is no version of table {shown(found.identifier)}")
+    if kept.stamp == record:
+        return kept.dataset if shared else kept.dataset.checkout_version((None, record.version))
+    # The row was read before the version is opened: if another one takes its place, the next look sees it.
+    dataset = kept.dataset.checkout_version((None, record.version))
+    if shared and newest is not None:
+        catalog.handles.keep(key, replace(kept, dataset=dataset, stamp=record))
+    return dataset
+
+
+def _managed(catalog: Catalog, found: Found) -> Handle:
+    # Lance holds the client, the catalog holds what Lance has opened: a circle that nobody would find.
+    versions = client.VersionClient(proxy(catalog))
+    dataset = lance.dataset(
+        **client.opening(catalog, found.identifier, versions),
         storage_options=dict(catalog.store.storage_options) or None,
         session=catalog.session,
     )
-    return at_latest if version is None and tag is None else at_latest.checkout_version(dataset.version)
+    handle = Handle(dataset, made=versions.made)
+    catalog.handles.keep((found.location, found.identifier), handle)
+    return handle

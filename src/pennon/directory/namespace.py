@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,7 @@ from pennon import durations, modes
 from pennon.config import DirectorySettings
 from pennon.directory import (
     adoption,
+    branching,
     creation,
     dropped,
     dropping,
@@ -73,15 +75,18 @@ from pennon.identifiers import Identifier, namespace_identifier, shown, table_id
 from pennon.requests import operation
 from pennon.store import open_store
 from pennon.store.root import absolute_root
+from pennon.table.handles import Point
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
 from pennon.table.ranges import ignores_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from types import TracebackType
 
+    import pyarrow as pa
     from lance import LanceDataset
     from typing_extensions import Self
 
@@ -150,9 +155,25 @@ class DirectoryNamespace(TableOperations):
             return self._opened
 
     def _open_table(
-        self, identifier: Identifier, *, version: int | None = None, tag: str | None = None, branch: str | None = None
+        self,
+        identifier: Identifier,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        shared: bool = False,
     ) -> LanceDataset:
-        return handles.opened(self._catalog, identifier, version=version, tag=tag, branch=branch)
+        return handles.opened(self._catalog, identifier, Point(version, tag, branch), shared=shared)
+
+    def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
+        self._catalog.handles.moved(before, after)
+
+    def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
+        made = creation.create(self._catalog, identifier, data, modes.CreateMode.CREATE, properties=None)
+        return made.version or 1
+
+    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
+        return branching.beginning(self._catalog, identifier, branch)
 
     # Namespaces
 
@@ -240,6 +261,17 @@ class DirectoryNamespace(TableOperations):
             properties=made.properties,
             storage_options=self._vended(vend=request.vend_credentials),
             managed_versioning=operations.manages(self._catalog) or None,
+        )
+
+    @operation(CreateTableRequest)
+    def create_empty_table(self, request: CreateTableRequest) -> CreateTableResponse:
+        """Reserve a name as declare_table does, which is to be used in its place; errors 1, 5, 13, 14."""
+        warnings.warn("create_empty_table is deprecated, use declare_table instead", DeprecationWarning, stacklevel=3)
+        if modes.parsed(request.mode, modes.CreateMode.CREATE) is not modes.CreateMode.CREATE:
+            raise InvalidInputError(f"An empty table is made by the mode create, got {request.mode!r}")
+        made = self.declare_table(DeclareTableRequest(id=request.id, properties=request.properties))
+        return CreateTableResponse(
+            location=made.location, properties=made.properties, storage_options=made.storage_options
         )
 
     @operation(CreateTableRequest)

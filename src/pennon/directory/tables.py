@@ -14,6 +14,7 @@ from pennon.errors import (
     InvalidTableStateError,
     NamespaceNotFoundError,
     TableBranchNotFoundError,
+    TableIsOnlyDeclaredError,
     TableNotFoundError,
     TableTagNotFoundError,
     TableVersionNotFoundError,
@@ -23,6 +24,7 @@ from pennon.errors import (
 from pennon.identifiers import DELIMITER, ROOT, Identifier, object_id, shown
 from pennon.paging import page
 from pennon.table.description import Description, describe, open_table
+from pennon.table.handles import Point
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +61,7 @@ def describe_table(
     check_declared: bool = False,
 ) -> Described:
     """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
-    _require_one_point(identifier, version, tag, branch)
+    require_one_point(identifier, Point(version, tag, branch))
     found = catalog.resolver.table(identifier, look=check_declared)
     only_declared = found.directory.only_declared if found.directory is not None else None
     if version is None and tag is None and branch is None and not detailed:
@@ -79,7 +81,7 @@ def opened(
     branch: str | None = None,
 ) -> tuple[Found, LanceDataset | None]:
     """Find a table and open it at a version, tag or branch; None if it is only declared. Errors 1, 4, 8, 11, 19, 22."""
-    _require_one_point(identifier, version, tag, branch)
+    require_one_point(identifier, Point(version, tag, branch))
     found = catalog.resolver.table(identifier)
     return found, _opened(catalog, found, version=version, tag=tag, branch=branch)
 
@@ -212,9 +214,31 @@ def _required(snapshot: Snapshot, identifier: Identifier) -> Snapshot:
     return snapshot
 
 
-def _require_one_point(identifier: Identifier, version: int | None, tag: str | None, branch: str | None) -> None:
-    if tag is not None and (version is not None or branch is not None):
-        raise InvalidInputError(f"Describe table {shown(identifier)} at a tag or at a version or branch, not both")
+def require_one_point(identifier: Identifier, point: Point) -> None:
+    """Raise 13 if both a tag and a version or branch are asked for."""
+    if point.tag is not None and (point.version is not None or point.branch is not None):
+        raise InvalidInputError(f"Open table {shown(identifier)} at a tag or at a version or branch, not both")
+
+
+def reason(catalog: Catalog, found: Found, error: Exception, point: Point) -> Exception:
+    """Give the error to raise for one that Lance raised when it opened a table, which may be that very one."""
+    what = f"Table {shown(found.identifier)}"
+    if is_damaged(error):
+        return InvalidTableStateError(f"{what} cannot be opened: {error}")
+    if not is_not_found(error) and not isinstance(error, OverflowError):
+        return error
+    directory = found.directory or look_at(catalog.store, found.location)
+    if not directory.has_files:
+        return TableNotFoundError(f"{what} has nothing at its location {found.location!r}")
+    if point.version is not None:
+        return TableVersionNotFoundError(f"{what} has no version {point.version}")
+    if point.tag is not None:
+        return TableTagNotFoundError(f"{what} has no tag '{point.tag}'")
+    if point.branch is not None:
+        return TableBranchNotFoundError(f"{what} has no branch '{point.branch}'")
+    if directory.has_versions:
+        return InvalidTableStateError(f"{what} cannot be opened at {found.location!r}")
+    return TableIsOnlyDeclaredError(f"{what} is declared, and has no data yet")
 
 
 def _opened(
@@ -233,24 +257,7 @@ def _opened(
             branch=branch,
         )
     except (OSError, ValueError) as error:
-        if is_damaged(error):
-            raise InvalidTableStateError(f"Table {shown(identifier)} cannot be opened: {error}") from error
-        if not is_not_found(error):
-            raise
-        _require_declared(catalog, found)
-        if version is not None:
-            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}") from error
-        if tag is not None:
-            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'") from error
-        if branch is not None:
-            raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{branch}'") from error
-        return None
-
-
-def _require_declared(catalog: Catalog, found: Found) -> None:
-    """Tell a table that has no data yet from one whose data is gone."""
-    directory = found.directory or look_at(catalog.store, found.location)
-    if not directory.has_files:
-        raise TableNotFoundError(f"Table {shown(found.identifier)} has nothing at its location {found.location!r}")
-    if directory.has_versions:
-        raise InvalidTableStateError(f"Table {shown(found.identifier)} cannot be opened at {found.location!r}")
+        why = reason(catalog, found, error, Point(version, tag, branch))
+        if isinstance(why, TableIsOnlyDeclaredError):
+            return None
+        raise why from error

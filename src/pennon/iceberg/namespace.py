@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+    import pyarrow as pa
     from lance import LanceDataset
     from typing_extensions import Self
 
@@ -134,11 +135,27 @@ class IcebergNamespace(TableOperations):
             return self._opened
 
     def _open_table(
-        self, identifier: Identifier, *, version: int | None = None, tag: str | None = None, branch: str | None = None
+        self,
+        identifier: Identifier,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        shared: bool = False,
     ) -> LanceDataset:
+        # Each one is opened anew, so none is shared.
+        del shared
         catalog = self._catalog
         entry = catalog.table(identifier)
         return tables.opened(catalog, self, entry, version=version, tag=tag, branch=branch)
+
+    def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
+        # Nothing is kept open that could go on from there.
+        del before, after
+
+    def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
+        wanted = creation.Wanted(identifier, data, None, {}, self)
+        return creation.create(self._catalog, wanted, modes.CreateMode.CREATE).version or 1
 
     # Namespaces
 

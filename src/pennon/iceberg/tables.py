@@ -11,6 +11,7 @@ from pennon.errors import (
     InvalidInputError,
     InvalidTableStateError,
     TableBranchNotFoundError,
+    TableIsOnlyDeclaredError,
     TableTagNotFoundError,
     TableVersionNotFoundError,
     is_damaged,
@@ -19,6 +20,7 @@ from pennon.errors import (
 from pennon.iceberg import files, managed
 from pennon.identifiers import Identifier, object_id, shown
 from pennon.paging import page
+from pennon.table.branches import MAIN
 from pennon.table.description import Description, describe, open_table
 
 if TYPE_CHECKING:
@@ -103,34 +105,50 @@ def opened(
     branch: str | None = None,
 ) -> LanceDataset:
     """Open a table; what is committed to it goes through the server if that decides. Errors 8, 11, 19, 22."""
-    identifier, options = entry.identifier, catalog.options(entry)
+    identifier = entry.identifier
     require_one_point(identifier, version, tag, branch)
+    branch = None if branch == MAIN else branch
     if entry.is_managed and entry.version is None:
-        raise InvalidTableStateError(f"Table {shown(identifier)} is declared, and has no data yet")
+        raise TableIsOnlyDeclaredError(f"Table {shown(identifier)} is declared, and has no data yet")
     try:
         if not entry.is_managed or branch is not None:
-            return open_table(
-                _plain(catalog, entry),
-                options,
-                shown=shown(identifier),
-                session=catalog.session,
-                version=version,
-                tag=tag,
-                branch=branch,
-            )
+            return _by_files(catalog, entry, version=version, tag=tag, branch=branch)
         dataset = lance.dataset(
             namespace_client=client,
             table_id=list(identifier),
-            storage_options=options or None,
+            storage_options=catalog.options(entry) or None,
             session=catalog.session,
         )
+        if tag is None:
+            return dataset if version is None else _at(dataset, identifier, version)
+        found = dataset.tags.list().get(tag)
+        if found is None:
+            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'")
+        if found["branch"] is not None:
+            return _by_files(catalog, entry, tag=tag)
+        return _at(dataset, identifier, int(found["version"]))
     except (OSError, ValueError) as error:
         if is_damaged(error):
             raise InvalidTableStateError(f"Table {shown(identifier)} is damaged: {error}") from error
-        if is_not_found(error):
-            raise InvalidTableStateError(f"Table {shown(identifier)} has no data: {error}") from error
-        raise
-    return dataset if version is None and tag is None else _at(dataset, identifier, version, tag)
+        if not is_not_found(error):
+            raise
+        if not entry.is_managed and is_only_declared(catalog, entry):
+            raise TableIsOnlyDeclaredError(f"Table {shown(identifier)} is declared, and has no data yet") from error
+        raise InvalidTableStateError(f"Table {shown(identifier)} has no data: {error}") from error
+
+
+def _by_files(
+    catalog: Catalog, entry: Entry, *, version: int | None = None, tag: str | None = None, branch: str | None = None
+) -> LanceDataset:
+    return open_table(
+        _plain(catalog, entry),
+        catalog.options(entry),
+        shown=shown(entry.identifier),
+        session=catalog.session,
+        version=version,
+        tag=tag,
+        branch=branch,
+    )
 
 
 def is_only_declared(catalog: Catalog, entry: Entry) -> bool:
@@ -152,14 +170,9 @@ def latest_version(catalog: Catalog, entry: Entry) -> int:
     return max(files.listed(catalog.store(entry)), default=0)
 
 
-def _at(dataset: LanceDataset, identifier: Identifier, version: int | None, tag: str | None) -> LanceDataset:
-    if tag is not None:
-        tags: dict[str, Any] = dict(dataset.tags.list())
-        if tag not in tags:
-            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'")
-        version = int(tags[tag]["version"])
+def _at(dataset: LanceDataset, identifier: Identifier, version: int) -> LanceDataset:
     try:
-        return dataset.checkout_version(version or 0)
+        return dataset.checkout_version(version)
     except (OSError, ValueError, OverflowError) as error:
         if isinstance(error, OverflowError) or is_not_found(error) or "has no version" in str(error):
             raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}") from error

@@ -12,8 +12,10 @@ from pennon import sdk_imports
 
 if TYPE_CHECKING:
     from pennon.spark.lake import Lake, attach
+    from pennon.spark.merging.clauses import Delete, Insert, Update
 
-__all__ = ["Lake", "attach"]
+__all__ = ["Delete", "Insert", "Lake", "Update", "attach"]
+_CLAUSES = ("Delete", "Insert", "Update")
 
 if str(getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "")).startswith("pyspark."):
     # One of Spark's Python workers, which begin anew on every core of every executor: they need errors, not requests.
@@ -22,6 +24,10 @@ if str(getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "")).
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
     """Import late: executors import modules of this package, and must not pay for the driver's."""
+    if name in _CLAUSES:
+        from pennon.spark.merging import clauses  # noqa: PLC0415 - see above
+
+        return getattr(clauses, name)
     if name in __all__:
         from pennon.spark import lake  # noqa: PLC0415 - see above
 

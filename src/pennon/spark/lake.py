@@ -124,10 +124,10 @@ class Lake:
         df: DataFrame,
         id: Name,  # noqa: A002
         *,
-        on: str | Sequence[str],
+        on: str | Sequence[str] = (),
         **clauses: Any,  # noqa: ANN401 - those of merge.merge
     ) -> MergeResult:
-        """Merge a DataFrame into a table by key, in one commit; clauses as in `merging.merge.merge`."""
+        """Merge a DataFrame into a table by key, or by `on_condition`, in one commit; see `merging.merge.merge`."""
         from pennon.spark.merging import merge  # noqa: PLC0415 - as above
 
         return merge.merge(self, df, table_of(id), on=[on] if isinstance(on, str) else list(on), **clauses)

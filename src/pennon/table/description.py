@@ -45,7 +45,7 @@ def open_table(
         tags = dataset.tags.list()
         if tag not in tags:
             raise TableTagNotFoundError(f"Table {shown} has no tag '{tag}'")
-        version = int(tags[tag]["version"])
+        version, branch = int(tags[tag]["version"]), tags[tag]["branch"]
     if branch is not None and branch not in dataset.branches.list():
         raise TableBranchNotFoundError(f"Table {shown} has no branch '{branch}'")
     if branch is None and version in {None, dataset.version}:

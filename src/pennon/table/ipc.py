@@ -1,37 +1,123 @@
-"""Arrow IPC data as requests carry it."""
+"""Arrow IPC data as requests carry it, and as answers do."""
 
 from __future__ import annotations
 
+import io
+from contextlib import contextmanager
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, LanceNamespaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _FILE_MAGIC = b"ARROW1"
 _ALIGNMENT = 64
+_LITTLE = 1 << 16
 
 
 def read_ipc(data: object) -> pa.Table:
-    """Read an Arrow IPC stream or file; anything else is InvalidInputError (13)."""
+    """Read an Arrow IPC stream or file whole; anything else is InvalidInputError (13)."""
     if data is None:
         raise InvalidInputError("Creating a table needs its data as an Arrow IPC stream; use declare_table for none")
-    try:
+    with _garbage_refused():
         buffer = pa.py_buffer(data)
         magic = buffer.slice(0, min(len(buffer), len(_FILE_MAGIC))).to_pybytes()
         reader = pa.ipc.open_file(buffer) if magic == _FILE_MAGIC else pa.ipc.open_stream(buffer)
         table = reader.read_all()
         table.validate(full=True)
+    _require_columns(table.schema)
+    return _aligned(table)
+
+
+def open_ipc(data: object) -> pa.Table | pa.RecordBatchReader:
+    """Read bytes whole; of something that can be read from, such as an open file, read batch after batch.
+
+    Anything but Arrow IPC is InvalidInputError (13), raised now or when the batch in question is read.
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if not hasattr(data, "read"):
+        return read_ipc(data)
+    with _garbage_refused():
+        reader = pa.ipc.open_stream(data)
+    _require_columns(reader.schema)
+    return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader))
+
+
+def write_ipc(reader: pa.RecordBatchReader) -> bytes:
+    """Write batches as an Arrow IPC file, each as it comes; there is one copy of the whole, the answer."""
+    schema = reader.schema
+    if any(_has_dictionary(field.type) for field in schema):
+        # A file has one dictionary for each column, and batches come with their own: as one batch they share it.
+        return _small_file(schema, reader.read_all().unify_dictionaries().combine_chunks().to_batches())
+    batches = iter(reader)
+    begin = list(islice(batches, 2))
+    if len(begin) <= 1:
+        return _small_file(schema, begin)
+    # Slower for a few rows, but it hands out what it has collected without copying it.
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for batch in chain(begin, batches):
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _small_file(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _checked(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    while True:
+        with _garbage_refused():
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+            batch.validate(full=True)
+        yield _aligned(pa.Table.from_batches([batch])).to_batches()[0] if batch.num_rows else batch
+
+
+@contextmanager
+def _garbage_refused() -> Iterator[None]:
+    try:
+        yield
+    except LanceNamespaceError:
+        raise
     except (pa.ArrowException, OSError, TypeError, ValueError) as error:
         raise InvalidInputError(f"The table's data is not a valid Arrow IPC stream: {error}") from error
-    if table.num_columns == 0:
+
+
+def _require_columns(schema: pa.Schema) -> None:
+    if len(schema) == 0:
         raise InvalidInputError("The table's data has no columns")
-    return _aligned(table)
 
 
 def _aligned(table: pa.Table) -> pa.Table:
     """Copy data whose buffers lie where wide values cannot be read in place; Lance requires it."""
-    chunks = (chunk for column in table.columns for chunk in column.chunks)
-    buffers = (buffer for chunk in chunks for buffer in chunk.buffers() if buffer is not None)
-    if all(buffer.address % _ALIGNMENT == 0 for buffer in buffers):
-        return table
+    if table.nbytes > _LITTLE:  # else looking would cost more than copying
+        chunks = (chunk for column in table.columns for chunk in column.chunks)
+        buffers = (buffer for chunk in chunks for buffer in chunk.buffers() if buffer is not None)
+        if all(buffer.address % _ALIGNMENT == 0 for buffer in buffers):
+            return table
     memory = pa.default_cpu_memory_manager()
     return pa.Table.from_batches([batch.copy_to(memory) for batch in table.to_batches()], schema=table.schema)
+
+
+def collected(data: pa.Table | pa.RecordBatchReader) -> pa.Table:
+    """Give all rows at once; garbage among them is InvalidInputError (13)."""
+    with _garbage_refused():
+        return data if isinstance(data, pa.Table) else data.read_all()

@@ -6,6 +6,9 @@ the newest first. A staged manifest has a suffix of its own, `7.manifest-<uuid>`
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
+
 from pennon.errors import InvalidInputError
 
 V1, V2 = "V1", "V2"
@@ -36,3 +39,52 @@ def parsed_staged(name: str) -> tuple[int, str] | None:
     """Read version and scheme from the name of a staged manifest; None if it is none."""
     stem, _, token = name.partition(SUFFIX + "-")
     return parsed(stem + SUFFIX) if token else None
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A version on a local disk, and what tells its file from another one of the same name."""
+
+    version: int
+    scheme: str
+    inode: int
+    modified_ns: int
+    size: int
+
+
+def latest_in(location: str) -> Stamp | None:
+    """Find the latest version of a table on a local disk, with one look into a directory; None if there is none."""
+    found = newest_in(f"{location}/{FOLDER}")
+    return None if found is None else stamped(location, *found)
+
+
+def newest_in(folder: str) -> tuple[int, str] | None:
+    """Read version and scheme from the name of the newest manifest in a folder on a local disk; None if none is."""
+    try:
+        # Faster than Path, which counts here.
+        names = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]  # noqa: PTH208
+    except FileNotFoundError:
+        return None
+    # The newest of the second scheme comes first, unless there is one of the first scheme, which is shorter.
+    first = min(names, default="")
+    if len(first) == _DIGITS + len(SUFFIX):
+        return parsed(first)
+    return max((found for name in names if (found := parsed(name)) is not None), default=None)
+
+
+def stamped(location: str, version: int, scheme: str) -> Stamp | None:
+    """Look at the file of a version on a local disk; None if it is not there."""
+    try:
+        seen = os.stat(f"{location}/{FOLDER}/{file_name(version, scheme)}")  # noqa: PTH116 - as above
+    except FileNotFoundError:
+        return None
+    return Stamp(version, scheme, seen.st_ino, seen.st_mtime_ns, seen.st_size)
+
+
+def committed_after(location: str, base: Stamp | None, version: int) -> Stamp | None:
+    """Look at the file of a version that was just committed on top of another one; None if it may not be that one.
+
+    As long as the base is the same file, the table was not made anew, and nobody else can have taken the number.
+    """
+    made = None if base is None else stamped(location, version, base.scheme)
+    return made if base is not None and stamped(location, base.version, base.scheme) == base else None

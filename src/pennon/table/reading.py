@@ -1,19 +1,19 @@
-"""Reading from a table: counting and querying."""
+"""Counting the rows of a table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, shown
+from pennon.table.failures import judged, require_complete
 
 if TYPE_CHECKING:
     from lance import LanceDataset
 
+    from pennon.identifiers import Identifier
+
 
 def count(dataset: LanceDataset, identifier: Identifier, predicate: str | None) -> int:
     """Count the rows that meet a predicate, all without one; a predicate that Lance does not understand raises 13."""
-    try:
+    require_complete(identifier, predicate)
+    with judged(f"counting {predicate!r}", identifier):
         return int(dataset.count_rows(predicate))
-    except ValueError as error:
-        raise InvalidInputError(f"Bad predicate for table {shown(identifier)}: {predicate}: {error}") from error

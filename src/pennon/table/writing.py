@@ -13,6 +13,7 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import LanceFragment, write_fragments
 
 from pennon.errors import InvalidInputError, is_commit_conflict, is_not_found
+from pennon.table import blobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +80,7 @@ def write_version(
     options = storage_options or None
     prepared = data if isinstance(data, PreparedData) else None
     try:
-        fragments = _written(data, location, options, session, mode="overwrite" if after else "create")
+        fragments, schema = _written(data, location, options, session, mode="overwrite" if after else "create")
     except (OSError, ValueError, NotImplementedError) as error:
         if "already exists" in str(error).lower():
             raise TableIsThere(location) from error
@@ -88,7 +89,7 @@ def write_version(
         raise
     transaction = lance.Transaction(
         read_version=after,
-        operation=LanceOperation.Overwrite(data.schema, fragments),
+        operation=LanceOperation.Overwrite(schema, fragments),
         uuid=transaction_id or (prepared.transaction_id if prepared else None) or str(uuid.uuid4()),
         transaction_properties=dict(prepared.properties) if prepared else {},
     )
@@ -118,23 +119,24 @@ def _written(
     session: Any,  # noqa: ANN401 - as above
     *,
     mode: str,
-) -> list[FragmentMetadata]:
-    """Write the data files. A single one needs no look at the table, which the strict commit makes sure of anyway."""
+) -> tuple[list[FragmentMetadata], Any]:
+    """Write the data files, and give the schema that they have then.
+
+    A single one needs no look at the table, which the strict commit makes sure of anyway.
+    """
     if isinstance(data, PreparedData):
         with _naming_leftovers(_files(data.fragments)):
             data.bring(location)
-        return data.fragments
+        return data.fragments, data.schema
     if data.num_rows == 0:
-        return []
-    # Names like Lance's own columns are for the longer way to judge.
-    plain = not any(name.startswith("_row") for name in data.column_names)
+        return [], data.schema
+    # Names like Lance's own columns are for the longer way to judge, and blobs are prepared there.
+    plain = not any(column.name.startswith("_row") or blobs.has_blobs(column) for column in data.schema)
+    given: dict[str, Any] = {"schema": data.schema, "storage_options": options}
     if plain and data.num_rows <= _ROWS_PER_FILE:
-        return [
-            LanceFragment.create(
-                location, data, schema=data.schema, mode="create", storage_options=options, session=session
-            )
-        ]
-    return write_fragments(data, location, schema=data.schema, mode=mode, storage_options=options)
+        return [LanceFragment.create(location, data, mode="create", session=session, **given)], data.schema
+    written: Any = write_fragments(data, location, mode=mode, return_transaction=True, **given).operation
+    return list(written.fragments), written.new_schema
 
 
 def _files(fragments: list[FragmentMetadata]) -> tuple[str, ...]:
@@ -178,14 +180,14 @@ def overwrite(
         raise
     on_open(int(dataset.version))
     try:
-        fragments = _written(data, location, options, session, mode="overwrite")
+        fragments, schema = _written(data, location, options, session, mode="overwrite")
     except (OSError, ValueError, NotImplementedError) as error:
         if _is_about_the_data(error):
             raise InvalidInputError(f"Lance cannot store this data: {error}") from error
         raise
     identity = str(uuid.uuid4())
     leftovers = _files(fragments)
-    operation = LanceOperation.Overwrite(data.schema, fragments)
+    operation = LanceOperation.Overwrite(schema, fragments)
     for _ in range(_ATTEMPTS):
         base = int(dataset.version)
         transaction = lance.Transaction(read_version=base, operation=operation, uuid=identity)

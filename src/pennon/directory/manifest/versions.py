@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def latest(store: Store, location: str, dataset: lance.LanceDataset) -> int:
     """Give the latest version, 0 if there is none: one request, or one look into the directory."""
     if store.is_local:
-        return max(local(location), default=0)
+        return (naming.newest_in(f"{location}/{layout.VERSIONS}") or (0,))[0]
     try:
         return int(dataset.latest_version)
     except (OSError, ValueError) as error:

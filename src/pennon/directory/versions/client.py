@@ -15,11 +15,13 @@ from lance_namespace_urllib3_client.models.list_table_versions_response import L
 
 from pennon.directory.versions import operations
 from pennon.identifiers import table_identifier
+from pennon.table import naming
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from pennon.directory.catalog import Catalog
+    from pennon.directory.versions.record import Record
     from pennon.identifiers import Identifier
 
 
@@ -28,6 +30,8 @@ class VersionClient(LanceNamespace):
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self._made: dict[int, Record] = {}
+        self._newest = 0
 
     def namespace_id(self) -> str:
         """Name the catalog."""
@@ -48,12 +52,32 @@ class VersionClient(LanceNamespace):
 
     def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401
         """Create a version."""
-        return create_version(self._catalog, CreateTableVersionRequest.model_validate(content(request)))
+        wanted = CreateTableVersionRequest.model_validate(content(request))
+        (record,) = operations.create(self._catalog, [staged(wanted, table_identifier(wanted.id))])
+        if wanted.branch is None:
+            self._remember(record)
+        return CreateTableVersionResponse(version=record.shown(self._catalog.store))
+
+    def made(self, version: int) -> Record | None:
+        """Give what is known of a version of the one table that this client is used for, if it made that version.
+
+        None if it is not sure: once numbers begin anew, another table has taken the place of the first one.
+        """
+        return self._made.get(version)
+
+    def _remember(self, record: Record) -> None:
+        if record.version <= self._newest:
+            self._newest = naming.LARGEST
+        if self._newest == naming.LARGEST:
+            self._made = {}
+            return
+        self._newest = record.version
+        self._made = {record.version: record}
 
 
-def opening(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
+def opening(catalog: Catalog, identifier: Identifier, client: VersionClient | None = None) -> dict[str, Any]:
     """Give what Lance is told to open a table, and to commit to it then, through the catalog."""
-    return {"namespace_client": VersionClient(catalog), "table_id": list(identifier)}
+    return {"namespace_client": client or VersionClient(catalog), "table_id": list(identifier)}
 
 
 def committing(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:

@@ -31,7 +31,8 @@ def create(store: Store, location: str, shown: str, record: Record, *, is_branch
     if staged is None and record.version not in there:
         raise InvalidInputError(f"There is no staged manifest for {shown} at {store.absolute(record.path)!r}")
     newest = max(there, default=0)
-    if record.version > newest + 1 and (there or not is_branch):
+    is_next = record.version == newest + 1 or (is_branch and not there)
+    if record.version not in there and not is_next:
         raise ConcurrentModificationError(
             f"Version {record.version} of table {shown} cannot be created: the latest is {newest}"
         )

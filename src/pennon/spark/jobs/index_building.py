@@ -13,6 +13,8 @@ from pennon.spark.jobs.asking import opened
 from pennon.spark.jobs.outcome import SKIPPED, Outcome
 from pennon.spark.jobs.running import DECLARED, TableWork
 from pennon.spark.reading.splits import FragmentSize, fragment_sizes
+from pennon.table import index_kinds
+from pennon.table.index_kinds import KINDS, METRICS, VECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,10 +26,6 @@ if TYPE_CHECKING:
     from pennon.spark.address import Address
     from pennon.spark.reading.pinned import PinnedTable
 
-SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "RTREE", "INVERTED")
-VECTOR = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
-KINDS = (*SCALAR, *VECTOR)
-_METRICS = ("l2", "cosine", "dot", "hamming")
 _SAMPLES = 256
 _ROWS_OF_A_PARTITION = 8192
 
@@ -55,8 +53,8 @@ class IndexWish:
             raise InvalidInputError(f"Unknown kind of index {self.kind!r}; known: {', '.join(KINDS)}")
         if not self.column or not self.name:
             raise InvalidInputError("An index needs a column and a name that are not empty")
-        if self.metric not in _METRICS:
-            raise InvalidInputError(f"Unknown metric {self.metric!r}; known: {', '.join(_METRICS)}")
+        if self.metric not in METRICS:
+            raise InvalidInputError(f"Unknown metric {self.metric!r}; known: {', '.join(METRICS)}")
         for option in ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task"):
             value = getattr(self, option)
             if value is not None and value < 1:
@@ -208,15 +206,7 @@ def merged(_: Address, work: Task) -> tuple[Index, float]:
 
 def sub_vectors(dataset: LanceDataset, wish: IndexWish) -> int:
     """Choose into how many parts PQ cuts a vector; 13 if none fits."""
-    width = _dimension(dataset, wish)
-    if wish.num_sub_vectors is not None:
-        if width % wish.num_sub_vectors:
-            raise InvalidInputError(f"num_sub_vectors {wish.num_sub_vectors} does not divide the width {width}")
-        return wish.num_sub_vectors
-    for divisor in (16, 8):
-        if width % divisor == 0:
-            return width // divisor
-    raise InvalidInputError(f"Column {wish.column!r} has width {width}: give num_sub_vectors, a divisor of it")
+    return index_kinds.sub_vectors(wish.column, _dimension(dataset, wish), wish.num_sub_vectors)
 
 
 def _vector_options(dataset: LanceDataset, wish: IndexWish, model: Model | None) -> dict[str, Any]:
@@ -242,10 +232,10 @@ def _partitions(wish: IndexWish, rows: int) -> int:
 
 def _dimension(dataset: LanceDataset, wish: IndexWish) -> int:
     kind = dataset.schema.field(wish.column).type
-    width = getattr(kind, "list_size", None) or getattr(getattr(kind, "value_type", None), "list_size", None)
+    width = index_kinds.width(kind)
     if width is None:
         raise InvalidInputError(f"Column {wish.column!r} holds {kind}, not vectors of one width")
-    return int(width)
+    return width
 
 
 def _same_name(dataset: LanceDataset, wish: IndexWish, table: str) -> tuple[Index, ...]:
@@ -256,7 +246,8 @@ def _same_name(dataset: LanceDataset, wish: IndexWish, table: str) -> tuple[Inde
     if not found:
         return ()
     (there,) = found
-    same = list(there.field_names) == [wish.column] and _plain(there.index_type) == _plain(wish.kind)
+    same_kind = index_kinds.plain(there.index_type) == index_kinds.plain(wish.kind)
+    same = same_kind and list(there.field_names) == [wish.column]
     if not same and not wish.replace:
         raise InvalidInputError(
             f"Table '{table}' has an index {wish.name!r} of kind {there.index_type} on "
@@ -274,7 +265,3 @@ def _same_name(dataset: LanceDataset, wish: IndexWish, table: str) -> tuple[Inde
         )
         for segment in there.segments
     )
-
-
-def _plain(kind: str) -> str:
-    return kind.replace("_", "").upper()

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from lance_namespace import LanceNamespace
 
-if TYPE_CHECKING:
-    from lance import LanceDataset
+from pennon.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    NamespaceNotFoundError,
+    TableBranchNotFoundError,
+    TableIsOnlyDeclaredError,
+    TableNotFoundError,
+    TableVersionNotFoundError,
+)
+from pennon.identifiers import Identifier, shown
+from pennon.table.branches import MAIN
 
-    from pennon.identifiers import Identifier
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    import pyarrow as pa
+    from lance import LanceDataset
 
 
 class OpensTables(LanceNamespace):
@@ -18,9 +33,75 @@ class OpensTables(LanceNamespace):
 
     @abstractmethod
     def _open_table(
-        self, identifier: Identifier, *, version: int | None = None, tag: str | None = None, branch: str | None = None
+        self,
+        identifier: Identifier,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        shared: bool = False,
     ) -> LanceDataset:
         """Open a table at a version, tag or branch, the latest by default; commits to it go where they belong.
 
-        Errors 1 and 4 (not there), 8, 11, 19 (only declared, or damaged), 22.
+        The caller may do with it what it likes, unless it asks for a shared one: that costs less, is used by others as
+        well, and must not be moved or written through in place. Errors 1 and 4 (not there), 8, 11, 19 (only declared,
+        or damaged), 22.
         """
+
+    @contextmanager
+    def _changing(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> Iterator[None]:
+        """Tell a failure of a table that was dropped or made anew meanwhile from others: it is 14.
+
+        The commit was not made then: it would have been one of a table that is not there any more.
+        """
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError, InvalidTableStateError) as error:
+            if self._is_gone(identifier, dataset, branch):
+                raise ConcurrentModificationError(
+                    f"Table {shown(identifier)} was dropped or replaced while it was changed"
+                ) from error
+            raise
+
+    @contextmanager
+    def _table_to_change(
+        self, identifier: Identifier, branch: str | None, *, version: int | None = None
+    ) -> Iterator[LanceDataset]:
+        """Open a table that is about to be changed; 14 if it is dropped or made anew meanwhile."""
+        dataset = self._open_table(identifier, version=version, branch=branch)
+        with self._changing(identifier, dataset, branch):
+            yield dataset
+
+    def _is_gone(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> bool:
+        try:
+            found = self._open_table(identifier, version=int(dataset.version), branch=branch, shared=True)
+        except (
+            NamespaceNotFoundError,
+            TableNotFoundError,
+            TableVersionNotFoundError,
+            TableBranchNotFoundError,
+            TableIsOnlyDeclaredError,
+        ):
+            return True
+        return found.uri != dataset.uri or found.get_version()["timestamp"] != dataset.get_version()["timestamp"]
+
+    @abstractmethod
+    def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
+        """Hear of what was committed through a shared table: the next one to open it may go on from there."""
+
+    @abstractmethod
+    def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
+        """Write the first version of a table that is only declared; error 5 if it has got one meanwhile."""
+
+    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
+        """Let nobody else begin a branch meanwhile, as far as the namespace can; 14 if somebody is at it.
+
+        Gives what clears the branch's place of what was left there by a client that died.
+        """
+        del identifier, branch
+        return nullcontext(lambda: None)
+
+
+def named_branch(branch: str | None) -> str | None:
+    """Give the branch that a request names; None is the main one, under its name as well."""
+    return None if branch == MAIN else branch

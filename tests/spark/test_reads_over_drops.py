@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lance
 import pyarrow as pa
-import pytest
 from support import Root, create_table, describe_table, drop_table, fails, ipc, list_tables
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java"),
-    # Lance warns of the fork by which PySpark starts Java; nothing of Lance runs in it.
-    pytest.mark.filterwarnings("ignore:.*warn_on_fork"),
-]
-
 FRAGMENTS, ROWS = 6, 50
-
-
-@pytest.fixture(scope="module")
-def spark():
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession  # noqa: PLC0415 (slow, and it needs Java)
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
 
 
 def source(location, started, go_on):

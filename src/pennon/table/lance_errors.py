@@ -1,0 +1,68 @@
+"""What errors of Lance mean for whoever asked for something inside of a table.
+
+Lance raises OSError, ValueError, RuntimeError, TypeError and others, with a text. Bad input is told by that text alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pennon.errors import (
+    ConcurrentModificationError,
+    InternalError,
+    InvalidInputError,
+    LanceNamespaceError,
+    is_commit_conflict,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BAD_INPUT = (
+    "invalid user input",
+    "invalid argument",
+    "lanceerror(arrow)",
+    "lanceerror(schema)",
+    "lanceerror(index)",
+    "not supported",
+    "ref is invalid",
+    "does not exist in the dataset",
+    "must be",
+    "can't set tokenizer",
+)
+_BAD_INPUT_TYPES = (TypeError, NotImplementedError, KeyError, OverflowError)
+_RACES = ("retryable commit conflict", "preempted by concurrent")
+
+
+@contextmanager
+def bad_input_told(subject: str) -> Iterator[None]:
+    """Turn what Lance raises for bad input into 13, for a lost race into 14, a panic into 18; all else passes."""
+    try:
+        yield
+    except LanceNamespaceError:
+        raise
+    except _BAD_INPUT_TYPES as error:
+        raise InvalidInputError(f"{subject}: {error}") from error
+    except (OSError, ValueError, RuntimeError) as error:
+        if is_race(error):
+            raise ConcurrentModificationError(f"{subject}: {error}") from error
+        if is_bad_input(error):
+            raise InvalidInputError(f"{subject}: {error}") from error
+        raise
+    except BaseException as error:
+        # Lance's panics are no Exceptions; nothing is broken after one.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise InternalError(f"{subject}: Lance gave up: {error}") from error
+
+
+def is_bad_input(error: BaseException) -> bool:
+    """Tell whether Lance refused what it was given."""
+    text = str(error).lower()
+    return isinstance(error, _BAD_INPUT_TYPES) or any(part in text for part in _BAD_INPUT)
+
+
+def is_race(error: BaseException) -> bool:
+    """Tell whether another commit came first."""
+    return is_commit_conflict(error) or any(part in str(error).lower() for part in _RACES)

@@ -1,0 +1,101 @@
+"""Operations on indexes: vector, scalar and full text."""
+
+from __future__ import annotations
+
+from lance_namespace import (
+    CreateTableIndexRequest,
+    CreateTableIndexResponse,
+    CreateTableScalarIndexResponse,
+    DescribeTableIndexStatsRequest,
+    DescribeTableIndexStatsResponse,
+    DropTableIndexRequest,
+    DropTableIndexResponse,
+    ListTableIndicesRequest,
+    ListTableIndicesResponse,
+)
+from lance_namespace_urllib3_client.models.index_content import IndexContent
+
+from pennon.errors import InvalidInputError
+from pennon.identifiers import table_identifier
+from pennon.paging import page
+from pennon.requests import operation
+from pennon.table import history, index_kinds, indexes
+from pennon.table.operations.opening import OpensTables, named_branch
+
+_BUILT = "SUCCEEDED"
+
+
+class IndexOperations(OpensTables):
+    """What can be done with indexes. They are built before the answer: one that is listed is complete."""
+
+    @operation(CreateTableIndexRequest)
+    def create_table_index(self, request: CreateTableIndexRequest) -> CreateTableIndexResponse:
+        """Build an index of any kind; errors 1, 4, 7, 12, 13, 14, 22."""
+        return CreateTableIndexResponse(transaction_id=self._create_index(request))
+
+    @operation(CreateTableIndexRequest)
+    def create_table_scalar_index(self, request: CreateTableIndexRequest) -> CreateTableScalarIndexResponse:
+        """Build a scalar or full-text index; errors 1, 4, 7, 12, 13 (also for a vector index), 14, 22."""
+        if index_kinds.known(request.index_type) in index_kinds.VECTOR:
+            raise InvalidInputError(f"{request.index_type} is no scalar index: create_table_index makes it")
+        return CreateTableScalarIndexResponse(transaction_id=self._create_index(request))
+
+    @operation(ListTableIndicesRequest)
+    def list_table_indices(self, request: ListTableIndicesRequest) -> ListTableIndicesResponse:
+        """List indexes by name, sorted, in pages, those of a version if asked; errors 1, 4, 11, 13, 22."""
+        identifier = table_identifier(request.id)
+        branch = named_branch(request.branch)
+        dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
+        there = indexes.list_indexes(dataset)
+        names, token = page(list(there), request.page_token, request.limit)
+        return ListTableIndicesResponse(indexes=[_content(there[name]) for name in names], page_token=token)
+
+    @operation(DescribeTableIndexStatsRequest)
+    def describe_table_index_stats(self, request: DescribeTableIndexStatsRequest) -> DescribeTableIndexStatsResponse:
+        """Tell how many rows an index covers, and what it is; errors 1, 4, 6, 11, 13, 22."""
+        identifier = table_identifier(request.id)
+        branch = named_branch(request.branch)
+        dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
+        found = indexes.describe(dataset, identifier, request.index_name)
+        return DescribeTableIndexStatsResponse(
+            distance_type=found.metric,
+            index_type=found.kind,
+            num_indexed_rows=found.rows,
+            num_unindexed_rows=found.rows_left,
+            num_indices=found.segments,
+        )
+
+    @operation(DropTableIndexRequest)
+    def drop_table_index(self, request: DropTableIndexRequest) -> DropTableIndexResponse:
+        """Take an index away; errors 1, 4, 6, 13, 14, 22."""
+        identifier = table_identifier(request.id)
+        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+            indexes.drop(dataset, identifier, request.index_name)
+            return DropTableIndexResponse(transaction_id=history.transaction_id(dataset))
+
+    def _create_index(self, request: CreateTableIndexRequest) -> str | None:
+        identifier = table_identifier(request.id)
+        given = {name: getattr(request, name) for name in index_kinds.PARAMETERS}
+        parameters = {name: value for name, value in given.items() if value is not None}
+        wish = indexes.IndexWish(request.column, request.index_type, request.name, parameters)
+        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+            indexes.create(dataset, identifier, wish)
+            return history.transaction_id(dataset)
+
+
+def _content(found: indexes.IndexState) -> IndexContent:
+    return IndexContent(
+        index_name=found.name,
+        index_uuid=found.uuid,
+        columns=list(found.columns),
+        status=_BUILT,
+        index_type=found.kind,
+        type_url=found.type_url,
+        num_indexed_rows=found.rows,
+        num_unindexed_rows=found.rows_left,
+        size_bytes=found.size_bytes,
+        num_segments=found.segments,
+        created_at=found.created_at,
+        index_version=found.format_version,
+        index_details=found.details_json,
+    )

@@ -1,0 +1,82 @@
+"""Operations on rows of a table that is warm keep to their budgets of store requests, and see what others commit.
+
+Warm means that the table was asked before and nobody has committed since. To find the table and its latest version
+costs one request for the catalog and, where the catalog does not manage versions, one for the table. The budgets are
+what is needed now; lower one when it needs less.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from support import create_table, drop_table, fails, ipc, rename_table
+
+from pennon import DirectoryNamespace
+
+pytestmark = pytest.mark.s3
+
+ASKED = {
+    "count": lambda ns: ns.count_table_rows({"id": ["t"]}).count,
+    "query": lambda ns: ns.query_table({"id": ["t"], "k": 10, "vector": {}}).data,
+}
+BUDGETS = {
+    #            count, query, insert
+    "v1": (3, 3, 7),
+    "v2": (2, 2, 6),
+    "managed": (1, 1, 21),
+}
+
+
+def insert(ns, *values: int) -> int:
+    return ns.insert_into_table({"id": ["t"]}, ipc({"x": list(values)})).version
+
+
+def rows(ns) -> list[int]:
+    return pa.ipc.open_file(ASKED["query"](ns)).read_all()["x"].to_pylist()
+
+
+@pytest.fixture(params=list(BUDGETS))
+def kind(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def ns(kind, s3_root, open_namespace) -> DirectoryNamespace:
+    """Open a catalog with a table that is warm."""
+    opened = open_namespace(s3_root, "v1" if kind == "v1" else "v2")
+    if kind == "managed":
+        opened.enable_table_version_management()
+    create_table(opened, "t", data=ipc({"x": [0]}))
+    insert(opened, 1)
+    for ask in ASKED.values():
+        ask(opened)
+    return opened
+
+
+def test_operations_on_rows_keep_to_their_budgets(kind, ns, s3):
+    *asked, inserting = BUDGETS[kind]
+    for (operation, ask), limit in zip(ASKED.items(), asked, strict=True):
+        with s3.count() as count:
+            ask(ns)
+        assert count.total <= limit, f"{operation}, at most {limit}: {count.summary()}"
+    with s3.count() as count:
+        insert(ns, 2)
+    assert count.total <= inserting, f"insert, at most {inserting}: {count.summary()}"
+
+
+def test_what_others_do_is_seen(kind, ns):
+    with DirectoryNamespace(**ns._properties) as other:
+        for number in range(2, 5):
+            insert(other, number)
+            assert rows(ns) == list(range(number + 1))
+        drop_table(other, "t", purge="true")
+        with fails(4):
+            rows(ns)
+        create_table(other, "t", data=ipc({"x": [7]}))
+        assert rows(ns) == [7]
+        assert insert(ns, 8) == 2
+        assert rows(other) == [7, 8]
+        if kind != "v1":
+            rename_table(other, "t", to="u")
+            with fails(4):
+                rows(ns)

@@ -1,0 +1,68 @@
+"""Operations on tags, branches, indexes and columns of a warm table keep to their budgets of store requests.
+
+The budgets are what is needed now; lower one when it needs less.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support import create_table, ipc
+
+if TYPE_CHECKING:
+    from pennon import DirectoryNamespace
+
+pytestmark = pytest.mark.s3
+
+T = ["t"]
+KINDS = ("v1", "v2", "managed")
+STEPS = {
+    # In this order; each with its most requests in V1, in V2 and where the catalog manages versions.
+    "create_table_tag": ({"tag": "a", "version": 1}, (6, 5, 7)),
+    "get_table_tag_version": ({"tag": "a"}, (6, 5, 4)),
+    "list_table_tags": ({}, (6, 5, 4)),
+    "update_table_tag": ({"tag": "a", "version": 1}, (9, 8, 10)),
+    "delete_table_tag": ({"tag": "a"}, (5, 4, 5)),
+    "create_table_branch": ({"name": "b"}, (18, 16, 27)),
+    "list_table_branches": ({}, (6, 5, 4)),
+    "delete_table_branch": ({"name": "b"}, (15, 14, 15)),
+    "create_table_index": ({"column": "x", "index_type": "BTREE", "name": "i"}, (10, 9, 26)),
+    "list_table_indices": ({}, (3, 2, 3)),
+    "describe_table_index_stats": ({"index_name": "i"}, (3, 2, 1)),
+    "drop_table_index": ({"index_name": "i"}, (7, 6, 23)),
+    "get_table_stats": ({}, (3, 2, 3)),
+    "update_table_schema_metadata": ({"metadata": {"a": "b"}}, (7, 6, 23)),
+    "alter_table_add_columns": ({"new_columns": [{"name": "y", "expression": "x + 1"}]}, (8, 7, 24)),
+    "alter_table_alter_columns": ({"alterations": [{"path": "y", "rename": "z"}]}, (6, 5, 22)),
+    "alter_table_drop_columns": ({"columns": ["z"]}, (7, 6, 23)),
+    # By now the catalog looks after its manifest in the background, which is counted as well.
+    "restore_table": ({"version": 1}, (11, 10, 50)),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def ns(kind, s3_root, open_namespace) -> DirectoryNamespace:
+    """Open a catalog with a table that is warm."""
+    opened = open_namespace(s3_root, "v1" if kind == "v1" else "v2")
+    if kind == "managed":
+        opened.enable_table_version_management()
+    create_table(opened, "t", data=ipc({"x": list(range(10))}))
+    opened.get_table_stats({"id": T})
+    return opened
+
+
+def test_operations_inside_of_a_table_keep_to_their_budgets(kind, ns, s3):
+    over = []
+    for operation, (fields, budgets) in STEPS.items():
+        limit = budgets[KINDS.index(kind)]
+        with s3.count() as count:
+            getattr(ns, operation)({"id": T, **fields})
+        if count.total > limit:
+            over.append(f"{operation}, at most {limit}: {count.summary()}")
+    assert not over, "\n".join(over)

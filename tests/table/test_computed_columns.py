@@ -1,0 +1,200 @@
+"""Computed columns: declared by an expression, filled when asked for."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from lance_namespace import (
+    AlterTableAddColumnsRequest,
+    AlterTableAlterColumnsRequest,
+    AlterTableBackfillColumnsRequest,
+    AlterTableDropColumnsRequest,
+    DescribeTransactionRequest,
+    UpdateFieldMetadataRequest,
+)
+from support import create_table, declare_table, fails, ipc
+from tables import append, opened, values, version
+
+
+def declare(ns, name, expression, **options):
+    entries = [{"name": name, "computed": expression}]
+    return ns.alter_table_add_columns(AlterTableAddColumnsRequest(id=["t"], new_columns=entries, **options))
+
+
+def backfill(ns, column="double", **options):
+    return ns.alter_table_backfill_columns(AlterTableBackfillColumnsRequest(id=["t"], column=column, **options))
+
+
+def alter(ns, **entry):
+    return ns.alter_table_alter_columns(AlterTableAlterColumnsRequest(id=["t"], alterations=[entry]))
+
+
+def drop(ns, *columns):
+    return ns.alter_table_drop_columns(AlterTableDropColumnsRequest(id=["t"], columns=list(columns)))
+
+
+@pytest.fixture
+def filled(ours):
+    """Give a namespace whose table `t` has a computed column that is empty yet."""
+    create_table(ours, "t", data=ipc({"x": pa.array([1, 2, None], pa.int64()), "s": ["a", "b", "c"]}))
+    declare(ours, "double", "x * 2")
+    return ours
+
+
+def test_a_declared_column_is_empty_and_knows_its_expression(filled):
+    assert version(filled) == 2
+    assert values(filled, column="double") == [None, None, None]
+    field = opened(filled).schema.field("double")
+    assert (field.type, field.nullable) == (pa.int64(), True)
+    told = {key.decode(): value.decode() for key, value in field.metadata.items()}
+    assert told["computed_column"] == "true"
+    assert told["computed_column.kind"] == "sql"
+    assert told["computed_column.expression"] == "x * 2"
+    assert json.loads(told["computed_column.inputs"]) == ["x"]
+
+
+def test_a_backfill_fills_what_is_empty(filled):
+    answer = backfill(filled)
+    assert values(filled, column="double") == [2, 4, None]
+    found = filled.describe_transaction(DescribeTransactionRequest(id=["t", answer.job_id]))
+    assert (found.status, found.properties["version"]) == ("Succeeded", "3")
+    assert values(filled, column="s") == ["a", "b", "c"]
+
+
+def test_rows_that_come_later_are_filled_by_the_next_one(filled):
+    backfill(filled)
+    append(filled, "t", {"x": [5], "s": ["e"]})
+    assert values(filled, column="double") == [2, 4, None, None]
+    backfill(filled)
+    assert values(filled, column="double") == [2, 4, 10, None]
+
+
+def test_a_backfill_without_anything_to_fill_makes_no_version(filled):
+    backfill(filled)
+    first = backfill(filled)
+    assert version(filled) == 3
+    assert filled.describe_transaction({"id": ["t", first.job_id]}).status == "Succeeded"
+
+
+def test_a_backfill_keeps_to_its_filter(filled):
+    backfill(filled, where="s = 'b'")
+    assert values(filled, column="double") == [4, None, None]
+    with fails(13):
+        backfill(filled, where="nowhere = 1")
+    for where in ("s = ", "s = ?", "s = $1"):
+        with fails(13):
+            backfill(filled, where=where)
+
+
+def test_a_backfill_of_an_old_version_leaves_newer_rows(filled):
+    append(filled, "t", {"x": [5], "s": ["e"]})
+    backfill(filled, read_version=2)
+    assert values(filled, column="double") == [2, 4, None, None]
+    with fails(11):
+        backfill(filled, read_version=99)
+
+
+def test_how_work_is_spread_changes_nothing(filled):
+    backfill(filled, concurrency=4, task_size=10, checkpoint_size=5)
+    assert values(filled, column="double") == [2, 4, None]
+
+
+@pytest.mark.parametrize("option", [{"num_frags": 1}, {"cluster": "big"}, {"manifest": "m"}])
+def test_what_is_for_a_cluster_is_refused(filled, option):
+    with fails(0, next(iter(option))):
+        backfill(filled, **option)
+    assert version(filled) == 2
+
+
+def test_a_plain_column_cannot_be_filled(filled):
+    with fails(19, "no computed column"):
+        backfill(filled, "x")
+    with fails(12, "nowhere"):
+        backfill(filled, "nowhere")
+
+
+def test_a_column_that_another_program_computes_is_refused(filled):
+    field = pa.field("f", pa.int64(), metadata={"computed_column": "true", "computed_column.kind": "function"})
+    opened(filled).add_columns(field)
+    with fails(0, "function"):
+        backfill(filled, "f")
+
+
+@pytest.mark.parametrize("expression", ["", "x +", "nowhere", "sum(x)", "random()", "null", "now()", "x + ?", "x + $1"])
+def test_what_cannot_be_computed_raises_13(filled, expression):
+    with fails(13):
+        declare(filled, "y", expression)
+    assert version(filled) == 2
+
+
+def test_a_column_that_is_there_raises_20(filled):
+    with fails(20):
+        declare(filled, "double", "x")
+
+
+def test_a_column_that_is_read_stays_as_it_is(filled):
+    with fails(19, "double"):
+        alter(filled, path="x", rename="y")
+    with fails(19, "double"):
+        alter(filled, path="x", data_type={"type": "int32"})
+    with fails(19, "double"):
+        drop(filled, "x")
+    with fails(19):
+        alter(filled, path="double", data_type={"type": "int32"})
+    assert version(filled) == 2
+    alter(filled, path="s", rename="t")
+    drop(filled, "x", "double")
+    assert opened(filled).schema.names == ["t"]
+
+
+def test_a_computed_column_may_be_renamed(filled):
+    alter(filled, path="double", rename="twice")
+    backfill(filled, "twice")
+    assert values(filled, column="twice") == [2, 4, None]
+
+
+def test_metadata_does_not_touch_a_declaration(filled):
+    def update(**entry):
+        return filled.update_field_metadata(UpdateFieldMetadataRequest(id=["t"], updates=[entry]))
+
+    for key in ("computed_column", "computed_column.expression"):
+        with fails(13):
+            update(path="double", metadata={key: None})
+        with fails(13):
+            update(path="s", metadata={key: "true"})
+    update(path="double", metadata={"unit": "m"}, replace=True)
+    backfill(filled)
+    assert values(filled, column="double") == [2, 4, None]
+
+
+def test_expressions_of_odd_columns(ours):
+    create_table(ours, "t", data=ipc({"a, b": [1, 2], "st": [{"q": 1}, {"q": 2}], "q": [0, 0]}))
+    declare(ours, "y", "`a, b` + st.q")
+    told = opened(ours).schema.field("y").metadata
+    assert json.loads(told[b"computed_column.inputs"]) == ["a, b", "st"]
+    backfill(ours, "y")
+    assert values(ours, column="y") == [2, 4]
+
+
+def test_an_expression_without_columns(ours):
+    create_table(ours, "t", data=ipc({"x": [1, 2]}))
+    declare(ours, "y", "'fixed'")
+    backfill(ours, "y")
+    assert values(ours, column="y") == ["fixed", "fixed"]
+
+
+def test_backfills_of_missing_and_declared_tables(ours):
+    with fails(4):
+        backfill(ours)
+    declare_table(ours, "t")
+    with fails(19):
+        backfill(ours)
+
+
+def test_a_backfill_is_a_version_of_the_catalog(managed):
+    create_table(managed, "t", data=ipc({"x": [1, 2]}))
+    declare(managed, "double", "x * 2")
+    backfill(managed)
+    assert [one.version for one in managed.list_table_versions({"id": ["t"]}).versions] == [3, 2, 1]
