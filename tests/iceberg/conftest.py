@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
+from borrowed import Inside
 from irc_servers import Irc, LossyProxy, apache_fixture, ministack
 from support import create_namespace
 
@@ -70,3 +71,9 @@ def lossy(apache) -> Iterator[LossyProxy]:
     """Put a proxy that loses requests and answers before Apache's fixture."""
     with LossyProxy(apache.uri) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def namespace(catalog, space) -> Inside:
+    """Give a catalog for suites whose tables are at the root: here they are in a namespace of their own."""
+    return Inside(catalog, space)

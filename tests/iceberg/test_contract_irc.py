@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import sys
 import uuid
-from pathlib import Path
 
 import pytest
+from borrowed import taken
 from support import create_namespace
-
-sys.path.append(str(Path(__file__).parent.parent / "contract"))
 
 MODULES = (
     "test_create",
@@ -37,31 +32,10 @@ DIFFERS = {
 """Tests of the contract that do not hold here, each with the reason."""
 
 
-def _taken() -> dict[str, object]:
-    """Take the tests whose tables are in a `place`, and the fixtures that these ask for."""
-    taken: dict[str, object] = {}
-    for name in MODULES:
-        module = importlib.import_module(name)
-        fixtures = {key: one for key, one in vars(module).items() if type(one).__name__ == "FixtureFunctionDefinition"}
-        usable = {"place", "tmp_path", "monkeypatch"}
-        for key, one in fixtures.items():
-            if "place" in inspect.signature(inspect.unwrap(one._get_wrapped_function())).parameters:
-                usable.add(key)
-        for key, one in vars(module).items():
-            if not key.startswith("test_") or not inspect.isfunction(one):
-                continue
-            wanted = {
-                argument
-                for argument in inspect.signature(one).parameters
-                if not any(argument in str(mark.args[0]) for mark in getattr(one, "pytestmark", []) if mark.args)
-            }
-            if wanted & (usable - {"tmp_path", "monkeypatch"}) and wanted <= usable:
-                taken |= {other: fixtures[other] for other in wanted & fixtures.keys()}
-                taken[f"{key}__{name.removeprefix('test_')}"] = one
-    return taken
-
-
-globals().update(_taken())
+for _module in MODULES:
+    for _name, _one in taken("contract", _module, "place").items():
+        _is_test = _name.startswith("test_")
+        globals()[f"{_name}__{_module.removeprefix('test_')}" if _is_test else _name] = _one
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from support import create_table, declare_table, describe_table, fails, ipc
 
 
 def content(catalog, space: str) -> dict[str, list]:
-    data = catalog.query_table({"id": [space, "t"], "k": 100, "vector": {}})
+    data = catalog.query_table({"id": [space, "t"], "k": 100, "vector": {}}).data
     table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
     return table.sort_by("x").to_pydict()
 
@@ -30,7 +30,7 @@ def test_rows_are_inserted_changed_and_deleted(catalog, space, apache, managed_b
     catalog.update_table({"id": name, "predicate": "x = 1", "updates": [["y", "'changed'"]]})
     catalog.delete_from_table({"id": name, "predicate": "x = 2"})
     catalog.merge_insert_into_table(
-        {"id": name, "on": "x", "when_matched_update_all": True, "when_not_matched_insert_all": True},
+        {"id": name, "on": ["x"], "when_matched_update_all": True, "when_not_matched_insert_all": True},
         ipc({"x": [3, 4], "y": ["merged", "new"]}),
     )
     assert content(catalog, space) == {"x": [1, 3, 4], "y": ["changed", "merged", "new"]}

@@ -1,0 +1,75 @@
+"""Tests of other suites, taken over for namespaces on an Iceberg REST catalog."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from lance_namespace import LanceNamespace
+
+TESTS = Path(__file__).parent.parent
+_OF_PYTEST = {"tmp_path", "monkeypatch", "caplog"}
+
+
+class Inside(LanceNamespace):
+    """A catalog whose every identifier is meant below one namespace: root tables of the tests can live there."""
+
+    def __init__(self, catalog: Any, space: str) -> None:
+        self._catalog = catalog
+        self._space = space
+
+    def namespace_id(self) -> str:
+        return self._catalog.namespace_id()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("_") or name == "namespace_id":
+            return object.__getattribute__(self, name)
+        method, space = getattr(self._catalog, name), self._space
+
+        def call(request: Any, *rest: Any) -> Any:
+            if isinstance(request, dict):
+                return method({**request, "id": [space, *(request.get("id") or [])]}, *rest)
+            return method(request.model_copy(update={"id": [space, *(request.id or [])]}), *rest)
+
+        return call
+
+
+def taken(folder: str, module: str, given: str, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Take the tests of a module that ask for the fixture `given` and for nothing that is not here."""
+    path = str(TESTS / folder)
+    if path not in sys.path:
+        sys.path.append(path)
+    found = vars(importlib.import_module(module))
+    fixtures = {name: one for name, one in found.items() if type(one).__name__ == "FixtureFunctionDefinition"}
+    usable, ours = {given, *_OF_PYTEST}, {given}
+    while True:
+        more = {
+            name
+            for name, one in fixtures.items()
+            if name not in usable and (asked := _asked(one._get_wrapped_function())) <= usable and asked & ours
+        }
+        if not more:
+            break
+        usable |= more
+        ours |= more
+    tests = {
+        name: one
+        for name, one in found.items()
+        if name.startswith("test_") and inspect.isfunction(one) and name not in without
+    }
+    kept = {name: one for name, one in tests.items() if (asked := _asked(one)) <= usable and asked & ours}
+    return {**{name: fixtures[name] for name in ours & fixtures.keys()}, **kept}
+
+
+def _asked(function: Any) -> set[str]:
+    """Give the fixtures that a function asks for, without its own parameters."""
+    marks = [mark for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"]
+    given = {name.strip() for mark in marks for name in _names(mark.args[0])}
+    return set(inspect.signature(function).parameters) - given - {"request"}
+
+
+def _names(argument: Any) -> list[str]:
+    return argument.split(",") if isinstance(argument, str) else list(argument)
