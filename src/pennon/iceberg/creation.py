@@ -19,7 +19,7 @@ from pennon.errors import (
 from pennon.iceberg import dropping, entries, evolution, files, managed, tables
 from pennon.iceberg.dropping import CHOSEN
 from pennon.iceberg.entry import MANAGED_BY
-from pennon.iceberg.places import checked
+from pennon.iceberg.places import checked, is_remote
 from pennon.iceberg.schema import converted
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, shown
@@ -148,7 +148,7 @@ def _new(catalog: Catalog, wanted: Wanted, stored: dict[str, str]) -> Created:
     """
     catalog.require_namespace(wanted.identifier[:-1])
     location = catalog.places.new(wanted.identifier)
-    if location is None or stored[MANAGED_BY] == IMPL:
+    if location is None or stored[MANAGED_BY] == IMPL or _needs_credentials(catalog, location, wanted):
         entry = _declared(catalog, wanted.identifier, None, stored)
         with _undone_on_error(catalog, entry):
             return _filled(catalog, entry, wanted, is_new=True)
@@ -165,6 +165,12 @@ def _new(catalog: Catalog, wanted: Wanted, stored: dict[str, str]) -> Created:
             catalog.places.delete(path)
         raise
     return Created(entry, version)
+
+
+def _needs_credentials(catalog: Catalog, location: str, wanted: Wanted) -> bool:
+    """Tell whether the server may have to hand out credentials, which come with an entry."""
+    given = catalog.settings.storage_options or wanted.storage_options
+    return is_remote(location) and catalog.settings.vends_credentials and not given
 
 
 def _filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = False) -> Created:

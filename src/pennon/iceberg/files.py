@@ -18,9 +18,10 @@ from pennon.errors import (
 from pennon.table import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pennon.store import Store
+    from pennon.store.protocol import FileEntry
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,13 @@ def directory_of(branch: str | None, shown: str) -> str:
 def listed(store: Store, directory: str = "") -> dict[int, Version]:
     """List the versions whose files are there, oldest first: one request per 1,000."""
     folder = f"{directory}{naming.FOLDER}"
+    return among(store.list_level(folder).files, folder)
+
+
+def among(entries: Iterable[FileEntry], folder: str) -> dict[int, Version]:
+    """Give the versions among the files of a folder, oldest first."""
     found: dict[int, Version] = {}
-    for file in store.list_level(folder).files:
+    for file in entries:
         parsed = naming.parsed(file.name)
         if parsed is not None:
             version, scheme = parsed

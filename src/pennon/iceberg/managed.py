@@ -146,9 +146,12 @@ def current_is(entry: Entry) -> dict[str, Any]:
 def list_versions(entry: Entry, store: Store) -> list[Version]:
     """Give the versions up to the current one whose files are there, oldest first, each finished."""
     newest = entry.version or 0
-    there = {version: one for version, one in files.listed(store).items() if version <= newest}
+    entries = store.list_level(naming.FOLDER).files
+    names = {file.name for file in entries}
+    there = {version: one for version, one in files.among(entries, naming.FOLDER).items() if version <= newest}
     for number in sorted(entry.snapshots.keys() - there.keys()):
-        if number <= newest:
+        # What is neither in its place nor staged was cleaned away.
+        if number <= newest and (number == newest or _summary(entry, number).get(_STAGED) in names):
             found = _found(entry, store, number)
             if found is not None:
                 there[number] = found

@@ -56,7 +56,7 @@ class Places:
 
     def options(self, entry: Entry | None, server: Mapping[str, str]) -> dict[str, str]:
         """Give the options that open a table: what the user set goes before what the server hands out."""
-        if entry is None or not self._settings.vends_credentials or not _is_remote(entry.location):
+        if entry is None or not self._settings.vends_credentials or not is_remote(entry.location):
             return self._given
         handed = {**server, **entry.config}
         for credential in entry.credentials:
@@ -128,7 +128,8 @@ def checked(location: str, identifier: Identifier | None = None) -> str:
     return f"file://{body}" if text.startswith("file:/") and "://" not in text else text.rstrip("/")
 
 
-def _is_remote(location: str) -> bool:
+def is_remote(location: str) -> bool:
+    """Tell whether a location is in an object store."""
     return "://" in location and not location.startswith("file:")
 
 
