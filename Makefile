@@ -4,7 +4,7 @@ ARGS ?=
 # Of tests that ARGS chooses, there may be none of a kind; pytest says so by 5.
 OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
 # What runs once more on Spark Connect: reading, writing, SQL.
-CONNECTED := tests/spark/test_reading.py tests/spark/test_writing.py tests/spark/sql
+CONNECTED := tests/spark/test_reading.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo tour test spark check bench jars soak clean
@@ -43,7 +43,8 @@ jars: setup ## fetch jars of peers for benchmarks and tests, where they can be h
 	$(PYTHON_ENV)/python scripts/fetch-jars
 
 soak: setup ## the long tests
-	$(PYTHON_ENV)/python -m pytest -m soak --timeout 3600 $(ARGS)
+	$(PYTHON_ENV)/python -m pytest -m soak --timeout 3600 $(ARGS) $(OR_NONE)
+	PENNON_TEST_SPARK=connect $(PYTHON_ENV)/python -m pytest -m 'spark and not soak' tests/spark/sql $(ARGS) $(OR_NONE)
 
 clean: ## remove the environment, caches and outputs
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist demo-output

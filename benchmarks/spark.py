@@ -174,7 +174,10 @@ def seed(context: Context) -> None:
     _rows(context).write.mode("overwrite").parquet(context.parquet)
     rows = context.spark.read.parquet(context.parquet)
     rows.createOrReplaceTempView("parquet_table")
-    rows.cache().createOrReplaceTempView("rows_to_write")
+    # A copy: Spark reads whatever it has in memory from there, and would not read the table's files any more.
+    copy = str(context.directory / "copy.parquet")
+    rows.write.parquet(copy)
+    context.spark.read.parquet(copy).cache().createOrReplaceTempView("rows_to_write")
     context.source().count()
     context.lake.catalog.create_namespace({"id": ["bench"]})
     for name in ("t", "merged"):

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from support import create_namespace, create_table, declare_table, describe_table, drop_table, fails, ipc, list_tables
 
+from pennon.spark import writing
+
 
 def numbers(spark, *values):
     return spark.createDataFrame([(value, f"name-{value}") for value in values], "id bigint, name string")
@@ -307,3 +309,21 @@ def test_append_beside_an_overwrite_raises_14_and_leaves_nothing(spark, lake):
     there, _ = files(lake, "t")
     assert not [path for path in there if path.startswith("_pennon")]
     assert len([path for path in there if path.startswith("data/")]) == 2
+
+
+@pytest.mark.parametrize("managed", [False, True])
+def test_append_beside_a_cast_raises_14_and_the_job_can_be_run_again(spark, lake, managed):
+    """Lance would show the rows without the values of the column that was cast."""
+    if managed:
+        lake.catalog.enable_table_version_management()
+    lake.write(spark.range(1).selectExpr("CAST(id AS INT) AS n"), "t")
+    staged = writing.stage(lake, spark.range(5, 6).selectExpr("CAST(id AS INT) AS n"), ("t",))
+    lake.sql("ALTER TABLE t ALTER COLUMN n TYPE BIGINT")
+    with fails(14, naming="'t'"):
+        writing.publish_or_discard(lake, staged, job_id="nightly")
+    assert [row.n for row in lake.table("t").collect()] == [0]
+    there, _ = files(lake, "t")
+    assert not [path for path in there if path.startswith("_pennon")]
+    for already in (False, True):
+        done = lake.write(spark.range(5, 6).selectExpr("CAST(id AS INT) AS n"), "t", job_id="nightly")
+        assert (done.already, sorted(row.n for row in lake.table("t").collect())) == (already, [0, 5])

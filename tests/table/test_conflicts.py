@@ -195,11 +195,12 @@ READS_NOTHING = {"rename", "drop", "schema metadata", "field metadata"}
 
 
 @pytest.mark.parametrize("case", list(GONE))
-def test_a_table_that_is_purged_meanwhile_raises_14(filled, between, case):
-    operation, request = GONE[case]
+def test_a_table_that_is_purged_meanwhile_raises_14(request, filled, between, case):
+    operation, asked = GONE[case]
     if case in READS_NOTHING and not filled.describe_table({"id": ["t"]}).managed_versioning:
-        pytest.skip("a change that reads no data is committed by Lance where the table was")
+        reason = "a change that reads no data is committed by Lance where the table was"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     between(lambda: remove_table(filled, "t"))
     with fails(14):
-        getattr(filled, operation)({"id": ["t"], **request})
+        getattr(filled, operation)({"id": ["t"], **asked})
     assert list_tables(filled) == []

@@ -22,21 +22,36 @@ def require_no_cast(before: LanceDataset, after: LanceDataset, identifier: Ident
 
     It costs nothing if no version came in between. A crash before the rows are taken away leaves them without values.
     """
-    if after.version == before.version + 1:
-        return
-    now = dict(_ids(after.lance_schema.fields()))
-    cast = sorted(path for path, number in _ids(before.lance_schema.fields()) if now.get(path, number) != number)
+    cast = cast_columns(before, after)
     if not cast:
         return
-    made = after.read_transaction(after.version)
+    LanceDataset.commit(after, taking_back(after), read_version=after.version)
+    raise refusal(cast, identifier)
+
+
+def cast_columns(before: LanceDataset, after: LanceDataset) -> list[tuple[str, ...]]:
+    """Name the columns that were cast between two versions; free of charge if the one follows the other."""
+    if after.version == before.version + 1:
+        return []
+    now = dict(_ids(after.lance_schema.fields()))
+    return sorted(path for path, number in _ids(before.lance_schema.fields()) if now.get(path, number) != number)
+
+
+def taking_back(appended: LanceDataset) -> LanceOperation.BaseOperation:
+    """Give the operation that takes the rows of an append away again, of which this is the version."""
+    made = appended.read_transaction(appended.version)
     files = {file.path for fragment in getattr(made and made.operation, "fragments", ()) for file in fragment.files}
     written = [
         fragment.fragment_id
-        for fragment in after.get_fragments()
+        for fragment in appended.get_fragments()
         if any(file.path in files for file in fragment.metadata.files)
     ]
-    LanceDataset.commit(after, LanceOperation.Delete([], written, "false"), read_version=after.version)
-    raise ConcurrentModificationError(
+    return LanceOperation.Delete([], written, "false")
+
+
+def refusal(cast: list[tuple[str, ...]], identifier: Identifier) -> ConcurrentModificationError:
+    """Say what came in between."""
+    return ConcurrentModificationError(
         f"Column '{'.'.join(cast[0])}' of table {shown(identifier)} was cast meanwhile; no rows were inserted"
     )
 

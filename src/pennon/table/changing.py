@@ -18,7 +18,8 @@ from pennon.identifiers import Identifier, shown
 from pennon.table import assigning
 from pennon.table.blobs import as_blobs
 from pennon.table.casts import require_no_cast
-from pennon.table.failures import judged, require_complete, require_fields
+from pennon.table.lance_errors import judged
+from pennon.table.requirements import require_complete, require_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

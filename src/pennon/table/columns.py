@@ -15,8 +15,8 @@ from pennon.errors import (
 )
 from pennon.identifiers import shown
 from pennon.table import computed, expressions, field_paths
-from pennon.table.failures import require_complete
 from pennon.table.lance_errors import bad_input_told, is_race
+from pennon.table.requirements import require_complete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

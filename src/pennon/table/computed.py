@@ -15,8 +15,8 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from pennon.identifiers import shown
 from pennon.table import expressions, field_paths
-from pennon.table.failures import require_complete
 from pennon.table.lance_errors import bad_input_told
+from pennon.table.requirements import require_complete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pennon.errors import InvalidInputError
 from pennon.table.lance_errors import bad_input_told
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def nullable(dataset: LanceDataset, expression: str, kind: pa.DataType) -> str |
         text = f"nullif(({expression}), arrow_cast(nullif({own}, {own}), '{name}'))"
         try:
             found = planned(dataset, "", text)
-        except Exception:  # noqa: BLE001, S112 - a cast that there is not; another column may do
-            continue
+        except InvalidInputError:
+            continue  # a cast that there is not; another column may do
         if found.nullable and found.type == kind:
             return text
     return None

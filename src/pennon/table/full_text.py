@@ -16,7 +16,7 @@ from lance.query import (
 )
 
 from pennon.errors import InvalidInputError
-from pennon.table.failures import require_fields
+from pennon.table.requirements import require_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """What errors of Lance mean for whoever asked for something inside of a table.
 
-Lance raises OSError, ValueError, RuntimeError, TypeError and others, with a text. Bad input is told by that text alone.
+Lance raises OSError, ValueError, RuntimeError, TypeError and others, with a text, by which alone most of it is told.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from pennon.errors import (
     ConcurrentModificationError,
     InternalError,
     InvalidInputError,
+    InvalidTableStateError,
     LanceNamespaceError,
+    TableSchemaValidationError,
     is_commit_conflict,
+    is_not_found,
 )
+from pennon.identifiers import Identifier, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +34,12 @@ _BAD_INPUT = (
     "does not exist in the dataset",
     "must be",
     "can't set tokenizer",
+    "query execution error",
+    "error during planning",
+    "expected option to have value",
 )
 _BAD_INPUT_TYPES = (TypeError, NotImplementedError, KeyError, OverflowError)
+_BAD_ROWS = ("different schema", "non-null", "partial-schema")
 _RACES = ("retryable commit conflict", "preempted by concurrent")
 
 
@@ -42,9 +50,7 @@ def bad_input_told(subject: str) -> Iterator[None]:
         yield
     except LanceNamespaceError:
         raise
-    except _BAD_INPUT_TYPES as error:
-        raise InvalidInputError(f"{subject}: {error}") from error
-    except (OSError, ValueError, RuntimeError) as error:
+    except (*_BAD_INPUT_TYPES, OSError, ValueError, RuntimeError) as error:
         if is_race(error):
             raise ConcurrentModificationError(f"{subject}: {error}") from error
         if is_bad_input(error):
@@ -55,6 +61,32 @@ def bad_input_told(subject: str) -> Iterator[None]:
         if type(error).__name__ != "PanicException":
             raise
         raise InternalError(f"{subject}: Lance gave up: {error}") from error
+
+
+@contextmanager
+def judged(what: str, identifier: Identifier) -> Iterator[None]:
+    """Do the same where rows are read or written: rows that do not fit are 20, files that are gone 19.
+
+    A ValueError that says nothing else is about the request: Lance's Python side raises it by itself.
+    """
+    subject = f"{what} of table {shown(identifier)}"
+    with bad_input_told(subject):
+        try:
+            yield
+        except LanceNamespaceError:
+            raise
+        except (OSError, ValueError, RuntimeError) as error:
+            if is_race(error):
+                raise
+            if any(part in str(error).lower() for part in _BAD_ROWS):
+                raise TableSchemaValidationError(f"{subject}: {error}") from error
+            if is_bad_input(error):
+                raise
+            if is_not_found(error):
+                raise InvalidTableStateError(f"{subject}: {error}; its files are gone") from error
+            if isinstance(error, ValueError):
+                raise InvalidInputError(f"{subject}: {error}") from error
+            raise
 
 
 def is_bad_input(error: BaseException) -> bool:

@@ -16,8 +16,9 @@ from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, shown
 from pennon.table import fusion
 from pennon.table.blobs import has_blobs
-from pennon.table.failures import judged, require_complete, require_fields
 from pennon.table.full_text import full_text
+from pennon.table.lance_errors import judged
+from pennon.table.requirements import require_complete, require_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pennon.table.failures import judged, require_complete
+from pennon.table.lance_errors import judged
+from pennon.table.requirements import require_complete
 
 if TYPE_CHECKING:
     from lance import LanceDataset

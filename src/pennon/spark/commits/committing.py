@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 JOB = "pennon.job"
 """The property of a transaction that names the job which made it."""
+_UNDONE = "pennon.undone"
+"""The property of one that takes back what a job has written."""
 NOT_COMMITTED = (
     ConcurrentModificationError,
     InvalidInputError,
@@ -129,6 +131,7 @@ def commit_to(
                 # It may be this very commit, whose answer was lost and which Lance tried once more.
                 return replace(guard.found, already=guard.found.transaction.uuid != transaction.uuid)
             return _looked_up(destination, transaction, error)
+        _require_values(destination, transaction, committed, job_id)
         return Committed(int(committed.version), transaction=transaction)
 
 
@@ -203,7 +206,10 @@ def _search(dataset: LanceDataset, job_id: str, after: int, until: int) -> Commi
             if is_not_found(error):
                 continue
             raise
-        if transaction is not None and (transaction.transaction_properties or {}).get(JOB) == job_id:
+        said = {} if transaction is None else transaction.transaction_properties or {}
+        if said.get(_UNDONE) == job_id:
+            return None
+        if said.get(JOB) == job_id:
             return Committed(version, already=True, transaction=transaction)
     return None
 
@@ -247,6 +253,35 @@ def _looked_up(destination: Destination, transaction: Transaction, error: Except
             "The same job id, run again, writes it once"
         ) from error
     raise error
+
+
+def _require_values(
+    destination: Destination, transaction: Transaction, committed: LanceDataset, job_id: str | None
+) -> None:
+    """Take appended rows back if a column was cast meanwhile: Lance would show them without its values.
+
+    A crash in between leaves them so. The version that takes them back says that the job is undone.
+    """
+    from lance import LanceDataset, LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
+
+    from pennon.table import casts  # noqa: PLC0415 - as above
+
+    read_version = transaction.read_version
+    if not isinstance(transaction.operation, LanceOperation.Append) or committed.version == read_version + 1:
+        return
+    cast = casts.cast_columns(destination.pinned(read_version).open(), committed)
+    if not cast:
+        return
+    undone = None if job_id is None else {_UNDONE: job_id}
+    back = prepared(casts.taking_back(committed), int(committed.version), None, undone)
+    LanceDataset.commit(
+        _base(destination, committed), back, storage_options=destination.options, **_through(destination, None)
+    )
+    raise TakenBackError(str(casts.refusal(cast, destination.identifier)))
+
+
+class TakenBackError(ConcurrentModificationError):
+    """Rows were committed and taken back: their files belong to a version, and stay."""
 
 
 class OutcomeUnknownError(InternalError):

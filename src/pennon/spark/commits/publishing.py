@@ -78,6 +78,10 @@ def publish_or_discard(lake: Lake, staged: StagedWrite, *, job_id: str | None = 
     """
     try:
         return publish(lake, staged, job_id=job_id)
+    except committing.TakenBackError:
+        with staged.destination.files(blobs=staged.blobs) as files:
+            files.settle(staged.run, staged.files)
+        raise
     except NOT_COMMITTED:
         discard(lake, staged)
         raise
@@ -158,6 +162,8 @@ def _committed(lake: Lake, staged: StagedWrite, job_id: str | None) -> Committed
                 expected_uri=staged.destination.uri,
                 since=staged.since,
             )
+        except committing.TakenBackError:
+            raise
         except ConcurrentModificationError:
             if staged.evolution is None or attempt == _ATTEMPTS - 1:
                 raise

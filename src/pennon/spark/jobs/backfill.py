@@ -21,7 +21,6 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, shown, written
 from pennon.spark.commits import committing
-from pennon.spark.commits.committing import NOT_COMMITTED
 from pennon.spark.jobs import column_filling as filling
 from pennon.spark.jobs.asking import opened
 from pennon.spark.jobs.leftovers import discard
@@ -129,8 +128,6 @@ class _Work:
     made: dict[int, Filled] = field(default_factory=dict)
     looked_at: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Fragments that were looked at, with their files: not all of them have rows to fill."""
-    uncertain: bool = False
-    """Whether a commit ended without saying what came of it: the files may belong to a version."""
 
     def files(self) -> list[str]:
         return [path for one in self.made.values() for path in one.files()]
@@ -169,9 +166,10 @@ def _filled_or_raised(run: Run, identifier: Identifier, wish: _Wish) -> Outcome:
         return Outcome(table, DONE, None, None, before, None, did=_did(work, rows))
     try:
         version = _committed(run, identifier, work, dataset)
+    except committing.OutcomeUnknownError:
+        raise
     except BaseException:
-        if not work.uncertain:
-            discard(address, work.first, work.files())
+        discard(address, work.first, work.files())
         raise
     rows = sum(one.rows for one in work.made.values())
     if version is None:
@@ -229,9 +227,6 @@ def _committed(run: Run, identifier: Identifier, work: _Work, dataset: LanceData
             _move_on(run, identifier, work)
             dataset = work.pinned.open()
             continue
-        except BaseException as error:
-            work.uncertain = not isinstance(error, NOT_COMMITTED)
-            raise
         if committed.already:
             discard(address, work.first, work.files())
         return committed.version

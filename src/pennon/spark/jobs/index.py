@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import ConcurrentModificationError, InternalError, TableColumnNotFoundError
 from pennon.spark.commits import committing
-from pennon.spark.commits.committing import NOT_COMMITTED
 from pennon.spark.jobs import index_building as building
 from pennon.spark.jobs.asking import opened, through
 from pennon.spark.jobs.index_building import IndexWish, Task, ToBuild
@@ -227,9 +226,10 @@ class _Construction:
                 job_id=self._wish.job,
                 expected_uri=one.pinned.uri,
             )
+        except committing.OutcomeUnknownError as error:
+            return failure(table, error, version_before=before)
         except Exception as error:  # noqa: BLE001 - it is this table's result
-            if isinstance(error, NOT_COMMITTED):
-                discard(self._run.lake.address, one.pinned, _paths(made))
+            discard(self._run.lake.address, one.pinned, _paths(made))
             return failure(table, error, version_before=before)
         vain = [other for other in made if committed.already or other.uuid != segment.uuid]
         discard(self._run.lake.address, one.pinned, _paths(vain))

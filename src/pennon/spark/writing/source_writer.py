@@ -111,9 +111,9 @@ def publish(address: Address, staged: StagedWrite, job_id: str | None) -> None:
         raise ConcurrentModificationError(
             f"Table {shown(staged.identifier)} was created by another while it was written; write again"
         ) from error
-    except committing.NOT_COMMITTED:
-        raise
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, committing.NOT_COMMITTED) and not isinstance(error, committing.TakenBackError):
+            raise
         # Spark aborts now, and must not delete what may be a version.
         with suppress(Exception), staged.destination.files() as files:
             files.note(staged.run, _UNCLEAR)
