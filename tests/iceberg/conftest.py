@@ -77,3 +77,16 @@ def lossy(apache) -> Iterator[LossyProxy]:
 def namespace(catalog, space) -> Inside:
     """Give a catalog for suites whose tables are at the root: here they are in a namespace of their own."""
     return Inside(catalog, space)
+
+
+@pytest.fixture
+def ours(namespace) -> Inside:
+    """Give the same catalog to suites that tell clients of ours from others."""
+    return namespace
+
+
+@pytest.fixture
+def other(ours, connect) -> Inside:
+    """Open a second client of the same server, for the same namespace."""
+    properties = dict(ours._properties)
+    return Inside(connect(properties.pop("uri"), **properties), ours._space)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import lance
 from lance import LanceDataset
-from lance_namespace import LanceNamespace
 from lance_namespace_urllib3_client.models.batch_commit_tables_response import BatchCommitTablesResponse
 from lance_namespace_urllib3_client.models.commit_table_result import CommitTableResult
 from lance_namespace_urllib3_client.models.create_table_version_request import CreateTableVersionRequest
@@ -23,12 +21,13 @@ from pennon.errors import (
 )
 from pennon.iceberg import managed, rest
 from pennon.iceberg.files import Staged
+from pennon.iceberg.handles import Asked
 from pennon.identifiers import Identifier, shown, table_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_namespace import BatchCommitTablesRequest
+    from lance_namespace import BatchCommitTablesRequest, LanceNamespace
 
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.files import Version
@@ -128,30 +127,19 @@ def _withdraw(catalog: Catalog, staged: Sequence[tuple[Identifier, Staged]]) -> 
         store.delete(one.checked(store, shown(identifier)).path)
 
 
-@dataclass
-class _Holding(LanceNamespace):
+class _Holding(Asked):
     """Answers Lance that a version is created, and keeps what was asked for to itself."""
 
-    client: LanceNamespace
-    newest: int
-    held: list[Staged] = field(default_factory=list)
+    def __init__(self, client: LanceNamespace, newest: int) -> None:
+        super().__init__(client)
+        self._newest = newest
+        self.held: list[Staged] = []
 
-    def namespace_id(self) -> str:
-        return self.client.namespace_id()
-
-    def describe_table(self, request: Any) -> Any:  # noqa: ANN401 - as Lance passes them
-        return self.client.describe_table(request)
-
-    def list_table_versions(self, request: Any) -> Any:  # noqa: ANN401 - as above
-        return self.client.list_table_versions(request)
-
-    def describe_table_version(self, request: Any) -> Any:  # noqa: ANN401 - as above
-        return self.client.describe_table_version(request)
-
-    def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401 - as above
+    def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401 - as Lance passes it
+        """Hold the version back."""
         content = dict(request) if isinstance(request, dict) else request.model_dump()
         asked = CreateTableVersionRequest.model_validate(content)
-        if asked.version <= self.newest:
+        if asked.version <= self._newest:
             raise TableVersionAlreadyExistsError(f"Version {asked.version} of {asked.id} already exists")
         self.held.append(Staged(asked.version, asked.manifest_path, asked.naming_scheme))
         version = TableVersion(

@@ -50,7 +50,17 @@ from lance_namespace import (
 
 from pennon import durations, modes
 from pennon.errors import InvalidInputError, translated
-from pennon.iceberg import batch, creation, dropping, entries, namespaces, tables, version_operations
+from pennon.iceberg import (
+    batch,
+    creation,
+    describing,
+    dropping,
+    entries,
+    handles,
+    namespaces,
+    tables,
+    version_operations,
+)
 from pennon.iceberg.catalog import Catalog
 from pennon.iceberg.files import Staged
 from pennon.iceberg.places import Places
@@ -58,13 +68,16 @@ from pennon.iceberg.rest import RestCatalog
 from pennon.iceberg.settings import IcebergSettings
 from pennon.identifiers import Identifier, namespace_identifier, shown, table_identifier
 from pennon.requests import operation
+from pennon.store import branching
 from pennon.store.root import absolute_root
+from pennon.table.handles import Point
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
 from pennon.table.ranges import chooser, ignores_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     import pyarrow as pa
@@ -143,19 +156,20 @@ class IcebergNamespace(TableOperations):
         branch: str | None = None,
         shared: bool = False,
     ) -> LanceDataset:
-        # Each one is opened anew, so none is shared.
-        del shared
         catalog = self._catalog
-        entry = catalog.table(identifier)
-        return tables.opened(catalog, self, entry, version=version, tag=tag, branch=branch)
+        point = Point(version, tag, branch)
+        return handles.opened(catalog, self, catalog.table(identifier), point, shared=shared)
 
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
-        # Nothing is kept open that could go on from there.
-        del before, after
+        self._catalog.handles.moved(before, after)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         wanted = creation.Wanted(identifier, data, None, {}, self)
         return creation.create(self._catalog, wanted, modes.CreateMode.CREATE).version or 1
+
+    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
+        catalog = self._catalog
+        return branching.beginning(catalog.store(catalog.table(identifier)), "", branch, shown(identifier))
 
     # Namespaces
 
@@ -274,7 +288,7 @@ class IcebergNamespace(TableOperations):
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
         """Tell where a table is and, if asked, what it is; errors 1, 4, 8 (tag), 11 (version), 22 (branch)."""
         identifier = table_identifier(request.id)
-        described = tables.describe_table(
+        described = describing.describe_table(
             self._catalog,
             self,
             identifier,
@@ -303,7 +317,7 @@ class IcebergNamespace(TableOperations):
     @operation(TableExistsRequest)
     def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
         """Answer if the table is there, raise 1, 4 or 11 if not."""
-        tables.describe_table(self._catalog, self, table_identifier(request.id), version=request.version)
+        describing.describe_table(self._catalog, self, table_identifier(request.id), version=request.version)
         return TableExistsResponse()
 
     @operation(RenameTableRequest)
