@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 from borrowed import Inside
 from irc_servers import Irc, LossyProxy, apache_fixture, ministack
+from spark_session import mark, spark
 from support import create_namespace
 
 from pennon import IcebergNamespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+__all__ = ["spark"]
+
+
+@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
+def pytest_collection_modifyitems(items) -> None:
+    """Mark what uses Spark."""
+    mark(items, "tests/iceberg/")
 
 
 @pytest.fixture(scope="session")

@@ -195,7 +195,11 @@ def test_a_dropped_table_can_be_restored_until_it_is_purged(catalog, space):
 def test_dropped_tables_whose_time_is_over_are_purged(catalog, space):
     location = create_table(catalog, space, "t").location
     drop_table(catalog, space, "t", ttl="0")
-    assert [space, "t"] in [list(one.id) for one in catalog.list_dropped_tables()]
+    dropped, token = catalog.list_dropped_tables([space])
+    assert [one.id for one in dropped] == [[space, "t"]]
+    assert token is None
+    assert dropped[0].dropped_at < dropped[0].purgeable_at
+    assert catalog.list_dropped_tables() == ([], None)
     assert [space, "t"] in [list(one.id) for one in catalog.purge_tables()]
     assert not Path(location).exists()
 

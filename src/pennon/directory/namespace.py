@@ -455,6 +455,11 @@ class DirectoryNamespace(TableOperations):
         with translated("commit_tables"):
             return transactions.commit_tables(self._catalog, commits, check)
 
+    def require_common_commits(self, ids: Sequence[Sequence[str]]) -> None:
+        """Raise 0 unless these tables, of which some may not be there yet, can be part of one `commit_tables`."""
+        with translated("require_common_commits"):
+            transactions.require_management(self._catalog, [table_identifier(one) for one in ids])
+
     def latest_table_versions(self, ids: Sequence[Sequence[str]]) -> list[int]:
         """Give the latest versions of several tables as of one moment; errors 0 (not managed), 1, 4, 11.
 
