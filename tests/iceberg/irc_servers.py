@@ -135,6 +135,8 @@ class LossyProxy:
         self.seen: list[str] = []
         self.between: Callable[[], None] | None = None
         """Called once after a loss, while the client waits."""
+        self.rewrite: Callable[[bytes], bytes] = lambda content: content
+        """What becomes of the bodies of good answers."""
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -184,11 +186,7 @@ class LossyProxy:
             changes = json.loads(body)["table-changes"]
             body = json.dumps({"table-changes": changes[:1]}).encode()
             handler.headers.replace_header("Content-Length", str(len(body)))
-        connection = http.client.HTTPConnection(self._target.hostname, self._target.port, timeout=30)
-        connection.request(handler.command, self._target.path + handler.path, body or None, dict(handler.headers))
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
+        answer, content = self._passed_on(handler, body)
         if loss is not None and self.between is not None:
             between, self.between = self.between, None
             between()
@@ -203,6 +201,14 @@ class LossyProxy:
         handler.end_headers()
         if handler.command != "HEAD":
             handler.wfile.write(content)
+
+    def _passed_on(self, handler: BaseHTTPRequestHandler, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = http.client.HTTPConnection(self._target.hostname, self._target.port, timeout=30)
+        connection.request(handler.command, self._target.path + handler.path, body or None, dict(handler.headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer, self.rewrite(content) if answer.status == 200 else content
 
     def _cut(self, handler: BaseHTTPRequestHandler) -> None:
         handler.close_connection = True
