@@ -32,9 +32,10 @@ _START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Irc:
-    """Where a server is."""
+    """Where a server is, and how a namespace is made there if not by the protocol."""
 
     uri: str
+    make_namespace: Callable[[str], object] | None = None
 
 
 def _free_port() -> int:
@@ -106,18 +107,19 @@ def ministack(directory: Path) -> Iterator[Irc]:
     base = f"http://127.0.0.1:{port}"
     environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "HOME": str(directory)}
     with _running([program], environment, directory, f"{base}/iceberg/v1/config"):
-        _make_bucket(base)
-        yield Irc(f"{base}/iceberg")
+        make_namespace = _bucket(base)
+        make_namespace("lake")
+        yield Irc(f"{base}/iceberg", make_namespace)
 
 
-def _make_bucket(base: str) -> None:
+def _bucket(base: str) -> Callable[[str], object]:
     import boto3  # noqa: PLC0415 - slow
 
     client = boto3.client(
         "s3tables", endpoint_url=base, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
     arn = client.create_table_bucket(name="lake-bucket")["arn"]
-    client.create_namespace(tableBucketARN=arn, namespace=["lake"])
+    return lambda name: client.create_namespace(tableBucketARN=arn, namespace=[name])
 
 
 class LossyProxy:
