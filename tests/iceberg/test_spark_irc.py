@@ -121,6 +121,22 @@ def test_the_data_source_reads_and_writes(spark, house):
     assert read.option("version", "1").load(house.name("t")).count() == 2
 
 
+def test_streams_go_from_table_to_table(spark, house, tmp_path):
+    source = {"impl": "iceberg", **house.properties}
+    house.write("t", 1, 2)
+
+    def follow() -> None:
+        stream = spark.readStream.format("pennon").options(**source).load(house.name("t"))
+        writer = stream.writeStream.format("pennon").options(**source)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start(house.name("copy")).awaitTermination()
+
+    follow()
+    house.write("t", 3)
+    follow()
+    assert house.ids("copy") == [1, 2, 3]
+
+
 def test_sql_reads_writes_and_manages_tables(house):
     def sql(text: str) -> Any:
         return house.lake.sql(text.replace("$", f"lake.{house.space}"))
