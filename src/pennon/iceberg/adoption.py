@@ -81,13 +81,8 @@ def _prepared(catalog: Catalog, declared: Entry, dataset: LanceDataset, path: st
             f"Table {shown(declared.identifier)} was declared outside of the root, at {declared.location!r}: what was "
             "written below the root cannot be copied there"
         )
-    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
-    transaction = dataset.read_transaction(int(dataset.version))
-    said = {} if transaction is None else dict(transaction.transaction_properties or {})
 
     def bring(_: str) -> None:
         root.copy_tree(f"{path}/{_DATA}", f"{target}/{_DATA}")
 
-    sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.files]
-    uuid = None if transaction is None else str(transaction.uuid)
-    return PreparedData(dataset.schema, fragments, sum(sizes), bring, said, uuid)
+    return PreparedData.of(dataset, bring)
