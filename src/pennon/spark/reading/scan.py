@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
+    from pennon.spark.reading.partials import Partials
 
 _BATCH_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS = 65_536
@@ -164,15 +165,18 @@ def check_predicate(dataset: Any, identifier: Identifier, where: str) -> None:  
         raise InvalidInputError(f"Bad predicate for table {shown(identifier)}: {where}: {error}") from error
 
 
-def dataframe(spark: SparkSession, wanted: Scan, *, parallelism: int | None = None) -> DataFrame:
+def dataframe(
+    spark: SparkSession, wanted: Scan, *, parallelism: int | None = None, partials: Partials | None = None
+) -> DataFrame:
     """Give what a scan reads as a DataFrame, planned here and now, so that Spark has nothing left to plan.
 
-    Results that are known to be small are read by the driver; all others by tasks, one for each split.
+    Results that are known to be small are read by the driver; all others by tasks, one for each split. With `partials`,
+    the DataFrame has these aggregates of the rows.
     """
-    schema = wanted.spark_schema()
+    schema = wanted.spark_schema() if partials is None else partials.spark_schema(wanted.spark_schema())
     small = wanted.rows if wanted.limit is None else min(wanted.limit, wanted.rows)
     if small <= DRIVER_ROWS:
-        return _local(spark, wanted, schema)
+        return _local(spark, wanted, schema, partials)
     splits = wanted.splits(parallelism or cores(spark))
     target = wanted.read_schema()
 
@@ -181,7 +185,8 @@ def dataframe(spark: SparkSession, wanted: Scan, *, parallelism: int | None = No
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from read_split(wanted, splits[number // weight], target)
+                rows = read_split(wanted, splits[number // weight], target)
+                yield from rows if partials is None else partials.of(rows)
 
     numbers = spark.range(0, len(splits) * weight, 1, len(splits)).where(f"id % {weight} = 0")
     frame = numbers.mapInArrow(read, schema)
@@ -266,11 +271,14 @@ def unpacked(text: str) -> Scan:
     )
 
 
-def _local(spark: SparkSession, wanted: Scan, schema: StructType) -> DataFrame:
+def _local(spark: SparkSession, wanted: Scan, schema: StructType, partials: Partials | None) -> DataFrame:
     target = wanted.read_schema()
     everything = Split(tuple(fragment.id for fragment in wanted.fragments))
-    batches = list(read_split(wanted, everything, target)) if wanted.fragments else []
-    return spark.createDataFrame(pa.Table.from_batches(batches, target), schema)
+    rows = read_split(wanted, everything, target) if wanted.fragments else iter(())
+    batches = list(rows if partials is None else partials.of(rows))
+    if not batches:
+        return spark.createDataFrame([], schema)
+    return spark.createDataFrame(pa.Table.from_batches(batches), schema)
 
 
 def _scanner(wanted: Scan, split: Split) -> Any:  # noqa: ANN401 - a LanceScanner
