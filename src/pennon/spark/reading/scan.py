@@ -180,7 +180,8 @@ def dataframe(
     splits = wanted.splits(parallelism or cores(spark))
     target = wanted.read_schema()
 
-    weight = min(wanted.bytes, _ANNOUNCED_BYTES) // (_NUMBER_BYTES * len(splits)) or 1
+    large = wanted.bytes if partials is None else 0
+    weight = min(large, _ANNOUNCED_BYTES) // (_NUMBER_BYTES * len(splits)) or 1
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -188,8 +189,8 @@ def dataframe(
                 rows = read_split(wanted, splits[number // weight], target)
                 yield from rows if partials is None else partials.of(rows)
 
-    numbers = spark.range(0, len(splits) * weight, 1, len(splits)).where(f"id % {weight} = 0")
-    frame = numbers.mapInArrow(read, schema)
+    numbers = spark.range(0, len(splits) * weight, 1, len(splits))
+    frame = (numbers if weight == 1 else numbers.where(f"id % {weight} = 0")).mapInArrow(read, schema)
     return frame if wanted.limit is None else frame.limit(wanted.limit)
 
 
