@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import ArithmeticException
 from support import create_table, ipc
 
+from pennon.spark.reading import scan
 from pennon.spark.sql.names import LakeNames
 from pennon.spark.sql.query import Reader
 
@@ -158,7 +159,18 @@ def test_a_query_gives_what_spark_gives(spark, shop, text) -> None:
     assert result(shop.sql(text)) == result(spark.sql(text))
 
 
-def test_aggregates_are_computed_in_part_by_the_tasks(shop) -> None:
+@pytest.mark.parametrize("text", AGGREGATES[:16])
+def test_aggregates_of_large_tables_give_what_spark_gives(spark, shop, text, monkeypatch) -> None:
+    monkeypatch.setattr(scan, "_DRIVER_BYTES", 0)
+    assert result(shop.sql(text)) == result(spark.sql(text))
+
+
+def test_many_groups_are_left_to_the_tasks(shop) -> None:
+    frame = shop.sql("SELECT id, sum(cid), count(*) FROM prod.events GROUP BY id HAVING count(*) = 1")
+    assert frame.count() == shop.count("prod.events")
+
+
+def test_aggregates_are_computed_in_part_where_rows_are_read(shop) -> None:
     reader = Reader(shop, LakeNames(shop))
     parted = [text for text in AGGREGATES if any(one.partials for one in reader.planned(text).reads)]
     assert parted == AGGREGATES[:16]

@@ -32,6 +32,8 @@ _BATCH_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS = 65_536
 # What the driver reads itself: a Spark job costs more than these rows.
 DRIVER_ROWS = 4_096
+# Columns of this size are aggregated by the driver, if few groups come of them.
+_DRIVER_BYTES = 32 * 1024 * 1024
 # A table of this size is counted by the driver alone; Lance uses all of its cores.
 _DRIVER_COUNT_ROWS = 20_000_000
 _VARIABLE_WIDTH = 32
@@ -171,12 +173,12 @@ def dataframe(
     """Give what a scan reads as a DataFrame, planned here and now, so that Spark has nothing left to plan.
 
     Results that are known to be small are read by the driver; all others by tasks, one for each split. With `partials`,
-    the DataFrame has these aggregates of the rows.
+    the DataFrame has these aggregates of the rows, and the driver reads a little more itself.
     """
     schema = wanted.spark_schema() if partials is None else partials.spark_schema(wanted.spark_schema())
-    small = wanted.rows if wanted.limit is None else min(wanted.limit, wanted.rows)
-    if small <= DRIVER_ROWS:
-        return _local(spark, wanted, schema, partials)
+    here = _read_here(wanted, partials)
+    if here is not None:
+        return spark.createDataFrame(pa.Table.from_batches(here) if here else [], schema)
     splits = wanted.splits(parallelism or cores(spark))
     target = wanted.read_schema()
 
@@ -272,14 +274,19 @@ def unpacked(text: str) -> Scan:
     )
 
 
-def _local(spark: SparkSession, wanted: Scan, schema: StructType, partials: Partials | None) -> DataFrame:
-    target = wanted.read_schema()
+def _read_here(wanted: Scan, partials: Partials | None) -> list[pa.RecordBatch] | None:
+    """Read what is known to be small; None if it is not, or if it turns out to be too many partial results."""
+    few = min(wanted.limit, wanted.rows) if wanted.limit is not None else wanted.rows
+    if few > DRIVER_ROWS and (partials is None or wanted.bytes > _DRIVER_BYTES):
+        return None
     everything = Split(tuple(fragment.id for fragment in wanted.fragments))
-    rows = read_split(wanted, everything, target) if wanted.fragments else iter(())
-    batches = list(rows if partials is None else partials.of(rows))
-    if not batches:
-        return spark.createDataFrame([], schema)
-    return spark.createDataFrame(pa.Table.from_batches(batches), schema)
+    rows = read_split(wanted, everything, wanted.read_schema()) if wanted.fragments else iter(())
+    batches: list[pa.RecordBatch] = []
+    for batch in rows if partials is None else partials.of(rows):
+        batches.append(batch)
+        if sum(one.num_rows for one in batches) > DRIVER_ROWS:
+            return None
+    return batches
 
 
 def _scanner(wanted: Scan, split: Split) -> Any:  # noqa: ANN401 - a LanceScanner
