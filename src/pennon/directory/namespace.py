@@ -59,6 +59,7 @@ from pennon.directory import (
     dropped,
     dropping,
     handles,
+    late_commits,
     migrate,
     modes,
     namespaces,
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pennon.directory.catalog import Catalog
+    from pennon.table.bases import Base
 
 
 class DirectoryNamespace(TableOperations):
@@ -168,9 +170,14 @@ class DirectoryNamespace(TableOperations):
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
         self._catalog.handles.moved(before, after)
 
+    def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
+        late_commits.require_ground(self._catalog, identifier, base, made)
+
+    def _clear_refused(self, dataset: LanceDataset, branch: str | None) -> None:
+        late_commits.clear_refused(self._catalog, dataset, branch)
+
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
-        made = creation.create(self._catalog, identifier, data, modes.CreateMode.CREATE, properties=None)
-        return made.version or 1
+        return creation.fill(self._catalog, identifier, data)
 
     def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
         return branching.beginning(self._catalog, identifier, branch)

@@ -100,8 +100,11 @@ def merge(
 
 def update(
     dataset: LanceDataset, identifier: Identifier, updates: Sequence[Sequence[str]], predicate: str | None
-) -> Changed:
-    """Set columns to what expressions give, in the rows that meet a predicate; moves the dataset. Errors 12, 13, 14."""
+) -> tuple[Changed, LanceDataset]:
+    """Set columns to what expressions give, in the rows that meet a predicate; gives the table at the new version too.
+
+    The dataset may move. Errors 12, 13, 14.
+    """
     if not updates:
         raise InvalidInputError(f"An update of table {shown(identifier)} needs a column and an expression at least")
     changes = {path: expression for path, expression in updates}  # noqa: C416 - pairs are lists
@@ -111,10 +114,10 @@ def update(
     require_complete(identifier, predicate, *changes.values())
     with judged("updating the rows", identifier):
         if assigning.reads_what_it_sets(changes):
-            version, updated = assigning.assign(dataset, identifier, changes, predicate)
-            return Changed(version, updated=updated)
+            after, updated = assigning.assign(dataset, identifier, changes, predicate)
+            return Changed(int(after.version), updated=updated), after
         done = dataset.update(changes, predicate)
-    return Changed(int(dataset.version), updated=int(done["num_rows_updated"]))
+    return Changed(int(dataset.version), updated=int(done["num_rows_updated"])), dataset
 
 
 def delete(dataset: LanceDataset, identifier: Identifier, predicate: str) -> Changed:

@@ -92,7 +92,10 @@ class HistoryOperations(OpensTables):
         branches.require_name(request.name)
         dataset = self._open_table(identifier)
         source = named_branch(request.from_branch)
-        with self._beginning_branch(identifier, request.name) as clear:
+        with (
+            self._telling_gone(identifier, dataset, None),
+            self._beginning_branch(identifier, request.name) as clear,
+        ):
             branches.create(dataset, identifier, request.name, source, request.from_version, clear=clear)
         return CreateTableBranchResponse()
 

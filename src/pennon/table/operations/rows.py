@@ -104,9 +104,9 @@ class RowOperations(OpensTables):
             if filled is not None:
                 return InsertIntoTableResponse(num_inserted_rows=filled.inserted, version=filled.version)
             dataset = self._open_table(identifier, shared=True)
-        with self._changing(identifier, dataset, request.branch):
-            done, after = changing.insert(dataset, identifier, data, overwrite=overwrite)
-        self._table_moved(dataset, after)
+        with self._changing(identifier, dataset, request.branch) as change:
+            done, change.made = changing.insert(dataset, identifier, data, overwrite=overwrite)
+        self._table_moved(dataset, change.made)
         return InsertIntoTableResponse(num_inserted_rows=done.inserted, version=done.version)
 
     @operation(MergeInsertIntoTableRequest)
@@ -140,8 +140,8 @@ class RowOperations(OpensTables):
         if request.properties:
             raise UnsupportedOperationError(f"update_table of {shown(identifier)} does not set properties")
         dataset = self._open_table(identifier, branch=request.branch)
-        with self._changing(identifier, dataset, request.branch):
-            done = changing.update(dataset, identifier, request.updates, request.predicate)
+        with self._changing(identifier, dataset, request.branch) as change:
+            done, change.made = changing.update(dataset, identifier, request.updates, request.predicate)
         return UpdateTableResponse(updated_rows=done.updated, version=done.version)
 
     @operation(DeleteFromTableRequest)
