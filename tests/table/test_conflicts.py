@@ -156,6 +156,37 @@ def test_an_index_of_a_column_that_goes_meanwhile_is_not_left_behind(filled, bet
     assert opened(filled).to_table(filter="y = 1").to_pydict() == {"y": [1]}
 
 
+def drop_index(ns, name="i", branch=None):
+    return ns.drop_table_index({"id": ["t"], "index_name": name, "branch": branch})
+
+
+@pytest.mark.parametrize("branch", [None, "side"])
+def test_of_two_who_drop_an_index_the_second_gets_6(filled, between, branch):
+    index(filled)
+    if branch is not None:
+        filled.create_table_branch({"id": ["t"], "name": branch})
+    between(lambda: drop_index(filled, branch=branch))
+    with fails(6, "'i'"):
+        drop_index(filled, branch=branch)
+    assert filled.list_table_indices({"id": ["t"], "branch": branch}).indexes == []
+
+
+def test_dropping_an_index_that_is_built_anew_meanwhile_keeps_the_new_one(filled, between):
+    index(filled)
+    between(lambda: (drop_index(filled), index(filled, kind="BITMAP")))
+    with fails(14):
+        drop_index(filled)
+    assert [one.index_type for one in filled.list_table_indices({"id": ["t"]}).indexes] == ["Bitmap"]
+
+
+def test_dropping_an_index_beside_an_append_and_another_drop_succeeds(filled, between):
+    index(filled)
+    index(filled, "j")
+    between(lambda: (append(filled, "t", row(9)), drop_index(filled, "j")))
+    drop_index(filled)
+    assert filled.list_table_indices({"id": ["t"]}).indexes == []
+
+
 def test_metadata_beside_other_metadata_raises_14(filled, between):
     between(lambda: filled.update_table_schema_metadata({"id": ["t"], "metadata": {"a": "1"}}))
     with fails(14):
