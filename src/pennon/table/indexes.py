@@ -145,7 +145,9 @@ def _require_own_drop(dataset: LanceDataset, identifier: Identifier, dropped: In
     if there is None:
         raise TableIndexNotFoundError(f"Table {shown(identifier)} has no index '{dropped.name}' any more")
     if dropped.uuid not in {str(one.uuid) for one in there.segments}:
-        raise ConcurrentModificationError(f"Index '{dropped.name}' of table {shown(identifier)} was built anew meanwhile")
+        raise ConcurrentModificationError(
+            f"Index '{dropped.name}' of table {shown(identifier)} was built anew meanwhile"
+        )
 
 
 def _build(dataset: LanceDataset, path: str, kind: str, name: str, options: Mapping[str, Any]) -> None:
