@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lance_namespace import (
     AnalyzeTableQueryPlanRequest,
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 
 _PATIENCE = "30s"
 _MODES = {"append": False, "overwrite": True}
+
+
+def _one_column(fields: dict[str, Any]) -> dict[str, Any]:
+    """Read `on` as the OpenAPI file has it, as one path; the SDK has several."""
+    on = fields.get("on")
+    return {**fields, "on": [on]} if isinstance(on, str) else fields
 
 
 class RowOperations(OpensTables):
@@ -109,7 +115,7 @@ class RowOperations(OpensTables):
         self._table_moved(dataset, change.made)
         return InsertIntoTableResponse(num_inserted_rows=done.inserted, version=done.version)
 
-    @operation(MergeInsertIntoTableRequest)
+    @operation(MergeInsertIntoTableRequest, older=_one_column)
     def merge_insert_into_table(
         self, request: MergeInsertIntoTableRequest, request_data: bytes
     ) -> MergeInsertIntoTableResponse:
