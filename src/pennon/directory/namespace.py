@@ -349,7 +349,7 @@ class DirectoryNamespace(TableOperations):
 
     @operation(DescribeTableRequest)
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
-        """Tell where a table is and, if asked, what it is; errors 1, 4, 8 (tag), 11 (version)."""
+        """Tell where a table is and, if asked, what it is; errors 1, 4, 8 (tag), 11 (version), 22 (branch)."""
         identifier = table_identifier(request.id)
         described = tables.describe_table(
             self._catalog,
@@ -420,17 +420,17 @@ class DirectoryNamespace(TableOperations):
 
     @operation(ListTableVersionsRequest)
     def list_table_versions(self, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
-        """List the versions of a table, the newest first unless `descending` is false, in pages; errors 1, 4."""
+        """List the versions of a table, the newest first unless `descending` is false, in pages; errors 1, 4, 13, 22."""
         return client.list_versions(self._catalog, request)
 
     @operation(DescribeTableVersionRequest)
     def describe_table_version(self, request: DescribeTableVersionRequest) -> DescribeTableVersionResponse:
-        """Tell where the manifest of a version is, the latest unless one is named; errors 1, 4, 11."""
+        """Tell where the manifest of a version is, the latest unless one is named; errors 1, 4, 11, 22."""
         return client.describe_version(self._catalog, request)
 
     @operation(BatchDeleteTableVersionsRequest)
     def batch_delete_table_versions(self, request: BatchDeleteTableVersionsRequest) -> BatchDeleteTableVersionsResponse:
-        """Delete versions by ranges, never the latest (19); errors 1, 4, 13.
+        """Delete versions by ranges, never the latest (19); errors 1, 4, 13, 22.
 
         The context entry `ignore_missing=false` makes a version that is not there an error (11).
         """
