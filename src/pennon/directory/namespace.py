@@ -420,7 +420,7 @@ class DirectoryNamespace(TableOperations):
 
     @operation(ListTableVersionsRequest)
     def list_table_versions(self, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
-        """List the versions of a table, the newest first unless `descending` is false, in pages; errors 1, 4, 13, 22."""
+        """List a table's versions, the newest first unless `descending` is false, in pages; errors 1, 4, 13, 22."""
         return client.list_versions(self._catalog, request)
 
     @operation(DescribeTableVersionRequest)
