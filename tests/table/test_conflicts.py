@@ -22,7 +22,7 @@ from support import (
 from tables import append, by_path, opened, values, version
 
 from pennon.directory import creation
-from pennon.table import naming
+from pennon.table import naming, tags
 
 
 @pytest.fixture
@@ -226,6 +226,33 @@ def test_a_tag_that_somebody_deletes_meanwhile_raises_8(filled, between):
     between(lambda: filled.delete_table_tag({"id": ["t"], "tag": "a"}))
     with fails(8):
         filled.delete_table_tag({"id": ["t"], "tag": "a"})
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_tag_of_a_table_that_is_made_anew_meanwhile_is_told_or_is_there(filled, between, monkeypatch, moment):
+    def anew():
+        remove_table(filled, "t")
+        create_table(filled, "t", data=ipc(row(7)))
+
+    if moment == "before":
+        between(anew)
+    else:
+        original = tags.create
+
+        def interrupted(*arguments):
+            original(*arguments)
+            anew()
+
+        monkeypatch.setattr(tags, "create", interrupted)
+    try:
+        filled.create_table_tag({"id": ["t"], "tag": "a", "version": 1})
+    except LanceNamespaceError as error:
+        assert int(error.code) in {11, 14}  # noqa: PT017 - one of two outcomes
+        assert filled.list_table_tags({"id": ["t"]}).tags == {}
+    else:
+        # A root table is made anew in the same place.
+        assert describe_table(filled, "t").location.endswith("t.lance")
+        assert list(filled.list_table_tags({"id": ["t"]}).tags) == (["a"] if moment == "before" else [])
 
 
 GONE = {

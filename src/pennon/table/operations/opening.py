@@ -79,9 +79,7 @@ class OpensTables(LanceNamespace):
             if not self._is_gone(identifier, dataset, branch):
                 raise
             self._clear_refused(dataset, named_branch(branch))
-            raise ConcurrentModificationError(
-                f"Table {shown(identifier)} was dropped or replaced while it was changed"
-            ) from error
+            raise _gone(identifier) from error
 
     @contextmanager
     def _table_to_change(
@@ -91,6 +89,16 @@ class OpensTables(LanceNamespace):
         dataset = self._open_table(identifier, version=version, branch=branch)
         with self._changing(identifier, dataset, branch):
             yield dataset
+
+    def _require_place(self, identifier: Identifier, dataset: LanceDataset) -> None:
+        """Raise 14 if another table has the name by now: what was noted about the old one would be lost."""
+        try:
+            found = self._open_table(identifier, shared=True)
+        except (NamespaceNotFoundError, TableNotFoundError, TableIsOnlyDeclaredError):
+            return
+        if found.uri != dataset.uri:
+            self._clear_refused(dataset, None)
+            raise _gone(identifier)
 
     def _is_gone(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> bool:
         try:
@@ -131,6 +139,10 @@ class OpensTables(LanceNamespace):
         """
         del identifier, branch
         return nullcontext(lambda: None)
+
+
+def _gone(identifier: Identifier) -> ConcurrentModificationError:
+    return ConcurrentModificationError(f"Table {shown(identifier)} was dropped or replaced while it was changed")
 
 
 def named_branch(branch: str | None) -> str | None:
