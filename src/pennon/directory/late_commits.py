@@ -32,6 +32,8 @@ def require_ground(catalog: Catalog, identifier: Identifier, base: Base, made: L
     """Take a version back, and raise 14, if the table that it was made of was purged or made anew meanwhile."""
     if int(made.version) == base.version or (base.branch is None and _is_managed(catalog, identifier)):
         return
+    if _is_same_file(base, made):
+        return
     ground = base.ground(made)
     if ground is Ground.SAME:
         return
@@ -45,6 +47,14 @@ def require_ground(catalog: Catalog, identifier: Identifier, base: Base, made: L
     if ground is Ground.OTHER or name is None or not _cleared(catalog, name, place, gone):
         take_back(catalog, location, gone, place=place)
     raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped or replaced while it was changed")
+
+
+def _is_same_file(base: Base, made: LanceDataset) -> bool:
+    """Tell at little cost, where it can be told so: on a local disk, of a file that was seen before it was opened."""
+    stamp = base.stamp
+    if base.branch is not None or not isinstance(stamp, naming.Stamp):
+        return False
+    return naming.stamped(made.uri, stamp.version, stamp.scheme) == stamp
 
 
 def clear_refused(catalog: Catalog, dataset: LanceDataset, branch: str | None) -> None:

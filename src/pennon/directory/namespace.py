@@ -77,6 +77,7 @@ from pennon.identifiers import Identifier, namespace_identifier, shown, table_id
 from pennon.requests import operation
 from pennon.store import open_store
 from pennon.store.root import absolute_root
+from pennon.table.bases import Base
 from pennon.table.handles import Point
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
@@ -92,7 +93,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pennon.directory.catalog import Catalog
-    from pennon.table.bases import Base
 
 
 class DirectoryNamespace(TableOperations):
@@ -169,6 +169,9 @@ class DirectoryNamespace(TableOperations):
 
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
         self._catalog.handles.moved(before, after)
+
+    def _base(self, dataset: LanceDataset, branch: str | None) -> Base:
+        return Base.of(dataset, branch, self._catalog.handles.stamp_of(dataset))
 
     def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
         late_commits.require_ground(self._catalog, identifier, base, made)

@@ -37,11 +37,13 @@ class Base:
     branch: str | None
     version: int
     made_at: datetime
+    stamp: object = None
+    """What tells its file from any other, if that was seen before it was opened."""
 
     @classmethod
-    def of(cls, dataset: LanceDataset, branch: str | None) -> Base:
+    def of(cls, dataset: LanceDataset, branch: str | None, stamp: object = None) -> Base:
         """Remember the version that is open."""
-        return cls(branch, int(dataset.version), cast("datetime", dataset.get_version()["timestamp"]))
+        return cls(branch, int(dataset.version), cast("datetime", dataset.get_version()["timestamp"]), stamp)
 
     def ground(self, dataset: LanceDataset) -> Ground:
         """Look for it in a table, at any version of it; one request if it is there."""

@@ -64,7 +64,7 @@ class OpensTables(LanceNamespace):
 
         Either the commit fails, or it is found afterwards that it was one of a table that is not there any more.
         """
-        base = Base.of(dataset, named_branch(branch))
+        base = self._base(dataset, named_branch(branch))
         change = Change(dataset)
         with self._telling_gone(identifier, dataset, branch):
             yield change
@@ -112,6 +112,10 @@ class OpensTables(LanceNamespace):
         ):
             return True
         return found.uri != dataset.uri or found.get_version()["timestamp"] != dataset.get_version()["timestamp"]
+
+    def _base(self, dataset: LanceDataset, branch: str | None) -> Base:
+        """Remember what a change builds on."""
+        return Base.of(dataset, branch)
 
     @abstractmethod
     def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
