@@ -216,3 +216,29 @@ def test_a_claim_on_a_branch_ends_with_its_client(ours, monkeypatch):
     assert list(listed(ours).branches) == ["other", "side"]
     refs = Path(describe_table(ours, "t").location) / "_refs"
     assert not list(refs.glob("*.claim"))
+
+
+RANGES = [{"start_version": 7, "end_version": 8}]
+VERSIONED = {
+    "list": lambda ns, **asked: [one.version for one in ns.list_table_versions({"id": ["t"], **asked}).versions],
+    "latest": lambda ns, **asked: ns.describe_table_version({"id": ["t"], **asked}).version.version,
+    "version": lambda ns, **asked: ns.describe_table_version({"id": ["t"], "version": 1, **asked}).version.version,
+    "delete": lambda ns, **asked: (
+        ns.batch_delete_table_versions({"id": ["t"], "ranges": RANGES, **asked}).deleted_count
+    ),
+    "describe": lambda ns, **asked: ns.describe_table({"id": ["t"], "load_detailed_metadata": True, **asked}).version,
+}
+
+
+@pytest.mark.parametrize("ask", list(VERSIONED))
+def test_versions_of_the_main_branch_by_its_name(ours, ask):
+    numbers(ours)
+    assert VERSIONED[ask](ours, branch="main") == VERSIONED[ask](ours) == {"list": [1], "delete": 0}.get(ask, 1)
+
+
+@pytest.mark.parametrize("ask", list(VERSIONED))
+@pytest.mark.parametrize("branch", ["nowhere", "../t.lance", "", "a b"])
+def test_versions_of_a_missing_branch_raise_22(ours, ask, branch):
+    numbers(ours)
+    with fails(22):
+        VERSIONED[ask](ours, branch=branch)

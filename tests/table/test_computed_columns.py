@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pyarrow as pa
@@ -198,3 +199,77 @@ def test_a_backfill_is_a_version_of_the_catalog(managed):
     declare(managed, "double", "x * 2")
     backfill(managed)
     assert [one.version for one in managed.list_table_versions({"id": ["t"]}).versions] == [3, 2, 1]
+
+
+def streamed(table):
+    """Give rows as a stream that is read while it is written."""
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1)
+    sink.seek(0)
+    return sink
+
+
+def merged(ns, table, **clauses):
+    return ns.merge_insert_into_table({"id": ["t"], "on": ["s"], **clauses}, table)
+
+
+ROWS = pa.table({"x": [7, 8], "s": ["g", "a"], "double": pa.array([None, 5], pa.int64())})
+EMPTY = ROWS.set_column(2, "double", pa.nulls(2, pa.int64()))
+WRITES = {
+    "insert": lambda ns, data: ns.insert_into_table({"id": ["t"]}, data),
+    "merge": lambda ns, data: merged(ns, data, when_matched_update_all=True, when_not_matched_insert_all=True),
+}
+
+
+@pytest.mark.parametrize("sent", [ipc, streamed])
+@pytest.mark.parametrize("write", list(WRITES))
+def test_only_a_backfill_gives_values(filled, write, sent):
+    backfill(filled)
+    with fails(13, "'double'"):
+        WRITES[write](filled, sent(ROWS))
+    assert version(filled) == 3
+    WRITES[write](filled, sent(EMPTY))
+    backfill(filled)
+    assert values(filled, column="double") == ([2, 4, 14, 16, None] if write == "insert" else [4, 14, 16, None])
+
+
+def test_an_update_cannot_set_a_computed_column(filled):
+    for updates in ([["double", "1"]], [["x", "1"], ["double", "x"]], [["`double`", "1"]]):
+        with fails(13, "'double'"):
+            filled.update_table({"id": ["t"], "updates": updates})
+    assert version(filled) == 2
+
+
+@pytest.mark.parametrize("updates", [[["x", "x + 10"]], [["x", "length(s)"], ["s", "cast(x as string)"]]])
+def test_rows_whose_inputs_are_updated_are_filled_anew(filled, updates):
+    declare(filled, "fourfold", "double * 2")
+    declare(filled, "other", "upper(s)")
+    for column in ("double", "fourfold", "other"):
+        backfill(filled, column)
+    assert filled.update_table({"id": ["t"], "updates": updates, "predicate": "x = 1"}).updated_rows == 1
+    assert values(filled, column="double") == [4, None, None]
+    assert values(filled, column="fourfold") == [8, None, None]
+    kept = len(updates) == 1
+    assert values(filled, column="other") == (["A", "B", "C"] if kept else ["B", "C", None])
+    backfill(filled)
+    backfill(filled, "fourfold")
+    assert values(filled, column="double") == ([4, 22, None] if kept else [2, 4, None])
+    assert values(filled, column="fourfold") == ([8, 44, None] if kept else [4, 8, None])
+
+
+@pytest.mark.parametrize("sent", [ipc, streamed])
+def test_rows_whose_inputs_are_merged_are_filled_anew(filled, sent):
+    backfill(filled)
+    merged(filled, sent(pa.table({"x": [10], "s": ["a"]})), when_matched_update_all=True)
+    assert values(filled, column="double") == [4, None, None]
+    backfill(filled)
+    assert values(filled, column="double") == [4, 20, None]
+
+
+def test_a_merge_that_only_inserts_takes_no_values_away(filled):
+    declare(filled, "other", "length(s)")
+    backfill(filled)
+    rows = pa.table({"x": [1], "s": ["long"]})
+    filled.merge_insert_into_table({"id": ["t"], "on": ["x"], "when_not_matched_insert_all": True}, ipc(rows))
+    assert values(filled, column="double") == [2, 4, None]

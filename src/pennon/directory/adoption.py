@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import lance
 
 from pennon.directory import layout, names
-from pennon.directory.creation import Created, create
+from pennon.directory.creation import create
+from pennon.directory.filling import Created
 from pennon.directory.manifest import TABLE, Row, properties_json
 from pennon.directory.versions import operations
 from pennon.errors import InvalidInputError, TableAlreadyExistsError, is_not_found

@@ -10,16 +10,15 @@ from __future__ import annotations
 import random
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pennon.directory import layout, names, overwriting, removal, trash
+from pennon.directory import late_commits, layout, names, overwriting, trash
+from pennon.directory.filling import Created, Wanted, fill_declared, shown_properties
 from pennon.directory.listing import look_at
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
 from pennon.directory.reservation import Reservation
 from pennon.directory.resolve import Found, is_root_table, namespace_exists
 from pennon.directory.root_creation import already_there, create_root_table, declare_root_table
-from pennon.directory.versions import operations
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -41,29 +40,6 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A table to be created."""
-
-    identifier: Identifier
-    data: pa.Table | PreparedData
-    properties: Mapping[str, str] | None
-    storage_options: dict[str, str]
-
-    def row(self, location: str) -> Row:
-        """Give the row that the table gets at a location."""
-        return Row(object_id(self.identifier), TABLE, location, properties_json(self.properties))
-
-
-@dataclass(frozen=True)
-class Created:
-    """A table that is there now; the version is None if it was only declared or was there before."""
-
-    location: str
-    properties: dict[str, str] | None
-    version: int | None = None
 
 
 def declare(
@@ -98,6 +74,21 @@ def create(
     return names.forgetting_dead_rows(catalog, identifier, lambda: _create(catalog, wanted, mode))
 
 
+def fill(catalog: Catalog, identifier: Identifier, data: pa.Table) -> int:
+    """Write the first version of a table that is only declared, and nothing where none is; gives that version.
+
+    Errors 1 and 4 (not there), 5 (it has a version already), 14 (it was dropped meanwhile).
+    """
+    found = catalog.resolver.table(identifier, look=True)
+    wanted = Wanted(identifier, data, None, dict(catalog.store.storage_options))
+    try:
+        if _only_declared(found):
+            return _created(catalog, wanted, found, must_be_declared=True).version or 1
+    except TableIsThere as error:
+        raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}") from error
+    raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+
+
 def _declared(
     catalog: Catalog, identifier: Identifier, wish: str | None, properties: Mapping[str, str] | None
 ) -> Created:
@@ -105,7 +96,7 @@ def _declared(
     row = Row(object_id(identifier), TABLE, location, properties_json(properties))
     if is_root_table(identifier, location):
         declare_root_table(catalog, identifier, row)
-        return Created(location, _shown_properties(catalog, row))
+        return Created(location, shown_properties(catalog, row))
     names.require_free(catalog, identifier)
     names.require_unused(catalog, identifier)
     if wish is not None and look_at(catalog.store, location).has_files:
@@ -115,7 +106,7 @@ def _declared(
     with reservation.undone_on_error():
         reservation.make()
         names.insert_row(catalog, row)
-    return Created(location, _shown_properties(catalog, row))
+    return Created(location, shown_properties(catalog, row))
 
 
 def _create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
@@ -142,15 +133,22 @@ def _create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
         trusting = False
 
 
-def _created(catalog: Catalog, wanted: Wanted, declared: Found | None) -> Created:
+def _created(catalog: Catalog, wanted: Wanted, declared: Found | None, *, must_be_declared: bool = False) -> Created:
     """Write a new table, or the first version of one that is declared, where its kind of location wants it."""
     if declared is not None and not declared.is_root_table:
-        return _fill_declared(catalog, declared, wanted)
+        return fill_declared(catalog, declared, wanted)
     location = _new_location(catalog, wanted.identifier) if declared is None else declared.location
     row = wanted.row(location)
     if is_root_table(wanted.identifier, location):
-        stored, version = create_root_table(catalog, wanted.identifier, row, wanted.data, wanted.storage_options)
-        return Created(location, _shown_properties(catalog, stored), version)
+        stored, version = create_root_table(
+            catalog,
+            wanted.identifier,
+            row,
+            wanted.data,
+            wanted.storage_options,
+            must_be_declared=must_be_declared,
+        )
+        return Created(location, shown_properties(catalog, stored), version)
     with _undone_on_error(catalog, location):
         version = write_version(
             catalog.store.location(location), wanted.data, wanted.storage_options, session=catalog.session
@@ -196,16 +194,16 @@ def _existing_table(catalog: Catalog, found: Found, wanted: Wanted, mode: Create
         raise TableAlreadyExistsError(f"Table already exists: {shown(found.identifier)}")
     if mode is CreateMode.EXIST_OK:
         row = found.row or Row(object_id(found.identifier), TABLE, found.location)
-        return Created(found.location, _shown_properties(catalog, row))
+        return Created(found.location, shown_properties(catalog, row))
     version = overwriting.overwrite_table(catalog, found, wanted.data, wanted.storage_options)
     row = wanted.row(found.location)
     if catalog.manifest is not None:
         try:
             row = catalog.manifest.mutate(lambda draft: _rewritten(draft, row, known=found.row is not None))
-        except ConcurrentModificationError as error:
-            overwriting.take_back(catalog, found.location, error)
+        except ConcurrentModificationError:
+            late_commits.clear_purged(catalog, found.location, version)
             raise
-    return Created(found.location, _shown_properties(catalog, row), version)
+    return Created(found.location, shown_properties(catalog, row), version)
 
 
 def _rewritten(draft: Draft, row: Row, *, known: bool) -> Row:
@@ -221,51 +219,6 @@ def _rewritten(draft: Draft, row: Row, *, known: bool) -> Row:
     stored = existing.with_properties(row.metadata)
     draft.put(stored)
     return stored
-
-
-def _fill_declared(catalog: Catalog, found: Found, wanted: Wanted) -> Created:
-    """Write the first version of a declared table, which keeps its properties unless new ones are given."""
-    location = found.location
-    try:
-        version = write_version(
-            catalog.store.location(location),
-            wanted.data,
-            wanted.storage_options,
-            session=catalog.session,
-            through=_committing(catalog, found) if operations.is_managed(catalog, found) else None,
-        )
-    except BaseException as error:
-        removal.delete_leftovers(catalog.store, location, error)
-        raise
-    catalog.store.delete(layout.declared(location))
-    purged = False
-
-    def plan(draft: Draft) -> Row | None:
-        nonlocal purged
-        row = draft.get(object_id(found.identifier))
-        owners = trash.live_owners(draft, location)
-        purged = trash.is_given_up(draft, location)
-        if row is None or row.location != location:
-            # It was renamed meanwhile, or dropped.
-            return draft.get(owners[0]) if owners else None
-        if wanted.properties:
-            row = row.with_properties(properties_json(wanted.properties))
-            draft.put(row)
-        return row
-
-    row = catalog.require_manifest("create_table").mutate(plan)
-    if row is None:
-        if purged:
-            catalog.store.delete_tree(location)
-        raise ConcurrentModificationError(f"Table {shown(found.identifier)} was dropped while it was created")
-    return Created(location, _shown_properties(catalog, row), version)
-
-
-def _committing(catalog: Catalog, found: Found) -> dict[str, Any]:
-    # Imported late: a table whose versions are not managed is made without the SDK's models (docs/adr/0010).
-    from pennon.directory.versions import client  # noqa: PLC0415
-
-    return client.committing(catalog, found.identifier)
 
 
 @contextmanager
@@ -318,7 +271,3 @@ def _require_no_namespace(catalog: Catalog, identifier: Identifier) -> None:
 def _require_property_support(catalog: Catalog, operation: str, properties: Mapping[str, str] | None) -> None:
     if properties and catalog.manifest is None:
         raise UnsupportedOperationError(f"{operation} with properties needs the manifest (manifest_enabled=true)")
-
-
-def _shown_properties(catalog: Catalog, row: Row) -> dict[str, str] | None:
-    return None if catalog.manifest is None else row.properties()

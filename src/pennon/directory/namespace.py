@@ -58,6 +58,7 @@ from pennon.directory import (
     dropped,
     dropping,
     handles,
+    late_commits,
     migrate,
     namespaces,
     protection,
@@ -74,6 +75,7 @@ from pennon.identifiers import Identifier, namespace_identifier, shown, table_id
 from pennon.requests import operation
 from pennon.store import branching, open_store
 from pennon.store.root import absolute_root
+from pennon.table.bases import Base
 from pennon.table.handles import Point
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
@@ -167,9 +169,17 @@ class DirectoryNamespace(TableOperations):
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
         self._catalog.handles.moved(before, after)
 
+    def _base(self, dataset: LanceDataset, branch: str | None) -> Base:
+        return Base.of(dataset, branch, self._catalog.handles.stamp_of(dataset))
+
+    def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
+        late_commits.require_ground(self._catalog, identifier, base, made)
+
+    def _clear_refused(self, dataset: LanceDataset, branch: str | None) -> None:
+        late_commits.clear_refused(self._catalog, dataset, branch)
+
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
-        made = creation.create(self._catalog, identifier, data, modes.CreateMode.CREATE, properties=None)
-        return made.version or 1
+        return creation.fill(self._catalog, identifier, data)
 
     def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
         location = self._catalog.resolver.table(identifier).location
@@ -342,7 +352,7 @@ class DirectoryNamespace(TableOperations):
 
     @operation(DescribeTableRequest)
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
-        """Tell where a table is and, if asked, what it is; errors 1, 4, 8 (tag), 11 (version)."""
+        """Tell where a table is and, if asked, what it is; errors 1, 4, 8 (tag), 11 (version), 22 (branch)."""
         identifier = table_identifier(request.id)
         described = tables.describe_table(
             self._catalog,
@@ -413,17 +423,17 @@ class DirectoryNamespace(TableOperations):
 
     @operation(ListTableVersionsRequest)
     def list_table_versions(self, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
-        """List the versions of a table, the newest first unless `descending` is false, in pages; errors 1, 4."""
+        """List a table's versions, the newest first unless `descending` is false, in pages; errors 1, 4, 13, 22."""
         return client.list_versions(self._catalog, request)
 
     @operation(DescribeTableVersionRequest)
     def describe_table_version(self, request: DescribeTableVersionRequest) -> DescribeTableVersionResponse:
-        """Tell where the manifest of a version is, the latest unless one is named; errors 1, 4, 11."""
+        """Tell where the manifest of a version is, the latest unless one is named; errors 1, 4, 11, 22."""
         return client.describe_version(self._catalog, request)
 
     @operation(BatchDeleteTableVersionsRequest)
     def batch_delete_table_versions(self, request: BatchDeleteTableVersionsRequest) -> BatchDeleteTableVersionsResponse:
-        """Delete versions by ranges, never the latest (19); errors 1, 4, 13.
+        """Delete versions by ranges, never the latest (19); errors 1, 4, 13, 22.
 
         The context entry `ignore_missing=false` makes a version that is not there an error (11).
         """

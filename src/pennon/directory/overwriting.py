@@ -10,9 +10,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pennon.directory import claim, layout, trash
+from pennon.directory import claim, late_commits, layout
 from pennon.directory.listing import look_at_root_table
-from pennon.directory.manifest import versions
 from pennon.directory.versions import operations
 from pennon.errors import ConcurrentModificationError, is_not_found
 from pennon.identifiers import object_id
@@ -43,10 +42,10 @@ def overwrite_table(catalog: Catalog, found: Found, data: pa.Table, storage_opti
             commit_guard=generation.stands,
         )
     except (TableIsGone, TableIsThere) as error:
-        take_back(catalog, found.location, error)
+        late_commits.take_back(catalog, found.location, error)
         raise dropped_meanwhile(object_id(found.identifier)) from error
     except (OSError, ValueError) as error:
-        take_back(catalog, found.location, error)
+        late_commits.take_back(catalog, found.location, error)
         if is_not_found(error):
             raise dropped_meanwhile(object_id(found.identifier)) from error
         raise
@@ -114,33 +113,3 @@ class _Generation:
 def dropped_meanwhile(key: str) -> ConcurrentModificationError:
     """Say that a table went away while it was overwritten."""
     return ConcurrentModificationError(f"Table '{key}' was dropped or replaced while it was overwritten")
-
-
-def take_back(catalog: Catalog, location: str, error: BaseException) -> None:
-    """Delete what was written in vain: files with names of their own, and a version made where nothing was."""
-    store = catalog.store
-    if layout.root_table_name(location) is None and catalog.require_manifest("create_table").read(
-        lambda snapshot: trash.is_given_up(snapshot, location)
-    ):
-        # Nobody will use this directory again.
-        store.delete_tree(location)
-        return
-    files = [layout.inside(location, path) for path in getattr(error, "leftovers", ())]
-    if isinstance(error, TableIsGone) and error.version is not None:
-        files += _without_version(store, layout.inside(location, layout.VERSIONS), error.version)
-    if files:
-        store.delete(*files)
-    for folder in {path.rpartition("/")[0] for path in files}:
-        store.prune(folder)
-
-
-def _without_version(store: Store, folder: str, version: int) -> list[str]:
-    """Delete a version unless somebody has made it anew; names what is then left over of no version at all."""
-    names = store.names(folder)
-    for name in names:
-        path = layout.inside(folder, name)
-        blob = store.get(path) if versions.parsed(name) == version else None
-        if blob is not None and not store.delete_if(path, blob.e_tag):
-            return []
-    others = [name for name in names if versions.parsed(name) not in {None, version}]
-    return [] if others else [layout.inside(folder, name) for name in names if versions.parsed(name) is None]

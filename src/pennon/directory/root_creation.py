@@ -49,11 +49,18 @@ def declare_root_table(catalog: Catalog, identifier: Identifier, row: Row) -> No
 
 
 def create_root_table(
-    catalog: Catalog, identifier: Identifier, row: Row, data: pa.Table | PreparedData, storage_options: dict[str, str]
+    catalog: Catalog,
+    identifier: Identifier,
+    row: Row,
+    data: pa.Table | PreparedData,
+    storage_options: dict[str, str],
+    *,
+    must_be_declared: bool = False,
 ) -> tuple[Row, int]:
     """Write a root table that is new, only declared, or dropped; returns its row and the version.
 
-    Over a dropped table it is the next version of the same lineage.
+    Over a dropped table it is the next version of the same lineage. With `must_be_declared`, only a declared one is
+    written, and 14 raised if it is not there any more.
     """
     lease = LEASE_SECONDS + data.nbytes / _BYTES_PER_LEASE_SECOND
     identity = data.transaction_id if isinstance(data, PreparedData) else None
@@ -61,6 +68,8 @@ def create_root_table(
         before = there.directory
         if there.prior is None and (before.has_versions or before.deregistered):
             raise already_there(identifier, before)
+        if must_be_declared and (there.prior is not None or not before.reserved):
+            raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped before it got its first rows")
         with there.undone_on_error():
             version = write_version(
                 catalog.store.location(before.location),

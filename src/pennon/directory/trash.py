@@ -81,14 +81,19 @@ def take_out(draft: Draft, trashed: Trashed, identifier: Identifier) -> Row:
 
 def live_owners(draft: Draft, location: str) -> list[str]:
     """Name the rows of tables that are not dropped and lie at a location."""
-    return [key for key in draft.object_ids_at(location) if not key.startswith(FOLDER + DELIMITER)]
+    return [key for key in draft.object_ids_at(location) if is_live(key)]
+
+
+def is_live(key: str) -> bool:
+    """Tell from the id of a row whether what it stands for is not dropped."""
+    return not key.startswith(FOLDER + DELIMITER)
 
 
 def is_given_up(rows: Draft | Snapshot, location: str) -> bool:
     """Tell whether nobody can want what is at a location: no row names it, or only rows that are being purged."""
     for key in rows.object_ids_at(location):
         row = rows.get(key)
-        trashed = None if row is None or not key.startswith(FOLDER + DELIMITER) else understood(row)
+        trashed = None if row is None or is_live(key) else understood(row)
         if trashed is None or trashed.state != PURGING:
             return False
     return True

@@ -40,8 +40,8 @@ def reads_what_it_sets(changes: Mapping[str, str]) -> bool:
 
 def assign(
     dataset: LanceDataset, identifier: Identifier, changes: Mapping[str, str], predicate: str | None
-) -> tuple[int, int]:
-    """Set columns at once; gives the version and the number of rows. Moves the dataset. Errors 0, 13, 14, 20."""
+) -> tuple[LanceDataset, int]:
+    """Set columns at once; gives the table at the new version, and the number of rows. Errors 0, 13, 14, 20."""
     if dataset.has_stable_row_ids:
         raise UnsupportedOperationError(
             f"Table {shown(identifier)} has stable row ids: set columns that other expressions read one by one"
@@ -53,7 +53,7 @@ def assign(
         )
         rows = sum(int(fragment.physical_rows) for fragment in written)
         if rows == 0:
-            return int(dataset.version), 0
+            return dataset, 0
         emptied, shortened = [], []
         for fragment in dataset.get_fragments():
             left = fragment.delete(predicate or "true")
@@ -64,7 +64,7 @@ def assign(
         operation = LanceOperation.Update(emptied, shortened, written, update_mode="rewrite_rows")
         transaction = lance.Transaction(read_version=dataset.version, operation=operation, uuid=str(uuid.uuid4()))
         try:
-            return int(LanceDataset.commit(dataset, transaction).version), rows
+            return LanceDataset.commit(dataset, transaction), rows
         except (OSError, ValueError) as error:
             if not is_commit_conflict(error):
                 raise

@@ -18,6 +18,7 @@ from pennon.identifiers import Identifier, shown
 from pennon.table import assigning
 from pennon.table.blobs import as_blobs
 from pennon.table.casts import require_no_cast
+from pennon.table.derived import emptied, emptying, without_values
 from pennon.table.lance_errors import judged
 from pennon.table.requirements import require_complete, require_fields
 
@@ -60,9 +61,11 @@ def insert(
 
     Errors 13, 14, 20 (columns that do not fit).
     """
-    if not overwrite and isinstance(data, pa.Table):
-        _require_no_nulls(dataset, identifier, data)
-    watched = _Watched(data if overwrite else as_blobs(data, dataset))
+    if not overwrite:
+        if isinstance(data, pa.Table):
+            _require_no_nulls(dataset, identifier, data)
+        data = as_blobs(without_values(data, dataset, identifier), dataset)
+    watched = _Watched(data)
     with judged("inserting into the rows", identifier), watched.telling():
         written = lance.write_dataset(watched.rows, dataset, mode="overwrite" if overwrite else "append")
         if not overwrite:
@@ -79,6 +82,9 @@ def merge(
     missing = [name for name in clauses.on if name.partition(".")[0].strip("`") not in data.schema.names]
     if missing:
         raise TableSchemaValidationError(f"The rows to merge into table {shown(identifier)} have no column {missing}")
+    data = without_values(data, dataset, identifier)
+    if clauses.update_matched or clauses.update_matched_if is not None:
+        data = emptying(data, dataset)
     watched = _Watched(as_blobs(data, dataset))
     with judged("merging into the rows", identifier), watched.telling():
         builder = dataset.merge_insert(list(clauses.on))
@@ -100,8 +106,11 @@ def merge(
 
 def update(
     dataset: LanceDataset, identifier: Identifier, updates: Sequence[Sequence[str]], predicate: str | None
-) -> Changed:
-    """Set columns to what expressions give, in the rows that meet a predicate; moves the dataset. Errors 12, 13, 14."""
+) -> tuple[Changed, LanceDataset]:
+    """Set columns to what expressions give, in the rows that meet a predicate; gives the table at the new version too.
+
+    The dataset may move. Errors 12, 13, 14.
+    """
     if not updates:
         raise InvalidInputError(f"An update of table {shown(identifier)} needs a column and an expression at least")
     changes = {path: expression for path, expression in updates}  # noqa: C416 - pairs are lists
@@ -109,12 +118,13 @@ def update(
         raise InvalidInputError(f"An update of table {shown(identifier)} sets a column more than once")
     require_fields(dataset, identifier, changes)
     require_complete(identifier, predicate, *changes.values())
+    changes = emptied(changes, dataset, identifier)
     with judged("updating the rows", identifier):
         if assigning.reads_what_it_sets(changes):
-            version, updated = assigning.assign(dataset, identifier, changes, predicate)
-            return Changed(version, updated=updated)
+            after, updated = assigning.assign(dataset, identifier, changes, predicate)
+            return Changed(int(after.version), updated=updated), after
         done = dataset.update(changes, predicate)
-    return Changed(int(dataset.version), updated=int(done["num_rows_updated"]))
+    return Changed(int(dataset.version), updated=int(done["num_rows_updated"])), dataset
 
 
 def delete(dataset: LanceDataset, identifier: Identifier, predicate: str) -> Changed:

@@ -40,8 +40,8 @@ def declared(dataset: LanceDataset, subject: str, name: str, expression: str) ->
         raise InvalidInputError(f"{subject}: {expression!r} gives another value each time")
     if pa.types.is_null(found.type):
         raise InvalidInputError(f"{subject}: {expression!r} has no type; cast it to one")
-    inputs = json.dumps(expressions.inputs(dataset, expression))
-    metadata = {MARK: "true", _KIND: _SQL, _EXPRESSION: expression, _INPUTS: inputs}
+    reads = json.dumps(expressions.inputs(dataset, expression))
+    metadata = {MARK: "true", _KIND: _SQL, _EXPRESSION: expression, _INPUTS: reads}
     return pa.field(name, found.type, nullable=True, metadata=metadata)
 
 
@@ -54,7 +54,7 @@ def require_no_input(dataset: LanceDataset, identifier: Identifier, path: str, l
     """Raise 19 if a computed column reads a column; `leaving` are those that go with it."""
     top = field_paths.parsed(path)[0]
     for field in dataset.schema:
-        if is_declared(field) and field.name not in leaving and top in _read(field, _INPUTS, "[]"):
+        if is_declared(field) and field.name not in leaving and top in inputs(field):
             raise InvalidTableStateError(
                 f"Column {path!r} of table {shown(identifier)} is read by its computed column {field.name!r}"
             )
@@ -99,9 +99,10 @@ def backfill(dataset: LanceDataset, identifier: Identifier, path: str, where: st
         return int(dataset.update({field.name: expression}, where=chosen)["num_rows_updated"])
 
 
-def _read(field: pa.Field, key: str, default: str) -> list[str]:
+def inputs(field: pa.Field) -> list[str]:
+    """Name the columns that a computed column reads."""
     try:
-        names = json.loads(_read_text(field, key, default))
+        names = json.loads(_read_text(field, _INPUTS, "[]"))
     except ValueError:
         return []
     return [str(name) for name in names] if isinstance(names, list) else []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import lance
 
 from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, TableVersionNotFoundError, is_not_found
+from pennon.table.branches import MAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +47,7 @@ def open_table(
         if tag not in tags:
             raise TableTagNotFoundError(f"Table {shown} has no tag '{tag}'")
         version, branch = int(tags[tag]["version"]), tags[tag]["branch"]
+    branch = None if branch == MAIN else branch
     if branch is not None and branch not in dataset.branches.list():
         raise TableBranchNotFoundError(f"Table {shown} has no branch '{branch}'")
     if branch is None and version in {None, dataset.version}:

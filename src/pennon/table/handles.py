@@ -93,6 +93,11 @@ class Handles:
                     self._kept[key] = replace(handle, dataset=after, stamp=handle.made(int(after.version)))
                     return
 
+    def stamp_of(self, dataset: LanceDataset) -> object:
+        """Give the stamp of the version that is open in a handle which is kept; None if it is not, or is unknown."""
+        with self._lock:
+            return next((handle.stamp for handle in self._kept.values() if handle.dataset is dataset), None)
+
     def forget(self, key: Hashable) -> None:
         """Let go of a handle."""
         with self._lock:

@@ -123,8 +123,11 @@ def describe(dataset: LanceDataset, identifier: Identifier, name: str | None) ->
 
 
 def drop(dataset: LanceDataset, identifier: Identifier, name: str | None) -> None:
-    """Take an index away; the commit point is the table's next version. Errors 6, 13, 14."""
-    describe(dataset, identifier, name)
+    """Take an index away; the commit point is the table's next version. Errors 6, 13, 14.
+
+    Of several callers one succeeds; the others get 6, though a version that changes nothing may have come of it.
+    """
+    before, found = int(dataset.version), describe(dataset, identifier, name)
     try:
         with bad_input_told(f"Index '{name}' of table {shown(identifier)}"):
             dataset.drop_index(str(name))
@@ -132,6 +135,19 @@ def drop(dataset: LanceDataset, identifier: Identifier, name: str | None) -> Non
         if "index not found" in str(error).lower():
             raise TableIndexNotFoundError(f"Table {shown(identifier)} has no index '{name}'") from error
         raise
+    if int(dataset.version) > before + 1:
+        _require_own_drop(dataset, identifier, found)
+
+
+def _require_own_drop(dataset: LanceDataset, identifier: Identifier, dropped: IndexState) -> None:
+    """Raise unless the index was there until the open version: Lance lets everybody drop what was there at first."""
+    there = _described(dataset.checkout_version(int(dataset.version) - 1)).get(dropped.name)
+    if there is None:
+        raise TableIndexNotFoundError(f"Table {shown(identifier)} has no index '{dropped.name}' any more")
+    if dropped.uuid not in {str(one.uuid) for one in there.segments}:
+        raise ConcurrentModificationError(
+            f"Index '{dropped.name}' of table {shown(identifier)} was built anew meanwhile"
+        )
 
 
 def _build(dataset: LanceDataset, path: str, kind: str, name: str, options: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, LanceNamespaceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _FILE_MAGIC = b"ARROW1"
 _ALIGNMENT = 64
@@ -29,6 +29,7 @@ def read_ipc(data: object) -> pa.Table:
         reader = pa.ipc.open_file(buffer) if magic == _FILE_MAGIC else pa.ipc.open_stream(buffer)
         table = reader.read_all()
         table.validate(full=True)
+        _require_texts(table.schema)
     _require_columns(table.schema)
     return _aligned(table)
 
@@ -44,6 +45,7 @@ def open_ipc(data: object) -> pa.Table | pa.RecordBatchReader:
         return read_ipc(data)
     with _garbage_refused():
         reader = pa.ipc.open_stream(data)
+        _require_texts(reader.schema)
     _require_columns(reader.schema)
     return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader))
 
@@ -99,6 +101,26 @@ def _garbage_refused() -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, TypeError, ValueError) as error:
         raise InvalidInputError(f"The table's data is not a valid Arrow IPC stream: {error}") from error
+
+
+def _require_texts(schema: pa.Schema) -> None:
+    """Read all names and metadata, which raises a ValueError for what is no text: Lance fails at it, or panics."""
+    _read(schema.metadata)
+    for field in schema:
+        _read_names(field)
+
+
+def _read_names(field: pa.Field) -> None:
+    kind = field.type
+    _ = field.name, kind.tz if pa.types.is_timestamp(kind) else None
+    _read(field.metadata)
+    for number in range(kind.num_fields):
+        _read_names(kind.field(number))
+
+
+def _read(metadata: Mapping[bytes, bytes] | None) -> None:
+    for key, value in (metadata or {}).items():
+        _ = key.decode(), value.decode()
 
 
 def _require_columns(schema: pa.Schema) -> None:

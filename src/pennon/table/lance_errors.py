@@ -5,6 +5,7 @@ Lance raises OSError, ValueError, RuntimeError, TypeError and others, with a tex
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ _BAD_INPUT = (
 )
 _BAD_INPUT_TYPES = (TypeError, NotImplementedError, KeyError, OverflowError)
 _BAD_ROWS = ("different schema", "non-null", "partial-schema")
+_LOST_FILE = re.compile(r"lanceerror\(io\).*not found: \S+\.lance\b")
 _RACES = ("retryable commit conflict", "preempted by concurrent")
 
 
@@ -92,6 +94,9 @@ def judged(what: str, identifier: Identifier) -> Iterator[None]:
 def is_bad_input(error: BaseException) -> bool:
     """Tell whether Lance refused what it was given."""
     text = str(error).lower()
+    if _LOST_FILE.search(text):
+        # It may come about while rows are read for Arrow, which tells it as an error of its own.
+        return False
     return isinstance(error, _BAD_INPUT_TYPES) or any(part in text for part in _BAD_INPUT)
 
 

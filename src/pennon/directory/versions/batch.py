@@ -121,7 +121,7 @@ def _delete_versions(catalog: Catalog, request, _: dict[Identifier, str], __: Ex
     _require_management(catalog)
     found = catalog.resolver.table(identifier)
     table = operations.table_of(found)
-    if request.branch is not None:
+    if operations.named_branch(request.branch) is not None:
         raise UnsupportedOperationError(f"The catalog manages versions of main branches only, not {request.branch!r}")
     ignore_missing = ignores_missing(request.context)
     chosen = chooser(request.ranges, shown(identifier), ignore_missing=ignore_missing)

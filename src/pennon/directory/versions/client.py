@@ -54,7 +54,7 @@ class VersionClient(LanceNamespace):
         """Create a version."""
         wanted = CreateTableVersionRequest.model_validate(content(request))
         (record,) = operations.create(self._catalog, [staged(wanted, table_identifier(wanted.id))])
-        if wanted.branch is None:
+        if operations.named_branch(wanted.branch) is None:
             self._remember(record)
         return CreateTableVersionResponse(version=record.shown(self._catalog.store))
 
@@ -113,7 +113,12 @@ def create_version(catalog: Catalog, request: CreateTableVersionRequest) -> Crea
 def staged(entry: Any, identifier: Identifier) -> operations.Staged:  # noqa: ANN401 - a request or an entry of one
     """Read what a request says about a staged manifest."""
     return operations.Staged(
-        identifier, entry.version, entry.manifest_path, entry.naming_scheme, entry.metadata, entry.branch
+        identifier,
+        entry.version,
+        entry.manifest_path,
+        entry.naming_scheme,
+        entry.metadata,
+        operations.named_branch(entry.branch),
     )
 
 

@@ -10,13 +10,14 @@ from pennon.directory.versions import managed, storage, unmanaged
 from pennon.directory.versions.record import Record
 from pennon.errors import (
     InvalidInputError,
-    TableNotFoundError,
+    TableBranchNotFoundError,
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, object_id, shown
 from pennon.paging import page
 from pennon.table import naming
+from pennon.table.branches import MAIN
 from pennon.table.ranges import chooser
 
 if TYPE_CHECKING:
@@ -84,8 +85,11 @@ def list_versions(
     descending: bool,
     branch: str | None = None,
 ) -> tuple[list[Record], str | None]:
-    """List a page of versions. The latest alone is one request where the catalog manages versions."""
-    found = catalog.resolver.table(identifier)
+    """List a page of versions. The latest alone is one request where the catalog manages versions.
+
+    Errors 1, 4, 13, 22.
+    """
+    found, branch = catalog.resolver.table(identifier), named_branch(branch)
     is_rows = is_managed(catalog, found) and branch is None
     if is_rows and limit == 1 and descending and not token:
         newest = managed.latest(catalog, table_of(found))
@@ -94,15 +98,15 @@ def list_versions(
     if is_rows:
         records = managed.list_records(catalog, table_of(found))
     else:
-        records = list(storage.records(catalog.store, _directory(found, branch)).values())
+        records = list(_records(catalog, found, branch).values())
     by_key = {_key(record, descending=descending): record for record in records}
     keys, next_token = page(sorted(by_key), token, limit)
     return [by_key[key] for key in keys], next_token
 
 
 def describe(catalog: Catalog, identifier: Identifier, version: int | None, branch: str | None = None) -> Record:
-    """Give one version, or the latest; a version that was committed and not finished is finished. Error 11."""
-    found = catalog.resolver.table(identifier)
+    """Give one version, or the latest; a version that was committed and not finished is finished. Errors 11, 22."""
+    found, branch = catalog.resolver.table(identifier), named_branch(branch)
     is_rows = is_managed(catalog, found) and branch is None
     if version is None:
         newest = managed.latest(catalog, table_of(found)) if is_rows else _newest_file(catalog, found, branch)
@@ -111,7 +115,12 @@ def describe(catalog: Catalog, identifier: Identifier, version: int | None, bran
         return newest
     if is_rows:
         return managed.describe(catalog, table_of(found), version)
-    return unmanaged.describe(catalog.store, _directory(found, branch), shown(identifier), version)
+    try:
+        return unmanaged.describe(catalog.store, _directory(found, branch), shown(identifier), version)
+    except TableVersionNotFoundError:
+        if branch is not None:
+            _records(catalog, found, branch)
+        raise
 
 
 def latest_of(catalog: Catalog, identifiers: Sequence[Identifier]) -> list[Record]:
@@ -144,9 +153,11 @@ def delete(
     Where the catalog manages versions the commit that removes the rows comes first, then the files go. A crash in
     between leaves files that no row names.
     """
-    found = catalog.resolver.table(identifier)
+    found, branch = catalog.resolver.table(identifier), named_branch(branch)
     chosen = chooser(ranges, shown(identifier), ignore_missing=ignore_missing)
     if not is_managed(catalog, found) or branch is not None:
+        if branch is not None:
+            _records(catalog, found, branch)
         return unmanaged.delete(catalog.store, _directory(found, branch), shown(identifier), chosen)
     plan = managed.removal_plan(table_of(found), chosen)
     removed = catalog.require_manifest("batch_delete_table_versions").mutate(plan)
@@ -206,16 +217,33 @@ def relative_path(catalog: Catalog, path: str) -> str | None:
 
 
 def _newest_file(catalog: Catalog, found: Found, branch: str | None) -> Record | None:
-    records = storage.records(catalog.store, _directory(found, branch))
+    records = _records(catalog, found, branch)
     return records[max(records)] if records else None
+
+
+def _records(catalog: Catalog, found: Found, branch: str | None) -> dict[int, Record]:
+    """Give the versions that files tell of, by number; error 22 for a branch that has none, which is not there."""
+    records = storage.records(catalog.store, _directory(found, branch))
+    if branch is not None and not records:
+        raise _no_branch(found, branch)
+    return records
+
+
+def named_branch(branch: str | None) -> str | None:
+    """Give the branch that is meant; None is the main one, under its name as well."""
+    return None if branch == MAIN else branch
 
 
 def _directory(found: Found, branch: str | None) -> str:
     if branch is None:
         return found.location
     if not branch or branch.startswith("/") or any(part in {"", ".", ".."} for part in branch.split("/")):
-        raise TableNotFoundError(f"Table {shown(found.identifier)} has no branch {branch!r}")
+        raise _no_branch(found, branch)
     return f"{found.location}/tree/{branch}"
+
+
+def _no_branch(found: Found, branch: str) -> TableBranchNotFoundError:
+    return TableBranchNotFoundError(f"Table {shown(found.identifier)} has no branch {branch!r}")
 
 
 def _key(record: Record, *, descending: bool) -> str:

@@ -64,18 +64,20 @@ class HistoryOperations(OpensTables):
 
     @operation(CreateTableTagRequest)
     def create_table_tag(self, request: CreateTableTagRequest) -> CreateTableTagResponse:
-        """Name a version; errors 1, 4, 9, 11, 13, 22."""
+        """Name a version; errors 1, 4, 9, 11, 13, 14, 22."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
         tags.create(dataset, identifier, request.tag, request.version, named_branch(request.branch))
+        self._require_place(identifier, dataset)
         return CreateTableTagResponse()
 
     @operation(UpdateTableTagRequest)
     def update_table_tag(self, request: UpdateTableTagRequest) -> UpdateTableTagResponse:
-        """Let a tag name another version; errors 1, 4, 8, 11, 22."""
+        """Let a tag name another version; errors 1, 4, 8, 11, 14, 22."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
         tags.update(dataset, identifier, request.tag, request.version, named_branch(request.branch))
+        self._require_place(identifier, dataset)
         return UpdateTableTagResponse()
 
     @operation(DeleteTableTagRequest)
@@ -92,7 +94,10 @@ class HistoryOperations(OpensTables):
         branches.require_name(request.name)
         dataset = self._open_table(identifier)
         source = named_branch(request.from_branch)
-        with self._beginning_branch(identifier, request.name) as clear:
+        with (
+            self._telling_gone(identifier, dataset, None),
+            self._beginning_branch(identifier, request.name) as clear,
+        ):
             branches.create(dataset, identifier, request.name, source, request.from_version, clear=clear)
         return CreateTableBranchResponse()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lance_namespace import LanceNamespace
@@ -18,6 +19,7 @@ from pennon.errors import (
     TableVersionNotFoundError,
 )
 from pennon.identifiers import Identifier, shown
+from pennon.table.bases import Base
 from pennon.table.branches import MAIN
 
 if TYPE_CHECKING:
@@ -26,6 +28,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from lance import LanceDataset
+
+
+@dataclass
+class Change:
+    """A change of a table that is under way."""
+
+    made: LanceDataset
+    """The table at the version that was made: the one that was opened, unless that one does not move."""
 
 
 class OpensTables(LanceNamespace):
@@ -49,19 +59,27 @@ class OpensTables(LanceNamespace):
         """
 
     @contextmanager
-    def _changing(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> Iterator[None]:
-        """Tell a failure of a table that was dropped or made anew meanwhile from others: it is 14.
+    def _changing(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> Iterator[Change]:
+        """Give 14 for a table that is dropped or made anew while it is changed, and leave nothing of the change.
 
-        The commit was not made then: it would have been one of a table that is not there any more.
+        Either the commit fails, or it is found afterwards that it was one of a table that is not there any more.
         """
+        base = self._base(dataset, named_branch(branch))
+        change = Change(dataset)
+        with self._telling_gone(identifier, dataset, branch):
+            yield change
+        self._require_ground(identifier, base, change.made)
+
+    @contextmanager
+    def _telling_gone(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> Iterator[None]:
+        """Tell a failure of a table that was dropped or made anew meanwhile from others: it is 14."""
         try:
             yield
         except (OSError, ValueError, RuntimeError, InvalidTableStateError) as error:
-            if self._is_gone(identifier, dataset, branch):
-                raise ConcurrentModificationError(
-                    f"Table {shown(identifier)} was dropped or replaced while it was changed"
-                ) from error
-            raise
+            if not self._is_gone(identifier, dataset, branch):
+                raise
+            self._clear_refused(dataset, named_branch(branch))
+            raise _gone(identifier) from error
 
     @contextmanager
     def _table_to_change(
@@ -71,6 +89,16 @@ class OpensTables(LanceNamespace):
         dataset = self._open_table(identifier, version=version, branch=branch)
         with self._changing(identifier, dataset, branch):
             yield dataset
+
+    def _require_place(self, identifier: Identifier, dataset: LanceDataset) -> None:
+        """Raise 14 if another table has the name by now: what was noted about the old one would be lost."""
+        try:
+            found = self._open_table(identifier, shared=True)
+        except (NamespaceNotFoundError, TableNotFoundError, TableIsOnlyDeclaredError):
+            return
+        if found.uri != dataset.uri:
+            self._clear_refused(dataset, None)
+            raise _gone(identifier)
 
     def _is_gone(self, identifier: Identifier, dataset: LanceDataset, branch: str | None) -> bool:
         try:
@@ -85,13 +113,28 @@ class OpensTables(LanceNamespace):
             return True
         return found.uri != dataset.uri or found.get_version()["timestamp"] != dataset.get_version()["timestamp"]
 
+    def _base(self, dataset: LanceDataset, branch: str | None) -> Base:
+        """Remember what a change builds on."""
+        return Base.of(dataset, branch)
+
+    @abstractmethod
+    def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
+        """Take the version that was made back, and raise 14, if its base is not that of the table any more.
+
+        Nothing is to be done where the commit itself makes sure of it.
+        """
+
+    @abstractmethod
+    def _clear_refused(self, dataset: LanceDataset, branch: str | None) -> None:
+        """Delete what a change has left where its table was, which is gone, if that is safe."""
+
     @abstractmethod
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
         """Hear of what was committed through a shared table: the next one to open it may go on from there."""
 
     @abstractmethod
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
-        """Write the first version of a table that is only declared; error 5 if it has got one meanwhile."""
+        """Write the first version of a table that is only declared; 5 if it has one by now, 4 or 14 if it is gone."""
 
     def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
         """Let nobody else begin a branch meanwhile, as far as the namespace can; 14 if somebody is at it.
@@ -100,6 +143,10 @@ class OpensTables(LanceNamespace):
         """
         del identifier, branch
         return nullcontext(lambda: None)
+
+
+def _gone(identifier: Identifier) -> ConcurrentModificationError:
+    return ConcurrentModificationError(f"Table {shown(identifier)} was dropped or replaced while it was changed")
 
 
 def named_branch(branch: str | None) -> str | None:

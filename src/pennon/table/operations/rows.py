@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lance_namespace import (
     AnalyzeTableQueryPlanRequest,
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 
 _PATIENCE = "30s"
 _MODES = {"append": False, "overwrite": True}
+
+
+def _one_column(fields: dict[str, Any]) -> dict[str, Any]:
+    """Read `on` as the OpenAPI file has it, as one path; the SDK has several."""
+    on = fields.get("on")
+    return {**fields, "on": [on]} if isinstance(on, str) else fields
 
 
 class RowOperations(OpensTables):
@@ -104,12 +110,12 @@ class RowOperations(OpensTables):
             if filled is not None:
                 return InsertIntoTableResponse(num_inserted_rows=filled.inserted, version=filled.version)
             dataset = self._open_table(identifier, shared=True)
-        with self._changing(identifier, dataset, request.branch):
-            done, after = changing.insert(dataset, identifier, data, overwrite=overwrite)
-        self._table_moved(dataset, after)
+        with self._changing(identifier, dataset, request.branch) as change:
+            done, change.made = changing.insert(dataset, identifier, data, overwrite=overwrite)
+        self._table_moved(dataset, change.made)
         return InsertIntoTableResponse(num_inserted_rows=done.inserted, version=done.version)
 
-    @operation(MergeInsertIntoTableRequest)
+    @operation(MergeInsertIntoTableRequest, older=_one_column)
     def merge_insert_into_table(
         self, request: MergeInsertIntoTableRequest, request_data: bytes
     ) -> MergeInsertIntoTableResponse:
@@ -140,8 +146,8 @@ class RowOperations(OpensTables):
         if request.properties:
             raise UnsupportedOperationError(f"update_table of {shown(identifier)} does not set properties")
         dataset = self._open_table(identifier, branch=request.branch)
-        with self._changing(identifier, dataset, request.branch):
-            done = changing.update(dataset, identifier, request.updates, request.predicate)
+        with self._changing(identifier, dataset, request.branch) as change:
+            done, change.made = changing.update(dataset, identifier, request.updates, request.predicate)
         return UpdateTableResponse(updated_rows=done.updated, version=done.version)
 
     @operation(DeleteFromTableRequest)
