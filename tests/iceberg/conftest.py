@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 from borrowed import Inside
-from irc_servers import Irc, LossyProxy, apache_fixture, ministack
+from irc_servers import Irc, LossyProxy, apache_fixture, facade, ministack
 from support import create_namespace
 
 from pennon import IcebergNamespace
@@ -28,6 +29,35 @@ def mini(tmp_path_factory) -> Iterator[Irc]:
     """Start MiniStack once."""
     with ministack(tmp_path_factory.mktemp("ministack")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory) -> Iterator[Callable[[str], Irc]]:
+    """Start our own server once for each way of managing versions."""
+    with contextlib.ExitStack() as stack:
+        started: dict[str, Irc] = {}
+
+        def start(managed_by: str) -> Irc:
+            if managed_by not in started:
+                server = facade(tmp_path_factory.mktemp("facade"), managed=managed_by == "impl")
+                started[managed_by] = stack.enter_context(server)
+            return started[managed_by]
+
+        yield start
+
+
+@pytest.fixture(params=["apache", "facade"])
+def irc(request, managed_by) -> Irc:
+    """Give a server that the namespace works with."""
+    if request.param == "apache":
+        return request.getfixturevalue("apache")
+    return request.getfixturevalue("served")(managed_by)
+
+
+@pytest.fixture
+def inside(irc) -> dict[str, str]:
+    """Give the properties by which a namespace has its root where the server wants it."""
+    return {} if irc.root is None else {"root": str(irc.root / "clients" / uuid.uuid4().hex)}
 
 
 @pytest.fixture
@@ -53,9 +83,9 @@ def managed_by(request) -> str:
 
 
 @pytest.fixture
-def catalog(apache, connect, managed_by) -> IcebergNamespace:
-    """Open Apache's fixture, for tables of each kind."""
-    return connect(apache.uri, managed_by=managed_by)
+def catalog(irc, connect, managed_by, inside) -> IcebergNamespace:
+    """Open a server, for tables of each kind."""
+    return connect(irc.uri, managed_by=managed_by, **inside)
 
 
 @pytest.fixture
@@ -67,9 +97,9 @@ def space(catalog) -> str:
 
 
 @pytest.fixture
-def lossy(apache) -> Iterator[LossyProxy]:
-    """Put a proxy that loses requests and answers before Apache's fixture."""
-    with LossyProxy(apache.uri) as proxy:
+def lossy(irc) -> Iterator[LossyProxy]:
+    """Put a proxy that loses requests and answers before a server."""
+    with LossyProxy(irc.uri) as proxy:
         yield proxy
 
 

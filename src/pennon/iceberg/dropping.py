@@ -1,7 +1,8 @@
 """Taking tables out: deregister, drop, restore, purge.
 
 A dropped table is renamed into a namespace of its own, with the time in its properties, so its name is free at once and
-its data stays until it is purged. A server that cannot rename drops plainly: the entry goes, then the data.
+its data stays until it is purged. A server that keeps dropped tables itself is only told to drop. One that cannot
+rename drops plainly: the entry goes, then the data.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pennon.errors import (
 from pennon.iceberg import entries, managed, rest
 from pennon.iceberg.catalog import TRASH
 from pennon.iceberg.entry import OURS
+from pennon.iceberg.server_promises import KEEPS_DROPPED, PURGE, TTL
 from pennon.identifiers import ROOT, Identifier, object_id, shown, split
 
 if TYPE_CHECKING:
@@ -58,6 +60,10 @@ def drop(catalog: Catalog, identifier: Identifier, ttl_ms: int, *, purge: bool =
     The commit point is the rename; a crash before it leaves properties that mean nothing yet.
     """
     entry = catalog.table(identifier)
+    if catalog.server.defaults.get(KEEPS_DROPPED) == "true":
+        wish = {PURGE: "true"} if purge else {TTL: str(ttl_ms)}
+        entries.remove(catalog, entry, {"purgeRequested": "true", **wish})
+        return entry
     if purge or not _can_keep(catalog):
         _remove_with_data(catalog, entry)
         return entry

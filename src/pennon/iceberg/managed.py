@@ -28,6 +28,8 @@ from pennon.iceberg import evolution, files, rest
 from pennon.iceberg.catalog import change
 from pennon.iceberg.entry import MAIN
 from pennon.iceberg.files import Staged, Version
+from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS
+from pennon.iceberg.summaries import STAGED, summary_of
 from pennon.identifiers import Identifier, shown
 from pennon.table import naming
 
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from pennon.store import Store
 
 _log = logging.getLogger(__name__)
-_STAGED, _SCHEME = "lance.staged-manifest", "lance.naming-scheme"
-_VERSION, _SIZE = "lance.version", "lance.manifest-size"
 _ATTEMPTS = 6
 _LONGEST_PAUSE_SECONDS = 2.0
 
@@ -119,16 +119,13 @@ def snapshot_updates(entry: Entry, store: Store, version: Version) -> list[dict[
 
     `manifest-list` is the Lance manifest, so that an engine that tries to scan it fails loudly.
     """
-    summary = {"operation": "overwrite", _VERSION: str(version.version), _SCHEME: version.scheme}
-    summary[_STAGED] = version.path.rpartition("/")[2]
-    if version.size is not None:
-        summary[_SIZE] = str(version.size)
+    name = version.path.rpartition("/")[2]
     snapshot = {
         "snapshot-id": version.version,
         "sequence-number": version.version,
         "timestamp-ms": version.timestamp_ms or _now(entry),
         "manifest-list": store.uri(version.place()),
-        "summary": summary,
+        "summary": summary_of(version.version, version.scheme, name, version.size),
     }
     if entry.version is not None:
         snapshot["parent-snapshot-id"] = entry.version
@@ -151,7 +148,7 @@ def list_versions(entry: Entry, store: Store) -> list[Version]:
     there = {version: one for version, one in files.among(entries, naming.FOLDER).items() if version <= newest}
     for number in sorted(entry.snapshots.keys() - there.keys()):
         # What is neither in its place nor staged was cleaned away.
-        if number <= newest and (number == newest or _summary(entry, number).get(_STAGED) in names):
+        if number <= newest and (number == newest or _summary(entry, number).get(STAGED) in names):
             found = _found(entry, store, number)
             if found is not None:
                 there[number] = found
@@ -238,7 +235,7 @@ def _commit(catalog: Catalog, prepared: list[Prepared]) -> None:
 
 def _is_made_of(entry: Entry, store: Store, staged: Version, body: bytes | None) -> bool:
     """Tell whether a version that is there was made of this very staged manifest."""
-    if _summary(entry, staged.version).get(_STAGED) == staged.path.rpartition("/")[2]:
+    if _summary(entry, staged.version).get(STAGED) == staged.path.rpartition("/")[2]:
         return True
     there = None if body is None else store.get(staged.place())
     return there is not None and there.body == body
@@ -250,7 +247,7 @@ def _found(entry: Entry, store: Store, number: int) -> Version | None:
     if there is not None:
         return there
     summary = _summary(entry, number)
-    name = summary.get(_STAGED, "")
+    name = summary.get(STAGED, "")
     parsed = naming.parsed_staged(name)
     if parsed is None or "/" in name:
         return None
@@ -284,6 +281,8 @@ def _summary(entry: Entry, number: int) -> dict[str, str]:
 
 def _expired(catalog: Catalog, entry: Entry) -> list[dict[str, Any]]:
     """Give the update that lets old snapshots go; their versions stay, as files."""
+    if catalog.server.defaults.get(KEEPS_SNAPSHOTS) == "true":
+        return []
     kept = catalog.settings.max_snapshots - 1
     old = sorted(entry.snapshots)[: -kept or None] if len(entry.snapshots) > kept else []
     gone = [number for number in old if number != entry.version]
