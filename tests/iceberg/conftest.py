@@ -55,18 +55,15 @@ def irc(request, managed_by) -> Irc:
 
 
 @pytest.fixture
-def inside(irc) -> dict[str, str]:
-    """Give the properties by which a namespace has its root where the server wants it."""
-    return {} if irc.root is None else {"root": str(irc.root / "clients" / uuid.uuid4().hex)}
-
-
-@pytest.fixture
-def connect(tmp_path) -> Iterator[Callable[..., IcebergNamespace]]:
-    """Open namespaces that are closed at the end of the test; the root is new."""
+def connect(request, tmp_path) -> Iterator[Callable[..., IcebergNamespace]]:
+    """Open namespaces that are closed at the end of the test; the root is new, and where the server wants it."""
     opened: list[IcebergNamespace] = []
+    root = tmp_path / "root"
+    if "irc" in request.fixturenames and (home := request.getfixturevalue("irc").root) is not None:
+        root = home / "clients" / uuid.uuid4().hex
 
     def open_one(uri: str, **properties: str) -> IcebergNamespace:
-        given = {"root": str(tmp_path / "root"), **properties}
+        given = {"root": str(root), **properties}
         namespace = IcebergNamespace(uri=uri, **{key: value for key, value in given.items() if value is not None})
         opened.append(namespace)
         return namespace
@@ -83,9 +80,9 @@ def managed_by(request) -> str:
 
 
 @pytest.fixture
-def catalog(irc, connect, managed_by, inside) -> IcebergNamespace:
+def catalog(irc, connect, managed_by) -> IcebergNamespace:
     """Open a server, for tables of each kind."""
-    return connect(irc.uri, managed_by=managed_by, **inside)
+    return connect(irc.uri, managed_by=managed_by)
 
 
 @pytest.fixture

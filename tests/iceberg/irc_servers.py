@@ -33,6 +33,12 @@ FIXTURE_JAR = "iceberg-open-api-1.9.2.jar"
 _START_SECONDS = 60.0
 
 
+def only_on_apache(reason: str) -> pytest.MarkDecorator:
+    """Mark a test that means nothing on our own server, for the reason that is given."""
+    assert reason
+    return pytest.mark.parametrize("irc", ["apache"], indirect=True)
+
+
 @dataclass(frozen=True)
 class Irc:
     """Where a server is, and, if tables have to lie inside of it, its root."""

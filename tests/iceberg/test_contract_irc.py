@@ -39,12 +39,17 @@ for _module in MODULES:
 
 
 @pytest.fixture
-def place(request, apache, connect):
-    """Give a namespace on Apache's fixture that tables can be in."""
+def managed_by() -> str:
+    return "storage"
+
+
+@pytest.fixture
+def place(request, irc, connect):
+    """Give a namespace on a server that tables can be in."""
     name = request.node.name.partition("[")[0].partition("__")[0]
     if name in DIFFERS:
         request.applymarker(pytest.mark.xfail(reason=DIFFERS[name], strict=True))
-    catalog = connect(apache.uri)
+    catalog = connect(irc.uri)
     catalog._store = catalog._places.root  # the contract looks at the files below it
     parent = f"s{uuid.uuid4().hex[:12]}"
     create_namespace(catalog, parent)

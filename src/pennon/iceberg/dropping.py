@@ -150,6 +150,8 @@ def _make_trash(catalog: Catalog) -> None:
 
 
 def _in_trash(catalog: Catalog) -> list[Entry]:
+    if catalog.server.defaults.get(KEEPS_DROPPED) == "true":
+        raise UnsupportedOperationError("The server keeps dropped tables itself: they are restored and purged there")
     names = _names(catalog, TRASH)
     loaded = catalog.side_by_side([lambda name=name: catalog.any_table((*TRASH, name)) for name in names])  # type: ignore[misc]
     return [one for one in loaded if one is not None and one.is_lance and _FROM in one.properties]

@@ -8,12 +8,12 @@ from urllib.parse import unquote_to_bytes
 
 import anyio
 from starlette.datastructures import Headers
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotation
 
 from pennon.errors import InvalidInputError
 from pennon.server.iceberg.errors import ProtocolError, answer
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from pennon.server.access import Access

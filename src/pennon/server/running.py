@@ -6,9 +6,11 @@ import signal
 import socket
 import threading
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import uvicorn
+from uvicorn.config import LOGGING_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 _LAST_REQUESTS_SECONDS = 10
 _BACKLOG = 1024
+# All that is logged goes to stderr: stdout has the result of the command.
+_LOGGING = deepcopy(LOGGING_CONFIG)
+_LOGGING["handlers"]["access"]["stream"] = "ext://sys.stderr"
 
 
 class Server(uvicorn.Server):
@@ -62,6 +67,7 @@ def server(app: FastAPI, *, log_requests: bool = False) -> Server:
     return Server(
         uvicorn.Config(
             app,
+            log_config=_LOGGING,
             access_log=log_requests,
             log_level="info" if log_requests else "warning",
             # Who asks is the one that is connected, whatever headers say.

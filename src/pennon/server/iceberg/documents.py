@@ -11,6 +11,7 @@ import json
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from pennon.directory import handles
 from pennon.directory.versions import operations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.directory.resolve import Found
     from pennon.directory.versions.record import Record
+    from pennon.store import Store
 
 FORMAT_VERSION = 2
 UNPARTITIONED, UNSORTED = 0, 0
@@ -36,6 +38,7 @@ NO_CLEANING = "gc.enabled"
 """The property that keeps cleaners of Iceberg away from files of Lance."""
 _OPERATIONS = {"append", "replace", "overwrite", "delete"}
 _ATTEMPTS = 5
+_ENCODED = {ord(letter): quote(letter) for letter in "%?#"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Looked:
     @property
     def location(self) -> str:
         """Give the address of the table's directory."""
-        return self.catalog.store.uri(self.found.location)
+        return address(self.catalog.store, self.found.location)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -91,6 +94,11 @@ def loaded(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = Tr
             schema, largest = columns.shown(dataset)
             return _metadata(looked, schema, largest, there, 1 if not all_snapshots else len(there))
     raise ConcurrentModificationError(f"Table {shown(identifier)} changes too fast to be looked at; try again")
+
+
+def address(store: Store, path: str) -> str:
+    """Give an address as clients of Iceberg read it, most of which decode nothing: only what must be is encoded."""
+    return unquote(store.uri(path)).translate(_ENCODED)
 
 
 def etag(metadata: dict[str, Any]) -> str:
@@ -137,7 +145,7 @@ def _snapshots(looked: Looked, records: Sequence[Record]) -> list[dict[str, Any]
             "snapshot-id": record.version,
             "sequence-number": record.version,
             "timestamp-ms": latest_ms,
-            "manifest-list": looked.catalog.store.uri(record.path),
+            "manifest-list": address(looked.catalog.store, record.path),
             "summary": _summary(record),
         }
         if made:

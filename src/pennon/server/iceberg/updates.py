@@ -205,7 +205,7 @@ _READERS: dict[str, Callable[[Wanted, Mapping[str, Any]], None]] = {
     "set-location": _only(
         "set-location",
         "location",
-        lambda one, value: str(value).rstrip("/") == one.looked.location.rstrip("/"),
+        lambda one, value: one.looked.catalog.store.relative(str(value).rstrip("/")) == one.looked.found.location,
         "a Lance table stays where it is",
     ),
     "add-spec": _only("add-spec", "spec", _is_empty, _NO_PARTITIONS),
