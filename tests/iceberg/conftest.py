@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave borrowed suites on our own server to the soak, but for the harder way of managing versions."""
+    for item in items:
+        values = getattr(getattr(item, "callspec", None), "params", {})
+        if item.path.name.startswith("test_suite_") and (values.get("irc"), values.get("managed_by")) == (
+            "facade",
+            "storage",
+        ):
+            item.add_marker(pytest.mark.soak)
+
+
 @pytest.fixture(scope="session")
 def apache(tmp_path_factory) -> Iterator[Irc]:
     """Start Apache's fixture once."""

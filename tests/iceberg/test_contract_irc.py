@@ -1,4 +1,4 @@
-"""The contract of the directory namespace, as far as it is about tables in a namespace, on Apache's fixture."""
+"""The contract of the directory namespace, as far as it is about tables in a namespace, on REST catalogs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ DIFFERS = {
     "test_a_declared_table_can_be_deregistered_and_registered": "nothing is left of it that could be registered",
     "test_what_is_gone_from_disk_is_not_described": "the server knows of the table; describing it looks at no file",
 }
-"""Tests of the contract that do not hold here, each with the reason."""
+"""Tests of the contract that do not hold on Apache's fixture, each with the reason."""
+DIFFERS_ON_OURS = {
+    "test_listing_leaves_declared_tables_out_if_asked_to": "the server is shared by all tests, so it lists more tables",
+    "test_a_declared_table_can_be_deregistered_and_registered": "nothing is left of it that could be registered",
+    "test_the_longest_names_work_in_every_operation": "the server keeps and restores dropped tables itself",
+}
+"""The same for our own server."""
 
 
 for _module in MODULES:
@@ -47,8 +53,9 @@ def managed_by() -> str:
 def place(request, irc, connect):
     """Give a namespace on a server that tables can be in."""
     name = request.node.name.partition("[")[0].partition("__")[0]
-    if name in DIFFERS:
-        request.applymarker(pytest.mark.xfail(reason=DIFFERS[name], strict=True))
+    differs = DIFFERS if irc.root is None else DIFFERS_ON_OURS
+    if name in differs:
+        request.applymarker(pytest.mark.xfail(reason=differs[name], strict=True))
     catalog = connect(irc.uri)
     catalog._store = catalog._places.root  # the contract looks at the files below it
     parent = f"s{uuid.uuid4().hex[:12]}"

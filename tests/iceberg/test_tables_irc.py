@@ -1,4 +1,4 @@
-"""Tables on Apache's fixture, of both kinds."""
+"""Tables on REST catalogs, of both kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of tables with managed_by=impl on Apache's fixture: the server is Lance's manifest store."""
+"""Versions of tables with managed_by=impl: the server is Lance's manifest store."""
 
 from __future__ import annotations
 

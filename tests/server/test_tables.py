@@ -76,12 +76,13 @@ def test_data_in_the_root_gets_a_name(client, server, catalog, space):
         ({"properties": {"format-version": "3"}}, 406),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_made(client, server, catalog, space, change, status):
-    before = sorted(server.root.iterdir())
+def test_what_cannot_be_is_refused_and_nothing_is_made(client, catalog, space, change, status):
+    root = Path(catalog._store.identity())
+    before = sorted(root.iterdir())
     body = {"name": "t", "schema": COLUMNS, **change}
     assert client.post(namespace_path(space) + "/tables", body).error[0] == status
     assert list_tables(catalog, space) == []
-    assert sorted(server.root.iterdir()) == before
+    assert sorted(root.iterdir()) == before
 
 
 @pytest.mark.parametrize("inside", ["", "__manifest", "__manifest/x", "../outside", "."])
