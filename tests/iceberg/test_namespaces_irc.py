@@ -1,4 +1,4 @@
-"""Namespaces on Apache's fixture."""
+"""Namespaces on REST catalogs."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_the_token_may_be_in_a_file(tmp_path):
 def test_loopback_is_not_reached_from_elsewhere(plain):
     port = int(plain.uri.split(":")[2].partition("/")[0])
     for host in other_addresses():
-        with pytest.raises(OSError, match="refused|timed out"):
+        with pytest.raises(OSError, match=r"refused|timed out"):
             socket.create_connection((host, port), timeout=2).close()
 
 

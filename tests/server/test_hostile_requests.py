@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from urllib.parse import urlsplit
@@ -164,11 +165,13 @@ def test_a_huge_body_is_cut_off(client):
 def test_what_is_no_http_harms_nobody(client, server, raw):
     parts = urlsplit(server.uri)
     with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
-        connection.sendall(raw)
-        connection.shutdown(socket.SHUT_WR)
         said = b""
-        while chunk := connection.recv(65536):
-            said += chunk
+        # The server may hang up before it has read all.
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            connection.sendall(raw)
+            connection.shutdown(socket.SHUT_WR)
+            while chunk := connection.recv(65536):
+                said += chunk
         assert b" 200 " not in said.partition(b"\r\n")[0]
     assert client.get("/config").status == 200
 
