@@ -89,6 +89,7 @@ def test_what_cannot_be_adopted_changes_nothing(catalog, space, tmp_path):
     place = written(catalog, space, "t", 1)
     with fails(5):
         catalog.adopt_table([space, "taken"], place)
+    assert lance.dataset(place).to_table()["x"].to_pylist() == [1]
     assert list_tables(catalog, space) == ["taken"]
     assert describe_table(catalog, space, "taken").location == taken
     assert Path(place).exists()
@@ -139,8 +140,9 @@ def test_a_check_that_fails_shows_nothing(managed, space):
         managed.commit_tables([appended(managed, space, "old", 4), NewTable([space, "new"], place)], refuse)
     assert list_tables(managed, space) == ["old"]
     assert values(managed, space, "old") == [1, 2, 3]
-    assert not list(Path(describe_table(managed, space, "old").location, "_versions").glob("*.manifest-*"))
-    assert Path(place).exists()
+    for directory in (describe_table(managed, space, "old").location, place):
+        assert not list(Path(directory, "_versions").glob("*.manifest-*"))
+    assert lance.dataset(place).to_table()["x"].to_pylist() == [7]
 
 
 def test_what_a_dead_client_declared_is_filled_by_the_next_one(managed, space):

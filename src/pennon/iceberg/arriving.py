@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import uuid
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import lance
@@ -17,17 +18,19 @@ from pennon.errors import (
 from pennon.iceberg import entries, files, tables
 from pennon.iceberg.dropping import CHOSEN
 from pennon.iceberg.entry import MANAGED_BY
+from pennon.iceberg.files import Staged
 from pennon.iceberg.preparing import Placed
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, shown, table_identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lance import LanceDataset
 
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
+    from pennon.store import Store
 
 _UNKNOWN_OUTCOME = 17
 
@@ -51,15 +54,17 @@ class Arrival(Protocol):
 
 @contextmanager
 def named(catalog: Catalog, arrivals: Sequence[Arrival]) -> Iterator[list[tuple[Identifier, Placed]]]:
-    """Take the names of new tables, whose first versions can be committed then; if that fails, they are free again."""
-    made: list[Entry] = []
+    """Take the names of new tables, whose first versions can be committed then.
+
+    If that fails, the names are free again, and what was written is as it was.
+    """
+    undoing: list[Callable[[], object]] = []
     try:
-        found = [(table_identifier(one.id), _placed(catalog, one, made)) for one in arrivals]
-        yield found
+        yield [(table_identifier(one.id), _placed(catalog, one, undoing)) for one in arrivals]
     except BaseException as error:
         if int(getattr(error, "code", -1)) != _UNKNOWN_OUTCOME:
-            for entry in made:
-                _take_away(catalog, entry)
+            for undo in reversed(undoing):
+                undo()
         raise
 
 
@@ -96,33 +101,61 @@ def directory_uri(catalog: Catalog, path: str) -> str:
     return catalog.places.root.uri(path)
 
 
-def _placed(catalog: Catalog, new: Arrival, made: list[Entry]) -> Placed:
-    """Give what was written at a place; the name is taken if nobody has declared it, and noted in `made`."""
+def _placed(catalog: Catalog, new: Arrival, undoing: list[Callable[[], object]]) -> Placed:
+    """Stage what was written at a place, and take the name if nobody has declared it."""
     identifier = table_identifier(new.id)
     stored = entries.properties_of(catalog, identifier, new.properties)
     path, dataset = written(catalog, identifier, new.location)
-    uri = directory_uri(catalog, path)
     entry = absent(catalog, identifier)
+    if entry is None and stored[MANAGED_BY] != IMPL:
+        raise UnsupportedOperationError(
+            f"Table {shown(identifier)} is to have managed_by={stored[MANAGED_BY]}, so its first version cannot be "
+            "part of a transaction: connect with managed_by=impl"
+        )
+    uri = directory_uri(catalog, path)
+    placed = Placed(uri, _staged(catalog.places.store(uri, catalog.options(None)), dataset, identifier, undoing))
     if entry is None:
-        if stored[MANAGED_BY] != IMPL:
-            raise UnsupportedOperationError(
-                f"Table {shown(identifier)} is to have managed_by={stored[MANAGED_BY]}, so its first version cannot be "
-                "part of a transaction: connect with managed_by=impl"
-            )
-        try:
-            entry = entries.create(catalog, identifier, uri, entries.NO_COLUMNS, {**stored, CHOSEN: "true"})
-            made.append(entry)
-            catalog.require_requirements(entry)
-        except TableAlreadyExistsError:
-            entry = absent(catalog, identifier)
+        entry = _declared(catalog, identifier, uri, {**stored, CHOSEN: "true"}, undoing)
     if entry is not None and entry.properties.get(CHOSEN) != "true":
         raise UnsupportedOperationError(
             f"Table {shown(identifier)} was declared at a place of its own, {entry.location!r}, where this cannot go"
         )
-    version = files.find(catalog.places.store(uri, catalog.options(entry)), int(dataset.version))
-    if version is None:
-        raise InvalidInputError(f"There is no version at {new.location!r} to become {shown(identifier)}")
-    return Placed(uri, version, dataset.schema)
+    return placed
+
+
+def _staged(store: Store, dataset: LanceDataset, identifier: Identifier, undoing: list[Callable[[], object]]) -> Staged:
+    """Turn the first version at a place into a staged one: a server that looks at files must not show it too early."""
+    found = files.find(store, int(dataset.version))
+    blob = None if found is None else store.get(found.path)
+    if found is None or blob is None or found.version != 1:
+        raise InvalidInputError(f"What is to become {shown(identifier)} has to have one version, and no other")
+    staged = f"{found.path}-{uuid.uuid4()}"
+    store.create(staged, blob.body)
+
+    def undo() -> None:
+        with suppress(LanceNamespaceError, OSError):
+            store.create(found.path, blob.body)
+            store.delete(staged)
+
+    undoing.append(undo)
+    store.delete(found.path)
+    return Staged(found.version, store.absolute(staged), found.scheme)
+
+
+def _declared(
+    catalog: Catalog,
+    identifier: Identifier,
+    uri: str,
+    stored: Mapping[str, str],
+    undoing: list[Callable[[], object]],
+) -> Entry | None:
+    try:
+        entry = entries.create(catalog, identifier, uri, entries.NO_COLUMNS, stored)
+    except TableAlreadyExistsError:
+        return absent(catalog, identifier)
+    undoing.append(lambda: _take_away(catalog, entry))
+    catalog.require_requirements(entry)
+    return entry
 
 
 def _take_away(catalog: Catalog, entry: Entry) -> None:

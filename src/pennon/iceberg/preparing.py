@@ -20,8 +20,6 @@ from pennon.iceberg.summaries import STAGED, summary_of
 from pennon.identifiers import shown
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
     from pennon.iceberg.files import Staged, Version
@@ -30,11 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placed:
-    """The first version of a table that was written, and finished, at a place of its own before it had a name."""
+    """The first version of a table that was written at a place of its own before it had a name, and is staged there."""
 
     location: str
-    version: Version
-    columns: pa.Schema
+    staged: Staged
 
 
 @dataclass(frozen=True)
@@ -105,25 +102,19 @@ def current_is(entry: Entry) -> dict[str, Any]:
 
 
 def _placed(catalog: Catalog, entry: Entry, wanted: Placed) -> Prepared:
-    """Make the place, and what is there, the table's. It was never used before, so it tells who made the version."""
-    store = catalog.places.store(wanted.location, catalog.options(entry))
+    """Make the place the table's, and what is staged there its first version."""
     is_there = checked(entry.location, entry.identifier) == checked(wanted.location, entry.identifier)
-    if entry.version is not None:
-        if is_there:
-            return Prepared(entry, store, wanted.version, None, is_done=True)
-        raise TableAlreadyExistsError(f"Table already exists: {shown(entry.identifier)}")
-    moving: list[dict[str, Any]] = []
-    if not is_there:
-        moving.append({"action": "set-location", "location": wanted.location})
-        metadata_path = catalog.places.metadata_path(wanted.location)
-        if metadata_path is not None:
-            moving.append({"action": "set-properties", "updates": {"write.metadata.path": metadata_path}})
-    updates = (
-        *moving,
-        *evolution.schema_updates(entry, wanted.columns),
-        *snapshot_updates(entry, store, wanted.version),
-    )
-    return Prepared(entry, store, wanted.version, None, updates=updates)
+    try:
+        prepared = prepare(catalog, replace(entry, location=wanted.location), wanted.staged)
+    except TableVersionAlreadyExistsError:
+        raise TableAlreadyExistsError(f"Table already exists: {shown(entry.identifier)}") from None
+    if is_there or prepared.is_done:
+        return prepared
+    moving: list[dict[str, Any]] = [{"action": "set-location", "location": wanted.location}]
+    metadata_path = catalog.places.metadata_path(wanted.location)
+    if metadata_path is not None:
+        moving.append({"action": "set-properties", "updates": {"write.metadata.path": metadata_path}})
+    return replace(prepared, updates=(*moving, *prepared.updates))
 
 
 def is_made_of(entry: Entry, store: Store, staged: Version, body: bytes | None) -> bool:
