@@ -15,7 +15,6 @@ from pennon.errors import (
 from pennon.iceberg import evolution
 from pennon.iceberg.entry import MAIN
 from pennon.iceberg.places import checked
-from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS
 from pennon.iceberg.summaries import STAGED, summary_of
 from pennon.identifiers import shown
 
@@ -133,7 +132,7 @@ def summary(entry: Entry, number: int) -> dict[str, str]:
 
 def _expired(catalog: Catalog, entry: Entry) -> list[dict[str, Any]]:
     """Give the update that lets old snapshots go; their versions stay, as files."""
-    if catalog.server.defaults.get(KEEPS_SNAPSHOTS) == "true":
+    if catalog.shows_files:
         return []
     kept = catalog.settings.max_snapshots - 1
     old = sorted(entry.snapshots)[: -kept or None] if len(entry.snapshots) > kept else []

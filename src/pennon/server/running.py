@@ -45,7 +45,8 @@ class Server(uvicorn.Server):
 def listening(host: str, port: int) -> socket.socket:
     """Take an address; 0 is any free port. An OSError says why not."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-    taken = socket.socket(family, socket.SOCK_STREAM)
+    # Told to be TCP, so that small answers are sent at once.
+    taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind((host, port))

@@ -21,6 +21,7 @@ from pennon.iceberg.settings import IMPL, STORAGE
 from pennon.iceberg.summaries import OPERATION, summary_of
 from pennon.identifiers import Identifier, shown
 from pennon.server.iceberg import columns
+from pennon.table import naming
 from pennon.table.handles import Point
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def loaded(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = Tr
         # It may have been replaced or cleaned since it was opened.
         if there and there[-1].version == current:
             schema, largest = columns.shown(dataset)
-            return _metadata(looked, schema, largest, there, 1 if not all_snapshots else len(there))
+            return _metadata(looked, schema, largest, there, len(there) if all_snapshots else 1)
     raise ConcurrentModificationError(f"Table {shown(identifier)} changes too fast to be looked at; try again")
 
 
@@ -110,7 +111,7 @@ def etag(metadata: dict[str, Any]) -> str:
 def _metadata(
     looked: Looked, schema: dict[str, Any], largest: int, records: Sequence[Record], newest: int
 ) -> dict[str, Any]:
-    snapshots = _snapshots(looked, records)[-newest:] if newest else []
+    snapshots = _snapshots(looked, records, newest)
     current = snapshots[-1] if snapshots else None
     return {
         "format-version": FORMAT_VERSION,
@@ -135,22 +136,27 @@ def _metadata(
     }
 
 
-def _snapshots(looked: Looked, records: Sequence[Record]) -> list[dict[str, Any]]:
+def _snapshots(looked: Looked, records: Sequence[Record], newest: int) -> list[dict[str, Any]]:
+    """Show the newest of the versions, which are given oldest first."""
     made: list[dict[str, Any]] = []
-    latest_ms = 0
-    for record in records:
+    folder = f"{looked.found.location}/{naming.FOLDER}"
+    shown_folder = address(looked.catalog.store, folder)
+    latest_ms, parent = 0, None
+    for place, record in enumerate(records):
         # Files that were copied may be newer than those of later versions; readers want times that only grow.
         latest_ms = max(latest_ms, record.timestamp_ms or 0)
-        snapshot = {
-            "snapshot-id": record.version,
-            "sequence-number": record.version,
-            "timestamp-ms": latest_ms,
-            "manifest-list": address(looked.catalog.store, record.path),
-            "summary": _summary(record),
-        }
-        if made:
-            snapshot["parent-snapshot-id"] = made[-1]["snapshot-id"]
-        made.append(snapshot)
+        if place >= len(records) - newest:
+            snapshot = {
+                "snapshot-id": record.version,
+                **({} if parent is None else {"parent-snapshot-id": parent}),
+                "sequence-number": record.version,
+                "timestamp-ms": latest_ms,
+                # Names of manifests need no encoding.
+                "manifest-list": f"{shown_folder}/{record.path.rpartition('/')[2]}",
+                "summary": _summary(record),
+            }
+            made.append(snapshot)
+        parent = record.version
     if made:
         # Of older versions nobody knows the schema without opening them.
         made[-1]["schema-id"] = columns.SCHEMA_ID
