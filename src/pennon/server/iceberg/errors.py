@@ -27,6 +27,8 @@ _BY_CODE: dict[int, tuple[int, str]] = {
     21: (429, "TooManyRequestsException"),
 }
 """Status and type by the codes of the SDK."""
+_WORDS = {"Namespace not found": "Namespace does not exist", "Table not found": "Table does not exist"}
+"""What servers of Iceberg say, which some clients look for."""
 
 
 class ProtocolError(Exception):
@@ -45,13 +47,22 @@ def of(error: BaseException) -> tuple[int, str]:
     return _BY_CODE.get(int(getattr(error, "code", -1)), _UNKNOWN_CODE)
 
 
-def document(status: int, kind: str, message: str) -> dict[str, Any]:
+def message(error: BaseException) -> str:
+    """Give the message of an error in the words of the protocol."""
+    text = str(error)
+    for ours, theirs in _WORDS.items():
+        if text.startswith(ours):
+            return theirs + text.removeprefix(ours)
+    return text
+
+
+def document(status: int, kind: str, text: str) -> dict[str, Any]:
     """Give the body of an error."""
-    return {"error": {"message": message, "type": kind, "code": status}}
+    return {"error": {"message": text, "type": kind, "code": status}}
 
 
-def answer(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def answer(status: int, kind: str, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Give the answer for an error."""
     # A message may quote what a client sent, which may be no valid text.
-    told = message.encode("utf-8", "backslashreplace").decode()
+    told = text.encode("utf-8", "backslashreplace").decode()
     return JSONResponse(document(status, kind, told), status, headers)
