@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from starlette.responses import JSONResponse
+
+from pennon.identifiers import split
 
 UNPROCESSABLE = 422
 _UNKNOWN_CODE = (500, "InternalServerErrorException")
@@ -27,7 +30,8 @@ _BY_CODE: dict[int, tuple[int, str]] = {
     21: (429, "TooManyRequestsException"),
 }
 """Status and type by the codes of the SDK."""
-_WORDS = {"Namespace not found": "Namespace does not exist", "Table not found": "Table does not exist"}
+_SAID = re.compile(r"(Namespace|Table) (not found|already exists): '([^']*)'")
+_WORDS = {"not found": "does not exist", "already exists": "already exists"}
 """What servers of Iceberg say, which some clients look for."""
 
 
@@ -50,10 +54,11 @@ def of(error: BaseException) -> tuple[int, str]:
 def message(error: BaseException) -> str:
     """Give the message of an error in the words of the protocol."""
     text = str(error)
-    for ours, theirs in _WORDS.items():
-        if text.startswith(ours):
-            return theirs + text.removeprefix(ours)
-    return text
+    found = _SAID.match(text)
+    if found is None:
+        return text
+    name = ".".join(split(found[3]))
+    return f"{found[1]} {_WORDS[found[2]]}: {name}{text[found.end() :]}"
 
 
 def document(status: int, kind: str, text: str) -> dict[str, Any]:
