@@ -180,7 +180,10 @@ def test_odd_names_go_there_and_back(client, catalog, space, name):
 
 def test_what_is_missing_is_told_apart(client, catalog, space):
     assert client.get(table_path(space, "none")).error == (404, "NoSuchTableException")
-    assert client.get(table_path("none", "none")).error == (404, "NoSuchNamespaceException")
+    # Clients look for `a.b.files` as a table first, and want to hear that it is none.
+    assert client.get(table_path("none", "none")).error == (404, "NoSuchTableException")
+    assert client.get(table_path(space, "none", "files")).error == (404, "NoSuchTableException")
+    assert client.get(table_path(space, "none")).body["error"]["message"] == f"Table does not exist: {space}.none"
     assert client.get(namespace_path("none") + "/tables").error == (404, "NoSuchNamespaceException")
     assert client.get("/namespaces?parent=none").error == (404, "NoSuchNamespaceException")
     assert client.call("HEAD", table_path(space, "none")).status == 404

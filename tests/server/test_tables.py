@@ -10,7 +10,8 @@ import pytest
 from http_client import namespace_path, table_path
 from support import create_namespace, create_table, describe_table, list_tables
 
-COLUMNS = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "required": True, "type": "long"}]}
+X = {"id": 1, "name": "x", "required": True, "type": "long", "doc": "a 😀"}
+COLUMNS = {"type": "struct", "schema-id": 0, "fields": [X]}
 NONE = {"type": "struct", "fields": []}
 
 
@@ -22,6 +23,7 @@ def test_a_schema_makes_an_empty_table(client, server, catalog, space):
     assert answer.body["metadata"]["current-snapshot-id"] == 1
     assert answer.headers["ETag"]
     dataset = catalog._open_table((space, "t"))
+    assert client.get(table_path(space, "t")).body["metadata"]["schemas"][0]["fields"][0]["doc"] == "a 😀"
     assert dataset.schema == pa.schema([pa.field("x", pa.int64(), nullable=False)])
     assert describe_table(catalog, space, "t").properties == {"a": "b"}
     assert Path(describe_table(catalog, space, "t").location).is_relative_to(server.root)

@@ -1,8 +1,8 @@
 """Arrow schemas as Iceberg schemas, for tools that show them.
 
-Every Arrow type has an Iceberg type. Where that says less, the field's `doc` names the Arrow type. What Iceberg cannot
-express at all is shown as `string`. docs/reference/iceberg.md has the table. A field keeps its id as long as its name
-and place stay; new ones get ids that were never used.
+Every Arrow type has an Iceberg type. Where that says less, the field's `doc` names the Arrow type; else it is the
+field's comment. What Iceberg cannot express at all is shown as `string`. docs/reference/iceberg.md has the table. A
+field keeps its id as long as its name and place stay; new ones get ids that were never used.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ _WIDER: dict[pa.DataType, str] = {
     pa.date64(): "date",
 }
 FALLBACK = "string"
+DOC = b"doc"
+"""The entry of a field's metadata that holds its comment, as pyiceberg writes it."""
 
 
 def converted(
@@ -90,8 +92,11 @@ def _fields(fields: Iterable[pa.Field], path: tuple[str, ...], ids: _Ids) -> lis
         here = (*path, field.name)
         entry: dict[str, Any] = {"id": ids.of(here), "name": field.name, "required": not field.nullable}
         entry["type"], is_exact = _type(field.type, here, ids)
+        comment = (field.metadata or {}).get(DOC)
         if not is_exact:
             entry["doc"] = f"arrow: {field.type}"
+        elif comment:
+            entry["doc"] = comment.decode(errors="replace")
         made.append(entry)
     return made
 

@@ -45,7 +45,7 @@ def _failed(request: Request, error: Exception) -> Response:
     status, kind = errors.of(error)
     if status >= _INTERNAL:
         _log.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
-    return errors.answer(status, kind, str(error))
+    return errors.answer(status, kind, errors.message(error))
 
 
 def _invalid(_: Request, error: Exception) -> Response:

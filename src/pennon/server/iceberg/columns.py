@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError, UnsupportedOperationError
-from pennon.iceberg.schema import ELEMENT, KEY, VALUE, converted, largest_id
+from pennon.iceberg.schema import DOC, ELEMENT, KEY, VALUE, converted, largest_id
 from pennon.server.iceberg import fields
 
 if TYPE_CHECKING:
@@ -102,7 +102,9 @@ def _fields(found: Iterable[object], depth: int) -> list[pa.Field]:
         what = f"Column {name!r}"
         if "initial-default" in field or "write-default" in field:
             raise UnsupportedOperationError(f"{what} has a default value, which a Lance table cannot keep")
-        columns.append(pa.field(name, _type(field.get("type"), what, depth), nullable=not _required(field, what)))
+        comment = None if field.get("doc") is None else {DOC: fields.text(field, "doc", what)}
+        kind = _type(field.get("type"), what, depth)
+        columns.append(pa.field(name, kind, nullable=not _required(field, what), metadata=comment))
     repeated = {column.name for column in columns if sum(one.name == column.name for one in columns) > 1}
     if repeated or any(not column.name for column in columns):
         raise InvalidInputError(f"The schema has columns of one name, or of none: {sorted(repeated)}")

@@ -21,6 +21,7 @@ from pennon.errors import (
 from pennon.identifiers import Identifier, object_id, shown
 from pennon.server.iceberg import documents, fields, requirements, updates
 from pennon.server.iceberg.columns import same_columns
+from pennon.server.iceberg.tables import looking_for
 from pennon.table import naming
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def commit_transaction(catalog: Catalog, body: Mapping[str, Any]) -> None:
 def _change(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], what: str) -> _Change:
     # The rows first: a version that comes in between is a conflict, never overlooked.
     newest = _newest_row(catalog, identifier)
-    looked = documents.look(catalog, identifier)
+    with looking_for(identifier):
+        looked = documents.look(catalog, identifier)
     is_pinned = requirements.require(looked, fields.items(body, "requirements", what))
     wanted = updates.parsed(looked, fields.items(body, "updates", what))
     _require_own_schema(wanted)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from starlette.responses import JSONResponse
+
+from pennon.identifiers import split
 
 UNPROCESSABLE = 422
 _UNKNOWN_CODE = (500, "InternalServerErrorException")
@@ -27,6 +30,9 @@ _BY_CODE: dict[int, tuple[int, str]] = {
     21: (429, "TooManyRequestsException"),
 }
 """Status and type by the codes of the SDK."""
+_SAID = re.compile(r"(Namespace|Table) (not found|already exists): '([^']*)'")
+_WORDS = {"not found": "does not exist", "already exists": "already exists"}
+"""What servers of Iceberg say, which some clients look for."""
 
 
 class ProtocolError(Exception):
@@ -45,13 +51,23 @@ def of(error: BaseException) -> tuple[int, str]:
     return _BY_CODE.get(int(getattr(error, "code", -1)), _UNKNOWN_CODE)
 
 
-def document(status: int, kind: str, message: str) -> dict[str, Any]:
+def message(error: BaseException) -> str:
+    """Give the message of an error in the words of the protocol."""
+    text = str(error)
+    found = _SAID.match(text)
+    if found is None:
+        return text
+    name = ".".join(split(found[3]))
+    return f"{found[1]} {_WORDS[found[2]]}: {name}{text[found.end() :]}"
+
+
+def document(status: int, kind: str, text: str) -> dict[str, Any]:
     """Give the body of an error."""
-    return {"error": {"message": message, "type": kind, "code": status}}
+    return {"error": {"message": text, "type": kind, "code": status}}
 
 
-def answer(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def answer(status: int, kind: str, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Give the answer for an error."""
     # A message may quote what a client sent, which may be no valid text.
-    told = message.encode("utf-8", "backslashreplace").decode()
+    told = text.encode("utf-8", "backslashreplace").decode()
     return JSONResponse(document(status, kind, told), status, headers)

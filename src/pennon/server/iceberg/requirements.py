@@ -38,9 +38,9 @@ def require(looked: Looked, requirements: Sequence[object]) -> bool:
         requirement = fields.mapping(one, f"{what}: a requirement")
         kind = fields.text(requirement, "type", f"{what}: a requirement")
         if kind == "assert-create":
-            raise ConcurrentModificationError(f"{what} exists already")
+            raise ConcurrentModificationError(f"Requirement failed: table already exists: {what}")
         if kind == "assert-table-uuid":
-            _require_same(what, "table-uuid", looked.uuid, fields.text(requirement, "uuid", what).lower())
+            _require_same(what, "UUID", looked.uuid, fields.text(requirement, "uuid", what).lower())
         elif kind == "assert-ref-snapshot-id":
             _require_ref(looked, what, requirement)
             is_pinned = True
@@ -80,4 +80,6 @@ def _last_field_id(looked: Looked) -> int:
 
 def _require_same(what: str, key: str, there: object, wanted: object) -> None:
     if there != wanted:
-        raise ConcurrentModificationError(f"{what} is not as required: {key} is {there}, not {wanted}")
+        raise ConcurrentModificationError(
+            f"Requirement failed: {key} does not match: expected {wanted} != {there}, of {what}"
+        )

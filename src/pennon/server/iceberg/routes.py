@@ -119,11 +119,14 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
     ) -> Response:
         with translated(f"LoadTable of {table!r}"):
             identifier = fields.table_of(namespace, table)
-            return _loaded(documents.loaded(catalog, identifier, all_snapshots=snapshots == "all"), known)
+            with tables.looking_for(identifier):
+                return _loaded(documents.loaded(catalog, identifier, all_snapshots=snapshots == "all"), known)
 
     def table_exists(namespace: str, table: str) -> Response:
         with translated(f"TableExists of {table!r}"):
-            catalog.resolver.table(fields.table_of(namespace, table))
+            identifier = fields.table_of(namespace, table)
+            with tables.looking_for(identifier):
+                catalog.resolver.table(identifier)
         return _done()
 
     def drop_table(
@@ -136,7 +139,8 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
     ) -> Response:
         with translated(f"DropTable of {table!r}"):
             identifier = fields.table_of(namespace, table)
-            tables.drop(catalog, identifier, with_data=purge_requested, ttl_ms=ttl, now=purge)
+            with tables.looking_for(identifier):
+                tables.drop(catalog, identifier, with_data=purge_requested, ttl_ms=ttl, now=purge)
         return _done()
 
     def rename_table(body: Body) -> Response:

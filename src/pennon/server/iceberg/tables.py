@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pennon.directory import dropping, registration, removal, tables
+from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError, TableNotFoundError
+from pennon.identifiers import Identifier, shown
 from pennon.server.iceberg import documents, fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pennon.directory.catalog import Catalog
-    from pennon.identifiers import Identifier
+
+
+@contextmanager
+def looking_for(identifier: Identifier) -> Iterator[None]:
+    """Call a table in a namespace that is not there a missing table, as the protocol does.
+
+    Clients of Iceberg look for `a.b.files` as a table of the namespace `a.b` first, then for a part of the table `a.b`.
+    """
+    try:
+        yield
+    except NamespaceNotFoundError as error:
+        raise TableNotFoundError(f"Table not found: {shown(identifier)}") from error
 
 
 def listed(catalog: Catalog, namespace: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
@@ -34,7 +48,13 @@ def committed(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
 def rename(catalog: Catalog, body: Mapping[str, Any]) -> None:
     """Rename a table, also into another namespace; errors 1, 4, 5."""
     source = fields.identifier(body, "source", "The renaming")
-    registration.rename(catalog, source, fields.identifier(body, "destination", "The renaming"))
+    target = fields.identifier(body, "destination", "The renaming")
+    with looking_for(source):
+        catalog.resolver.table(source)
+    try:
+        registration.rename(catalog, source, target)
+    except TableAlreadyExistsError as error:
+        raise TableAlreadyExistsError(f"Table already exists: {shown(target)}; {error}") from error
 
 
 def drop(catalog: Catalog, identifier: Identifier, *, with_data: bool, ttl_ms: int | None, now: bool) -> None:
