@@ -76,11 +76,11 @@ def house(spark, apache, managed_by, space, tmp_path) -> House:
 
 
 @pytest.fixture
-def managed_house(request, managed_by) -> House:
+def managed_house(house, managed_by) -> House:
     """Leave out tables whose files decide about versions."""
     if managed_by != "impl":
         pytest.skip("one commit for several tables needs managed_by=impl")
-    return request.getfixturevalue("house")
+    return house
 
 
 def test_a_table_is_made_and_changed(spark, house, managed_by):
