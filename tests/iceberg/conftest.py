@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 from borrowed import Inside
-from irc_servers import Irc, LossyProxy, apache_fixture, ministack
+from irc_servers import Irc, LossyProxy, apache_fixture, facade, ministack
 from spark_session import mark, spark
 from support import create_namespace
 
@@ -22,8 +23,15 @@ __all__ = ["spark"]
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are looked at
 def pytest_collection_modifyitems(items) -> None:
-    """Mark what uses Spark."""
+    """Mark what uses Spark, and leave borrowed suites on our own server to the soak, but for the harder managed_by."""
     mark(items, "tests/iceberg/")
+    for item in items:
+        values = getattr(getattr(item, "callspec", None), "params", {})
+        if item.path.name.startswith("test_suite_") and (values.get("irc"), values.get("managed_by")) == (
+            "facade",
+            "storage",
+        ):
+            item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture(scope="session")
@@ -40,13 +48,39 @@ def mini(tmp_path_factory) -> Iterator[Irc]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def served(tmp_path_factory) -> Iterator[Callable[[str], Irc]]:
+    """Start our own server once for each way of managing versions."""
+    with contextlib.ExitStack() as stack:
+        started: dict[str, Irc] = {}
+
+        def start(managed_by: str) -> Irc:
+            if managed_by not in started:
+                server = facade(tmp_path_factory.mktemp("facade"), managed=managed_by == "impl")
+                started[managed_by] = stack.enter_context(server)
+            return started[managed_by]
+
+        yield start
+
+
+@pytest.fixture(params=["apache", "facade"])
+def irc(request, managed_by) -> Irc:
+    """Give a server that the namespace works with."""
+    if request.param == "apache":
+        return request.getfixturevalue("apache")
+    return request.getfixturevalue("served")(managed_by)
+
+
 @pytest.fixture
-def connect(tmp_path) -> Iterator[Callable[..., IcebergNamespace]]:
-    """Open namespaces that are closed at the end of the test; the root is new."""
+def connect(request, tmp_path) -> Iterator[Callable[..., IcebergNamespace]]:
+    """Open namespaces that are closed at the end of the test; the root is new, and where the server wants it."""
     opened: list[IcebergNamespace] = []
+    root = tmp_path / "root"
+    if "irc" in request.fixturenames and (home := request.getfixturevalue("irc").root) is not None:
+        root = home / "clients" / uuid.uuid4().hex
 
     def open_one(uri: str, **properties: str) -> IcebergNamespace:
-        given = {"root": str(tmp_path / "root"), **properties}
+        given = {"root": str(root), **properties}
         namespace = IcebergNamespace(uri=uri, **{key: value for key, value in given.items() if value is not None})
         opened.append(namespace)
         return namespace
@@ -63,9 +97,9 @@ def managed_by(request) -> str:
 
 
 @pytest.fixture
-def catalog(apache, connect, managed_by) -> IcebergNamespace:
-    """Open Apache's fixture, for tables of each kind."""
-    return connect(apache.uri, managed_by=managed_by)
+def catalog(irc, connect, managed_by) -> IcebergNamespace:
+    """Open a server, for tables of each kind."""
+    return connect(irc.uri, managed_by=managed_by)
 
 
 @pytest.fixture
@@ -77,9 +111,9 @@ def space(catalog) -> str:
 
 
 @pytest.fixture
-def lossy(apache) -> Iterator[LossyProxy]:
-    """Put a proxy that loses requests and answers before Apache's fixture."""
-    with LossyProxy(apache.uri) as proxy:
+def lossy(irc) -> Iterator[LossyProxy]:
+    """Put a proxy that loses requests and answers before a server."""
+    with LossyProxy(irc.uri) as proxy:
         yield proxy
 
 

@@ -1,4 +1,4 @@
-"""Iceberg REST servers for the tests: Apache's own fixture, MiniStack, and a proxy that loses answers."""
+"""Iceberg REST servers for the tests: Apache's own fixture, MiniStack, our own, and a proxy that loses answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from urllib.parse import urlsplit
 import pytest
 import urllib3
 
+from pennon import DirectoryNamespace
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -30,11 +33,19 @@ FIXTURE_JAR = "iceberg-open-api-1.9.2.jar"
 _START_SECONDS = 60.0
 
 
+def only_on_apache(reason: str) -> pytest.MarkDecorator:
+    """Mark a test that means nothing on our own server, for the reason that is given."""
+    assert reason
+    return pytest.mark.parametrize("irc", ["apache"], indirect=True)
+
+
 @dataclass(frozen=True)
 class Irc:
-    """Where a server is, and how a namespace is made there if not by the protocol."""
+    """Where a server is; its root, if tables have to lie inside of it; how namespaces are made if not by requests."""
 
     uri: str
+    root: Path | None = None
+    process: int | None = None
     make_namespace: Callable[[str], object] | None = None
 
 
@@ -109,7 +120,7 @@ def ministack(directory: Path) -> Iterator[Irc]:
     with _running([program], environment, directory, f"{base}/iceberg/v1/config"):
         make_namespace = _bucket(base)
         make_namespace("lake")
-        yield Irc(f"{base}/iceberg", make_namespace)
+        yield Irc(f"{base}/iceberg", make_namespace=make_namespace)
 
 
 def _bucket(base: str) -> Callable[[str], object]:
@@ -120,6 +131,41 @@ def _bucket(base: str) -> Callable[[str], object]:
     )
     arn = client.create_table_bucket(name="lake-bucket")["arn"]
     return lambda name: client.create_namespace(tableBucketARN=arn, namespace=[name])
+
+
+@contextlib.contextmanager
+def facade(
+    directory: Path, *, managed: bool, arguments: tuple[str, ...] = (), environment: dict[str, str] | None = None
+) -> Iterator[Irc]:
+    """Serve a new catalog by `pennon serve`, in a process of its own."""
+    root = directory / "root"
+    root.mkdir(parents=True, exist_ok=True)
+    if managed:
+        with DirectoryNamespace(root=str(root)) as namespace:
+            namespace.enable_table_version_management()
+    command = [sys.executable, "-m", "pennon", "serve", "--root", str(root), "--port", "0", "--json", *arguments]
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    try:
+        lines: list[str] = []
+        while "}" not in "".join(lines):
+            line = process.stdout.readline()
+            if not line:
+                process.wait()
+                pytest.fail(f"pennon serve did not start:\n{(directory / 'log').read_text(errors='replace')[-2000:]}")
+            lines.append(line)
+        yield Irc(json.loads("".join(lines))["iceberg"], root, process.pid)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 class LossyProxy:

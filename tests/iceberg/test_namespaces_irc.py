@@ -1,8 +1,9 @@
-"""Namespaces on Apache's fixture."""
+"""Namespaces on REST catalogs."""
 
 from __future__ import annotations
 
 import pytest
+from irc_servers import only_on_apache
 from support import (
     create_namespace,
     create_table,
@@ -74,11 +75,12 @@ def test_a_namespace_that_is_not_empty_stays(catalog, space):
     assert list_namespaces(catalog, space) == []
 
 
-def test_a_cascade_never_drops_tables_of_other_kinds(catalog, space, apache):
+@only_on_apache("our server has no tables of other kinds")
+def test_a_cascade_never_drops_tables_of_other_kinds(catalog, space, irc):
     import urllib3  # noqa: PLC0415
 
     body = {"name": "other", "schema": {"type": "struct", "fields": []}}
-    urllib3.request("POST", f"{apache.uri}/v1/namespaces/{space}/tables", json=body)
+    urllib3.request("POST", f"{irc.uri}/v1/namespaces/{space}/tables", json=body)
     create_table(catalog, space, "t")
     assert list_tables(catalog, space) == ["t"]
     with fails(3, "other"):
@@ -105,11 +107,11 @@ def test_odd_names_go_there_and_back(catalog, space, name):
     assert list_namespaces(catalog, space) == []
 
 
-def test_pages_are_read_to_the_end(connect, apache, space, catalog):
+def test_pages_are_read_to_the_end(connect, irc, space, catalog):
     for number in range(7):
         create_namespace(catalog, space, f"n{number}")
         create_table(catalog, space, f"t{number}")
-    paged = connect(apache.uri, **{"rest-page-size": "2"})
+    paged = connect(irc.uri, **{"rest-page-size": "2"})
     assert list_namespaces(paged, space) == [f"n{number}" for number in range(7)]
     assert list_tables(paged, space) == [f"t{number}" for number in range(7)]
     from lance_namespace import ListTablesRequest  # noqa: PLC0415

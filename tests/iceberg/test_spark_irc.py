@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import urllib3
+from irc_servers import only_on_apache
 from support import declare_table, describe_table, fails, list_tables
 
 from pennon.errors import LanceNamespaceError
 
+pytestmark = only_on_apache("Spark meets the server through the same client as everybody")
 SECRETS = {
     "token": "hidden-token-7",
     "header.X-Key": "hidden-header-7",

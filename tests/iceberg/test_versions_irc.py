@@ -1,4 +1,4 @@
-"""Versions of tables with managed_by=impl on Apache's fixture: the server is Lance's manifest store."""
+"""Versions of tables with managed_by=impl: the server is Lance's manifest store."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import lance
 import pyarrow as pa
 import pytest
 import urllib3
+from irc_servers import only_on_apache
 from lance import LanceOperation
 from lance.fragment import write_fragments
 from lance_namespace import (
@@ -44,8 +45,8 @@ def values(catalog, space: str, name: str) -> list[int]:
     return sorted(dataset.to_table()["x"].to_pylist())
 
 
-def metadata(apache, space: str, name: str) -> dict:
-    return urllib3.request("GET", f"{apache.uri}/v1/namespaces/{space}/tables/{name}").json()["metadata"]
+def metadata(irc, space: str, name: str) -> dict:
+    return urllib3.request("GET", f"{irc.uri}/v1/namespaces/{space}/tables/{name}").json()["metadata"]
 
 
 def staged_by(catalog, space: str, name: str, *numbers: int):
@@ -62,12 +63,12 @@ def staged_by(catalog, space: str, name: str, *numbers: int):
     )
 
 
-def test_versions_are_snapshots(catalog, space, apache):
+def test_versions_are_snapshots(catalog, space, irc):
     create_table(catalog, space, "t")
     append(catalog, space, "t", 4)
     append(catalog, space, "t", 5)
     assert versions(catalog, space, "t") == [3, 2, 1]
-    seen = metadata(apache, space, "t")
+    seen = metadata(irc, space, "t")
     assert seen["current-snapshot-id"] == 3
     assert [one["snapshot-id"] for one in seen["snapshots"]] == [1, 2, 3]
     assert [one["snapshot-id"] for one in seen["snapshot-log"]] == [1, 2, 3]
@@ -80,20 +81,20 @@ def test_versions_are_snapshots(catalog, space, apache):
         catalog.describe_table_version(DescribeTableVersionRequest(id=[space, "t"], version=4))
 
 
-def test_the_schema_follows_each_commit(catalog, space, apache):
+def test_the_schema_follows_each_commit(catalog, space, irc):
     create_table(catalog, space, "t")
     dataset = lance.dataset(namespace_client=catalog, table_id=[space, "t"])
     dataset.add_columns({"y": "x * 2"})
-    seen = metadata(apache, space, "t")
+    seen = metadata(irc, space, "t")
     current = next(one for one in seen["schemas"] if one["schema-id"] == seen["current-schema-id"])
     assert [(one["id"], one["name"], one["type"]) for one in current["fields"]] == [(1, "x", "long"), (2, "y", "long")]
     dataset = lance.dataset(namespace_client=catalog, table_id=[space, "t"])
     dataset.drop_columns(["x"])
-    seen = metadata(apache, space, "t")
+    seen = metadata(irc, space, "t")
     current = next(one for one in seen["schemas"] if one["schema-id"] == seen["current-schema-id"])
     assert [(one["id"], one["name"]) for one in current["fields"]] == [(2, "y")]
     create_table(catalog, space, "t", mode="overwrite")
-    seen = metadata(apache, space, "t")
+    seen = metadata(irc, space, "t")
     current = next(one for one in seen["schemas"] if one["schema-id"] == seen["current-schema-id"])
     assert [one["name"] for one in current["fields"]] == ["x"]
 
@@ -121,6 +122,7 @@ def test_bad_requests_change_nothing(catalog, space):
     assert versions(catalog, space, "t") == [1]
 
 
+@only_on_apache("our server finishes versions itself")
 def test_a_version_that_was_not_finished_is_finished_by_the_next_reader(catalog, space, monkeypatch):
     from pennon.iceberg import files  # noqa: PLC0415
 
@@ -140,7 +142,7 @@ def test_a_version_that_was_not_finished_is_finished_by_the_next_reader(catalog,
     assert versions(catalog, space, "t") == [3, 2, 1]
 
 
-def test_old_versions_are_deleted_but_never_the_latest(catalog, space, apache):
+def test_old_versions_are_deleted_but_never_the_latest(catalog, space, irc):
     create_table(catalog, space, "t")
     for number in (4, 5, 6):
         append(catalog, space, "t", number)
@@ -154,7 +156,7 @@ def test_old_versions_are_deleted_but_never_the_latest(catalog, space, apache):
         delete(0, -1)
     assert delete(1, 3) == 2
     assert versions(catalog, space, "t") == [4, 3]
-    assert [one["snapshot-id"] for one in metadata(apache, space, "t")["snapshots"]] == [3, 4]
+    assert [one["snapshot-id"] for one in metadata(irc, space, "t")["snapshots"]] == [3, 4]
     with fails(11):
         delete(1, 3, context={"ignore_missing": "false"})
     with fails(13):
@@ -162,12 +164,13 @@ def test_old_versions_are_deleted_but_never_the_latest(catalog, space, apache):
     assert values(catalog, space, "t") == [1, 2, 3, 4, 5, 6]
 
 
-def test_snapshots_do_not_pile_up(connect, apache, catalog, space):
+@only_on_apache("the snapshots of our server are the versions")
+def test_snapshots_do_not_pile_up(connect, irc, catalog, space):
     create_table(catalog, space, "t")
-    short = connect(apache.uri, managed_by="impl", max_snapshots="3")
+    short = connect(irc.uri, managed_by="impl", max_snapshots="3")
     for number in range(6):
         append(short, space, "t", number)
-    assert [one["snapshot-id"] for one in metadata(apache, space, "t")["snapshots"]] == [5, 6, 7]
+    assert [one["snapshot-id"] for one in metadata(irc, space, "t")["snapshots"]] == [5, 6, 7]
     assert versions(short, space, "t") == [7, 6, 5, 4, 3, 2, 1]
     assert lance.dataset(namespace_client=short, table_id=[space, "t"], version=2).count_rows() == 4
 
@@ -226,6 +229,7 @@ def test_a_batch_is_all_or_nothing(catalog, space):
         catalog.batch_commit_tables({"operations": [{"declare_table": {"id": [space, "c"]}}]})
 
 
+@only_on_apache("our server has tables of one kind only")
 def test_a_table_that_the_files_decide_about_is_not_part_of_a_transaction(catalog, space):
     create_table(catalog, space, "plain", properties={"managed_by": "storage"})
     dataset = lance.dataset(namespace_client=catalog, table_id=[space, "plain"])
@@ -258,6 +262,7 @@ def test_a_lost_commit_beside_a_faster_writer(connect, catalog, space, lossy):
     assert versions(catalog, space, "t") == [3, 2, 1]
 
 
+@only_on_apache("our server keeps dropped tables itself")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_lost_answers_to_everything_else(connect, catalog, space, lossy, when):
     through = connect(lossy.uri, managed_by="impl")
@@ -328,7 +333,7 @@ def _writes(properties: dict[str, str], space: str, worker: int, commits: int) -
 
 
 @pytest.mark.concurrency
-def test_six_processes_append_to_one_table(apache, catalog, space):
+def test_six_processes_append_to_one_table(irc, catalog, space):
     create_table(catalog, space, "t", data=ipc({"x": [-1]}))
     context = multiprocessing.get_context("spawn")
     crew = [context.Process(target=_writes, args=(catalog._properties, space, worker, 5)) for worker in range(6)]
@@ -340,7 +345,7 @@ def test_six_processes_append_to_one_table(apache, catalog, space):
     wanted = sorted([-1, *(worker * 1000 + number for worker in range(6) for number in range(5))])
     assert values(catalog, space, "t") == wanted
     assert versions(catalog, space, "t") == list(range(31, 0, -1))
-    assert metadata(apache, space, "t")["current-snapshot-id"] == 31
+    assert metadata(irc, space, "t")["current-snapshot-id"] == 31
     count = catalog.count_table_rows(CountTableRowsRequest(id=[space, "t"])).count
     assert count == 31
 

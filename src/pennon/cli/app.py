@@ -47,6 +47,7 @@ COMMANDS = (
     Entry("purge", "pennon.cli.trash", "Delete dropped tables for good."),
     Entry("migrate", "pennon.cli.catalog", "Bring root tables into the manifest (V1 to V2)."),
     Entry("manage-versions", "pennon.cli.versions", "Let the catalog manage the versions of its tables."),
+    Entry("serve", "pennon.cli.serve", "Serve the catalog as an Iceberg REST catalog.", extra="server"),
     Entry("run", "pennon.cli.run", "Run a pipeline.", extra="spark"),
     Entry("jobs", "pennon.cli.jobs", "Run maintenance jobs on Spark.", extra="spark", has_commands=True),
 )

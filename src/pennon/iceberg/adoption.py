@@ -48,12 +48,14 @@ def adopt(
     """Bring a table that was written at such a place into the catalog; gives its version. Errors 1, 5, 13, 14.
 
     The commit point is the server's CreateTable, or where the server manages versions, UpdateTable. A declared table
-    whose files decide about versions has a place already: the data is copied there within the store.
+    whose files decide about versions, or that has to stay where it is, has a place already: the data is copied there
+    within the store.
     """
     stored = entries.properties_of(catalog, identifier, given)
     path, dataset = arriving.written(catalog, identifier, location)
     declared = arriving.absent(catalog, identifier)
-    if stored[MANAGED_BY] == IMPL if declared is None else declared.is_managed:
+    is_managed = stored[MANAGED_BY] == IMPL if declared is None else declared.is_managed
+    if is_managed and not catalog.shows_files:
         return batch.commit_tables(catalog, client, [_New(identifier, location, given)])[identifier]
     if declared is None:
         uri = arriving.directory_uri(catalog, path)

@@ -14,6 +14,7 @@ from pennon.iceberg import answers, rest
 from pennon.iceberg.entry import Entry, parsed
 from pennon.iceberg.http import UnknownOutcomeError
 from pennon.iceberg.places import Places, checked
+from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS
 from pennon.identifiers import ROOT, Identifier, shown
 from pennon.table.handles import Handles
 
@@ -136,6 +137,11 @@ class Catalog:
     def store(self, entry: Entry) -> Store:
         """Give the store whose root is a table's directory."""
         return self.places.store(self.location(entry), self.options(entry))
+
+    @property
+    def shows_files(self) -> bool:
+        """Tell whether the server takes the versions that it finds at a table's place for the table's own."""
+        return self.server.defaults.get(KEEPS_SNAPSHOTS) == "true"
 
     def location(self, entry: Entry) -> str:
         """Give the location of a table as Lance opens it."""

@@ -1,7 +1,8 @@
 """Taking tables out: deregister, drop, restore, purge.
 
 A dropped table is renamed into a namespace of its own, with the time in its properties, so its name is free at once and
-its data stays until it is purged. A server that cannot rename drops plainly: the entry goes, then the data.
+its data stays until it is purged. A server that keeps dropped tables itself is only told to drop. One that cannot
+rename drops plainly: the entry goes, then the data.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pennon.errors import (
 from pennon.iceberg import entries, managed, rest
 from pennon.iceberg.catalog import TRASH
 from pennon.iceberg.entry import OURS
+from pennon.iceberg.server_promises import KEEPS_DROPPED, PURGE, TTL
 from pennon.identifiers import ROOT, Identifier, object_id, shown, split
 from pennon.paging import page
 
@@ -60,6 +62,10 @@ def drop(catalog: Catalog, identifier: Identifier, ttl_ms: int, *, purge: bool =
     The commit point is the rename; a crash before it leaves properties that mean nothing yet.
     """
     entry = catalog.table(identifier)
+    if catalog.server.defaults.get(KEEPS_DROPPED) == "true":
+        wish = {PURGE: "true"} if purge else {TTL: str(ttl_ms)}
+        entries.remove(catalog, entry, {"purgeRequested": "true", **wish})
+        return entry
     if purge or not _can_keep(catalog):
         _remove_with_data(catalog, entry)
         return entry
@@ -150,6 +156,8 @@ def _make_trash(catalog: Catalog) -> None:
 
 
 def _in_trash(catalog: Catalog) -> list[Entry]:
+    if catalog.server.defaults.get(KEEPS_DROPPED) == "true":
+        raise UnsupportedOperationError("The server keeps dropped tables itself: they are restored and purged there")
     names = _names(catalog, TRASH)
     loaded = catalog.side_by_side([lambda name=name: catalog.any_table((*TRASH, name)) for name in names])  # type: ignore[misc]
     return [one for one in loaded if one is not None and one.is_lance and _FROM in one.properties]

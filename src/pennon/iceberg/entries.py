@@ -71,12 +71,18 @@ def create(
     return entry
 
 
-def remove(catalog: Catalog, entry: Entry) -> None:
-    """Take an entry away and nothing else; the commit point is the server's DropTable. Errors 4, 17."""
+def remove(catalog: Catalog, entry: Entry, how: Mapping[str, str] | None = None) -> None:
+    """Take an entry away and nothing else; the commit point is the server's DropTable. Errors 4, 17.
+
+    `how` are other parameters of DropTable, for a server that does more by them.
+    """
     for attempt in range(_ATTEMPTS):
         try:
             catalog.server.call(
-                rest.DROP_TABLE, entry.identifier, table=entry.identifier[-1], query={"purgeRequested": "false"}
+                rest.DROP_TABLE,
+                entry.identifier,
+                table=entry.identifier[-1],
+                query=how or {"purgeRequested": "false"},
             )
         except (TableNotFoundError, NamespaceNotFoundError):
             there = catalog.any_table(entry.identifier)

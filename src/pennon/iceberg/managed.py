@@ -26,7 +26,8 @@ from pennon.errors import (
 from pennon.iceberg import files, rest
 from pennon.iceberg.catalog import change
 from pennon.iceberg.files import Staged, Version
-from pennon.iceberg.preparing import STAGED, Placed, Prepared, current_is, prepare, summary
+from pennon.iceberg.preparing import Placed, Prepared, current_is, prepare, summary
+from pennon.iceberg.summaries import STAGED
 from pennon.identifiers import Identifier, shown
 from pennon.table import naming
 

@@ -15,6 +15,7 @@ from pennon.errors import (
 from pennon.iceberg import evolution
 from pennon.iceberg.entry import MAIN
 from pennon.iceberg.places import checked
+from pennon.iceberg.summaries import STAGED, summary_of
 from pennon.identifiers import shown
 
 if TYPE_CHECKING:
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from pennon.iceberg.entry import Entry
     from pennon.iceberg.files import Staged, Version
     from pennon.store import Store
-
-STAGED = "lance.staged-manifest"
-"""The entry of a snapshot's summary that names the staged file of which its version was made."""
-_SCHEME, _VERSION, _SIZE = "lance.naming-scheme", "lance.version", "lance.manifest-size"
 
 
 @dataclass(frozen=True)
@@ -82,16 +79,13 @@ def snapshot_updates(entry: Entry, store: Store, version: Version) -> list[dict[
 
     `manifest-list` is the Lance manifest, so that an engine that tries to scan it fails loudly.
     """
-    said = {"operation": "overwrite", _VERSION: str(version.version), _SCHEME: version.scheme}
-    said[STAGED] = version.path.rpartition("/")[2]
-    if version.size is not None:
-        said[_SIZE] = str(version.size)
+    name = version.path.rpartition("/")[2]
     snapshot = {
         "snapshot-id": version.version,
         "sequence-number": version.version,
         "timestamp-ms": version.timestamp_ms or _now(entry),
         "manifest-list": store.uri(version.place()),
-        "summary": said,
+        "summary": summary_of(version.version, version.scheme, name, version.size),
     }
     if entry.version is not None:
         snapshot["parent-snapshot-id"] = entry.version
@@ -138,6 +132,8 @@ def summary(entry: Entry, number: int) -> dict[str, str]:
 
 def _expired(catalog: Catalog, entry: Entry) -> list[dict[str, Any]]:
     """Give the update that lets old snapshots go; their versions stay, as files."""
+    if catalog.shows_files:
+        return []
     kept = catalog.settings.max_snapshots - 1
     old = sorted(entry.snapshots)[: -kept or None] if len(entry.snapshots) > kept else []
     gone = [number for number in old if number != entry.version]

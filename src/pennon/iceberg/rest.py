@@ -12,6 +12,7 @@ from pennon.errors import (
     ConcurrentModificationError,
     InternalError,
     InvalidInputError,
+    InvalidTableStateError,
     LanceNamespaceError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
@@ -61,6 +62,7 @@ _BY_TYPE: dict[str, type[LanceNamespaceError]] = {
     "NoSuchTableException": TableNotFoundError,
     "NamespaceNotEmptyException": NamespaceNotEmptyError,
     "CommitFailedException": ConcurrentModificationError,
+    "InvalidTableStateException": InvalidTableStateError,
     "UnsupportedOperationException": UnsupportedOperationError,
 }
 

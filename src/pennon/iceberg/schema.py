@@ -1,8 +1,8 @@
 """Arrow schemas as Iceberg schemas, for tools that show them.
 
-Every Arrow type has an Iceberg type. Where that says less, the field's `doc` names the Arrow type. What Iceberg cannot
-express at all is shown as `string`. docs/reference/iceberg.md has the table. A field keeps its id as long as its name
-and place stay; new ones get ids that were never used.
+Every Arrow type has an Iceberg type. Where that says less, the field's `doc` names the Arrow type; else it is the
+field's comment. What Iceberg cannot express at all is shown as `string`. docs/reference/iceberg.md has the table. A
+field keeps its id as long as its name and place stay; new ones get ids that were never used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _WIDEST_DECIMAL = 38
-_ELEMENT, _KEY, _VALUE = "element", "key", "value"
+ELEMENT, KEY, VALUE = "element", "key", "value"
 _EXACT: dict[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int32(): "int",
@@ -44,11 +44,22 @@ _WIDER: dict[pa.DataType, str] = {
     pa.date64(): "date",
 }
 FALLBACK = "string"
+DOC = b"doc"
+"""The entry of a field's metadata that holds its comment, as pyiceberg writes it."""
 
 
-def converted(schema: pa.Schema, before: Mapping[str, Any] | None = None, last_id: int = 0) -> dict[str, Any]:
-    """Convert a schema; fields that were there before, in an Iceberg schema, keep their ids."""
-    known = dict(_ids(before.get("fields", []), ())) if before else {}
+def converted(
+    schema: pa.Schema,
+    before: Mapping[str, Any] | None = None,
+    last_id: int = 0,
+    *,
+    given: Mapping[tuple[str, ...], int] | None = None,
+) -> dict[str, Any]:
+    """Convert a schema; fields that were there before, in an Iceberg schema, keep their ids.
+
+    `given` are ids by the paths of fields; the parts of lists and maps are called element, key and value there.
+    """
+    known = {**(dict(_ids(before.get("fields", []), ())) if before else {}), **(given or {})}
     ids = _Ids(known, max([last_id, *known.values()]))
     return {"type": "struct", "fields": _fields(schema, (), ids)}
 
@@ -81,8 +92,11 @@ def _fields(fields: Iterable[pa.Field], path: tuple[str, ...], ids: _Ids) -> lis
         here = (*path, field.name)
         entry: dict[str, Any] = {"id": ids.of(here), "name": field.name, "required": not field.nullable}
         entry["type"], is_exact = _type(field.type, here, ids)
+        comment = (field.metadata or {}).get(DOC)
         if not is_exact:
             entry["doc"] = f"arrow: {field.type}"
+        elif comment:
+            entry["doc"] = comment.decode(errors="replace")
         made.append(entry)
     return made
 
@@ -108,14 +122,14 @@ def _nested(kind: pa.DataType, path: tuple[str, ...], ids: _Ids) -> tuple[Any, b
     if pa.types.is_struct(kind):
         return {"type": "struct", "fields": _fields([kind.field(i) for i in range(kind.num_fields)], path, ids)}, True
     if pa.types.is_map(kind):
-        key, value = (*path, _KEY), (*path, _VALUE)
+        key, value = (*path, KEY), (*path, VALUE)
         made = {"type": "map", "key-id": ids.of(key), "value-id": ids.of(value)}
         made["key"], key_exact = _type(kind.key_type, key, ids)
         made["value"], value_exact = _type(kind.item_type, value, ids)
         made["value-required"] = not kind.item_field.nullable
         return made, key_exact and value_exact
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or _is_other_list(kind):
-        element = (*path, _ELEMENT)
+        element = (*path, ELEMENT)
         made = {"type": "list", "element-id": ids.of(element)}
         made["element"], exact = _type(kind.value_type, element, ids)
         made["element-required"] = not kind.value_field.nullable
@@ -157,7 +171,7 @@ def _inner_ids(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
         return
     if kind.get("type") == "struct":
         yield from _ids(kind.get("fields"), path)
-    for part in (_ELEMENT, _KEY, _VALUE):
+    for part in (ELEMENT, KEY, VALUE):
         if isinstance(kind.get(f"{part}-id"), int):
             yield (*path, part), kind[f"{part}-id"]
             yield from _inner_ids(kind.get(part), (*path, part))

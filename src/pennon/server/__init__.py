@@ -1,0 +1,1 @@
+"""The servers: an Iceberg REST catalog under `/iceberg`; see docs/guides/serve.md."""

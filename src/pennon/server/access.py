@@ -1,0 +1,87 @@
+"""Who may ask: this machine alone, or whoever has the token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pennon.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+TOKEN_VARIABLE = "PENNON_SERVER_TOKEN"  # noqa: S105 - the variable's name
+_SHORTEST_TOKEN = 16
+_SCHEME = "bearer "
+_LOCAL_NAMES = {"localhost"}
+
+
+@dataclass(frozen=True)
+class Access:
+    """The rule by which requests are let in. The token never shows."""
+
+    token: str | None = field(default=None, repr=False)
+
+    def refusal(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
+        """Say why a request is not let in: status, type and message; None if it is."""
+        if self.token is not None:
+            given = headers.get("authorization", "")
+            proof = given[len(_SCHEME) :].strip() if given[: len(_SCHEME)].lower() == _SCHEME else ""
+            # Compared as bytes, in a time that says nothing of how much of it is right.
+            if hmac.compare_digest(proof.encode("utf-8", "replace"), self.token.encode()):
+                return None
+            return 401, "NotAuthorizedException", "A bearer token is needed, and none or a wrong one was given"
+        # Without a token, a web page that a browser was tricked to load under a name of its own must not get in.
+        if not is_loopback(_host_of(headers.get("host", ""))):
+            return 403, "ForbiddenException", "Without a token, only this machine is served, by a name of its own"
+        return None
+
+
+def chosen(host: str, environment: Mapping[str, str], token_file: Path | None) -> Access:
+    """Make the rule for an address to listen at; 13 unless it is loopback or a token is given."""
+    token = _token(environment, token_file)
+    if token is None and not is_loopback(host):
+        raise InvalidInputError(
+            f"Listening at {host!r} lets other machines in, which needs a token: set {TOKEN_VARIABLE} or give "
+            "--token-file"
+        )
+    return Access(token)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or address means this machine and nobody else can reach it."""
+    if host.lower() in _LOCAL_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _token(environment: Mapping[str, str], token_file: Path | None) -> str | None:
+    if token_file is not None:
+        try:
+            token, source = token_file.read_text(encoding="utf-8").strip(), f"The file {str(token_file)!r}"
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"The file of the token, {str(token_file)!r}, cannot be read") from error
+    elif TOKEN_VARIABLE in environment:
+        token, source = environment[TOKEN_VARIABLE].strip(), TOKEN_VARIABLE
+    else:
+        return None
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidInputError(
+            f"{source} holds no token: one is at least {_SHORTEST_TOKEN} printable ASCII characters, without spaces"
+        )
+    return token
+
+
+def _host_of(header: str) -> str:
+    """Read the name out of a Host header, which may have a port."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,1 @@
+"""The Lance tables of a directory, served as an Iceberg REST catalog."""

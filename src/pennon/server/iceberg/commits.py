@@ -1,0 +1,193 @@
+"""UpdateTable and CommitTransaction: one commit to the catalog's manifest, of one table or of several.
+
+All requirements and updates are read first. The commit point is the next version of `__manifest`, which holds the rows
+of all new versions and all properties, or nothing of it. A crash before it leaves staged manifests that mean nothing; a
+crash after it leaves versions that whoever meets them finishes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pennon.directory.manifest import properties_json
+from pennon.directory.versions import managed, operations
+from pennon.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    TableVersionNotFoundError,
+    UnsupportedOperationError,
+)
+from pennon.identifiers import Identifier, object_id, shown
+from pennon.server.iceberg import documents, fields, requirements, updates
+from pennon.server.iceberg.columns import same_columns
+from pennon.server.iceberg.tables import looking_for
+from pennon.table import naming
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.manifest import Draft, Snapshot
+    from pennon.directory.versions.record import Record
+    from pennon.server.iceberg.updates import Wanted
+
+
+@dataclass
+class _Change:
+    """What one commit does to one table."""
+
+    wanted: Wanted
+    newest_row: int | None
+    """The newest version that had a row when the table was looked at."""
+    is_pinned: bool
+    removed: list[Record]
+    """Versions that the commit lets go; told anew whenever it is tried."""
+
+    @property
+    def table(self) -> managed.Table:
+        return operations.table_of(self.wanted.looked.found)
+
+
+def update_table(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) -> None:
+    """Change one table; errors 0, 1, 4, 13, 14."""
+    what = f"The change of {shown(identifier)}"
+    if body.get("identifier") is not None and fields.identifier(body, "identifier", what) != identifier:
+        raise InvalidInputError(f"{what}: the body names another table than the path")
+    _commit(catalog, [_change(catalog, identifier, body, what)])
+
+
+def commit_transaction(catalog: Catalog, body: Mapping[str, Any]) -> None:
+    """Change several tables, all or none; errors 0, 1, 4, 13, 14."""
+    parts = [
+        fields.mapping(one, "A change of the transaction")
+        for one in fields.items(body, "table-changes", "The transaction")
+    ]
+    if not parts:
+        raise InvalidInputError("The transaction has no changes")
+    identifiers = [fields.identifier(one, "identifier", "A change of the transaction") for one in parts]
+    updates.require_each_once(identifiers)
+    _commit(
+        catalog,
+        [
+            _change(catalog, identifier, part, f"The change of {shown(identifier)}")
+            for identifier, part in zip(identifiers, parts, strict=True)
+        ],
+    )
+
+
+def _change(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], what: str) -> _Change:
+    # The rows first: a version that comes in between is a conflict, never overlooked.
+    newest = _newest_row(catalog, identifier)
+    with looking_for(identifier):
+        looked = documents.look(catalog, identifier)
+    is_pinned = requirements.require(looked, fields.items(body, "requirements", what))
+    wanted = updates.parsed(looked, fields.items(body, "updates", what))
+    _require_own_schema(wanted)
+    if wanted.version is not None and _is_there(wanted):
+        wanted.version = None
+    elif wanted.version is None and wanted.main is not None:
+        _require_current(wanted, wanted.main)
+    return _Change(wanted, newest, is_pinned, [])
+
+
+def _newest_row(catalog: Catalog, identifier: Identifier) -> int | None:
+    if catalog.manifest is None:
+        return None
+    return catalog.manifest.read(lambda snapshot: _last(snapshot, object_id(identifier)))
+
+
+def _last(state: Snapshot | Draft, key: str) -> int | None:
+    return next(reversed(state.versions_of(key)), None)
+
+
+def _require_own_schema(wanted: Wanted) -> None:
+    """Refuse a schema that is not the table's own; that of a new version is told by its manifest."""
+    if not wanted.schemas or wanted.version is not None:
+        return
+    looked = wanted.looked
+    metadata = documents.loaded(looked.catalog, looked.found.identifier)
+    if not all(same_columns(one, metadata["schemas"][0]) for one in wanted.schemas):
+        raise UnsupportedOperationError(
+            f"{wanted.what} has other columns than the schema says: columns of a Lance table are changed through Lance"
+        )
+
+
+def _is_there(wanted: Wanted) -> bool:
+    """Tell whether a version is there already, as the very file that the snapshot names."""
+    version, looked = wanted.version, wanted.looked
+    if version is None or naming.parsed(version.staged) is None:
+        return False
+    try:
+        record = operations.describe(looked.catalog, looked.found.identifier, version.version)
+    except TableVersionNotFoundError:
+        return False
+    is_same = record.path == f"{looked.found.location}/{naming.FOLDER}/{version.staged}"
+    return is_same and version.version == wanted.main
+
+
+def _require_current(wanted: Wanted, main: int) -> None:
+    try:
+        current = operations.describe(wanted.looked.catalog, wanted.looked.found.identifier, None).version
+    except TableVersionNotFoundError:
+        current = None
+    if current != main:
+        raise UnsupportedOperationError(
+            f"{wanted.what} has the current version {current}: going back to another one is done through Lance"
+        )
+
+
+def _commit(catalog: Catalog, changes: Sequence[_Change]) -> None:
+    def prepare(draft: Draft) -> None:
+        for change in changes:
+            _apply(draft, change)
+
+    versions = [
+        managed.Wanted(change.table, _record(catalog, change.wanted))
+        for change in changes
+        if change.wanted.version is not None
+    ]
+    if versions:
+        managed.create(catalog, versions, prepare)
+    elif any(one.wanted.assigned or one.wanted.removed or one.wanted.expired for one in changes):
+        catalog.require_manifest("UpdateTable").mutate(prepare)
+    for change in changes:
+        managed.delete_files(catalog, change.table.location, change.removed)
+
+
+def _record(catalog: Catalog, wanted: Wanted) -> Record:
+    version, found = wanted.version, wanted.looked.found
+    if version is None:
+        raise AssertionError
+    staged = operations.Staged(
+        found.identifier,
+        version.version,
+        f"{found.location}/{naming.FOLDER}/{version.staged}",
+        version.scheme,
+        version.metadata,
+    )
+    return operations.checked(catalog, staged, None)[1]
+
+
+def _apply(draft: Draft, change: _Change) -> None:
+    """Do to the draft all but adding the version; raises if the table is not what it was when it was looked at."""
+    wanted, key = change.wanted, change.table.key
+    found = wanted.looked.found
+    row = draft.get(key)
+    if found.row is None or row is None:
+        raise UnsupportedOperationError(
+            f"{wanted.what} is not in the manifest and keeps no properties; 'pennon migrate' brings it there"
+        )
+    managed.require_table(draft, change.table)
+    if change.is_pinned and wanted.looked.is_managed and _last(draft, key) != change.newest_row:
+        raise ConcurrentModificationError(f"{wanted.what} got another version since it was looked at")
+    if wanted.assigned or wanted.removed:
+        merged = {**row.properties(), **wanted.assigned}
+        kept = {name: value for name, value in merged.items() if name not in wanted.removed}
+        draft.put(row.with_properties(properties_json(kept)))
+    change.removed = []
+    if wanted.expired:
+        gone = [number for number in draft.versions_of(key) if number in set(wanted.expired)]
+        if gone and gone[-1] == _last(draft, key):
+            raise InvalidInputError(f"{wanted.what} cannot be without its current version {gone[-1]}")
+        change.removed = managed.removal_plan(change.table, lambda _: gone)(draft)

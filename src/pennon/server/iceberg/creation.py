@@ -1,0 +1,86 @@
+"""CreateTable: data that is there gets a name, a schema becomes an empty table, and no schema a reserved name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pennon.directory import creation, registration
+from pennon.directory.listing import look_at
+from pennon.directory.versions import operations
+from pennon.errors import InvalidInputError, UnsupportedOperationError
+from pennon.iceberg.entry import LANCE, MANAGED_BY, TABLE_TYPE
+from pennon.iceberg.settings import IMPL, STORAGE
+from pennon.identifiers import Identifier, shown, table_identifier
+from pennon.modes import CreateMode, RegisterMode
+from pennon.server.iceberg import columns, documents, fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon.directory.catalog import Catalog
+
+_FORMAT_VERSION = "format-version"
+
+
+def create_table(catalog: Catalog, namespace: Identifier, body: Mapping[str, Any]) -> Identifier:
+    """Create a table, and give its identifier. Errors 0, 1, 5, 13.
+
+    The commit point is that of the directory's own operation: register if the location has a table, create if there
+    are columns, else declare.
+    """
+    identifier = table_identifier([*namespace, fields.text(body, "name", "The table")])
+    what = f"Table {shown(identifier)}"
+    schema = fields.mapping(body.get("schema"), f"{what}: 'schema'")
+    properties = _properties(catalog, what, fields.texts(body, "properties", what))
+    if body.get("stage-create"):
+        raise UnsupportedOperationError(f"{what} cannot be staged: it is created at once or not at all")
+    for key, why in (("partition-spec", "partitions"), ("write-order", "sort order")):
+        if fields.mapping(body.get(key) or {}, f"{what}: {key!r}").get("fields"):
+            raise UnsupportedOperationError(f"{what} cannot have {key!r}: a Lance table has no {why}")
+    arrow = columns.arrow_schema(schema)
+    if body.get("location") is not None:
+        _at(catalog, identifier, fields.text(body, "location", what), properties, has_columns=bool(len(arrow)))
+    elif len(arrow):
+        creation.create(catalog, identifier, arrow.empty_table(), CreateMode.CREATE, properties=properties)
+    else:
+        creation.declare(catalog, identifier, None, properties)
+    return identifier
+
+
+def _at(
+    catalog: Catalog, identifier: Identifier, location: str, properties: Mapping[str, str], *, has_columns: bool
+) -> None:
+    """Take a place that a client has chosen: with the table that is there, or reserved for one."""
+    inside = catalog.store.relative(location.rstrip("/"))
+    if not inside:
+        raise InvalidInputError(
+            f"The location {location!r} of {shown(identifier)} is not in the catalog's root; without a location, the "
+            "catalog chooses one"
+        )
+    if look_at(catalog.store, inside).has_versions:
+        registration.register(catalog, identifier, inside, RegisterMode.CREATE, properties)
+    elif has_columns:
+        raise UnsupportedOperationError(
+            f"There is no Lance table at the location {location!r} of {shown(identifier)}; without a location, the "
+            "catalog chooses one, and makes an empty table"
+        )
+    else:
+        creation.declare(catalog, identifier, inside, properties)
+
+
+def _properties(catalog: Catalog, what: str, given: dict[str, str]) -> dict[str, str]:
+    """Check the properties that say what a table is, and give the others."""
+    kind = given.get(TABLE_TYPE, LANCE)
+    if kind.strip().lower() != LANCE:
+        raise UnsupportedOperationError(f"{what} cannot have {TABLE_TYPE}={kind!r}: here are Lance tables only")
+    manager = IMPL if operations.manages(catalog) else STORAGE
+    asked = given.get(MANAGED_BY, manager)
+    if asked.strip().lower() != manager:
+        who = "manages the versions of all its tables" if manager == IMPL else "does not manage versions"
+        raise InvalidInputError(f"{what} cannot have {MANAGED_BY}={asked!r}: this catalog {who}; ask for {manager!r}")
+    if given.get(documents.NO_CLEANING, "false").strip().lower() != "false":
+        raise UnsupportedOperationError(f"{what} cannot have {documents.NO_CLEANING}: Lance cleans up its own files")
+    if given.get(_FORMAT_VERSION, "2").strip() not in {"1", "2"}:
+        raise UnsupportedOperationError(f"{what} is shown in format version {documents.FORMAT_VERSION} only")
+    told = {TABLE_TYPE, MANAGED_BY, documents.NO_CLEANING, _FORMAT_VERSION}
+    return {key: value for key, value in given.items() if key not in told}

@@ -1,0 +1,170 @@
+"""A Lance table as LoadTable shows it.
+
+There is no metadata file, so there is no `metadata-location`. A version is a snapshot; the manifest list that it names
+is the Lance manifest, so that an engine that tries to scan it fails loudly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from pennon.directory import handles
+from pennon.directory.versions import operations
+from pennon.errors import ConcurrentModificationError, TableIsOnlyDeclaredError
+from pennon.iceberg.entry import LANCE, MAIN, MANAGED_BY, TABLE_TYPE
+from pennon.iceberg.settings import IMPL, STORAGE
+from pennon.iceberg.summaries import OPERATION, summary_of
+from pennon.identifiers import Identifier, shown
+from pennon.server.iceberg import columns
+from pennon.table import naming
+from pennon.table.handles import Point
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pennon.directory.catalog import Catalog
+    from pennon.directory.resolve import Found
+    from pennon.directory.versions.record import Record
+    from pennon.store import Store
+
+FORMAT_VERSION = 2
+UNPARTITIONED, UNSORTED = 0, 0
+LAST_PARTITION_ID = 999
+NO_CLEANING = "gc.enabled"
+"""The property that keeps cleaners of Iceberg away from files of Lance."""
+_OPERATIONS = {"append", "replace", "overwrite", "delete"}
+_ATTEMPTS = 5
+_ENCODED = {ord(letter): quote(letter) for letter in "%?#"}
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A table as the catalog knows it, before its files are looked at."""
+
+    catalog: Catalog
+    found: Found
+    is_managed: bool
+
+    @property
+    def uuid(self) -> str:
+        """Give the table's uuid, which is made of its place: it stays when the table is renamed."""
+        store = self.catalog.store
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{store.identity()}\n{self.found.location}"))
+
+    @property
+    def location(self) -> str:
+        """Give the address of the table's directory."""
+        return address(self.catalog.store, self.found.location)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Give the properties, those that say what the table is included."""
+        stored = {} if self.found.row is None else self.found.row.properties()
+        return {**stored, **self.fixed}
+
+    @property
+    def fixed(self) -> dict[str, str]:
+        """Give the properties that say what the table is."""
+        return {TABLE_TYPE: LANCE, MANAGED_BY: IMPL if self.is_managed else STORAGE, NO_CLEANING: "false"}
+
+
+def look(catalog: Catalog, identifier: Identifier) -> Looked:
+    """Find a table; errors 1, 4."""
+    found = catalog.resolver.table(identifier)
+    return Looked(catalog, found, operations.is_managed(catalog, found))
+
+
+def loaded(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = True) -> dict[str, Any]:
+    """Give the metadata of a table: its latest version is opened, the others are only listed. Errors 1, 4, 19."""
+    for _ in range(_ATTEMPTS):
+        looked = look(catalog, identifier)
+        try:
+            dataset = handles.opened(catalog, identifier, Point(None, None, None), shared=True)
+        except TableIsOnlyDeclaredError:
+            return _metadata(looked, columns.empty(), 0, [], 0)
+        records, _ = operations.list_versions(catalog, identifier, None, None, descending=False)
+        current = int(dataset.version)
+        there = [record for record in records if record.version <= current]
+        # It may have been replaced or cleaned since it was opened.
+        if there and there[-1].version == current:
+            schema, largest = columns.shown(dataset)
+            return _metadata(looked, schema, largest, there, len(there) if all_snapshots else 1)
+    raise ConcurrentModificationError(f"Table {shown(identifier)} changes too fast to be looked at; try again")
+
+
+def address(store: Store, path: str) -> str:
+    """Give an address as clients of Iceberg read it, most of which decode nothing: only what must be is encoded."""
+    return unquote(store.uri(path)).translate(_ENCODED)
+
+
+def etag(metadata: dict[str, Any]) -> str:
+    """Name the state of a table."""
+    content = json.dumps(metadata, sort_keys=True, ensure_ascii=False).encode()
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def _metadata(
+    looked: Looked, schema: dict[str, Any], largest: int, records: Sequence[Record], newest: int
+) -> dict[str, Any]:
+    snapshots = _snapshots(looked, records, newest)
+    current = snapshots[-1] if snapshots else None
+    return {
+        "format-version": FORMAT_VERSION,
+        "table-uuid": looked.uuid,
+        "location": looked.location,
+        "last-sequence-number": 0 if current is None else current["sequence-number"],
+        "last-updated-ms": 0 if current is None else current["timestamp-ms"],
+        "last-column-id": largest,
+        "current-schema-id": columns.SCHEMA_ID,
+        "schemas": [schema],
+        "default-spec-id": UNPARTITIONED,
+        "partition-specs": [{"spec-id": UNPARTITIONED, "fields": []}],
+        "last-partition-id": LAST_PARTITION_ID,
+        "default-sort-order-id": UNSORTED,
+        "sort-orders": [{"order-id": UNSORTED, "fields": []}],
+        "properties": looked.properties,
+        **({} if current is None else {"current-snapshot-id": current["snapshot-id"]}),
+        "refs": {} if current is None else {MAIN: {"snapshot-id": current["snapshot-id"], "type": "branch"}},
+        "snapshots": snapshots,
+        "snapshot-log": [{"snapshot-id": one["snapshot-id"], "timestamp-ms": one["timestamp-ms"]} for one in snapshots],
+        "metadata-log": [],
+    }
+
+
+def _snapshots(looked: Looked, records: Sequence[Record], newest: int) -> list[dict[str, Any]]:
+    """Show the newest of the versions, which are given oldest first."""
+    made: list[dict[str, Any]] = []
+    folder = f"{looked.found.location}/{naming.FOLDER}"
+    shown_folder = address(looked.catalog.store, folder)
+    latest_ms, parent = 0, None
+    for place, record in enumerate(records):
+        # Files that were copied may be newer than those of later versions; readers want times that only grow.
+        latest_ms = max(latest_ms, record.timestamp_ms or 0)
+        if place >= len(records) - newest:
+            snapshot = {
+                "snapshot-id": record.version,
+                **({} if parent is None else {"parent-snapshot-id": parent}),
+                "sequence-number": record.version,
+                "timestamp-ms": latest_ms,
+                # Names of manifests need no encoding.
+                "manifest-list": f"{shown_folder}/{record.path.rpartition('/')[2]}",
+                "summary": _summary(record),
+            }
+            made.append(snapshot)
+        parent = record.version
+    if made:
+        # Of older versions nobody knows the schema without opening them.
+        made[-1]["schema-id"] = columns.SCHEMA_ID
+    return made
+
+
+def _summary(record: Record) -> dict[str, str]:
+    kept = dict(record.metadata or {})
+    told = summary_of(record.version, record.scheme, (record.staged or record.path).rpartition("/")[2], record.size)
+    operation = kept.pop(OPERATION, "")
+    return {**kept, **told, **({OPERATION: operation} if operation in _OPERATIONS else {})}

@@ -1,0 +1,73 @@
+"""What errors become on the wire: a status, and the error model of the Iceberg protocol."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+from pennon.identifiers import split
+
+UNPROCESSABLE = 422
+_UNKNOWN_CODE = (500, "InternalServerErrorException")
+_BY_CODE: dict[int, tuple[int, str]] = {
+    0: (406, "UnsupportedOperationException"),
+    1: (404, "NoSuchNamespaceException"),
+    2: (409, "AlreadyExistsException"),
+    3: (409, "NamespaceNotEmptyException"),
+    4: (404, "NoSuchTableException"),
+    5: (409, "AlreadyExistsException"),
+    11: (404, "NoSuchTableVersionException"),
+    13: (400, "BadRequestException"),
+    14: (409, "CommitFailedException"),
+    15: (403, "ForbiddenException"),
+    16: (401, "NotAuthorizedException"),
+    17: (503, "ServiceUnavailableException"),
+    18: _UNKNOWN_CODE,
+    19: (409, "InvalidTableStateException"),
+    20: (400, "BadRequestException"),
+    21: (429, "TooManyRequestsException"),
+}
+"""Status and type by the codes of the SDK."""
+_SAID = re.compile(r"(Namespace|Table) (not found|already exists): '([^']*)'")
+_WORDS = {"not found": "does not exist", "already exists": "already exists"}
+"""What servers of Iceberg say, which some clients look for."""
+
+
+class ProtocolError(Exception):
+    """An answer that is an error of the protocol alone, and no error of a namespace."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+
+
+def of(error: BaseException) -> tuple[int, str]:
+    """Give the status and the type for an error."""
+    if isinstance(error, ProtocolError):
+        return error.status, error.kind
+    return _BY_CODE.get(int(getattr(error, "code", -1)), _UNKNOWN_CODE)
+
+
+def message(error: BaseException) -> str:
+    """Give the message of an error in the words of the protocol."""
+    text = str(error)
+    found = _SAID.match(text)
+    if found is None:
+        return text
+    name = ".".join(split(found[3]))
+    return f"{found[1]} {_WORDS[found[2]]}: {name}{text[found.end() :]}"
+
+
+def document(status: int, kind: str, text: str) -> dict[str, Any]:
+    """Give the body of an error."""
+    return {"error": {"message": text, "type": kind, "code": status}}
+
+
+def answer(status: int, kind: str, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Give the answer for an error."""
+    # A message may quote what a client sent, which may be no valid text.
+    told = text.encode("utf-8", "backslashreplace").decode()
+    return JSONResponse(document(status, kind, told), status, headers)

@@ -1,0 +1,59 @@
+"""The operations on namespaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pennon.directory import namespaces
+from pennon.errors import InvalidInputError
+from pennon.identifiers import ROOT, Identifier, namespace_identifier, shown
+from pennon.modes import CreateMode, DropBehavior, DropMode
+from pennon.server.iceberg import fields
+from pennon.server.iceberg.errors import UNPROCESSABLE, ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon.directory.catalog import Catalog
+
+
+def listed(catalog: Catalog, parent: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
+    """List a page of the namespaces directly below one; error 1."""
+    names, following = namespaces.list_children(catalog, parent, token, size)
+    return {"namespaces": [[*parent, name] for name in names], "next-page-token": following}
+
+
+def create(catalog: Catalog, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Create a namespace; errors 1 (its parent), 2, 13."""
+    identifier = namespace_identifier(fields.names(body, "namespace", "The namespace"))
+    if identifier == ROOT:
+        raise InvalidInputError("The namespace must have a name")
+    properties = fields.texts(body, "properties", f"Namespace {shown(identifier)}")
+    made = namespaces.create(catalog, identifier, CreateMode.CREATE, properties)
+    return {"namespace": list(identifier), "properties": made}
+
+
+def described(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
+    """Give a namespace with its properties; error 1."""
+    return {"namespace": list(identifier), "properties": namespaces.describe(catalog, identifier) or {}}
+
+
+def update(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Set and remove properties in one commit; errors 1, 13."""
+    what = f"Namespace {shown(identifier)}"
+    removals, updates = fields.names(body, "removals", what), fields.texts(body, "updates", what)
+    both = sorted(set(removals) & updates.keys())
+    if both:
+        raise ProtocolError(
+            UNPROCESSABLE, "UnprocessableEntityException", f"{what}: the property {both[0]!r} is set and removed"
+        )
+    before = namespaces.describe(catalog, identifier) or {}
+    removed = sorted({key for key in removals if key in before})
+    if removed or updates:
+        namespaces.alter_properties(catalog, identifier, {**dict.fromkeys(removed), **updates})
+    return {"updated": sorted(updates), "removed": removed, "missing": sorted(set(removals) - set(removed))}
+
+
+def drop(catalog: Catalog, identifier: Identifier) -> None:
+    """Drop an empty namespace; errors 1, 3."""
+    namespaces.drop(catalog, identifier, DropMode.FAIL, DropBehavior.RESTRICT)

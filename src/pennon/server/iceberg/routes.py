@@ -1,0 +1,195 @@
+"""The routes of the Iceberg REST protocol that are served, below `/iceberg`."""
+
+import logging
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Header, Query
+from starlette.responses import JSONResponse, Response
+
+from pennon.directory.catalog import Catalog
+from pennon.errors import LanceNamespaceError, UnsupportedOperationError, translated
+from pennon.iceberg.server_promises import KEEPS_DROPPED, KEEPS_SNAPSHOTS, PURGE, TTL
+from pennon.identifiers import ROOT, shown
+from pennon.server.iceberg import commits, creation, documents, fields, namespaces, tables
+from pennon.server.iceberg.errors import ProtocolError
+from pennon.server.requests import json_body
+
+_log = logging.getLogger(__name__)
+_NAMESPACES = "/namespaces"
+_NAMESPACE = "/namespaces/{namespace}"
+_TABLES = "/namespaces/{namespace}/tables"
+_TABLE = "/namespaces/{namespace}/tables/{table}"
+ENDPOINTS = (
+    ("GET", _NAMESPACES),
+    ("POST", _NAMESPACES),
+    ("GET", _NAMESPACE),
+    ("HEAD", _NAMESPACE),
+    ("DELETE", _NAMESPACE),
+    ("POST", _NAMESPACE + "/properties"),
+    ("GET", _TABLES),
+    ("POST", _TABLES),
+    ("GET", _TABLE),
+    ("HEAD", _TABLE),
+    ("POST", _TABLE),
+    ("DELETE", _TABLE),
+    ("POST", "/tables/rename"),
+    ("POST", "/transactions/commit"),
+)
+"""What is served, as `/v1/config` tells."""
+
+Body = Annotated[dict[str, Any], Depends(json_body)]
+PageToken = Annotated[str | None, Query(alias="pageToken")]
+PageSize = Annotated[int | None, Query(alias="pageSize", ge=1, le=1_000_000)]
+_NOTHING = 204
+_UNCHANGED = 304
+
+
+def router(catalog: Catalog) -> APIRouter:
+    """Make the routes over a catalog. Each runs in a thread of its own."""
+    made = APIRouter(prefix="/v1", default_response_class=JSONResponse)
+    made.add_api_route("/config", _config, methods=["GET"], response_model=None)
+    _add_namespaces(made, catalog)
+    _add_tables(made, catalog)
+    _add_commits(made, catalog)
+    return made
+
+
+def _config() -> dict[str, Any]:
+    promises = {KEEPS_SNAPSHOTS: "true", KEEPS_DROPPED: "true"}
+    endpoints = [f"{method} /v1/{{prefix}}{path}" for method, path in ENDPOINTS]
+    return {"defaults": promises, "overrides": {}, "endpoints": endpoints}
+
+
+def _done() -> Response:
+    return Response(status_code=_NOTHING)
+
+
+def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
+    def list_namespaces(token: PageToken = None, size: PageSize = None, parent: str | None = None) -> dict[str, Any]:
+        with translated("ListNamespaces"):
+            above = fields.namespace_of(parent) if parent else ROOT
+            return namespaces.listed(catalog, above, token or None, size)
+
+    def create_namespace(body: Body) -> dict[str, Any]:
+        with translated("CreateNamespace"):
+            return namespaces.create(catalog, body)
+
+    def load_namespace(namespace: str) -> dict[str, Any]:
+        with translated(f"LoadNamespace of {namespace!r}"):
+            return namespaces.described(catalog, fields.namespace_of(namespace))
+
+    def namespace_exists(namespace: str) -> Response:
+        with translated(f"NamespaceExists of {namespace!r}"):
+            catalog.resolver.require_namespace(fields.namespace_of(namespace))
+        return _done()
+
+    def drop_namespace(namespace: str) -> Response:
+        with translated(f"DropNamespace of {namespace!r}"):
+            namespaces.drop(catalog, fields.namespace_of(namespace))
+        return _done()
+
+    def update_properties(namespace: str, body: Body) -> dict[str, Any]:
+        with translated(f"UpdateProperties of {namespace!r}"):
+            return namespaces.update(catalog, fields.namespace_of(namespace), body)
+
+    _add(made, "GET", _NAMESPACES, list_namespaces)
+    _add(made, "POST", _NAMESPACES, create_namespace)
+    _add(made, "GET", _NAMESPACE, load_namespace)
+    _add(made, "HEAD", _NAMESPACE, namespace_exists)
+    _add(made, "DELETE", _NAMESPACE, drop_namespace)
+    _add(made, "POST", _NAMESPACE + "/properties", update_properties)
+
+
+def _add_tables(made: APIRouter, catalog: Catalog) -> None:
+    def list_tables(namespace: str, token: PageToken = None, size: PageSize = None) -> dict[str, Any]:
+        with translated(f"ListTables of {namespace!r}"):
+            return tables.listed(catalog, fields.namespace_of(namespace), token or None, size)
+
+    def create_table(namespace: str, body: Body) -> Response:
+        with translated(f"CreateTable in {namespace!r}"):
+            identifier = creation.create_table(catalog, fields.namespace_of(namespace), body)
+            return _loaded(documents.loaded(catalog, identifier))
+
+    def load_table(
+        namespace: str,
+        table: str,
+        snapshots: Literal["all", "refs"] = "all",
+        known: Annotated[str | None, Header(alias="If-None-Match")] = None,
+    ) -> Response:
+        with translated(f"LoadTable of {table!r}"):
+            identifier = fields.table_of(namespace, table)
+            with tables.looking_for(identifier):
+                return _loaded(documents.loaded(catalog, identifier, all_snapshots=snapshots == "all"), known)
+
+    def table_exists(namespace: str, table: str) -> Response:
+        with translated(f"TableExists of {table!r}"):
+            identifier = fields.table_of(namespace, table)
+            with tables.looking_for(identifier):
+                catalog.resolver.table(identifier)
+        return _done()
+
+    def drop_table(
+        namespace: str,
+        table: str,
+        *,
+        purge_requested: Annotated[bool, Query(alias="purgeRequested")] = False,
+        ttl: Annotated[int | None, Query(alias=TTL, ge=0)] = None,
+        purge: Annotated[bool, Query(alias=PURGE)] = False,
+    ) -> Response:
+        with translated(f"DropTable of {table!r}"):
+            identifier = fields.table_of(namespace, table)
+            with tables.looking_for(identifier):
+                tables.drop(catalog, identifier, with_data=purge_requested, ttl_ms=ttl, now=purge)
+        return _done()
+
+    def rename_table(body: Body) -> Response:
+        with translated("RenameTable"):
+            tables.rename(catalog, body)
+        return _done()
+
+    def register_table(namespace: str) -> Response:
+        raise UnsupportedOperationError(
+            f"RegisterTable in {namespace!r}: a Lance table has no metadata file; CreateTable with its location takes "
+            "it into the catalog"
+        )
+
+    _add(made, "GET", _TABLES, list_tables)
+    _add(made, "POST", _TABLES, create_table)
+    _add(made, "GET", _TABLE, load_table)
+    _add(made, "HEAD", _TABLE, table_exists)
+    _add(made, "DELETE", _TABLE, drop_table)
+    _add(made, "POST", "/tables/rename", rename_table)
+    _add(made, "POST", _NAMESPACE + "/register", register_table)
+
+
+def _add_commits(made: APIRouter, catalog: Catalog) -> None:
+    def update_table(namespace: str, table: str, body: Body) -> dict[str, Any]:
+        with translated(f"UpdateTable of {table!r}"):
+            identifier = fields.table_of(namespace, table)
+            commits.update_table(catalog, identifier, body)
+        try:
+            with translated(f"UpdateTable of {table!r}"):
+                return tables.committed(catalog, identifier)
+        except LanceNamespaceError as error:
+            _log.warning("table %s is changed, and cannot be shown: %s", shown(identifier), error)
+            raise ProtocolError(500, "CommitStateUnknownException", f"The table is changed, but: {error}") from error
+
+    def commit_transaction(body: Body) -> Response:
+        with translated("CommitTransaction"):
+            commits.commit_transaction(catalog, body)
+        return _done()
+
+    _add(made, "POST", _TABLE, update_table)
+    _add(made, "POST", "/transactions/commit", commit_transaction)
+
+
+def _loaded(metadata: dict[str, Any], known: str | None = None) -> Response:
+    tag = documents.etag(metadata)
+    if known is not None and tag in {part.strip().removeprefix("W/") for part in known.split(",")}:
+        return Response(status_code=_UNCHANGED, headers={"ETag": tag})
+    return JSONResponse(tables.result(metadata), headers={"ETag": tag})
+
+
+def _add(made: APIRouter, method: str, path: str, handler: Callable[..., Any]) -> None:
+    made.add_api_route(path, handler, methods=[method], response_model=None)

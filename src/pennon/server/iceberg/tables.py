@@ -1,0 +1,71 @@
+"""The operations on tables that change no version: list, load, rename, drop."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pennon.directory import dropping, registration, removal, tables
+from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError, TableNotFoundError
+from pennon.identifiers import Identifier, shown
+from pennon.server.iceberg import documents, fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pennon.directory.catalog import Catalog
+
+
+@contextmanager
+def looking_for(identifier: Identifier) -> Iterator[None]:
+    """Call a table in a namespace that is not there a missing table, as the protocol does.
+
+    Clients of Iceberg look for `a.b.files` as a table of the namespace `a.b` first, then for a part of the table `a.b`.
+    """
+    try:
+        yield
+    except NamespaceNotFoundError as error:
+        raise TableNotFoundError(f"Table not found: {shown(identifier)}") from error
+
+
+def listed(catalog: Catalog, namespace: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
+    """List a page of the tables of a namespace; error 1."""
+    names, following = tables.list_tables(catalog, namespace, token, size, include_declared=True)
+    identifiers = [{"namespace": list(namespace), "name": name} for name in names]
+    return {"identifiers": identifiers, "next-page-token": following}
+
+
+def result(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the answer to LoadTable, which has no metadata-location."""
+    return {"metadata": metadata, "config": {}}
+
+
+def committed(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
+    """Give the answer to UpdateTable, for which clients want a metadata-location, although there is none."""
+    return {"metadata-location": "", "metadata": documents.loaded(catalog, identifier)}
+
+
+def rename(catalog: Catalog, body: Mapping[str, Any]) -> None:
+    """Rename a table, also into another namespace; errors 1, 4, 5."""
+    source = fields.identifier(body, "source", "The renaming")
+    target = fields.identifier(body, "destination", "The renaming")
+    with looking_for(source):
+        catalog.resolver.table(source)
+    try:
+        registration.rename(catalog, source, target)
+    except TableAlreadyExistsError as error:
+        raise TableAlreadyExistsError(f"Table already exists: {shown(target)}; {error}") from error
+
+
+def drop(catalog: Catalog, identifier: Identifier, *, with_data: bool, ttl_ms: int | None, now: bool) -> None:
+    """Take a table out; errors 1, 4, 19 (protected).
+
+    Without its data it is deregistered. With its data it is dropped, and can be brought back until it is purged; the
+    data goes at once only if `now` is said.
+    """
+    if not with_data:
+        removal.deregister(catalog, identifier)
+    elif now:
+        dropping.drop_for_good(catalog, identifier)
+    else:
+        dropping.drop(catalog, identifier, catalog.settings.drop_ttl_ms if ttl_ms is None else ttl_ms)

@@ -1,0 +1,90 @@
+"""Requests before they reach a route: who asks, which path is meant, what the body is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotation
+
+from pennon.errors import InvalidInputError
+from pennon.server.iceberg.errors import ProtocolError, answer
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from pennon.server.access import Access
+
+SLASH = "\0"
+"""Stands for a slash inside of a name, in paths that routes see; no name can hold it."""
+_LARGEST_BODY = 16 << 20
+_BODY_SECONDS = 30.0
+
+
+class Gate:
+    """Lets in who may ask, and splits the path before it is decoded, so that `%2F` is part of a name."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] == "http":
+            refused = self._access.refusal(Headers(scope=scope))
+            if refused is not None:
+                challenge = {"WWW-Authenticate": "Bearer"} if refused[0] == 401 else None  # noqa: PLR2004 - needs proof
+                await answer(*refused, headers=challenge)(scope, receive, send)
+                return
+            try:
+                scope = {**scope, "path": decoded(scope["raw_path"])}
+            except InvalidInputError as error:
+                await answer(400, "BadRequestException", str(error))(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def decoded(raw: bytes) -> str:
+    """Decode a path, part by part; 13 if it is no text."""
+    parts = raw.partition(b"?")[0].split(b"/")
+    try:
+        return "/".join(unquote_to_bytes(part).decode().replace("/", SLASH) for part in parts)
+    except UnicodeDecodeError as error:
+        raise InvalidInputError("The path of the request is not UTF-8") from error
+
+
+async def json_body(request: Request) -> dict[str, Any]:
+    """Read a body that is a JSON object, of a bounded size and in a bounded time; else 400, 408, 413, 415."""
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        # Browsers send other kinds to foreign servers without asking.
+        raise ProtocolError(415, "BadRequestException", f"The body must be application/json, not {kind!r}")
+    content = bytearray()
+    try:
+        with anyio.fail_after(_BODY_SECONDS):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > _LARGEST_BODY:
+                    raise ProtocolError(413, "BadRequestException", f"The body is larger than {_LARGEST_BODY:,} bytes")
+    except TimeoutError as error:
+        raise ProtocolError(408, "BadRequestException", "The body did not come in time") from error
+    return parsed(bytes(content))
+
+
+def parsed(content: bytes) -> dict[str, Any]:
+    """Read a JSON object whose texts are valid Unicode and whose numbers are numbers; else 13."""
+    try:
+        body = json.loads(content, parse_constant=_no_number)
+        json.dumps(body, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"The body is no valid JSON: {type(error).__name__}") from error
+    if not isinstance(body, dict):
+        raise InvalidInputError(f"The body must be a JSON object, got {type(body).__name__}")
+    return body
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")

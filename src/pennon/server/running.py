@@ -1,0 +1,81 @@
+"""Running the application: one process, threads for requests, an orderly end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+import uvicorn
+from uvicorn.config import LOGGING_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastapi import FastAPI
+
+_LAST_REQUESTS_SECONDS = 10
+_BACKLOG = 1024
+# All that is logged goes to stderr: stdout has the result of the command.
+_LOGGING = deepcopy(LOGGING_CONFIG)
+_LOGGING["handlers"]["access"]["stream"] = "ext://sys.stderr"
+
+
+class Server(uvicorn.Server):
+    """A server that ends when it is told to; the second time, at once."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take Ctrl-C and SIGTERM as the wish to end, not as a failure."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        taken = (signal.SIGINT, signal.SIGTERM)
+        before = {one: signal.signal(one, self.handle_exit) for one in taken}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Take an address; 0 is any free port. An OSError says why not."""
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    # Told to be TCP, so that small answers are sent at once.
+    taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((host, port))
+        taken.listen(_BACKLOG)
+    except OSError:
+        taken.close()
+        raise
+    return taken
+
+
+def address(taken: socket.socket) -> str:
+    """Give the address of what is listening, as a URL."""
+    host, port = taken.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def server(app: FastAPI, *, log_requests: bool = False) -> Server:
+    """Make a server; `run(sockets=[...])` serves until it is told to end, and finishes what was begun."""
+    return Server(
+        uvicorn.Config(
+            app,
+            log_config=_LOGGING,
+            access_log=log_requests,
+            log_level="info" if log_requests else "warning",
+            # Who asks is the one that is connected, whatever headers say.
+            proxy_headers=False,
+            server_header=False,
+            ws="none",
+            lifespan="off",
+            timeout_graceful_shutdown=_LAST_REQUESTS_SECONDS,
+        )
+    )
