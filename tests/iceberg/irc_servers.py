@@ -135,19 +135,26 @@ def _bucket(base: str) -> Callable[[str], object]:
 
 @contextlib.contextmanager
 def facade(
-    directory: Path, *, managed: bool, arguments: tuple[str, ...] = (), environment: dict[str, str] | None = None
+    directory: Path,
+    *,
+    managed: bool,
+    arguments: tuple[str, ...] = (),
+    environment: dict[str, str] | None = None,
+    bucket: dict[str, str] | None = None,
 ) -> Iterator[Irc]:
-    """Serve a new catalog by `pennon serve`, in a process of its own."""
+    """Serve a new catalog by `pennon serve`, in a process of its own; `bucket` has the properties of one elsewhere."""
     root = directory / "root"
     root.mkdir(parents=True, exist_ok=True)
+    properties = {"root": str(root), **(bucket or {})}
     if managed:
-        with DirectoryNamespace(root=str(root)) as namespace:
+        with DirectoryNamespace(**properties) as namespace:
             namespace.enable_table_version_management()
-    command = [sys.executable, "-m", "pennon", "serve", "--root", str(root), "--port", "0", "--json", *arguments]
+    environment = {"PENNON_PROPERTIES": json.dumps(properties), **(environment or {})}
+    command = [sys.executable, "-m", "pennon", "serve", "--port", "0", "--json", *arguments]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

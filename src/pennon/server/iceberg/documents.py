@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from pennon.directory import handles
 from pennon.directory.versions import operations
-from pennon.errors import ConcurrentModificationError, TableIsOnlyDeclaredError
+from pennon.errors import ConcurrentModificationError, InvalidTableStateError
 from pennon.iceberg.entry import LANCE, MAIN, MANAGED_BY, TABLE_TYPE
 from pennon.iceberg.settings import IMPL, STORAGE
 from pennon.iceberg.summaries import OPERATION, summary_of
@@ -85,7 +85,10 @@ def loaded(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = Tr
         looked = look(catalog, identifier)
         try:
             dataset = handles.opened(catalog, identifier, Point(None, None, None), shared=True)
-        except TableIsOnlyDeclaredError:
+        except InvalidTableStateError:
+            # A manifest that is only staged looks like a damaged table.
+            if operations.list_versions(catalog, identifier, None, 1, descending=False)[0]:
+                raise
             return _metadata(looked, columns.empty(), 0, [], 0)
         records, _ = operations.list_versions(catalog, identifier, None, None, descending=False)
         current = int(dataset.version)
