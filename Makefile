@@ -7,7 +7,7 @@ OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
 CONNECTED := tests/spark/test_reading.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test spark check bench jars soak clean
+.PHONY: help setup demo tour test spark check bench jars rck soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bench: setup ## the benchmarks, beside other clients
 
 jars: setup ## fetch jars of peers for benchmarks and tests, where they can be had
 	$(PYTHON_ENV)/python scripts/fetch-jars
+
+rck: setup ## Apache's compatibility kit against the server, where Maven can fetch it
+	$(PYTHON_ENV)/python scripts/run-rck $(ARGS)
 
 soak: setup ## the long tests
 	$(PYTHON_ENV)/python -m pytest -m soak --timeout 3600 $(ARGS) $(OR_NONE)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import http.client
+import ipaddress
 import json
 import os
 import shutil
@@ -173,6 +175,35 @@ def facade(
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def self_signed(directory: Path) -> tuple[Path, Path]:
+    """Make a certificate for 127.0.0.1 that nobody has signed."""
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "pennon-test")])
+    now = dt.datetime.now(dt.timezone.utc)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(address, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    (directory / "cert.pem").write_bytes(made.public_bytes(pem))
+    (directory / "key.pem").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return directory / "cert.pem", directory / "key.pem"
 
 
 class LossyProxy:

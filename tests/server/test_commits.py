@@ -290,20 +290,22 @@ def test_versions_of_plain_tables_are_not_for_the_server(plain, own):
         assert values(catalog, "plain", "t") == [1, 2, 3]
 
 
-def _append(uri: str, space: str, worker: int, commits: int) -> None:
-    with IcebergNamespace(uri=uri, managed_by="impl") as mine:
+def _append(server, space: str, worker: int, commits: int) -> None:
+    """Append through the server, or, every other worker, through the directory."""
+    by_server = {"uri": server.uri, "managed_by": "impl"}
+    with IcebergNamespace(**by_server) if worker % 2 else DirectoryNamespace(root=str(server.root)) as mine:
         for number in range(commits):
             data = pa.table({"x": [worker * 1000 + number]})
             lance.write_dataset(data, namespace_client=mine, table_id=[space, "t"], mode="append")
 
 
 @pytest.mark.concurrency
-def test_six_processes_append_to_one_table(server, client, catalog, space):
+def test_six_processes_append_to_one_table_half_of_them_past_the_server(server, client, catalog, space):
     workers, commits = 6, 5
     create_table(catalog, space, "t")
     spawn = multiprocessing.get_context("spawn")
     processes = [
-        spawn.Process(target=_append, args=(server.uri, space, worker, commits)) for worker in range(1, workers + 1)
+        spawn.Process(target=_append, args=(server, space, worker, commits)) for worker in range(1, workers + 1)
     ]
     for process in processes:
         process.start()

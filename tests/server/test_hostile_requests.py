@@ -174,6 +174,9 @@ def test_what_is_no_http_harms_nobody(client, server, raw):
                 said += chunk
         assert b" 200 " not in said.partition(b"\r\n")[0]
     assert client.get("/config").status == 200
+    log = (server.root.parent / "log").read_text()
+    assert "Traceback" not in log
+    assert "ERROR" not in log
 
 
 def test_root_tables_and_other_catalogs_are_out_of_reach(client, server):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 import uuid
+from pathlib import Path
 
 import lance
 import pyarrow as pa
@@ -52,6 +55,16 @@ def test_all_that_readers_demand_is_there(client, space, events):
         assert snapshot["summary"]["operation"] in {"append", "replace", "overwrite", "delete"}
         assert lance.dataset(metadata["location"], version=number).version == number
         assert snapshot["manifest-list"].startswith(metadata["location"] + "/_versions/")
+
+
+def test_times_are_those_of_the_versions_and_only_grow(client, catalog, space, events):
+    folder = Path(describe_table(catalog, space, events).location, "_versions")
+    # As after a copy: the newest manifest is the oldest file.
+    newest = min(folder.glob("*.manifest"))
+    os.utime(newest, (1_000_000, 1_000_000))
+    times = [one["timestamp-ms"] for one in loaded(client, space, events)["snapshots"]]
+    assert times == sorted(times)
+    assert all(0 <= time.time() * 1000 - one < 600_000 for one in times)
 
 
 def test_a_declared_table_has_no_snapshot(client, catalog, space):

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 import pytest
 import urllib3
 from http_client import Client, table_path
+from irc_servers import self_signed
 from support import create_namespace, create_table
 
-from pennon import DirectoryNamespace
+from pennon import DirectoryNamespace, IcebergNamespace
 
 
 def command(*arguments: str) -> list[str]:
@@ -82,6 +83,29 @@ def test_requests_that_were_begun_are_finished(tmp_path):
         assert process.wait(timeout=60) == 0
     with DirectoryNamespace(root=str(tmp_path)) as catalog:
         assert catalog.list_namespaces({"id": []}).namespaces == ["a", "late"]
+
+
+def test_it_serves_by_https(tmp_path):
+    certificate, key = self_signed(tmp_path)
+    (tmp_path / "root").mkdir()
+    files = ("--tls-cert", str(certificate), "--tls-key", str(key))
+    with started("--root", str(tmp_path / "root"), "--port", "0", *files) as (_, said):
+        assert said["iceberg"].startswith("https://")
+        with IcebergNamespace(uri=said["iceberg"], **{"ssl.cabundle": str(certificate)}) as namespace:
+            assert namespace.list_namespaces({"id": []}).namespaces == []
+        with pytest.raises(urllib3.exceptions.HTTPError):
+            Client(said["iceberg"].replace("https:", "http:")).get("/config")
+    for wrong in (("--tls-cert", str(tmp_path / "none")), ("--tls-cert", str(certificate)), ("--tls-key", str(key))):
+        arguments = command("--root", str(tmp_path), "--port", "0", *wrong)
+        ended = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
+        assert (ended.returncode, ended.stdout) == (2, "")
+
+
+def test_tables_that_are_not_shown_are_counted(tmp_path):
+    with DirectoryNamespace(root=str(tmp_path)) as catalog:
+        create_table(catalog, "at_the_root")
+    with started("--root", str(tmp_path), "--port", "0") as (_, said):
+        assert said["hidden"] == 1
 
 
 def test_a_port_that_is_taken_is_told(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from pennon.cli.commands import command, new_app
 from pennon.cli.failures import CommandFailure, ExitCode
-from pennon.cli.output import Note
+from pennon.cli.output import Block, Note
 from pennon.cli.session import Session
 
 app = new_app()
@@ -29,6 +30,12 @@ def serve(
         Path | None,
         typer.Option("--token-file", metavar="FILE", help="Holds the bearer token; else PENNON_SERVER_TOKEN does."),
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve by https, with this certificate (PEM).")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, unless the same file has it.")
+    ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Write a line per request to stderr.")] = False,
 ) -> None:
     """Serve the catalog as an Iceberg REST catalog, under /iceberg.
@@ -36,13 +43,21 @@ def serve(
     Ctrl-C ends it, once the requests that were begun are done.
     """
     try:
-        from pennon.server import access, running  # noqa: PLC0415 - help does without
+        from pennon.cli.opened import asking  # noqa: PLC0415 - help does without
+        from pennon.directory import tables  # noqa: PLC0415 - the same
+        from pennon.identifiers import ROOT  # noqa: PLC0415 - the same
+        from pennon.server import access, running  # noqa: PLC0415 - the same
         from pennon.server import app as application  # noqa: PLC0415 - the same
     except ModuleNotFoundError as error:
         raise CommandFailure(
             f"'serve' needs {error.name}, which is not installed: pip install 'pennon[server]'", ExitCode.UNSUPPORTED
         ) from error
+    if tls_key is not None and tls_cert is None:
+        raise CommandFailure("--tls-key goes with --tls-cert")
     rule = access.chosen(host, os.environ, token_file)
+    certificate = None if tls_cert is None else running.Certificate(tls_cert, tls_key)
+    if certificate is not None:
+        certificate.require_usable()
     if rule.token is not None:
         session.hidden.add(rule.token)
     with session.catalog() as catalog:
@@ -50,11 +65,21 @@ def serve(
             taken = running.listening(host, port)
         except OSError as error:
             raise CommandFailure(f"Cannot listen at {host}:{port}: {error.strerror}", ExitCode.UNREACHABLE) from error
-        with taken:
-            url, root = running.address(taken), catalog.store.identity()
+        with taken, asking("serve"):
+            # A name may lead elsewhere than it says.
+            access.chosen(taken.getsockname()[0], os.environ, token_file)
+            hidden = len(tables.list_tables(catalog, ROOT, None, None, include_declared=True)[0])
+            url, root = running.address(taken, certificate), catalog.store.identity()
             iceberg = f"{url}{application.ICEBERG}"
-            served = running.server(application.build(catalog, rule), log_requests=log_requests)
-            document = {"root": root, "url": url, "iceberg": iceberg, "token": rule.token is not None}
-            session.output.show(document, lambda: [Note(f"serving {root} at {iceberg}; Ctrl-C ends it")])
+            app_ = application.build(catalog, rule)
+            served = running.server(app_, certificate=certificate, log_requests=log_requests)
+            document = {"root": root, "url": url, "iceberg": iceberg, "token": rule.token is not None, "hidden": hidden}
+
+            def view() -> Iterable[Block]:
+                yield Note(f"serving {root} at {iceberg}; Ctrl-C ends it")
+                if hidden:
+                    yield Note(f"{hidden:,} tables at the root are not shown: Iceberg has tables in namespaces only")
+
+            session.output.show(document, view)
             sys.stdout.flush()
             served.run(sockets=[taken])

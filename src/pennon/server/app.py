@@ -35,7 +35,7 @@ def build(catalog: Catalog, access: Access) -> FastAPI:
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _no_route)
-    app.add_exception_handler(ClientDisconnect, _failed)
+    app.add_exception_handler(ClientDisconnect, _hung_up)
     app.add_exception_handler(Exception, _broken)
     app.add_middleware(Gate, access=access)
     return app
@@ -59,6 +59,10 @@ def _no_route(request: Request, error: Exception) -> Response:
     message = f"There is nothing that answers {request.method} {request.url.path}"
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     return errors.answer(status, "NoSuchEndpointException", message, headers)
+
+
+def _hung_up(_: Request, __: Exception) -> Response:
+    return errors.answer(400, "BadRequestException", "The client hung up before its request was complete")
 
 
 def _broken(_: Request, error: Exception) -> Response:

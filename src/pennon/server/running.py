@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import signal
 import socket
+import ssl
 import threading
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import uvicorn
 from uvicorn.config import LOGGING_CONFIG
 
+from pennon.errors import InvalidInputError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from fastapi import FastAPI
 
@@ -57,13 +62,29 @@ def listening(host: str, port: int) -> socket.socket:
     return taken
 
 
-def address(taken: socket.socket) -> str:
+@dataclass(frozen=True)
+class Certificate:
+    """Files for TLS; the certificate's may hold the key, too."""
+
+    certificate: Path
+    key: Path | None = None
+
+    def require_usable(self) -> None:
+        """Raise 13 unless the two can be read and belong together."""
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"The certificate {str(self.certificate)!r} cannot be used: {error}") from error
+
+
+def address(taken: socket.socket, certificate: Certificate | None = None) -> str:
     """Give the address of what is listening, as a URL."""
     host, port = taken.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if certificate is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def server(app: FastAPI, *, log_requests: bool = False) -> Server:
+def server(app: FastAPI, *, certificate: Certificate | None = None, log_requests: bool = False) -> Server:
     """Make a server; `run(sockets=[...])` serves until it is told to end, and finishes what was begun."""
     return Server(
         uvicorn.Config(
@@ -77,5 +98,7 @@ def server(app: FastAPI, *, log_requests: bool = False) -> Server:
             ws="none",
             lifespan="off",
             timeout_graceful_shutdown=_LAST_REQUESTS_SECONDS,
+            ssl_certfile=None if certificate is None else certificate.certificate,
+            ssl_keyfile=None if certificate is None else certificate.key,
         )
     )

@@ -7,7 +7,6 @@ is the Lance manifest, so that an engine that tries to scan it fails loudly.
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -105,10 +104,9 @@ def address(store: Store, path: str) -> str:
     return unquote(store.uri(path)).translate(_ENCODED)
 
 
-def etag(metadata: dict[str, Any]) -> str:
-    """Name the state of a table."""
-    content = json.dumps(metadata, sort_keys=True, ensure_ascii=False).encode()
-    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+def etag(answer: bytes) -> str:
+    """Name the state of a table by the answer that shows it."""
+    return f'"{hashlib.sha256(answer).hexdigest()[:32]}"'
 
 
 def _metadata(

@@ -164,13 +164,13 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
 
 
 def _add_commits(made: APIRouter, catalog: Catalog) -> None:
-    def update_table(namespace: str, table: str, body: Body) -> dict[str, Any]:
+    def update_table(namespace: str, table: str, body: Body) -> Response:
         with translated(f"UpdateTable of {table!r}"):
             identifier = fields.table_of(namespace, table)
             commits.update_table(catalog, identifier, body)
         try:
             with translated(f"UpdateTable of {table!r}"):
-                return tables.committed(catalog, identifier)
+                return _answer(tables.committed(catalog, identifier))
         except LanceNamespaceError as error:
             _log.warning("table %s is changed, and cannot be shown: %s", shown(identifier), error)
             raise ProtocolError(500, "CommitStateUnknownException", f"The table is changed, but: {error}") from error
@@ -185,10 +185,16 @@ def _add_commits(made: APIRouter, catalog: Catalog) -> None:
 
 
 def _loaded(metadata: dict[str, Any], known: str | None = None) -> Response:
-    tag = documents.etag(metadata)
+    answer = _answer(tables.result(metadata))
+    answer.headers["ETag"] = tag = documents.etag(bytes(answer.body))
     if known is not None and tag in {part.strip().removeprefix("W/") for part in known.split(",")}:
         return Response(status_code=_UNCHANGED, headers={"ETag": tag})
-    return JSONResponse(tables.result(metadata), headers={"ETag": tag})
+    return answer
+
+
+def _answer(document: dict[str, Any]) -> Response:
+    # Metadata may be large: FastAPI would go through all of it once more before it writes it.
+    return JSONResponse(document)
 
 
 def _add(made: APIRouter, method: str, path: str, handler: Callable[..., Any]) -> None:

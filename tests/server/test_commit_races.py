@@ -1,0 +1,86 @@
+"""What happens to a commit when others come in between its look at the table and the commit itself."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from support import create_namespace, create_table, describe_table, drop_table, fails
+
+from pennon import DirectoryNamespace
+from pennon.server.iceberg import commits, updates
+
+SET = [{"action": "set-properties", "updates": {"a": "b"}}]
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    with DirectoryNamespace(root=str(tmp_path / "root")) as namespace:
+        namespace.enable_table_version_management()
+        create_namespace(namespace, "s")
+        create_table(namespace, "s", "t")
+        create_table(namespace, "s", "u")
+        yield namespace
+
+
+@pytest.fixture
+def between(monkeypatch):
+    """Let something happen once, when the requirements of a commit have been checked."""
+    original = updates.parsed
+
+    def arrange(action) -> None:
+        pending = [action]
+
+        def parsed(*arguments):
+            while pending:
+                pending.pop()()
+            return original(*arguments)
+
+        monkeypatch.setattr(updates, "parsed", parsed)
+
+    return arrange
+
+
+def append(catalog, name: str) -> None:
+    catalog._open_table(("s", name)).insert(pa.table({"x": [9]}))
+
+
+def current(number: int) -> list[dict]:
+    return [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": number}]
+
+
+def test_a_version_that_comes_in_between_is_a_conflict(catalog, between):
+    between(lambda: append(catalog, "t"))
+    with fails(14, "another version"):
+        commits.update_table(catalog._catalog, ("s", "t"), {"requirements": current(1), "updates": SET})
+    assert describe_table(catalog, "s", "t").properties == {}
+    commits.update_table(catalog._catalog, ("s", "t"), {"requirements": current(2), "updates": SET})
+    assert describe_table(catalog, "s", "t").properties == {"a": "b"}
+
+
+def test_without_the_requirement_it_is_none(catalog, between):
+    between(lambda: append(catalog, "t"))
+    commits.update_table(catalog._catalog, ("s", "t"), {"requirements": [], "updates": SET})
+    assert describe_table(catalog, "s", "t").properties == {"a": "b"}
+
+
+def test_a_table_that_is_made_anew_in_between_is_left_alone(catalog, between):
+    def anew() -> None:
+        drop_table(catalog, "s", "t")
+        create_table(catalog, "s", "t")
+
+    between(anew)
+    with fails(4):
+        commits.update_table(catalog._catalog, ("s", "t"), {"requirements": current(1), "updates": SET})
+    assert describe_table(catalog, "s", "t").properties == {}
+
+
+def test_of_a_transaction_nothing_is_done(catalog, between):
+    between(lambda: append(catalog, "u"))
+    changes = [
+        {"identifier": {"namespace": ["s"], "name": name}, "requirements": current(1), "updates": SET}
+        for name in ("u", "t")
+    ]
+    with fails(14):
+        commits.commit_transaction(catalog._catalog, {"table-changes": changes})
+    assert describe_table(catalog, "s", "t").properties == {}
+    assert describe_table(catalog, "s", "u").properties == {}
