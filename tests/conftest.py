@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import signal
 import uuid
@@ -22,6 +23,9 @@ _numbers = itertools.count()
 # A busy machine makes any example slow.
 hypothesis.settings.register_profile("pennon", deadline=None)
 hypothesis.settings.load_profile("pennon")
+
+# For the sessions of all tests, and of the processes that they start.
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "settings"))
 
 # A shell starts jobs in the background with Ctrl-C switched off, and so would be all processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

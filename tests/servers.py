@@ -107,6 +107,8 @@ class Request:
     method: str
     path: str
     query: str
+    signer: str = ""
+    """The access key that it was signed with."""
 
     def __str__(self) -> str:
         """The request in one line, long names shortened, a signature left out."""
@@ -261,7 +263,8 @@ class CountingS3:
 
     def _serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
-        self.requests.append(Request(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", "")))
+        signer = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
+        self.requests.append(Request(environ["REQUEST_METHOD"], path, environ.get("QUERY_STRING", ""), signer))
         for method, header in self._ignored:
             if environ["REQUEST_METHOD"] == method:
                 environ.pop(header, None)

@@ -86,6 +86,13 @@ def test_bad_input_is_one_line_and_exit_code_2(pennon, arguments, told):
     assert list(Path().iterdir()) == []
 
 
+def test_commands_on_an_iceberg_catalog_are_refused_with_a_hint(pennon):
+    result = pennon("ls", "--impl", "iceberg", "-p", "uri=http://127.0.0.1:1", "-p", "header.X-Key=hidden-7")
+    assert (result.code, result.out) == (5, "")
+    assert "'pennon run'" in result.err
+    assert "hidden-7" not in result.err
+
+
 def test_a_root_that_is_not_there_is_not_found_and_not_made(pennon, root):
     for command in (
         ["ls"],

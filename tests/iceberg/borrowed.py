@@ -18,18 +18,30 @@ class Inside(LanceNamespace):
     """A catalog whose every identifier is meant below one namespace: root tables of the tests can live there."""
 
     def __init__(self, catalog: Any, space: str) -> None:
-        self._catalog = catalog
-        self._space = space
+        object.__setattr__(self, "_inner", catalog)
+        object.__setattr__(self, "_space", space)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._inner, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._inner, name)
 
     def namespace_id(self) -> str:
-        return self._catalog.namespace_id()
+        return self._inner.namespace_id()
 
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith("_") or name == "namespace_id":
+        if name in {"_inner", "_space", "namespace_id"} or name.startswith("__"):
             return object.__getattribute__(self, name)
-        method, space = getattr(self._catalog, name), self._space
+        if name == "_beginning_branch":
+            return lambda identifier, branch: self._inner._beginning_branch((self._space, *identifier), branch)
+        if name.startswith("_"):
+            return getattr(self._inner, name)
+        method, space = getattr(self._inner, name), self._space
 
         def call(request: Any, *rest: Any) -> Any:
+            if isinstance(request, list):
+                return method([space, *request], *rest)
             if isinstance(request, dict):
                 return method({**request, "id": [space, *(request.get("id") or [])]}, *rest)
             return method(request.model_copy(update={"id": [space, *(request.id or [])]}), *rest)
@@ -37,14 +49,16 @@ class Inside(LanceNamespace):
         return call
 
 
-def taken(folder: str, module: str, given: str, without: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Take the tests of a module that ask for the fixture `given` and for nothing that is not here."""
+def taken(
+    folder: str, module: str, *given: str, without: frozenset[str] | dict[str, str] = frozenset()
+) -> dict[str, Any]:
+    """Take the tests of a module that ask for a fixture that is `given` and for nothing that is not here."""
     path = str(TESTS / folder)
     if path not in sys.path:
         sys.path.append(path)
     found = vars(importlib.import_module(module))
     fixtures = {name: one for name, one in found.items() if type(one).__name__ == "FixtureFunctionDefinition"}
-    usable, ours = {given, *_OF_PYTEST}, {given}
+    usable, ours = {*given, *_OF_PYTEST}, set(given)
     while True:
         more = {
             name
@@ -61,7 +75,7 @@ def taken(folder: str, module: str, given: str, without: frozenset[str] = frozen
         if name.startswith("test_") and inspect.isfunction(one) and name not in without
     }
     kept = {name: one for name, one in tests.items() if (asked := _asked(one)) <= usable and asked & ours}
-    return {**{name: fixtures[name] for name in ours & fixtures.keys()}, **kept}
+    return {**{name: fixtures[name] for name in (ours & fixtures.keys()).difference(given)}, **kept}
 
 
 def _asked(function: Any) -> set[str]:

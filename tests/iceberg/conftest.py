@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from borrowed import Inside
 from irc_servers import Irc, LossyProxy, apache_fixture, facade, ministack
+from spark_session import mark, spark
 from support import create_namespace
 
 from pennon import IcebergNamespace
@@ -17,14 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave borrowed suites on our own server to the soak, but for the harder way of managing versions."""
+__all__ = ["spark"]
+
+
+@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
+def pytest_collection_modifyitems(items) -> None:
+    """Mark what uses Spark, and leave borrowed suites on our own server to the soak where its versions are files."""
+    mark(items, "tests/iceberg/")
     for item in items:
         values = getattr(getattr(item, "callspec", None), "params", {})
-        if item.path.name.startswith("test_suite_") and (values.get("irc"), values.get("managed_by")) == (
-            "facade",
-            "storage",
-        ):
+        is_plain = (values.get("irc"), values.get("managed_by")) == ("facade", "storage")
+        if is_plain and item.path.name.startswith("test_suite_"):
             item.add_marker(pytest.mark.soak)
 
 
@@ -115,3 +119,16 @@ def lossy(irc) -> Iterator[LossyProxy]:
 def namespace(catalog, space) -> Inside:
     """Give a catalog for suites whose tables are at the root: here they are in a namespace of their own."""
     return Inside(catalog, space)
+
+
+@pytest.fixture
+def ours(namespace) -> Inside:
+    """Give the same catalog to suites that tell clients of ours from others."""
+    return namespace
+
+
+@pytest.fixture
+def other(ours, connect) -> Inside:
+    """Open a second client of the same server, for the same namespace."""
+    properties = dict(ours._properties)
+    return Inside(connect(properties.pop("uri"), **properties), ours._space)

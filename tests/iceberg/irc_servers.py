@@ -43,9 +43,10 @@ def only_on_apache(reason: str) -> pytest.MarkDecorator:
 
 @dataclass(frozen=True)
 class Irc:
-    """Where a server is, and, if tables have to lie inside of it, its root."""
+    """Where a server is, how a namespace is made there if not by the protocol, and where its tables have to lie."""
 
     uri: str
+    make_namespace: Callable[[str], object] | None = None
     root: Path | None = None
     process: int | None = None
 
@@ -119,18 +120,19 @@ def ministack(directory: Path) -> Iterator[Irc]:
     base = f"http://127.0.0.1:{port}"
     environment = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "HOME": str(directory)}
     with _running([program], environment, directory, f"{base}/iceberg/v1/config"):
-        _make_bucket(base)
-        yield Irc(f"{base}/iceberg")
+        make_namespace = _bucket(base)
+        make_namespace("lake")
+        yield Irc(f"{base}/iceberg", make_namespace)
 
 
-def _make_bucket(base: str) -> None:
+def _bucket(base: str) -> Callable[[str], object]:
     import boto3  # noqa: PLC0415 - slow
 
     client = boto3.client(
         "s3tables", endpoint_url=base, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
     arn = client.create_table_bucket(name="lake-bucket")["arn"]
-    client.create_namespace(tableBucketARN=arn, namespace=["lake"])
+    return lambda name: client.create_namespace(tableBucketARN=arn, namespace=[name])
 
 
 @contextlib.contextmanager
@@ -168,7 +170,7 @@ def facade(
                 process.wait()
                 pytest.fail(f"pennon serve did not start:\n{(directory / 'log').read_text(errors='replace')[-2000:]}")
             lines.append(line)
-        yield Irc(json.loads("".join(lines))["iceberg"], root, process.pid)
+        yield Irc(json.loads("".join(lines))["iceberg"], root=root, process=process.pid)
     finally:
         process.kill()
         process.wait()
@@ -219,6 +221,8 @@ class LossyProxy:
         self.seen: list[str] = []
         self.between: Callable[[], None] | None = None
         """Called once after a loss, while the client waits."""
+        self.rewrite: Callable[[bytes], bytes] = lambda content: content
+        """What becomes of the bodies of good answers."""
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -268,11 +272,7 @@ class LossyProxy:
             changes = json.loads(body)["table-changes"]
             body = json.dumps({"table-changes": changes[:1]}).encode()
             handler.headers.replace_header("Content-Length", str(len(body)))
-        connection = http.client.HTTPConnection(self._target.hostname, self._target.port, timeout=30)
-        connection.request(handler.command, self._target.path + handler.path, body or None, dict(handler.headers))
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
+        answer, content = self._passed_on(handler, body)
         if loss is not None and self.between is not None:
             between, self.between = self.between, None
             between()
@@ -287,6 +287,14 @@ class LossyProxy:
         handler.end_headers()
         if handler.command != "HEAD":
             handler.wfile.write(content)
+
+    def _passed_on(self, handler: BaseHTTPRequestHandler, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = http.client.HTTPConnection(self._target.hostname, self._target.port, timeout=30)
+        connection.request(handler.command, self._target.path + handler.path, body or None, dict(handler.headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer, self.rewrite(content) if answer.status == 200 else content
 
     def _cut(self, handler: BaseHTTPRequestHandler) -> None:
         handler.close_connection = True

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import time
 import uuid
 
 import lance
 import pyarrow as pa
 import pytest
-from irc_servers import apache_fixture
+from irc_servers import LossyProxy, apache_fixture
 from lance_namespace import CountTableRowsRequest, ListTableVersionsRequest
 from servers import CountingS3
-from support import create_namespace, create_table, deregister_table, drop_table, list_tables, register_table
+from support import create_namespace, create_table, deregister_table, drop_table, ipc, list_tables, register_table
 
 from pennon import IcebergNamespace
 
@@ -68,3 +71,84 @@ def test_a_table_lives_in_a_bucket(apache_on_s3, bucket, managed_by, rooted):
         left = [one.name for one in catalog._places.store(location, options).list_level().files]
         assert left == []
         assert catalog._places.store(location, options).has_files("") is not rooted
+
+
+@pytest.fixture
+def vending(apache_on_s3, bucket):
+    """Let the server hand out credentials with each table, new ones every time; `valid_for` says how long they hold."""
+    numbers = itertools.count(1)
+    with LossyProxy(apache_on_s3.uri) as proxy:
+        proxy.valid_for = None
+
+        def handed_out(content: bytes) -> bytes:
+            answer = json.loads(content or b"{}")
+            if "metadata" not in answer:
+                return content
+            config = {
+                "s3.access-key-id": f"handed-out-{next(numbers)}",
+                "s3.secret-access-key": "secret",
+                "s3.session-token": "token",
+                "s3.endpoint": bucket.endpoint.url,
+                "s3.path-style-access": "true",
+                "client.region": bucket.endpoint.region,
+            }
+            if proxy.valid_for is not None:
+                config["s3.session-token-expires-at-ms"] = str(int((time.time() + proxy.valid_for) * 1000))
+            return json.dumps({**answer, "config": config}).encode()
+
+        proxy.rewrite = handed_out
+        yield proxy
+
+
+def signers(bucket, call) -> set[str]:
+    bucket.requests.clear()
+    call()
+    # The server itself has its files in the same bucket; our client does not know its key.
+    return {request.signer for request in bucket.requests} - {bucket.endpoint.access_key}
+
+
+def newest(names: set[str]) -> int:
+    assert names
+    assert all(name.startswith("handed-out-") for name in names)
+    return max(int(name.rpartition("-")[2]) for name in names)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("managed_by", ["storage", "impl"])
+@pytest.mark.parametrize("valid_for", [None, 3600], ids=["endless", "for an hour"])
+def test_credentials_that_are_handed_out_are_all_that_is_needed(vending, bucket, managed_by, valid_for):
+    vending.valid_for = valid_for
+    space = f"s{uuid.uuid4().hex[:12]}"
+    with IcebergNamespace(uri=vending.uri, managed_by=managed_by) as catalog:
+        create_namespace(catalog, space)
+        name = [space, "t"]
+        newest(signers(bucket, lambda: create_table(catalog, space, "t")))
+        newest(signers(bucket, lambda: catalog.insert_into_table({"id": name}, ipc({"x": [4]}))))
+        newest(signers(bucket, lambda: catalog.update_table({"id": name, "updates": [["x", "x + 1"]]})))
+        data = pa.table({"x": [9]})
+        newest(
+            signers(bucket, lambda: lance.write_dataset(data, namespace_client=catalog, table_id=name, mode="append"))
+        )
+        assert catalog.count_table_rows(CountTableRowsRequest(id=name)).count == 5
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("managed_by", ["storage", "impl"])
+def test_credentials_that_expire_are_asked_for_anew(vending, bucket, managed_by):
+    space = f"s{uuid.uuid4().hex[:12]}"
+    with IcebergNamespace(uri=vending.uri, managed_by=managed_by) as catalog:
+        create_namespace(catalog, space)
+        name = [space, "t"]
+        create_table(catalog, space, "t", data=ipc({"x": list(range(1000))}))
+        # Lance takes new ones a minute before.
+        vending.valid_for = 63
+        dataset = catalog._open_table((space, "t"))
+        first = newest(signers(bucket, dataset.to_table))
+        vending.valid_for = 3600
+        deadline = time.monotonic() + 30
+        while (last := newest(signers(bucket, dataset.to_table))) == first:
+            assert time.monotonic() < deadline
+        asked = len(vending.seen)
+        assert newest(signers(bucket, dataset.to_table)) == last
+        assert len(vending.seen) == asked
+        assert catalog.count_table_rows(CountTableRowsRequest(id=name)).count == 1000

@@ -11,6 +11,7 @@ from support import (
     deregister_table,
     describe_table,
     drop_table,
+    ipc,
     list_tables,
     rename_table,
     table_exists,
@@ -45,6 +46,10 @@ def test_requests(counted, irc, space, managed_by):
     assert count(lambda: table_exists(catalog, space, "t")) == ["GET"]
     assert count(lambda: append(catalog, space)) == (["GET", "GET", "GET", "POST"] if is_impl else ["GET"])
     assert count(lambda: list_tables(catalog, space)) == ["GET"] * 4
+    catalog.count_table_rows({"id": [space, "t"]})
+    assert count(lambda: catalog.count_table_rows({"id": [space, "t"]})) == ["GET"]
+    insert = count(lambda: catalog.insert_into_table({"id": [space, "t"]}, ipc({"x": [5]})))
+    assert insert == (["GET", "GET", "POST"] if is_impl else ["GET"])
     assert count(lambda: rename_table(catalog, space, "t", to="u")) == ["GET", "POST"]
     drop_table(catalog, space, "d")
     # Our own server keeps what is dropped; on others it is marked and renamed.

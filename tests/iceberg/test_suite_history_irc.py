@@ -7,4 +7,4 @@ from borrowed import taken
 # Put below a namespace, the identifier that lacks its table has as many names as one that does not.
 WITHOUT = frozenset({"test_a_transaction_without_its_table_raises_13"})
 
-globals().update(taken("table", "test_history", "namespace", WITHOUT))
+globals().update(taken("table", "test_history", "namespace", without=WITHOUT))

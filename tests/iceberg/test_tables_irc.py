@@ -198,8 +198,17 @@ def test_a_dropped_table_can_be_restored_until_it_is_purged(catalog, space):
 def test_dropped_tables_whose_time_is_over_are_purged(catalog, space):
     location = create_table(catalog, space, "t").location
     drop_table(catalog, space, "t", ttl="0")
-    assert [space, "t"] in [list(one.id) for one in catalog.list_dropped_tables()]
-    assert [space, "t"] in [list(one.id) for one in catalog.purge_tables()]
+    create_table(catalog, space, "kept")
+    drop_table(catalog, space, "kept", ttl="1h")
+    (first,), token = catalog.list_dropped_tables([space], limit=1)
+    (second,), end = catalog.list_dropped_tables([space], token, 1)
+    assert (first.id, second.id, end) == ([space, "t"], [space, "kept"], None)
+    kept_for = [(one.purgeable_at - one.dropped_at).total_seconds() for one in (first, second)]
+    assert kept_for == [0, 3600]
+    assert catalog.list_dropped_tables() == ([], None)
+    purged = [one.id for one in catalog.purge_tables()]
+    assert [space, "t"] in purged
+    assert [space, "kept"] not in purged
     assert not Path(location).exists()
 
 

@@ -16,7 +16,7 @@ from lance_namespace import (
 from support import declare_table, describe_table, fails
 from tables import append, by_path, numbers, opened, values, version
 
-from pennon.directory import branching
+from pennon.store import branching
 
 
 def create(ns, name, **options):

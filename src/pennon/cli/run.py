@@ -146,7 +146,7 @@ def _address(session: Session, pipeline: "Pipeline") -> "Address":
     from pennon.spark.address import Address  # noqa: PLC0415 - help does without
 
     own = pipeline.definition.catalog
-    if own.root is None and "root" not in own.properties:
+    if own.root is None and not {"root", "uri"} & own.properties.keys():
         connection = session.connection()
         properties = {**connection.properties, **own.properties, **pairs(session.options.properties, "--property")}
     else:

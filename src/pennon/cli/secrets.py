@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 MASK = "***"
 _STORAGE = "storage."
+_HEADER = "header."
 _HARMLESS_OPTIONS = {
     "allow_http",
     "allow_invalid_certificates",
@@ -38,7 +39,7 @@ def is_secret(key: str) -> bool:
     """Tell whether a property's value is kept to oneself. Of storage options, only a few are known to be harmless."""
     if key.startswith(_STORAGE):
         return _PROVIDERS.sub("", key.removeprefix(_STORAGE).lower()) not in _HARMLESS_OPTIONS
-    return _TELLING.search(key) is not None
+    return key.startswith(_HEADER) or _TELLING.search(key) is not None
 
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:

@@ -41,10 +41,14 @@ class Session:
         connection = self.connection()
         from pennon.config import DirectorySettings  # noqa: PLC0415 - help does without
         from pennon.directory.catalog import open_catalog  # noqa: PLC0415 - the same
-        from pennon.errors import InvalidInputError  # noqa: PLC0415 - the same
+        from pennon.errors import InvalidInputError, UnsupportedOperationError  # noqa: PLC0415 - the same
         from pennon.store import open_store  # noqa: PLC0415 - the same
         from pennon.store.root import absolute_root  # noqa: PLC0415 - the same
 
+        if connection.impl == "iceberg":
+            raise UnsupportedOperationError(
+                "This command works on directory namespaces ('dir'); on an Iceberg REST catalog, 'pennon run' does"
+            )
         if connection.impl != DEFAULT_IMPL:
             raise InvalidInputError(f"Unknown namespace implementation {connection.impl!r}; known: {DEFAULT_IMPL}")
         settings = DirectorySettings.from_properties(connection.properties)

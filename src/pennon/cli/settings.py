@@ -75,7 +75,8 @@ def resolve(options: Options, environment: Mapping[str, str]) -> Connection:
         properties |= source.properties
         if source.root is not None:
             properties["root"] = source.root
-    if not properties.get("root"):
+    # A catalog on a server has an address instead.
+    if not properties.get("root") and not properties.get("uri"):
         raise CommandFailure(
             f"No catalog is named: give --root, set PENNON_ROOT, or write `root = ...` into {LOCAL_FILE} "
             f"or {_user_file(environment)}"

@@ -100,8 +100,6 @@ def opened(catalog: Catalog, identifier: Identifier, location: str) -> LanceData
 def prepared(catalog: Catalog, dataset: LanceDataset, location: str) -> PreparedData:
     """Describe the data of a table, as it can be brought to another place."""
     store = catalog.store
-    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
-    transaction = dataset.read_transaction(int(dataset.version))
 
     def bring(target: str) -> None:
         inside = store.relative(target)
@@ -109,11 +107,4 @@ def prepared(catalog: Catalog, dataset: LanceDataset, location: str) -> Prepared
             raise InvalidInputError(f"{target!r} is not in the catalog's root")
         store.copy_tree(f"{location}/{_DATA}", f"{inside}/{_DATA}")
 
-    return PreparedData(
-        dataset.schema,
-        fragments,
-        sum(file.file_size_bytes or 0 for fragment in fragments for file in fragment.files),
-        bring,
-        dict((transaction.transaction_properties if transaction is not None else None) or {}),
-        None if transaction is None else str(transaction.uuid),
-    )
+    return PreparedData.of(dataset, bring)

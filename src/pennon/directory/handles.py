@@ -9,7 +9,6 @@ files, and knows a manifest that was written anew under the same number by its e
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 from weakref import proxy
 
@@ -17,10 +16,10 @@ import lance
 
 from pennon.directory import tables
 from pennon.directory.versions import client, incoming, managed, operations
-from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, is_not_found
+from pennon.errors import TableTagNotFoundError
 from pennon.identifiers import Identifier, object_id, shown
-from pennon.table import naming
 from pennon.table.handles import Handle, Point
+from pennon.table.kept import Place, by_files
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
@@ -51,45 +50,14 @@ def opened(catalog: Catalog, identifier: Identifier, point: Point, *, shared: bo
 def _by_files(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> lance.LanceDataset:
     incoming.finish_all(catalog, object_id(found.identifier), found.location)
     location = catalog.store.location(found.location)
-    key = (location,)
-    kept = catalog.handles.find(key)
-    # The file was looked at before its version is opened: if another one takes its place, the next look sees it.
-    stamp = naming.latest_in(location) if catalog.store.is_local and point.is_latest else None
-    if kept is not None:
-        if shared and stamp is not None and kept.stamp == stamp:
-            return kept.dataset
-        try:
-            dataset = _at(kept.dataset, found, point if stamp is None else point.at(stamp.version))
-        except (OSError, ValueError) as error:
-            if not is_not_found(error):
-                raise
-            # What is there may not be what the handle knows: a new one tells what is really missing.
-            catalog.handles.forget(key)
-        else:
-            if shared and point.is_latest:
-                catalog.handles.keep(key, _on_disk(dataset, location, stamp))
-            return dataset
-    dataset = lance.dataset(
-        location, storage_options=dict(catalog.store.storage_options) or None, session=catalog.session
-    )
-    catalog.handles.keep(key, _on_disk(dataset, location, stamp))
-    return dataset if shared and point.is_latest else _at(dataset, found, point)
 
+    def latest() -> lance.LanceDataset:
+        return lance.dataset(
+            location, storage_options=dict(catalog.store.storage_options) or None, session=catalog.session
+        )
 
-def _on_disk(dataset: lance.LanceDataset, location: str, stamp: naming.Stamp | None) -> Handle:
-    return Handle(dataset, stamp, partial(naming.committed_after, location, stamp))
-
-
-def _at(dataset: lance.LanceDataset, found: Found, point: Point) -> lance.LanceDataset:
-    """Give a copy at a version, by files; the latest one if none is wanted."""
-    if point.tag is not None:
-        tag = dataset.tags.list().get(point.tag)
-        if tag is None:
-            raise TableTagNotFoundError(f"Table {shown(found.identifier)} has no tag '{point.tag}'")
-        return dataset.checkout_version((tag["branch"], int(tag["version"])))
-    if point.branch is not None and point.branch not in dataset.branches.list():
-        raise TableBranchNotFoundError(f"Table {shown(found.identifier)} has no branch '{point.branch}'")
-    return dataset.checkout_version((point.branch, point.version))
+    place = Place((location,), location, catalog.store.is_local, latest, shown(found.identifier))
+    return by_files(catalog.handles, place, point, shared=shared)
 
 
 def _by_rows(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> lance.LanceDataset:

@@ -54,7 +54,6 @@ from pennon import durations, modes
 from pennon.config import DirectorySettings
 from pennon.directory import (
     adoption,
-    branching,
     creation,
     dropped,
     dropping,
@@ -73,7 +72,7 @@ from pennon.directory.versions import batch, client, management, operations, tra
 from pennon.errors import InvalidInputError, translated
 from pennon.identifiers import Identifier, namespace_identifier, shown, table_identifier
 from pennon.requests import operation
-from pennon.store import open_store
+from pennon.store import branching, open_store
 from pennon.store.root import absolute_root
 from pennon.table.handles import Point
 from pennon.table.ipc import read_ipc
@@ -173,7 +172,8 @@ class DirectoryNamespace(TableOperations):
         return made.version or 1
 
     def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
-        return branching.beginning(self._catalog, identifier, branch)
+        location = self._catalog.resolver.table(identifier).location
+        return branching.beginning(self._store, location, branch, shown(identifier))
 
     # Namespaces
 
@@ -454,6 +454,11 @@ class DirectoryNamespace(TableOperations):
         """
         with translated("commit_tables"):
             return transactions.commit_tables(self._catalog, commits, check)
+
+    def require_common_commits(self, ids: Sequence[Sequence[str]]) -> None:
+        """Raise 0 unless these tables, of which some may not be there yet, can be part of one `commit_tables`."""
+        with translated("require_common_commits"):
+            transactions.require_management(self._catalog, [table_identifier(one) for one in ids])
 
     def latest_table_versions(self, ids: Sequence[Sequence[str]]) -> list[int]:
         """Give the latest versions of several tables as of one moment; errors 0 (not managed), 1, 4, 11.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import lance
 from lance import LanceDataset
-from lance_namespace import LanceNamespace
 from lance_namespace_urllib3_client.models.batch_commit_tables_response import BatchCommitTablesResponse
 from lance_namespace_urllib3_client.models.commit_table_result import CommitTableResult
 from lance_namespace_urllib3_client.models.create_table_version_request import CreateTableVersionRequest
@@ -18,19 +18,23 @@ from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
     TableVersionAlreadyExistsError,
+    TableVersionNotFoundError,
     UnsupportedOperationError,
     is_commit_conflict,
 )
-from pennon.iceberg import managed, rest
+from pennon.iceberg import arriving, managed, rest
 from pennon.iceberg.files import Staged
+from pennon.iceberg.handles import Asked
+from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, shown, table_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lance_namespace import BatchCommitTablesRequest
+    from lance_namespace import BatchCommitTablesRequest, LanceNamespace
 
     from pennon.iceberg.catalog import Catalog
+    from pennon.iceberg.entry import Entry
     from pennon.iceberg.files import Version
 
 _ATTEMPTS = 20
@@ -40,9 +44,20 @@ _KINDS = ("declare_table", "create_table_version", "delete_table_versions", "der
 class Change(Protocol):
     """A prepared change of one table, as `pennon.TableCommit` is."""
 
-    id: Sequence[str]
-    operation: Any
-    read_version: int | None
+    @property
+    def id(self) -> Sequence[str]:
+        """The table."""
+
+    @property
+    def operation(self) -> Any:  # noqa: ANN401 - a Lance transaction, or an operation of one
+        """What is to be done."""
+
+    @property
+    def read_version(self) -> int | None:
+        """The version that an operation was made for."""
+
+
+Check = Callable[[Mapping[Identifier, int]], object]
 
 
 def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTablesResponse:
@@ -67,33 +82,100 @@ def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTa
     )
 
 
-def create_together(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]]) -> list[tuple[Version, Any]]:
+def create_together(
+    catalog: Catalog, wanted: Sequence[tuple[Identifier, managed.Wanted]]
+) -> list[tuple[Version, Entry]]:
     """Create versions of managed tables, all or none; gives them with their entries."""
     identifiers = [identifier for identifier, _ in wanted]
     if len(set(identifiers)) != len(identifiers):
         raise InvalidInputError("Each table gets one version in a transaction: two operations name the same one")
     found = [catalog.table(identifier) for identifier in identifiers]
     for entry in found:
-        if not entry.is_managed:
-            raise UnsupportedOperationError(
-                f"Table {shown(entry.identifier)} is not managed by the catalog (managed_by=impl), "
-                "so its versions cannot be part of a transaction"
-            )
-    if len(found) > 1 and not catalog.server.offers(rest.COMMIT_TRANSACTION):
-        raise UnsupportedOperationError("The server has no transactions over several tables")
+        _require_managed(entry)
+    require_transactions(catalog, len(found))
     return list(zip(managed.create(catalog, wanted, found), found, strict=True))
 
 
-def commit_tables(catalog: Catalog, client: LanceNamespace, changes: Sequence[Change]) -> dict[tuple[str, ...], int]:
-    """Stage Lance transactions of several tables, then show them all at once; again, rebased, if others came first."""
+def require_managed(catalog: Catalog, identifiers: Sequence[Identifier]) -> None:
+    """Raise 0 unless versions of all these tables, of which some may not be there yet, can be made in one commit."""
+    for identifier in identifiers:
+        entry = catalog.any_table(identifier)
+        if entry is not None and entry.is_lance:
+            _require_managed(entry)
+        elif catalog.settings.managed_by != IMPL:
+            raise UnsupportedOperationError(
+                f"Table {shown(identifier)} is new, and would not be managed by the catalog: connect with "
+                "managed_by=impl to make its first version part of a transaction"
+            )
+    require_transactions(catalog, len(identifiers))
+
+
+def require_transactions(catalog: Catalog, count: int) -> None:
+    """Raise 0 if so many tables cannot be committed together."""
+    if count > 1 and not catalog.server.offers(rest.COMMIT_TRANSACTION):
+        raise UnsupportedOperationError("The server has no transactions over several tables")
+
+
+def _require_managed(entry: Entry) -> None:
+    if not entry.is_managed:
+        raise UnsupportedOperationError(
+            f"Table {shown(entry.identifier)} is not managed by the catalog (managed_by=impl), "
+            "so its versions cannot be part of a transaction"
+        )
+
+
+def latest_versions(catalog: Catalog, identifiers: Sequence[Identifier]) -> list[int]:
+    """Give the latest versions of managed tables as of one moment: looked at until nothing changes between two looks.
+
+    Errors 0, 1, 4, 11 (no version yet), 14 (they never come to rest).
+    """
+    before: list[tuple[str, int | None]] | None = None
     for _ in range(_ATTEMPTS):
-        staged = [_staged(catalog, client, one) for one in changes]
-        try:
-            made = create_together(catalog, staged)
-        except ConcurrentModificationError:
-            _withdraw(catalog, staged)
-            continue
-        return {identifier: one.version for (identifier, _), (one, _) in zip(staged, made, strict=True)}
+        found = catalog.side_by_side([partial(catalog.table, one) for one in identifiers])
+        for entry in found:
+            _require_managed(entry)
+        seen = [(entry.uuid, entry.version) for entry in found]
+        if seen == before or len(seen) <= 1:
+            for entry in found:
+                if entry.version is None:
+                    raise TableVersionNotFoundError(f"Table {shown(entry.identifier)} has no version yet")
+            return [int(version or 0) for _, version in seen]
+        before = seen
+    raise ConcurrentModificationError(
+        f"{', '.join(map(shown, identifiers))}: commits came too fast for one look at all"
+    )
+
+
+def commit_tables(
+    catalog: Catalog,
+    client: LanceNamespace,
+    changes: Sequence[Change | arriving.Arrival],
+    check: Check = lambda _: None,
+) -> dict[tuple[str, ...], int]:
+    """Stage Lance transactions of several tables, then show them all at once; again, rebased, if others came first.
+
+    New tables have their names from then on, as declared ones, and their first versions by the same commit. `check` is
+    told the versions that are about to be made, of tables that are there, whenever they are staged.
+    """
+    arrivals = [one for one in changes if isinstance(one, arriving.Arrival)]
+    others = [one for one in changes if not isinstance(one, arriving.Arrival)]
+    require_managed(catalog, [table_identifier(one.id) for one in others])
+    with arriving.named(catalog, arrivals) as placed:
+        for _ in range(_ATTEMPTS):
+            staged: list[tuple[Identifier, Staged]] = []
+            try:
+                # One by one: those before the one that fails are withdrawn.
+                staged.extend(_staged(catalog, client, one) for one in others)
+                check({identifier: one.version for identifier, one in staged})
+            except BaseException:
+                _withdraw(catalog, staged)
+                raise
+            try:
+                made = create_together(catalog, [*staged, *placed])
+            except ConcurrentModificationError:
+                _withdraw(catalog, staged)
+                continue
+            return {entry.identifier: one.version for one, entry in made}
     tables = ", ".join(shown(table_identifier(one.id)) for one in changes)
     raise ConcurrentModificationError(f"Could not commit to {tables}: others committed first every time")
 
@@ -128,30 +210,19 @@ def _withdraw(catalog: Catalog, staged: Sequence[tuple[Identifier, Staged]]) -> 
         store.delete(one.checked(store, shown(identifier)).path)
 
 
-@dataclass
-class _Holding(LanceNamespace):
+class _Holding(Asked):
     """Answers Lance that a version is created, and keeps what was asked for to itself."""
 
-    client: LanceNamespace
-    newest: int
-    held: list[Staged] = field(default_factory=list)
+    def __init__(self, client: LanceNamespace, newest: int) -> None:
+        super().__init__(client)
+        self._newest = newest
+        self.held: list[Staged] = []
 
-    def namespace_id(self) -> str:
-        return self.client.namespace_id()
-
-    def describe_table(self, request: Any) -> Any:  # noqa: ANN401 - as Lance passes them
-        return self.client.describe_table(request)
-
-    def list_table_versions(self, request: Any) -> Any:  # noqa: ANN401 - as above
-        return self.client.list_table_versions(request)
-
-    def describe_table_version(self, request: Any) -> Any:  # noqa: ANN401 - as above
-        return self.client.describe_table_version(request)
-
-    def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401 - as above
+    def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401 - as Lance passes it
+        """Hold the version back."""
         content = dict(request) if isinstance(request, dict) else request.model_dump()
         asked = CreateTableVersionRequest.model_validate(content)
-        if asked.version <= self.newest:
+        if asked.version <= self._newest:
             raise TableVersionAlreadyExistsError(f"Version {asked.version} of {asked.id} already exists")
         self.held.append(Staged(asked.version, asked.manifest_path, asked.naming_scheme))
         version = TableVersion(

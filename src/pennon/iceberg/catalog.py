@@ -15,6 +15,7 @@ from pennon.iceberg.entry import Entry, parsed
 from pennon.iceberg.http import UnknownOutcomeError
 from pennon.iceberg.places import Places, checked
 from pennon.identifiers import ROOT, Identifier, shown
+from pennon.table.handles import Handles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,11 +43,14 @@ class Catalog:
     server: RestCatalog
     places: Places
     session: Any = field(default_factory=_session)
+    handles: Handles = field(default_factory=Handles)
+    """Tables that are open for operations inside of them."""
     _checks_requirements: bool = False
     _lock: Lock = field(default_factory=Lock)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Let go of connections and open tables."""
+        self.handles.clear()
         self.server.close()
         self.places.close()
 

@@ -16,7 +16,7 @@ from pennon.errors import (
     TableAlreadyExistsError,
     is_not_found,
 )
-from pennon.iceberg import dropping, entries, evolution, files, managed, tables
+from pennon.iceberg import dropping, entries, evolution, files, preparing, tables
 from pennon.iceberg.dropping import CHOSEN
 from pennon.iceberg.entry import MANAGED_BY
 from pennon.iceberg.places import checked, is_remote
@@ -41,7 +41,7 @@ class Wanted:
     """A table to be created; `client` is what Lance calls back when the server manages versions."""
 
     identifier: Identifier
-    data: pa.Table
+    data: pa.Table | writing.PreparedData
     properties: Mapping[str, str] | None
     storage_options: Mapping[str, str]
     client: LanceNamespace
@@ -85,7 +85,7 @@ def create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
     if not existing.is_lance:
         raise TableAlreadyExistsError(f"A table that is not a Lance table already exists: {shown(identifier)}")
     if tables.is_only_declared(catalog, existing):
-        return _filled(catalog, existing, wanted)
+        return filled(catalog, existing, wanted)
     if mode is CreateMode.CREATE:
         raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
     if mode is CreateMode.EXIST_OK:
@@ -127,7 +127,7 @@ def register(
         found = files.find(store, version)
         if found is None:
             raise ConcurrentModificationError(f"Version {version} of table {shown(identifier)} is gone")
-        return catalog.commit(entry, managed.snapshot_updates(entry, store, found), [managed.current_is(entry)])
+        return catalog.commit(entry, preparing.snapshot_updates(entry, store, found), [preparing.current_is(entry)])
 
 
 def _declared(catalog: Catalog, identifier: Identifier, location: str | None, stored: dict[str, str]) -> Entry:
@@ -151,7 +151,7 @@ def _new(catalog: Catalog, wanted: Wanted, stored: dict[str, str]) -> Created:
     if location is None or stored[MANAGED_BY] == IMPL or _needs_credentials(catalog, location, wanted):
         entry = _declared(catalog, wanted.identifier, None, stored)
         with _undone_on_error(catalog, entry):
-            return _filled(catalog, entry, wanted, is_new=True)
+            return filled(catalog, entry, wanted, is_new=True)
     options = {**catalog.options(None), **wanted.storage_options}
     path = catalog.places.below_root(location)
     try:
@@ -173,7 +173,7 @@ def _needs_credentials(catalog: Catalog, location: str, wanted: Wanted) -> bool:
     return is_remote(location) and catalog.settings.vends_credentials and not given
 
 
-def _filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = False) -> Created:
+def filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = False) -> Created:
     """Write the first version of a declared table, which keeps its properties and gets new ones on top."""
     options = {**catalog.options(entry), **wanted.storage_options}
     through = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pennon.errors import (
@@ -24,6 +25,7 @@ from pennon.iceberg.catalog import TRASH
 from pennon.iceberg.entry import OURS
 from pennon.iceberg.server_promises import KEEPS_DROPPED, PURGE, TTL
 from pennon.identifiers import ROOT, Identifier, object_id, shown, split
+from pennon.paging import page
 
 if TYPE_CHECKING:
     from pennon.iceberg.catalog import Catalog
@@ -38,11 +40,11 @@ _FROM, _AT, _TTL = OURS + "dropped-from", OURS + "dropped-at-ms", OURS + "drop-t
 class DroppedTable:
     """A table that was dropped and can be restored."""
 
-    id: tuple[str, ...]
+    id: list[str]
     deletion_id: str
+    dropped_at: datetime
+    purgeable_at: datetime
     location: str
-    dropped_at_ms: int
-    purgable_at_ms: int
 
 
 def deregister(catalog: Catalog, identifier: Identifier) -> Entry:
@@ -79,10 +81,14 @@ def drop(catalog: Catalog, identifier: Identifier, ttl_ms: int, *, purge: bool =
     return entry
 
 
-def list_dropped(catalog: Catalog) -> list[DroppedTable]:
-    """List all dropped tables, the oldest drop first."""
-    found = [_described(entry) for entry in _in_trash(catalog)]
-    return sorted(found, key=lambda one: (one.dropped_at_ms, one.deletion_id))
+def list_dropped(
+    catalog: Catalog, namespace: Identifier, token: str | None, limit: int | None
+) -> tuple[list[DroppedTable], str | None]:
+    """List a page of the tables that were dropped from a namespace, the oldest drop first."""
+    found = [one for one in map(_described, _in_trash(catalog)) if tuple(one.id[:-1]) == namespace]
+    by_key = {f"{one.dropped_at.timestamp():020.3f} {one.deletion_id}": one for one in found}
+    keys, following = page(sorted(by_key), token, limit)
+    return [by_key[key] for key in keys], following
 
 
 def undrop(catalog: Catalog, identifier: Identifier, target: Identifier | None, deletion_id: str | None) -> Entry:
@@ -95,7 +101,7 @@ def undrop(catalog: Catalog, identifier: Identifier, target: Identifier | None, 
 def purge(catalog: Catalog, identifier: Identifier, deletion_id: str | None, *, force: bool) -> int:
     """Delete what was dropped under a name for good; 19 before its time unless forced. Returns how many went."""
     chosen = _chosen(catalog, identifier, deletion_id)
-    early = [one for one in chosen if _described(one).purgable_at_ms > time.time() * 1000]
+    early = [one for one in chosen if not _is_due(one)]
     if early and not force:
         raise InvalidTableStateError(f"Table {shown(identifier)} is kept for a while yet; force=True purges it now")
     for entry in chosen:
@@ -105,7 +111,7 @@ def purge(catalog: Catalog, identifier: Identifier, deletion_id: str | None, *, 
 
 def purge_expired(catalog: Catalog) -> list[DroppedTable]:
     """Purge all dropped tables whose time is over."""
-    gone = [entry for entry in _in_trash(catalog) if _described(entry).purgable_at_ms <= time.time() * 1000]
+    gone = [entry for entry in _in_trash(catalog) if _is_due(entry)]
     for entry in gone:
         _remove_with_data(catalog, entry)
     return [_described(entry) for entry in gone]
@@ -166,9 +172,27 @@ def _chosen(catalog: Catalog, identifier: Identifier, deletion_id: str | None) -
     ]
     if not found:
         raise TableNotFoundError(f"No dropped table of that name: {shown(identifier)}")
-    return sorted(found, key=lambda one: _described(one).dropped_at_ms)
+    return sorted(found, key=lambda one: _number(one, _AT))
 
 
 def _described(entry: Entry) -> DroppedTable:
-    at, ttl = (int(text) if (text := entry.properties.get(key, "")).isdecimal() else 0 for key in (_AT, _TTL))
-    return DroppedTable(split(entry.properties[_FROM]), entry.identifier[-1], entry.location, at, at + ttl)
+    at, ttl = _number(entry, _AT), _number(entry, _TTL)
+    name, deletion_id = list(split(entry.properties[_FROM])), entry.identifier[-1]
+    return DroppedTable(name, deletion_id, _moment(at), _moment(at + ttl), entry.location)
+
+
+def _is_due(entry: Entry) -> bool:
+    return _number(entry, _AT) + _number(entry, _TTL) <= time.time() * 1000
+
+
+def _number(entry: Entry, key: str) -> int:
+    text = entry.properties.get(key, "")
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def _moment(epoch_ms: int) -> datetime:
+    """Give a time; those past the end of the calendar are its end."""
+    try:
+        return datetime.fromtimestamp(epoch_ms / 1000, tz=timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return datetime.max.replace(tzinfo=timezone.utc)

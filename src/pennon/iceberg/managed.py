@@ -11,25 +11,23 @@ from __future__ import annotations
 import logging
 import random
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pennon.errors import (
     ConcurrentModificationError,
     InternalError,
-    InvalidInputError,
     LanceNamespaceError,
     ServiceUnavailableError,
-    TableVersionAlreadyExistsError,
+    TableAlreadyExistsError,
     TableVersionNotFoundError,
     translated,
 )
-from pennon.iceberg import evolution, files, rest
+from pennon.iceberg import files, rest
 from pennon.iceberg.catalog import change
-from pennon.iceberg.entry import MAIN
 from pennon.iceberg.files import Staged, Version
-from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS
-from pennon.iceberg.summaries import STAGED, summary_of
+from pennon.iceberg.preparing import Placed, Prepared, current_is, prepare, summary
+from pennon.iceberg.summaries import STAGED
 from pennon.identifiers import Identifier, shown
 from pennon.table import naming
 
@@ -41,23 +39,12 @@ if TYPE_CHECKING:
     from pennon.store import Store
 
 _log = logging.getLogger(__name__)
+Wanted = Staged | Placed
 _ATTEMPTS = 6
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A version that can be committed on top of what the server has; `is_done` if it was committed before."""
-
-    entry: Entry
-    store: Store
-    staged: Version
-    body: bytes | None
-    is_done: bool = False
-    updates: tuple[dict[str, Any], ...] = ()
-
-
-def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]], just_seen: Sequence[Entry]) -> list[Version]:
+def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Wanted]], just_seen: Sequence[Entry]) -> list[Version]:
     """Make staged manifests the next versions of their tables, of several all at once; 14 if one is not the next.
 
     `just_seen` are the tables as the caller has just looked at them. The same request again, after its answer was lost,
@@ -87,59 +74,6 @@ def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]], just_s
     raise trouble or ServiceUnavailableError(f"The server takes commits to {tables} and does not make them")
 
 
-def prepare(catalog: Catalog, entry: Entry, wanted: Staged) -> Prepared:
-    """Find out what a commit of a version to a table would be; 14 if it is not the next one."""
-    identifier, store = entry.identifier, catalog.store(entry)
-    staged = wanted.checked(store, shown(identifier))
-    blob = store.get(staged.path)
-    body = None if blob is None else blob.body
-    newest = entry.version or 0
-    if staged.version <= newest:
-        if _is_made_of(entry, store, staged, body):
-            return Prepared(entry, store, staged, body, is_done=True)
-        raise TableVersionAlreadyExistsError(f"Version {staged.version} of table {shown(identifier)} already exists")
-    if body is None:
-        raise InvalidInputError(f"There is no staged manifest for table {shown(identifier)} at {wanted.path!r}")
-    if staged.version != newest + 1:
-        raise ConcurrentModificationError(
-            f"Version {staged.version} of table {shown(identifier)} cannot be created: the latest is {newest}"
-        )
-    columns = evolution.schema_of(staged, body)
-    staged = replace(staged, size=len(body), timestamp_ms=_now(entry))
-    updates = (
-        *evolution.schema_updates(entry, columns),
-        *snapshot_updates(entry, store, staged),
-        *_expired(catalog, entry),
-    )
-    return Prepared(entry, store, staged, body, updates=updates)
-
-
-def snapshot_updates(entry: Entry, store: Store, version: Version) -> list[dict[str, Any]]:
-    """Give the updates that make a version the current snapshot.
-
-    `manifest-list` is the Lance manifest, so that an engine that tries to scan it fails loudly.
-    """
-    name = version.path.rpartition("/")[2]
-    snapshot = {
-        "snapshot-id": version.version,
-        "sequence-number": version.version,
-        "timestamp-ms": version.timestamp_ms or _now(entry),
-        "manifest-list": store.uri(version.place()),
-        "summary": summary_of(version.version, version.scheme, name, version.size),
-    }
-    if entry.version is not None:
-        snapshot["parent-snapshot-id"] = entry.version
-    return [
-        {"action": "add-snapshot", "snapshot": snapshot},
-        {"action": "set-snapshot-ref", "ref-name": MAIN, "type": "branch", "snapshot-id": version.version},
-    ]
-
-
-def current_is(entry: Entry) -> dict[str, Any]:
-    """Give the requirement that nobody has committed since the table was looked at."""
-    return {"type": "assert-ref-snapshot-id", "ref": MAIN, "snapshot-id": entry.version}
-
-
 def list_versions(entry: Entry, store: Store) -> list[Version]:
     """Give the versions up to the current one whose files are there, oldest first, each finished."""
     newest = entry.version or 0
@@ -148,7 +82,7 @@ def list_versions(entry: Entry, store: Store) -> list[Version]:
     there = {version: one for version, one in files.among(entries, naming.FOLDER).items() if version <= newest}
     for number in sorted(entry.snapshots.keys() - there.keys()):
         # What is neither in its place nor staged was cleaned away.
-        if number <= newest and (number == newest or _summary(entry, number).get(STAGED) in names):
+        if number <= newest and (number == newest or summary(entry, number).get(STAGED) in names):
             found = _found(entry, store, number)
             if found is not None:
                 there[number] = found
@@ -198,18 +132,18 @@ def delete(catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]
 
 
 def _prepared(
-    catalog: Catalog, wanted: Sequence[tuple[Identifier, Staged]], entries: Sequence[Entry]
+    catalog: Catalog, wanted: Sequence[tuple[Identifier, Wanted]], entries: Sequence[Entry]
 ) -> list[Prepared]:
     """Prepare all; 14 if others came first at one of them, 18 if a part of them is committed by then.
 
     A part that is committed while the rest still can be is no error: the rest is committed next.
     """
     found: list[Prepared] = []
-    taken: ConcurrentModificationError | None = None
+    taken: ConcurrentModificationError | TableAlreadyExistsError | None = None
     for entry, (_, staged) in zip(entries, wanted, strict=True):
         try:
             found.append(prepare(catalog, entry, staged))
-        except ConcurrentModificationError as error:
+        except (ConcurrentModificationError, TableAlreadyExistsError) as error:
             taken = error
     if taken is None:
         return found
@@ -233,21 +167,12 @@ def _commit(catalog: Catalog, prepared: list[Prepared]) -> None:
     catalog.server.call(rest.COMMIT_TRANSACTION, prepared[0].entry.identifier, {"table-changes": changes})
 
 
-def _is_made_of(entry: Entry, store: Store, staged: Version, body: bytes | None) -> bool:
-    """Tell whether a version that is there was made of this very staged manifest."""
-    if _summary(entry, staged.version).get(STAGED) == staged.path.rpartition("/")[2]:
-        return True
-    there = None if body is None else store.get(staged.place())
-    return there is not None and there.body == body
-
-
 def _found(entry: Entry, store: Store, number: int) -> Version | None:
     """Look for a version's file, in its place or else as it was staged; put it in its place then."""
     there = files.find(store, number)
     if there is not None:
         return there
-    summary = _summary(entry, number)
-    name = summary.get(STAGED, "")
+    name = summary(entry, number).get(STAGED, "")
     parsed = naming.parsed_staged(name)
     if parsed is None or "/" in name:
         return None
@@ -272,26 +197,6 @@ def _finished_or_later(store: Store, entry: Entry, staged: Version, body: bytes 
     except LanceNamespaceError as error:
         _log.warning("version is committed and not finished yet: %s", error)
         return staged
-
-
-def _summary(entry: Entry, number: int) -> dict[str, str]:
-    summary = entry.snapshots.get(number, {}).get("summary")
-    return {str(key): str(value) for key, value in summary.items()} if isinstance(summary, dict) else {}
-
-
-def _expired(catalog: Catalog, entry: Entry) -> list[dict[str, Any]]:
-    """Give the update that lets old snapshots go; their versions stay, as files."""
-    if catalog.server.defaults.get(KEEPS_SNAPSHOTS) == "true":
-        return []
-    kept = catalog.settings.max_snapshots - 1
-    old = sorted(entry.snapshots)[: -kept or None] if len(entry.snapshots) > kept else []
-    gone = [number for number in old if number != entry.version]
-    return [{"action": "remove-snapshots", "snapshot-ids": gone}] if gone else []
-
-
-def _now(entry: Entry) -> int:
-    """Tell the time, never before the server's last change: it would refuse that."""
-    return max(int(time.time() * 1000), entry.whole("last-updated-ms"))
 
 
 def _pause(attempt: int) -> None:

@@ -50,7 +50,19 @@ from lance_namespace import (
 
 from pennon import durations, modes
 from pennon.errors import InvalidInputError, translated
-from pennon.iceberg import batch, creation, dropping, entries, namespaces, tables, version_operations
+from pennon.iceberg import (
+    adoption,
+    arriving,
+    batch,
+    creation,
+    describing,
+    dropping,
+    entries,
+    handles,
+    namespaces,
+    tables,
+    version_operations,
+)
 from pennon.iceberg.catalog import Catalog
 from pennon.iceberg.files import Staged
 from pennon.iceberg.places import Places
@@ -58,13 +70,16 @@ from pennon.iceberg.rest import RestCatalog
 from pennon.iceberg.settings import IcebergSettings
 from pennon.identifiers import Identifier, namespace_identifier, shown, table_identifier
 from pennon.requests import operation
+from pennon.store import branching
 from pennon.store.root import absolute_root
+from pennon.table.handles import Point
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
 from pennon.table.ranges import chooser, ignores_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     import pyarrow as pa
@@ -143,19 +158,20 @@ class IcebergNamespace(TableOperations):
         branch: str | None = None,
         shared: bool = False,
     ) -> LanceDataset:
-        # Each one is opened anew, so none is shared.
-        del shared
         catalog = self._catalog
-        entry = catalog.table(identifier)
-        return tables.opened(catalog, self, entry, version=version, tag=tag, branch=branch)
+        point = Point(version, tag, branch)
+        return handles.opened(catalog, self, catalog.table(identifier), point, shared=shared)
 
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
-        # Nothing is kept open that could go on from there.
-        del before, after
+        self._catalog.handles.moved(before, after)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         wanted = creation.Wanted(identifier, data, None, {}, self)
         return creation.create(self._catalog, wanted, modes.CreateMode.CREATE).version or 1
+
+    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
+        catalog = self._catalog
+        return branching.beginning(catalog.store(catalog.table(identifier)), "", branch, shown(identifier))
 
     # Namespaces
 
@@ -254,6 +270,23 @@ class IcebergNamespace(TableOperations):
             location=self._location(made.entry), version=made.version, properties=made.entry.shown_properties
         )
 
+    def new_table_location(self, id: Sequence[str]) -> str:  # noqa: A002 - as in the SDK's requests
+        """Name a place at which a new table may be written before the catalog knows of it; errors 1, 5, 13."""
+        identifier = table_identifier(id)
+        with translated(f"new_table_location of {shown(identifier)}"):
+            return adoption.place(self._catalog, identifier)
+
+    def adopt_table(
+        self,
+        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        location: str,
+        properties: Mapping[str, str] | None = None,
+    ) -> int:
+        """Make what was written at such a place the table; returns its version. Errors 0, 1, 5, 13, 14."""
+        identifier = table_identifier(id)
+        with translated(f"adopt_table of {shown(identifier)}"):
+            return adoption.adopt(self._catalog, self, identifier, location, properties)
+
     @operation(RegisterTableRequest)
     def register_table(self, request: RegisterTableRequest) -> RegisterTableResponse:
         """Give data that is there a name: mode create or overwrite; errors 1, 5, 13, 19.
@@ -274,7 +307,7 @@ class IcebergNamespace(TableOperations):
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
         """Tell where a table is and, if asked, what it is; errors 1, 4, 8 (tag), 11 (version), 22 (branch)."""
         identifier = table_identifier(request.id)
-        described = tables.describe_table(
+        described = describing.describe_table(
             self._catalog,
             self,
             identifier,
@@ -303,7 +336,7 @@ class IcebergNamespace(TableOperations):
     @operation(TableExistsRequest)
     def table_exists(self, request: TableExistsRequest) -> TableExistsResponse:
         """Answer if the table is there, raise 1, 4 or 11 if not."""
-        tables.describe_table(self._catalog, self, table_identifier(request.id), version=request.version)
+        describing.describe_table(self._catalog, self, table_identifier(request.id), version=request.version)
         return TableExistsResponse()
 
     @operation(RenameTableRequest)
@@ -352,10 +385,13 @@ class IcebergNamespace(TableOperations):
             target = None if as_id is None else table_identifier(as_id)
             return self._location(dropping.undrop(self._catalog, identifier, target, deletion_id))
 
-    def list_dropped_tables(self) -> list[dropping.DroppedTable]:
-        """List all dropped tables, the oldest drop first."""
-        with translated("list_dropped_tables"):
-            return dropping.list_dropped(self._catalog)
+    def list_dropped_tables(
+        self, namespace: Sequence[str] = (), page_token: str | None = None, limit: int | None = None
+    ) -> tuple[list[dropping.DroppedTable], str | None]:
+        """List a page of the tables that were dropped from a namespace, the oldest drop first, and the next token."""
+        identifier = namespace_identifier(namespace)
+        with translated(f"list_dropped_tables of {shown(identifier)}"):
+            return dropping.list_dropped(self._catalog, identifier, page_token, limit)
 
     def purge_table(
         self,
@@ -427,14 +463,33 @@ class IcebergNamespace(TableOperations):
         """Create versions of several tables by one transaction; nothing else can be part of one (0)."""
         return batch.commit(self._catalog, request)
 
-    def commit_tables(self, commits: Sequence[batch.Change]) -> dict[tuple[str, ...], int]:
-        """Show prepared Lance transactions of several tables (`pennon.TableCommit`) all at once; errors 0, 4, 14.
+    def commit_tables(
+        self,
+        commits: Sequence[batch.Change | arriving.Arrival],
+        check: batch.Check = lambda _: None,
+    ) -> dict[tuple[str, ...], int]:
+        """Show Lance transactions (`pennon.TableCommit`) and new tables (`pennon.NewTable`) all at once.
 
-        Returns the new versions. All tables need managed_by=impl. Each transaction is rebased on what was committed
-        meanwhile, or raises 14.
+        Returns the new versions. All tables need managed_by=impl (0). Each transaction is rebased on what was committed
+        meanwhile, or raises 14; a new table that is there raises 5. `check` is told the versions that are about to be
+        made, whenever they are staged; what it raises stops the commit.
         """
         with translated("commit_tables"):
-            return batch.commit_tables(self._catalog, self, commits)
+            return batch.commit_tables(self._catalog, self, commits, check)
+
+    def require_common_commits(self, ids: Sequence[Sequence[str]]) -> None:
+        """Raise 0 unless these tables, of which some may not be there yet, can be part of one `commit_tables`."""
+        with translated("require_common_commits"):
+            batch.require_managed(self._catalog, [table_identifier(one) for one in ids])
+
+    def latest_table_versions(self, ids: Sequence[Sequence[str]]) -> list[int]:
+        """Give the latest versions of several tables as of one moment; errors 0 (not managed), 1, 4, 11.
+
+        Opened at these versions, the tables show every commit of several tables as a whole, if the server's own
+        transactions are whole.
+        """
+        with translated("latest_table_versions"):
+            return batch.latest_versions(self._catalog, [table_identifier(one) for one in ids])
 
     def _location(self, entry: Entry) -> str:
         """Give a table's location as Lance takes it."""

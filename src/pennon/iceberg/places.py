@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 METADATA_FOLDER = "__iceberg"
 _ODD = re.compile(r"[^0-9A-Za-z_.-]+")
+_NEW = re.compile(r"[0-9a-f]{32}_[0-9A-Za-z_.-]+")
 _LONGEST_NAME = 100
 _MOST_STORES = 64
 # What servers hand out, by the name that Lance knows it by.
@@ -84,8 +85,11 @@ class Places:
         """Name a directory below the root that nobody used before; None if there is no root."""
         if self.root is None:
             return None
-        plain = _ODD.sub("_", object_id(identifier))[-_LONGEST_NAME:]
-        return self.root.uri(f"{uuid.uuid4().hex}_{plain}")
+        return self.root.uri(f"{uuid.uuid4().hex}{name_ending(identifier)}")
+
+    def is_new_name(self, path: str) -> bool:
+        """Tell whether a path below the root is one that `new` may have given."""
+        return _NEW.fullmatch(path) is not None
 
     def below_root(self, location: str) -> str | None:
         """Give the path of a table's directory below the root; None if it is elsewhere, or the root itself."""
@@ -113,6 +117,11 @@ class Places:
             stores, self._stores = list(self._stores.values()), OrderedDict()
         for store in [*stores, *([] if self.root is None else [self.root])]:
             store.close()
+
+
+def name_ending(identifier: Identifier) -> str:
+    """Give how the directories end that new tables of this name get."""
+    return "_" + _ODD.sub("_", object_id(identifier))[-_LONGEST_NAME:]
 
 
 def checked(location: str, identifier: Identifier | None = None) -> str:

@@ -103,14 +103,15 @@ def _fields(fields: Iterable[pa.Field], path: tuple[str, ...], ids: _Ids) -> lis
 
 def _type(kind: pa.DataType, path: tuple[str, ...], ids: _Ids) -> tuple[Any, bool]:
     """Give the Iceberg type, and whether it says as much as the Arrow type."""
-    if kind in _EXACT:
-        return _EXACT[kind], True
-    if kind in _WIDER:
-        return _WIDER[kind], False
+    # These come first: not all of them can be looked up in a dict.
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name == "arrow.uuid":
             return "uuid", True
         return _type(kind.storage_type, path, ids)[0], False
+    if kind in _EXACT:
+        return _EXACT[kind], True
+    if kind in _WIDER:
+        return _WIDER[kind], False
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return _type(kind.value_type, path, ids)[0], False
     nested = _nested(kind, path, ids)

@@ -1,45 +1,19 @@
-"""Looking at tables: list, exists, describe, open."""
+"""Looking at tables: list them, and what a look at one tells."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import lance
-
-from pennon.errors import (
-    InvalidInputError,
-    InvalidTableStateError,
-    TableBranchNotFoundError,
-    TableIsOnlyDeclaredError,
-    TableTagNotFoundError,
-    TableVersionNotFoundError,
-    is_damaged,
-    is_not_found,
-)
+from pennon.errors import InvalidInputError
 from pennon.iceberg import files, managed
 from pennon.identifiers import Identifier, object_id, shown
 from pennon.paging import page
-from pennon.table.branches import MAIN
-from pennon.table.description import Description, describe, open_table
 
 if TYPE_CHECKING:
-    from lance import LanceDataset
-    from lance_namespace import LanceNamespace
-
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
 
 _BATCH = 16
-
-
-@dataclass(frozen=True)
-class Described:
-    """A table with what was asked about it."""
-
-    entry: Entry
-    only_declared: bool | None
-    details: Description | None
 
 
 def list_tables(
@@ -67,90 +41,6 @@ def list_all_tables(
     return _page(catalog, wanted, token, limit, include_declared=include_declared)
 
 
-def describe_table(
-    catalog: Catalog,
-    client: LanceNamespace,
-    identifier: Identifier,
-    *,
-    version: int | None = None,
-    tag: str | None = None,
-    branch: str | None = None,
-    detailed: bool = False,
-    check_declared: bool = False,
-) -> Described:
-    """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
-    require_one_point(identifier, version, tag, branch)
-    entry = catalog.table(identifier)
-    if version is None and tag is None and branch is None and not detailed:
-        return Described(entry, is_only_declared(catalog, entry) if check_declared else None, None)
-    if is_only_declared(catalog, entry):
-        if tag is not None:
-            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'")
-        if branch is not None:
-            raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{branch}'")
-        if version is not None:
-            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}")
-        return Described(entry, only_declared=True, details=None)
-    dataset = opened(catalog, client, entry, version=version, tag=tag, branch=branch)
-    return Described(entry, only_declared=False, details=describe(dataset) if detailed else None)
-
-
-def opened(
-    catalog: Catalog,
-    client: LanceNamespace,
-    entry: Entry,
-    *,
-    version: int | None = None,
-    tag: str | None = None,
-    branch: str | None = None,
-) -> LanceDataset:
-    """Open a table; what is committed to it goes through the server if that decides. Errors 8, 11, 19, 22."""
-    identifier = entry.identifier
-    require_one_point(identifier, version, tag, branch)
-    branch = None if branch == MAIN else branch
-    if entry.is_managed and entry.version is None:
-        raise TableIsOnlyDeclaredError(f"Table {shown(identifier)} is declared, and has no data yet")
-    try:
-        if not entry.is_managed or branch is not None:
-            return _by_files(catalog, entry, version=version, tag=tag, branch=branch)
-        dataset = lance.dataset(
-            namespace_client=client,
-            table_id=list(identifier),
-            storage_options=catalog.options(entry) or None,
-            session=catalog.session,
-        )
-        if tag is None:
-            return dataset if version is None else _at(dataset, identifier, version)
-        found = dataset.tags.list().get(tag)
-        if found is None:
-            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'")
-        if found["branch"] is not None:
-            return _by_files(catalog, entry, tag=tag)
-        return _at(dataset, identifier, int(found["version"]))
-    except (OSError, ValueError) as error:
-        if is_damaged(error):
-            raise InvalidTableStateError(f"Table {shown(identifier)} is damaged: {error}") from error
-        if not is_not_found(error):
-            raise
-        if not entry.is_managed and is_only_declared(catalog, entry):
-            raise TableIsOnlyDeclaredError(f"Table {shown(identifier)} is declared, and has no data yet") from error
-        raise InvalidTableStateError(f"Table {shown(identifier)} has no data: {error}") from error
-
-
-def _by_files(
-    catalog: Catalog, entry: Entry, *, version: int | None = None, tag: str | None = None, branch: str | None = None
-) -> LanceDataset:
-    return open_table(
-        _plain(catalog, entry),
-        catalog.options(entry),
-        shown=shown(entry.identifier),
-        session=catalog.session,
-        version=version,
-        tag=tag,
-        branch=branch,
-    )
-
-
 def is_only_declared(catalog: Catalog, entry: Entry) -> bool:
     """Tell whether a table has no version yet."""
     return entry.version is None if entry.is_managed else not files.listed(catalog.store(entry))
@@ -168,20 +58,6 @@ def latest_version(catalog: Catalog, entry: Entry) -> int:
         newest = managed.latest(entry, catalog.store(entry))
         return 0 if newest is None else newest.version
     return max(files.listed(catalog.store(entry)), default=0)
-
-
-def _at(dataset: LanceDataset, identifier: Identifier, version: int) -> LanceDataset:
-    try:
-        return dataset.checkout_version(version)
-    except (OSError, ValueError, OverflowError) as error:
-        if isinstance(error, OverflowError) or is_not_found(error) or "has no version" in str(error):
-            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}") from error
-        raise
-
-
-def _plain(catalog: Catalog, entry: Entry) -> str:
-    """Give the location as Lance takes it."""
-    return catalog.store(entry).location("").rstrip("/")
 
 
 def _page(

@@ -9,9 +9,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pennon import DirectoryNamespace
+    from pennon import DirectoryNamespace, IcebergNamespace
 
-_CREDENTIALS = "storage."
+    Client = DirectoryNamespace | IcebergNamespace
+
+_HARMLESS = frozenset(
+    {
+        "assume-lance-tables",
+        "connect_timeout",
+        "dir_listing_enabled",
+        "drop_ttl",
+        "managed_by",
+        "manifest_enabled",
+        "max_answer_bytes",
+        "max_snapshots",
+        "prefix",
+        "read_timeout",
+        "rest-page-size",
+        "rest.signing-name",
+        "rest.signing-region",
+        "rest.sigv4-enabled",
+        "retry_timeout",
+        "root",
+        "uri",
+        "vended-credentials-enabled",
+        "warehouse",
+    }
+)
+"""Properties that may be shown; all others may hold secrets."""
 _CLIENTS = 16
 
 
@@ -26,29 +51,35 @@ class Address:
     def of(cls, impl: str, properties: Mapping[str, Any]) -> Address:
         """Make the address of what `pennon.connect(impl, properties)` opens; a relative root is made absolute here."""
         values = {key: str(value) for key, value in properties.items()}
-        if impl == "dir" and "root" in values:
+        if "root" in values:
             from pennon.store.root import absolute_root  # noqa: PLC0415 - opens no store, but imports one
 
             values["root"] = absolute_root(values["root"])
         return cls(impl, tuple(sorted(values.items())))
 
-    def connect(self) -> DirectoryNamespace:
+    def connect(self) -> Client:
         """Give this process's client of the catalog."""
         return _client(self)
 
+    def directory(self) -> DirectoryNamespace:
+        """Give the same for what only a directory namespace can do; 0 if it is none."""
+        from pennon import DirectoryNamespace  # noqa: PLC0415 - as below
+        from pennon.errors import UnsupportedOperationError  # noqa: PLC0415
+
+        client = _client(self)
+        if not isinstance(client, DirectoryNamespace):
+            raise UnsupportedOperationError(f"This works on the implementation 'dir', not on {self.impl!r}")
+        return client
+
     def __repr__(self) -> str:
         """Show the properties without the secrets among them."""
-        visible = {key: "..." if key.startswith(_CREDENTIALS) else value for key, value in self.properties}
+        visible = {key: value if key in _HARMLESS else "..." for key, value in self.properties}
         return f"Address({self.impl!r}, {visible})"
 
 
 @lru_cache(maxsize=_CLIENTS)
-def _client(address: Address) -> DirectoryNamespace:
-    # Lance, which these import, must not be there before a worker forks.
-    from pennon import DirectoryNamespace, connect  # noqa: PLC0415
-    from pennon.errors import UnsupportedOperationError  # noqa: PLC0415
+def _client(address: Address) -> Client:
+    # Lance, which this imports, must not be there before a worker forks.
+    from pennon import connect  # noqa: PLC0415
 
-    opened = connect(address.impl, dict(address.properties))
-    if not isinstance(opened, DirectoryNamespace):
-        raise UnsupportedOperationError(f"The data pipeline works on the implementation 'dir', not {address.impl!r}")
-    return opened
+    return connect(address.impl, dict(address.properties))

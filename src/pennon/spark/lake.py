@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pennon import DirectoryNamespace
+    from pennon.spark.address import Client
     from pennon.spark.merging.merge import MergeResult
     from pennon.spark.merging.mutation import MutationResult
     from pennon.spark.writing import WriteResult
@@ -50,9 +51,14 @@ class Lake:
         return f"Lake({self.name!r}, {self.address!r})"
 
     @property
-    def catalog(self) -> DirectoryNamespace:
+    def catalog(self) -> Client:
         """The driver's client of the catalog."""
         return self.address.connect()
+
+    @property
+    def directory(self) -> DirectoryNamespace:
+        """The same for what only a directory namespace can do; 0 if it is none."""
+        return self.address.directory()
 
     # --- reading ---
 

@@ -59,6 +59,16 @@ class PreparedData:
     transaction_id: str | None = None
     """The uuid of that transaction."""
 
+    @classmethod
+    def of(cls, dataset: LanceDataset, bring: Callable[[str], object]) -> PreparedData:
+        """Describe the data of a version that is open."""
+        fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+        transaction = dataset.read_transaction(int(dataset.version))
+        said = {} if transaction is None else dict(transaction.transaction_properties or {})
+        sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.files]
+        identity = None if transaction is None else str(transaction.uuid)
+        return cls(dataset.schema, fragments, sum(sizes), bring, said, identity)
+
 
 def write_version(
     location: str,

@@ -4,8 +4,14 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import ArithmeticException
 from support import create_table, ipc
+
+from pennon.spark.reading import scan
+from pennon.spark.sql.names import LakeNames
+from pennon.spark.sql.query import Reader
 
 QUERIES = [
     "SELECT * FROM prod.events",
@@ -112,15 +118,79 @@ QUERIES = [
 ]
 
 
+AGGREGATES = [
+    "SELECT sum(id) FROM prod.events",
+    "SELECT SUM(id), Sum(cid), count(*), count(cid), avg(cid), min(name), max(ts) FROM prod.events",
+    "SELECT cid, sum(id), count(*) AS n, avg(id) FROM prod.events GROUP BY cid",
+    "SELECT name, flag, min(day), max(local), min(id), max(flag) FROM prod.events GROUP BY name, flag",
+    "SELECT cid, sum(amount), max(amount), min(amount), count(amount) FROM prod.events GROUP BY cid",
+    "SELECT max(small), min(small), sum(small) FROM prod.events WHERE small IN (1.5, -2.25)",
+    "SELECT flag, avg(amount), sum(small) FROM prod.events WHERE amount IN (1.5, -2.25) AND small >= 0 GROUP BY flag",
+    "SELECT sum(id), count(*), avg(id), min(name) FROM prod.events WHERE id < 0",
+    "SELECT cid, count(*) FROM prod.events WHERE id < 0 GROUP BY cid",
+    "SELECT events.cid AS c, sum(prod.events.id) / 2 AS half FROM prod.events GROUP BY prod.events.cid",
+    "SELECT cid, count(*) AS n FROM prod.events WHERE name = 'a' OR flag GROUP BY cid HAVING count(*) > 100 ORDER BY n",
+    "SELECT e.cid, sum(e.id) AS total FROM prod.events AS e GROUP BY e.cid ORDER BY total DESC LIMIT 3 OFFSET 1",
+    "SELECT sum(id) total, total + 1 AS more FROM prod.events",
+    "SELECT round(avg(id), 1) AS a, coalesce(max(cid), 0) AS b, NOT (count(*) > 3) AS c FROM prod.events",
+    "SELECT cid AS name, count(name) FROM prod.events GROUP BY cid",
+    "SELECT day, ts, count(*) FROM prod.events GROUP BY day, ts",
+    "SELECT cid, sum(id) AS id FROM prod.events GROUP BY cid HAVING id > 5",
+    "SELECT amount, count(*) FROM prod.events GROUP BY amount",
+    "SELECT sum(price), avg(price) FROM prod.events",
+    "SELECT cid, sum(DISTINCT cid), sum(id) FILTER (WHERE flag) FROM prod.events GROUP BY cid",
+    "SELECT cid + 1, sum(id) FROM prod.events GROUP BY cid + 1",
+    "SELECT sum(id + 1), sum(id) + 1 FROM prod.events",
+    "SELECT sum(info.a), first(name) FROM (SELECT * FROM prod.events ORDER BY id)",
+    "SELECT cid, sum(id), sum(sum(id)) OVER () FROM prod.events GROUP BY cid",
+    "SELECT count(*), max(id) FROM prod.events WHERE rand() >= 0",
+    "SELECT max(id) FROM prod.events WHERE id <= (SELECT max(id) FROM prod.customers)",
+]
+
+
 def result(frame):
     """Give what two frames must agree in: columns with their types, and rows in any order."""
     fields = [(field.name, field.dataType.simpleString()) for field in frame.schema]
     return fields, sorted(map(repr, frame.collect()))
 
 
-@pytest.mark.parametrize("text", QUERIES)
+@pytest.mark.parametrize("text", QUERIES + AGGREGATES)
 def test_a_query_gives_what_spark_gives(spark, shop, text) -> None:
     assert result(shop.sql(text)) == result(spark.sql(text))
+
+
+@pytest.mark.parametrize("text", AGGREGATES[:16])
+def test_aggregates_of_large_tables_give_what_spark_gives(spark, shop, text, monkeypatch) -> None:
+    monkeypatch.setattr(scan, "_DRIVER_BYTES", 0)
+    assert result(shop.sql(text)) == result(spark.sql(text))
+
+
+def test_many_groups_are_left_to_the_tasks(shop) -> None:
+    frame = shop.sql("SELECT id, sum(cid), count(*) FROM prod.events GROUP BY id HAVING count(*) = 1")
+    assert frame.count() == shop.count("prod.events")
+
+
+def test_aggregates_are_computed_in_part_where_rows_are_read(shop) -> None:
+    reader = Reader(shop, LakeNames(shop))
+    parted = [text for text in AGGREGATES if any(one.partials for one in reader.planned(text).reads)]
+    assert parted == AGGREGATES[:16]
+
+
+def test_the_sum_of_longs_that_does_not_fit_is_told(spark, lake) -> None:
+    large = [2**62] * 6000
+    create_table(
+        lake.catalog, "large", data=ipc({"x": pa.array(large, pa.int64()), "k": [n % 6000 for n in range(6000)]})
+    )
+    with pytest.raises(ArithmeticException, match="ARITHMETIC_OVERFLOW"):
+        lake.sql("SELECT sum(x) FROM large").collect()
+    assert lake.sql("SELECT avg(x) FROM large").first() == (float(2**62),)
+    assert lake.sql("SELECT max(s) FROM (SELECT k, sum(x) AS s FROM large GROUP BY k)").first() == (2**62,)
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        assert lake.sql("SELECT sum(x) FROM large").first() == (0,)
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "+05:30"])

@@ -138,15 +138,20 @@ def stage(catalog: Catalog, commits: Sequence[TableCommit]) -> list[StagedTable]
 
 def _required(catalog: Catalog, commits: Sequence[TableCommit | NewTable]) -> list[Identifier]:
     """Check what can be checked before anything is staged; gives the tables."""
+    identifiers = [table_identifier(one.id) for one in commits]
+    require_management(catalog, identifiers)
+    if len(set(identifiers)) != len(identifiers):
+        raise InvalidInputError("Each table is committed once: two transactions name the same one")
+    return identifiers
+
+
+def require_management(catalog: Catalog, _identifiers: Sequence[Identifier]) -> None:
+    """Raise 0 if the catalog does not manage the versions of its tables: it does so for all of them or none."""
     if not operations.manages(catalog):
         raise UnsupportedOperationError(
             "Several tables are committed together only where the catalog manages versions; "
             "enable_table_version_management() makes it so"
         )
-    identifiers = [table_identifier(one.id) for one in commits]
-    if len(set(identifiers)) != len(identifiers):
-        raise InvalidInputError("Each table is committed once: two transactions name the same one")
-    return identifiers
 
 
 def _staged(catalog: Catalog, commit: TableCommit, identifier: Identifier) -> StagedTable:

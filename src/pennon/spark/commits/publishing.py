@@ -20,8 +20,7 @@ from pennon.spark.commits.destination import located
 from pennon.spark.commits.staged import StagedWrite, WriteResult
 
 if TYPE_CHECKING:
-    from pennon import DirectoryNamespace
-    from pennon.spark.address import Address
+    from pennon.spark.address import Address, Client
     from pennon.spark.commits.destination import Destination
 
 
@@ -33,7 +32,7 @@ class Lake(Protocol):
         """Where the catalog is."""
 
     @property
-    def catalog(self) -> DirectoryNamespace:
+    def catalog(self) -> Client:
         """This process's client of it."""
 
 

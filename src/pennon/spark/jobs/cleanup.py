@@ -159,7 +159,7 @@ def _without_rows(lake: Lake, identifier: Identifier, cleaned: _Cleaned) -> Outc
     """Take the rows of versions that are gone out of the manifest; if that fails, the next commit to the table does."""
     outcome = cleaned.outcome
     try:
-        removed = delete_versions(lake.catalog, identifier, ranges(cleaned.gone))
+        removed = delete_versions(lake.directory, identifier, ranges(cleaned.gone))
     except LanceNamespaceError as error:
         return replace(outcome, message=f"the rows of removed versions go with the next commit: {error}")
     return replace(outcome, did={**outcome.did, "rows_removed": removed})

@@ -32,7 +32,7 @@ def migrate(lake: Lake, which: Which = None, *, dry_run: bool = False, progress:
     as it is, and can be migrated later. Errors: 0 where the catalog is opened without the manifest.
     """
     run = Run.begin(lake, "migrate", Settings(dry_run, progress=progress))
-    report = lake.catalog.migrate_to_manifest(dry_run=True)
+    report = lake.directory.migrate_to_manifest(dry_run=True)
     found = {table.name: table.location for table in report.migrated if chosen((table.name,), which)}
     rest = [_left(name, "the manifest has it already") for name in report.already if chosen((name,), which)]
     rest += [_left(entry.name, entry.reason) for entry in report.skipped if chosen((entry.name,), which)]
@@ -55,7 +55,7 @@ def _migrated(run: Run, found: dict[str, str], rest: Sequence[Outcome]) -> Itera
     good = {identifier[0] for identifier, one in looked.items() if one.status == DONE}
     begun = time.monotonic()
     # The commit point. A table that was dropped since it was looked at is not in the report.
-    done = lake.catalog.migrate_to_manifest(dry_run=run.settings.dry_run, names=good)
+    done = lake.directory.migrate_to_manifest(dry_run=run.settings.dry_run, names=good)
     migrated = {table.name for table in done.migrated}
     reasons = {entry.name: entry.reason for entry in done.skipped} | dict.fromkeys(
         done.already, "another client was first"

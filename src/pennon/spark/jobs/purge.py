@@ -61,7 +61,7 @@ def purge(
         outcomes = run.take(_purged(run, due, force=force), len(due))
         if which is None and deleted_before is None:
             # Forgets dropped namespaces too, and finds what fell due meanwhile.
-            lake.catalog.purge_tables(force=False)
+            lake.directory.purge_tables(force=False)
     return as_frame(lake.spark, outcomes, COLUMNS)
 
 
@@ -94,7 +94,7 @@ def _candidates(lake: Lake, deleted_before: datetime | None, *, force: bool, det
     if force and deleted_before is None:
         deleted_before = datetime.max.replace(tzinfo=timezone.utc)
     now = datetime.now(timezone.utc)
-    for table in lake.catalog.list_purgable_tables(deleted_before, detailed=detailed):
+    for table in lake.directory.list_purgable_tables(deleted_before, detailed=detailed):
         if force or table.is_due(now):
             yield table
 
@@ -130,7 +130,7 @@ def _purged_one(address: Address, drop: _Drop) -> Outcome:
 
 
 def _removed(address: Address, drop: _Drop) -> tuple[int, int]:
-    report = address.connect().purge_table(list(drop.identifier), drop.deletion_id, force=drop.force)
+    report = address.directory().purge_table(list(drop.identifier), drop.deletion_id, force=drop.force)
     return sum(one.files for one in report.tables), sum(one.bytes for one in report.tables)
 
 

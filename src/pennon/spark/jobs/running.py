@@ -75,12 +75,13 @@ class Run:
 
     @classmethod
     def begin(cls, lake: Lake, job: str, settings: Settings, *, noted_in_tables: bool = False) -> Run:
-        """Check the settings before anything is looked at."""
+        """Check the settings before anything is looked at; 0 if the catalog is no directory namespace."""
+        lake.address.directory()
         return cls(lake, job, settings, settings.checked(job, noted_in_tables=noted_in_tables))
 
     def targets(self, which: Which) -> list[Identifier]:
         """Find the tables that are meant and not finished by an earlier run of this id; those are skipped."""
-        return self.left(targets.find(self.lake.catalog, which))
+        return self.left(targets.find(self.lake.directory, which))
 
     def left(self, identifiers: Iterable[Identifier]) -> list[Identifier]:
         """Give the tables that an earlier run of this id has not finished; the others are skipped."""

@@ -123,7 +123,7 @@ class Pipeline:
         if done is not None:
             return done
         if self.definition.publish == "atomic":
-            targets.require_management(lake.address)
+            targets.require_management(lake.address, self.definition)
         with found.lease(take_over=take_over) as lease:
             return self._already(found) or self._run(lake, found, lease, observer or Silent())
 

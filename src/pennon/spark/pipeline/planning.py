@@ -93,7 +93,7 @@ class Plan:
 def planned(definition: Definition, address: Address, lake_name: str, place: Callable[[Path], str]) -> Plan:
     """Look at everything that a run would look at before it begins, as far as that needs no Spark."""
     if definition.publish == "atomic":
-        targets.require_management(address)
+        targets.require_management(address, definition)
     graph = Graph(definition)
     tables = targets.looked_up(address, definition, place)
     found = reads.resolved(address, lake_name, graph, _moment, place)

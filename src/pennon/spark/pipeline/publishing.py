@@ -217,19 +217,20 @@ def _places(address: Address, identifier: Identifier, run: str) -> list[str]:
     if store is None:
         return []
     endings = (f"_{object_id(identifier)}", f"_{object_id(identifier)}_")
+    if address.impl == "iceberg":
+        from pennon.iceberg.places import name_ending  # noqa: PLC0415 - rarely needed
+
+        endings = (name_ending(identifier),) * 2
     with_name = [name for name in store.names("") if name.endswith(endings)]
     return [store.location(name) for name in with_name if store.names(f"{name}/{NOTES}/{run}")]
 
 
 def root_store(address: Address) -> Any:  # noqa: ANN401 - a Store, or None where the catalog has none
-    """Open the root of a directory namespace."""
-    from pennon.config import DirectorySettings  # noqa: PLC0415 - it imports little, but is rarely needed
-    from pennon.store import open_store  # noqa: PLC0415
+    """Open the root of a catalog."""
+    from pennon.store import open_store  # noqa: PLC0415 - it imports the stores
 
-    if address.impl != "dir":
-        return None
-    settings = DirectorySettings.from_properties(dict(address.properties))
-    return open_store(settings.root, settings.storage_options)
+    root = dict(address.properties).get("root")
+    return None if root is None else open_store(root, staged_notes.storage_options(address))
 
 
 def _files(address: Address, uri: str, *, blobs: bool = False) -> TableFiles:

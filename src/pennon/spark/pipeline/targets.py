@@ -42,14 +42,15 @@ def looked_up(address: Address, definition: Definition, place: Callable[[Path], 
     return found
 
 
-def require_management(address: Address) -> None:
-    """Raise 0, with what to do, unless the catalog can show several tables at once."""
+def require_management(address: Address, definition: Definition) -> None:
+    """Raise 0, with what to do, unless the catalog can show all targets at once."""
     try:
-        address.connect().latest_table_versions([])
+        address.connect().require_common_commits([identifier_of(target.table) for target in definition.targets])
     except UnsupportedOperationError as error:
+        remedy = "call enable_table_version_management() once" if address.impl == "dir" else f"see to this: {error}"
         raise UnsupportedOperationError(
-            "To publish all targets in one commit, the catalog has to manage versions: call "
-            "enable_table_version_management() once, or write 'publish: per-table' into the pipeline"
+            f"To publish all targets in one commit, the catalog has to manage versions: {remedy}, or write "
+            "'publish: per-table' into the pipeline"
         ) from error
 
 

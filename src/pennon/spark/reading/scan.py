@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
+    from pennon.spark.reading.partials import Partials
 
 _BATCH_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS = 65_536
 # What the driver reads itself: a Spark job costs more than these rows.
 DRIVER_ROWS = 4_096
+# Columns of this size are aggregated by the driver, if few groups come of them.
+_DRIVER_BYTES = 32 * 1024 * 1024
 # A table of this size is counted by the driver alone; Lance uses all of its cores.
 _DRIVER_COUNT_ROWS = 20_000_000
 _VARIABLE_WIDTH = 32
@@ -164,27 +167,32 @@ def check_predicate(dataset: Any, identifier: Identifier, where: str) -> None:  
         raise InvalidInputError(f"Bad predicate for table {shown(identifier)}: {where}: {error}") from error
 
 
-def dataframe(spark: SparkSession, wanted: Scan, *, parallelism: int | None = None) -> DataFrame:
+def dataframe(
+    spark: SparkSession, wanted: Scan, *, parallelism: int | None = None, partials: Partials | None = None
+) -> DataFrame:
     """Give what a scan reads as a DataFrame, planned here and now, so that Spark has nothing left to plan.
 
-    Results that are known to be small are read by the driver; all others by tasks, one for each split.
+    Results that are known to be small are read by the driver; all others by tasks, one for each split. With `partials`,
+    the DataFrame has these aggregates of the rows, and the driver reads a little more itself.
     """
-    schema = wanted.spark_schema()
-    small = wanted.rows if wanted.limit is None else min(wanted.limit, wanted.rows)
-    if small <= DRIVER_ROWS:
-        return _local(spark, wanted, schema)
+    schema = wanted.spark_schema() if partials is None else partials.spark_schema(wanted.spark_schema())
+    here = _read_here(wanted, partials)
+    if here is not None:
+        return spark.createDataFrame(pa.Table.from_batches(here) if here else [], schema)
     splits = wanted.splits(parallelism or cores(spark))
     target = wanted.read_schema()
 
-    weight = min(wanted.bytes, _ANNOUNCED_BYTES) // (_NUMBER_BYTES * len(splits)) or 1
+    large = wanted.bytes if partials is None else 0
+    weight = min(large, _ANNOUNCED_BYTES) // (_NUMBER_BYTES * len(splits)) or 1
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from read_split(wanted, splits[number // weight], target)
+                rows = read_split(wanted, splits[number // weight], target)
+                yield from rows if partials is None else partials.of(rows)
 
-    numbers = spark.range(0, len(splits) * weight, 1, len(splits)).where(f"id % {weight} = 0")
-    frame = numbers.mapInArrow(read, schema)
+    numbers = spark.range(0, len(splits) * weight, 1, len(splits))
+    frame = (numbers if weight == 1 else numbers.where(f"id % {weight} = 0")).mapInArrow(read, schema)
     return frame if wanted.limit is None else frame.limit(wanted.limit)
 
 
@@ -266,11 +274,19 @@ def unpacked(text: str) -> Scan:
     )
 
 
-def _local(spark: SparkSession, wanted: Scan, schema: StructType) -> DataFrame:
-    target = wanted.read_schema()
+def _read_here(wanted: Scan, partials: Partials | None) -> list[pa.RecordBatch] | None:
+    """Read what is known to be small; None if it is not, or if it turns out to be too many partial results."""
+    few = min(wanted.limit, wanted.rows) if wanted.limit is not None else wanted.rows
+    if few > DRIVER_ROWS and (partials is None or wanted.bytes > _DRIVER_BYTES):
+        return None
     everything = Split(tuple(fragment.id for fragment in wanted.fragments))
-    batches = list(read_split(wanted, everything, target)) if wanted.fragments else []
-    return spark.createDataFrame(pa.Table.from_batches(batches, target), schema)
+    rows = read_split(wanted, everything, wanted.read_schema()) if wanted.fragments else iter(())
+    batches: list[pa.RecordBatch] = []
+    for batch in rows if partials is None else partials.of(rows):
+        batches.append(batch)
+        if sum(one.num_rows for one in batches) > DRIVER_ROWS:
+            return None
+    return batches
 
 
 def _scanner(wanted: Scan, split: Split) -> Any:  # noqa: ANN401 - a LanceScanner

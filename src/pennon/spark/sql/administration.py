@@ -94,20 +94,20 @@ def undrop_table(lake: Lake, asked: made.UndropTable, reader: Reader) -> DataFra
 def undrop_namespace(lake: Lake, asked: made.UndropNamespace, reader: Reader) -> DataFrame:
     """Bring a dropped namespace back, and list the tables that came with it."""
     del reader
-    tables = lake.catalog.undrop_namespace(asked.namespace, asked.deletion_id)
+    tables = lake.directory.undrop_namespace(asked.namespace, asked.deletion_id)
     return lake.spark.createDataFrame([(written(tuple(one)),) for one in tables], "table string")
 
 
 def purge_table(lake: Lake, asked: made.PurgeTable, reader: Reader) -> DataFrame:
     """Delete what was dropped under a name for good."""
     del reader
-    return _purged(lake, lake.catalog.purge_table(asked.table, asked.deletion_id, force=asked.force))
+    return _purged(lake, lake.directory.purge_table(asked.table, asked.deletion_id, force=asked.force))
 
 
 def purge_tables(lake: Lake, asked: made.PurgeTables, reader: Reader) -> DataFrame:
     """Delete the dropped tables whose time is over for good, or those that were dropped before a moment."""
     before = None if asked.before is None else reader.instant(asked.before)
-    report = lake.catalog.purge_tables(deleted_before=before, dry_run=asked.dry_run, force=asked.force)
+    report = lake.directory.purge_tables(deleted_before=before, dry_run=asked.dry_run, force=asked.force)
     return _purged(lake, report)
 
 
@@ -115,9 +115,9 @@ def protect(lake: Lake, asked: made.Protect, reader: Reader) -> DataFrame:
     """Protect a table or a namespace from being dropped, or lift that."""
     del reader
     if asked.is_table:
-        lake.catalog.set_table_protection(asked.identifier, asked.protected)
+        lake.directory.set_table_protection(asked.identifier, asked.protected)
     else:
-        lake.catalog.set_namespace_protection(asked.identifier, asked.protected)
+        lake.directory.set_namespace_protection(asked.identifier, asked.protected)
     kind = "table" if asked.is_table else "namespace"
     row = (written(asked.identifier), asked.protected)
     return lake.spark.createDataFrame([row], f"{kind} string, protected boolean")

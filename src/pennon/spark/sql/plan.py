@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
+from pennon.spark.sql.aggregation import Aggregation, aggregation
 from pennon.spark.sql.constants import Session
 from pennon.spark.sql.cursor import tokens_of
 from pennon.spark.sql.predicates import together
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pennon.identifiers import Identifier
+    from pennon.spark.reading.partials import Partials
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +42,10 @@ _RANDOM = {
 
 @dataclass(frozen=True)
 class TableRead:
-    """What a query reads of a table: columns (None: all) of the rows that meet `where`, at most `limit` of them."""
+    """What a query reads of a table: columns (None: all) of the rows that meet `where`, at most `limit` of them.
+
+    With `partials`, these aggregates of the rows take their place.
+    """
 
     name: str
     identifier: Identifier
@@ -48,6 +53,7 @@ class TableRead:
     columns: tuple[str, ...] | None = None
     where: str | None = None
     limit: int | None = None
+    partials: Partials | None = None
 
 
 @dataclass(frozen=True)
@@ -98,9 +104,9 @@ def plan(text: str, find: Finder, session: Session | None = None, *, analyse: bo
         return _planned(text, references, edits, columns=columns)
     strings = _has_plain_strings(text, tokens)
     found = Pushdown(scopes, Session((session or Session()).zone, strings))
-    counting = _counting(tree, scopes, found)
-    if counting is not None:
-        return QueryPlan(text, (), counting)
+    small = _summary(text, tokens, edits, scopes, found)
+    if small is not None:
+        return small
     where = {reference: together(conditions) for reference, conditions in found.conditions.items()}
     return _planned(text, references, edits, columns=columns, where=where, limit=_limited(tree, scopes))
 
@@ -122,6 +128,32 @@ def _planned(
         read = reads.setdefault(content, TableRead(f"t{len(reads)}", *content))
         names[reference.number] = read.name
     return QueryPlan(_written(text, edits, names), tuple(reads.values())) if references else QueryPlan(text)
+
+
+def _summary(
+    text: str, tokens: Sequence[Token], edits: Sequence[Edit], scopes: Scopes, found: Pushdown
+) -> QueryPlan | None:
+    """Plan a query of one table that needs no rows of it, only numbers that tell of them; None for any other query."""
+    tree = scopes.tree
+    reference = _only_table(tree, scopes) if isinstance(tree, exp.Select) else None
+    if reference is None or not isinstance(tree, exp.Select):
+        return None
+    counting = _counting(tree, reference, found)
+    if counting is not None:
+        return QueryPlan(text, (), counting)
+    split = aggregation(tokens, tree, reference, found)
+    return None if split is None else _aggregated(text, reference, edits, split)
+
+
+def _aggregated(text: str, reference: Reference, edits: Sequence[Edit], split: Aggregation) -> QueryPlan:
+    def stays(edit: Edit) -> bool:
+        return not any(one.start <= edit.start and edit.end <= one.end for one in split.edits)
+
+    read = TableRead(
+        "t0", reference.found.identifier, reference.travel, split.columns, split.where, None, split.partials
+    )
+    changed = [*split.edits, *filter(stays, edits)]
+    return QueryPlan(_written(text, changed, {reference.number: read.name}), (read,))
 
 
 def _written(text: str, edits: Sequence[Edit], names: dict[int, str]) -> str:
@@ -163,14 +195,11 @@ def _begin_of_query(tokens: Sequence[Token]) -> int | None:
     return None
 
 
-def _counting(tree: exp.Expr, scopes: Scopes, found: Pushdown) -> Counting | None:
-    if not isinstance(tree, exp.Select) or not tree.expressions:
-        return None
+def _counting(tree: exp.Select, reference: Reference, found: Pushdown) -> Counting | None:
     if any(value and key not in {"expressions", "from_", "where"} for key, value in tree.args.items()):
         return None
-    reference = _only_table(tree, scopes)
     names = [_count_name(one) for one in tree.expressions]
-    if reference is None or None in names:
+    if not names or None in names:
         return None
     conditions = found.exactly(tree, reference)
     if conditions is None:

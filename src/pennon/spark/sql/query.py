@@ -91,7 +91,7 @@ class Reader:
         made = self._scan(
             wanted.identifier, wanted.travel, columns=wanted.columns, where=wanted.where, limit=wanted.limit
         )
-        return scan.dataframe(self._lake.spark, made)
+        return scan.dataframe(self._lake.spark, made, partials=wanted.partials)
 
     def moment(self, identifier: Identifier, travel: Travel | None) -> Moment:
         """Tell which version `VERSION AS OF` or `TIMESTAMP AS OF` means: a number, a tag, a branch or a time."""

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pennon import DirectoryNamespace
-    from pennon.spark.address import Address
+    from pennon.spark.address import Address, Client
     from pennon.spark.commits.destination import Destination
     from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.options import SourceOptions
@@ -139,5 +138,5 @@ class _Shelf:
     address: Address
 
     @property
-    def catalog(self) -> DirectoryNamespace:
+    def catalog(self) -> Client:
         return self.address.connect()

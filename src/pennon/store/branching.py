@@ -13,64 +13,62 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pennon.directory import layout
 from pennon.errors import ConcurrentModificationError
-from pennon.identifiers import shown
-from pennon.table import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pennon.directory.catalog import Catalog
-    from pennon.identifiers import Identifier
-    from pennon.store import Store
+    from pennon.store.protocol import Store
 
 LEASE_SECONDS = 60.0
 """After so long, whoever holds a claim or has left a first version is taken for dead."""
+_SHORTEST = 32
+_VERSIONS = "_versions"
 
 
 @contextmanager
-def beginning(catalog: Catalog, identifier: Identifier, branch: str) -> Iterator[Callable[[], None]]:
+def beginning(store: Store, location: str, branch: str, shown: str) -> Iterator[Callable[[], None]]:
     """Let nobody else begin the branch meanwhile; 14 if somebody is at it. The name is one that a branch can have.
 
-    Gives what clears the place of the branch, to be called once it is known that there is none. The claim is a file in
+    `location` is the table's directory in the store, "" if that is the store's root. Gives what clears the place of the
+    branch, to be called once it is known that there is none. The claim is a file in
     the table's `_refs` directory. A crash leaves it there until its lease is over.
     """
-    store, location = catalog.store, catalog.resolver.table(identifier).location
-    path = f"{location}/_refs/{hashlib.sha256(branch.encode()).hexdigest()[:32]}.claim"
+    folder = f"{location}/" if location else ""
+    path = f"{folder}_refs/{hashlib.sha256(branch.encode()).hexdigest()[:32]}.claim"
     e_tag = _claimed(store, path)
     if e_tag is None:
-        raise _another(identifier, branch)
+        raise _another(shown, branch)
     try:
-        yield lambda: _clear(store, f"{location}/tree/{branch}/{naming.FOLDER}", identifier, branch)
+        yield lambda: _clear(store, f"{folder}tree/{branch}/{_VERSIONS}", shown, branch)
     finally:
         store.delete_if(path, e_tag)
 
 
 def _claimed(store: Store, path: str) -> str | None:
     """Write the claim if nobody has one that still counts; gives its e-tag."""
-    body = f"branch {uuid.uuid4()}".encode().ljust(layout.SHORTEST_CLAIM)
+    body = f"branch {uuid.uuid4()}".encode().ljust(_SHORTEST)
     e_tag = store.create(path, body)
     if e_tag is not None:
         return e_tag
     there = store.get(path)
     if there is None:
         return store.create(path, body)
-    is_over = len(there.body) < layout.SHORTEST_CLAIM or store.now() - there.modified > LEASE_SECONDS
+    is_over = len(there.body) < _SHORTEST or store.now() - there.modified > LEASE_SECONDS
     return store.swap(path, body, there.e_tag) if is_over else None
 
 
-def _clear(store: Store, folder: str, identifier: Identifier, branch: str) -> None:
+def _clear(store: Store, folder: str, shown: str, branch: str) -> None:
     """Delete what a dead client has left of a branch that nothing names; 14 if it may be alive."""
     left = store.list_level(folder).files
     if not left:
         return
     if store.now() - max(file.modified for file in left) <= LEASE_SECONDS:
-        raise _another(identifier, branch)
+        raise _another(shown, branch)
     store.delete(*(f"{folder}/{file.name}" for file in left))
 
 
-def _another(identifier: Identifier, branch: str) -> ConcurrentModificationError:
+def _another(shown: str, branch: str) -> ConcurrentModificationError:
     return ConcurrentModificationError(
-        f"Branch '{branch}' of table {shown(identifier)} is being created by another client; try again later"
+        f"Branch '{branch}' of table {shown} is being created by another client; try again later"
     )

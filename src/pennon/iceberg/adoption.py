@@ -1,0 +1,88 @@
+"""Tables whose data is written first, by many hands and for as long as it takes, and which come into the catalog then.
+
+The data lies in a directory of its own that nothing refers to, with a first version: it can be opened and checked by
+whoever knows the place, and nobody else sees it. A crash leaves that directory. Where the server manages versions it
+may also leave a declared table, which the next one to write the table fills: the name is taken before the commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pennon.errors import InvalidInputError, UnsupportedOperationError
+from pennon.iceberg import arriving, batch, creation, entries
+from pennon.iceberg.dropping import CHOSEN
+from pennon.iceberg.entry import MANAGED_BY
+from pennon.iceberg.schema import converted
+from pennon.iceberg.settings import IMPL
+from pennon.identifiers import Identifier, shown
+from pennon.table.writing import PreparedData
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance import LanceDataset
+    from lance_namespace import LanceNamespace
+
+    from pennon.iceberg.catalog import Catalog
+    from pennon.iceberg.entry import Entry
+
+_DATA = "data"
+_FIRST = 1
+
+
+def place(catalog: Catalog, identifier: Identifier) -> str:
+    """Name a directory, never used before, for a table that is to be; errors 1, 5 (it is there), 13 (no root)."""
+    entries.require_namespace_level(identifier)
+    arriving.absent(catalog, identifier)
+    root, location = catalog.places.root, catalog.places.new(identifier)
+    path = None if location is None else catalog.places.below_root(location)
+    if root is None or path is None:
+        raise InvalidInputError(f"To write {shown(identifier)} before it is in the catalog needs the property 'root'")
+    return root.location(path)
+
+
+def adopt(
+    catalog: Catalog, client: LanceNamespace, identifier: Identifier, location: str, given: Mapping[str, str] | None
+) -> int:
+    """Bring a table that was written at such a place into the catalog; gives its version. Errors 1, 5, 13, 14.
+
+    The commit point is the server's CreateTable, or where the server manages versions, UpdateTable. A declared table
+    whose files decide about versions has a place already: the data is copied there within the store.
+    """
+    stored = entries.properties_of(catalog, identifier, given)
+    path, dataset = arriving.written(catalog, identifier, location)
+    declared = arriving.absent(catalog, identifier)
+    if stored[MANAGED_BY] == IMPL if declared is None else declared.is_managed:
+        return batch.commit_tables(catalog, client, [_New(identifier, location, given)])[identifier]
+    if declared is None:
+        uri = arriving.directory_uri(catalog, path)
+        entries.create(catalog, identifier, uri, converted(dataset.schema), {**stored, CHOSEN: "true"})
+        return int(dataset.version)
+    wanted = creation.Wanted(identifier, _prepared(catalog, declared, dataset, path), given, {}, client)
+    made = creation.filled(catalog, declared, wanted)
+    if catalog.places.root is not None:
+        catalog.places.root.delete_tree(path)
+    return made.version or _FIRST
+
+
+class _New:
+    def __init__(self, identifier: Identifier, location: str, properties: Mapping[str, str] | None) -> None:
+        self.id: Sequence[str] = identifier
+        self.location = location
+        self.properties = properties
+
+
+def _prepared(catalog: Catalog, declared: Entry, dataset: LanceDataset, path: str) -> PreparedData:
+    """Describe the data, as it can be copied to the place of a declared table."""
+    root, target = catalog.places.root, catalog.places.below_root(declared.location)
+    if root is None or target is None:
+        raise UnsupportedOperationError(
+            f"Table {shown(declared.identifier)} was declared outside of the root, at {declared.location!r}: what was "
+            "written below the root cannot be copied there"
+        )
+
+    def bring(_: str) -> None:
+        root.copy_tree(f"{path}/{_DATA}", f"{target}/{_DATA}")
+
+    return PreparedData.of(dataset, bring)

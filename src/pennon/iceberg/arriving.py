@@ -1,0 +1,169 @@
+"""New tables of a commit, which were written at places of their own before they had names."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import lance
+
+from pennon.errors import (
+    InvalidInputError,
+    LanceNamespaceError,
+    TableAlreadyExistsError,
+    UnsupportedOperationError,
+    is_not_found,
+)
+from pennon.iceberg import entries, files, tables
+from pennon.iceberg.dropping import CHOSEN
+from pennon.iceberg.entry import MANAGED_BY
+from pennon.iceberg.files import Staged
+from pennon.iceberg.preparing import Placed
+from pennon.iceberg.settings import IMPL
+from pennon.identifiers import Identifier, shown, table_identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lance import LanceDataset
+
+    from pennon.iceberg.catalog import Catalog
+    from pennon.iceberg.entry import Entry
+    from pennon.store import Store
+
+_UNKNOWN_OUTCOME = 17
+
+
+@runtime_checkable
+class Arrival(Protocol):
+    """A table that was written at a place of its own, as `pennon.NewTable` is."""
+
+    @property
+    def id(self) -> Sequence[str]:
+        """The table."""
+
+    @property
+    def location(self) -> str:
+        """The place, as `new_table_location` gave it."""
+
+    @property
+    def properties(self) -> Mapping[str, str] | None:
+        """Properties of the table."""
+
+
+@contextmanager
+def named(catalog: Catalog, arrivals: Sequence[Arrival]) -> Iterator[list[tuple[Identifier, Placed]]]:
+    """Take the names of new tables, whose first versions can be committed then.
+
+    If that fails, the names are free again, and what was written is as it was.
+    """
+    undoing: list[Callable[[], object]] = []
+    try:
+        yield [(table_identifier(one.id), _placed(catalog, one, undoing)) for one in arrivals]
+    except BaseException as error:
+        if int(getattr(error, "code", -1)) != _UNKNOWN_OUTCOME:
+            for undo in reversed(undoing):
+                undo()
+        raise
+
+
+def absent(catalog: Catalog, identifier: Identifier) -> Entry | None:
+    """Raise 5 if there is a table with data, 1 if there is no such namespace; gives one that is only declared."""
+    entry = catalog.any_table(identifier)
+    if entry is None:
+        catalog.require_namespace(identifier[:-1])
+        return None
+    if entry.is_lance and tables.is_only_declared(catalog, entry):
+        return entry
+    raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+
+
+def written(catalog: Catalog, identifier: Identifier, location: str) -> tuple[str, LanceDataset]:
+    """Open what was written at a place, and give its path below the root; 13 if it is no such place."""
+    path = catalog.places.below_root(location)
+    if path is None or catalog.places.root is None or not catalog.places.is_new_name(path):
+        raise InvalidInputError(f"{location!r} is no place at which {shown(identifier)} could have been written")
+    try:
+        dataset = lance.dataset(
+            catalog.places.root.location(path), storage_options=catalog.options(None) or None, session=catalog.session
+        )
+    except (OSError, ValueError) as error:
+        if is_not_found(error):
+            raise InvalidInputError(f"There is no table at {location!r} to become {shown(identifier)}") from error
+        raise
+    return path, dataset
+
+
+def directory_uri(catalog: Catalog, path: str) -> str:
+    """Give the address of a directory below the root, as servers take it."""
+    assert catalog.places.root is not None  # noqa: S101 - the path is below it
+    return catalog.places.root.uri(path)
+
+
+def _placed(catalog: Catalog, new: Arrival, undoing: list[Callable[[], object]]) -> Placed:
+    """Stage what was written at a place, and take the name if nobody has declared it."""
+    identifier = table_identifier(new.id)
+    stored = entries.properties_of(catalog, identifier, new.properties)
+    path, dataset = written(catalog, identifier, new.location)
+    entry = absent(catalog, identifier)
+    if entry is None and stored[MANAGED_BY] != IMPL:
+        raise UnsupportedOperationError(
+            f"Table {shown(identifier)} is to have managed_by={stored[MANAGED_BY]}, so its first version cannot be "
+            "part of a transaction: connect with managed_by=impl"
+        )
+    uri = directory_uri(catalog, path)
+    placed = Placed(uri, _staged(catalog.places.store(uri, catalog.options(None)), dataset, identifier, undoing))
+    if entry is None:
+        entry = _declared(catalog, identifier, uri, {**stored, CHOSEN: "true"}, undoing)
+    if entry is not None and entry.properties.get(CHOSEN) != "true":
+        raise UnsupportedOperationError(
+            f"Table {shown(identifier)} was declared at a place of its own, {entry.location!r}, where this cannot go"
+        )
+    return placed
+
+
+def _staged(store: Store, dataset: LanceDataset, identifier: Identifier, undoing: list[Callable[[], object]]) -> Staged:
+    """Turn the first version at a place into a staged one: a server that looks at files must not show it too early."""
+    found = files.find(store, int(dataset.version))
+    blob = None if found is None else store.get(found.path)
+    if found is None or blob is None or found.version != 1:
+        raise InvalidInputError(f"What is to become {shown(identifier)} has to have one version, and no other")
+    staged = f"{found.path}-{uuid.uuid4()}"
+    store.create(staged, blob.body)
+
+    def undo() -> None:
+        with suppress(LanceNamespaceError, OSError):
+            store.create(found.path, blob.body)
+            store.delete(staged)
+
+    undoing.append(undo)
+    store.delete(found.path)
+    return Staged(found.version, store.absolute(staged), found.scheme)
+
+
+def _declared(
+    catalog: Catalog,
+    identifier: Identifier,
+    uri: str,
+    stored: Mapping[str, str],
+    undoing: list[Callable[[], object]],
+) -> Entry | None:
+    try:
+        entry = entries.create(catalog, identifier, uri, entries.NO_COLUMNS, stored)
+    except TableAlreadyExistsError:
+        return absent(catalog, identifier)
+    undoing.append(lambda: _take_away(catalog, entry))
+    catalog.require_requirements(entry)
+    return entry
+
+
+def _take_away(catalog: Catalog, entry: Entry) -> None:
+    """Free a name again, unless somebody has filled the table meanwhile. Its data stays where it was written."""
+    try:
+        there = catalog.any_table(entry.identifier)
+        if there is not None and there.uuid == entry.uuid and tables.is_only_declared(catalog, there):
+            entries.remove(catalog, there)
+    except LanceNamespaceError:
+        # It stays behind as a declared table.
+        return

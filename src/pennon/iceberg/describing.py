@@ -1,0 +1,55 @@
+"""Describing a table, and telling whether it is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, TableVersionNotFoundError
+from pennon.iceberg import handles, tables
+from pennon.identifiers import Identifier, shown
+from pennon.table.description import Description, describe
+from pennon.table.handles import Point
+
+if TYPE_CHECKING:
+    from lance_namespace import LanceNamespace
+
+    from pennon.iceberg.catalog import Catalog
+    from pennon.iceberg.entry import Entry
+
+
+@dataclass(frozen=True)
+class Described:
+    """A table with what was asked about it."""
+
+    entry: Entry
+    only_declared: bool | None
+    details: Description | None
+
+
+def describe_table(
+    catalog: Catalog,
+    client: LanceNamespace,
+    identifier: Identifier,
+    *,
+    version: int | None = None,
+    tag: str | None = None,
+    branch: str | None = None,
+    detailed: bool = False,
+    check_declared: bool = False,
+) -> Described:
+    """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
+    tables.require_one_point(identifier, version, tag, branch)
+    entry = catalog.table(identifier)
+    if version is None and tag is None and branch is None and not detailed:
+        return Described(entry, tables.is_only_declared(catalog, entry) if check_declared else None, None)
+    if tables.is_only_declared(catalog, entry):
+        if tag is not None:
+            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'")
+        if branch is not None:
+            raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{branch}'")
+        if version is not None:
+            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}")
+        return Described(entry, only_declared=True, details=None)
+    dataset = handles.opened(catalog, client, entry, Point(version, tag, branch), shared=True)
+    return Described(entry, only_declared=False, details=describe(dataset) if detailed else None)

@@ -1,0 +1,7 @@
+"""The suite of operations inside of tables, tests/table/test_computed_columns.py, on Apache's fixture."""
+
+from __future__ import annotations
+
+from borrowed import taken
+
+globals().update(taken("table", "test_computed_columns", "namespace", "ours"))

@@ -1,0 +1,16 @@
+"""The suite of operations inside of tables, tests/table/test_handles.py, on Apache's fixture."""
+
+from __future__ import annotations
+
+from borrowed import taken
+
+# These name tables without their namespace, or open a directory namespace themselves.
+WITHOUT = frozenset(
+    {
+        "test_a_handle_that_is_written_through_stays_where_it_is",
+        "test_a_tag_that_moves_is_followed",
+        "test_commits_of_another_process_are_seen",
+    }
+)
+
+globals().update(taken("table", "test_handles", "namespace", "ours", "other", without=WITHOUT))

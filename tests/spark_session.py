@@ -1,0 +1,35 @@
+"""The Spark session of the tests: tests that ask for the fixture `spark` are marked, and share one session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+import pytest
+
+
+def mark(items, folder: str) -> None:
+    """Mark what uses Spark; where there is no Java, it is skipped, with the reason."""
+    java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
+    for item in items:
+        if folder not in item.path.as_posix() or "spark" not in getattr(item, "fixturenames", ()):
+            continue
+        item.add_marker(pytest.mark.spark)
+        # Lance warns of the fork by which PySpark starts Java; nothing of Lance runs in it.
+        item.add_marker(pytest.mark.filterwarnings("ignore:.*warn_on_fork"))
+        if not java:
+            item.add_marker(pytest.mark.skip(reason="Spark needs Java 17 or newer"))
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Start Spark with two cores in this process; as a Connect server and its client if the environment says so."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pennon.spark.session import new_session  # noqa: PLC0415 (slow, and it needs Java)
+
+    where = {"remote": "local[2]"} if os.environ.get("PENNON_TEST_SPARK") == "connect" else {"master": "local[2]"}
+    session = new_session("tests", **where, **{"spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()
