@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 
 __all__ = ["spark"]
+OURS_DIFFERS = {
+    "test_a_hidden_table_is_gone_until_it_is_back": "the server keeps and restores dropped tables itself",
+}
+"""Tests of borrowed suites that do not hold on our own server, each with the reason."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are looked at
@@ -116,8 +120,11 @@ def lossy(irc) -> Iterator[LossyProxy]:
 
 
 @pytest.fixture
-def namespace(catalog, space) -> Inside:
+def namespace(request, irc, catalog, space) -> Inside:
     """Give a catalog for suites whose tables are at the root: here they are in a namespace of their own."""
+    reason = OURS_DIFFERS.get(request.node.name.partition("[")[0])
+    if irc.root is not None and reason is not None:
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     return Inside(catalog, space)
 
 
