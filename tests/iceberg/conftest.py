@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 
 
 __all__ = ["spark"]
+OURS_DIFFERS = {
+    "test_a_hidden_table_is_gone_until_it_is_back": "the server keeps and restores dropped tables itself",
+}
+"""Tests of borrowed suites that do not hold on our own server, each with the reason."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are looked at
 def pytest_collection_modifyitems(items) -> None:
-    """Mark what uses Spark, and leave borrowed suites on our own server to the soak, but for the harder managed_by."""
+    """Mark what uses Spark, and leave borrowed suites on our own server to the soak where its versions are files."""
     mark(items, "tests/iceberg/")
     for item in items:
         values = getattr(getattr(item, "callspec", None), "params", {})
-        if item.path.name.startswith("test_suite_") and (values.get("irc"), values.get("managed_by")) == (
-            "facade",
-            "storage",
-        ):
+        is_plain = (values.get("irc"), values.get("managed_by")) == ("facade", "storage")
+        if is_plain and item.path.name.startswith("test_suite_"):
             item.add_marker(pytest.mark.soak)
 
 
@@ -118,8 +120,11 @@ def lossy(irc) -> Iterator[LossyProxy]:
 
 
 @pytest.fixture
-def namespace(catalog, space) -> Inside:
+def namespace(request, irc, catalog, space) -> Inside:
     """Give a catalog for suites whose tables are at the root: here they are in a namespace of their own."""
+    reason = OURS_DIFFERS.get(request.node.name.partition("[")[0])
+    if irc.root is not None and reason is not None:
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     return Inside(catalog, space)
 
 

@@ -43,12 +43,12 @@ def only_on_apache(reason: str) -> pytest.MarkDecorator:
 
 @dataclass(frozen=True)
 class Irc:
-    """Where a server is; its root, if tables have to lie inside of it; how namespaces are made if not by requests."""
+    """Where a server is, how a namespace is made there if not by the protocol, and where its tables have to lie."""
 
     uri: str
+    make_namespace: Callable[[str], object] | None = None
     root: Path | None = None
     process: int | None = None
-    make_namespace: Callable[[str], object] | None = None
 
 
 def _free_port() -> int:
@@ -170,7 +170,7 @@ def facade(
                 process.wait()
                 pytest.fail(f"pennon serve did not start:\n{(directory / 'log').read_text(errors='replace')[-2000:]}")
             lines.append(line)
-        yield Irc(json.loads("".join(lines))["iceberg"], root, process.pid)
+        yield Irc(json.loads("".join(lines))["iceberg"], root=root, process=process.pid)
     finally:
         process.kill()
         process.wait()

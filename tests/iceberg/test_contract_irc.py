@@ -1,4 +1,4 @@
-"""The contract of the directory namespace, as far as it is about tables in a namespace, on REST catalogs."""
+"""The contract of the directory namespace, as far as it is about tables in a namespace, on servers."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ MINISTACK_DIFFERS = dict.fromkeys(
     "MiniStack drops no tables",
 )
 """Those that do not hold on MiniStack."""
-DIFFERS_ON_OURS = {
+OURS_DIFFERS = {
     "test_listing_leaves_declared_tables_out_if_asked_to": "the server is shared by all tests, so it lists more tables",
     "test_a_declared_table_can_be_deregistered_and_registered": "nothing is left of it that could be registered",
     "test_the_longest_names_work_in_every_operation": "the server keeps and restores dropped tables itself",
 }
-"""The same for our own server."""
+"""All that do not hold on our own server."""
 
 
 for _module in MODULES:
@@ -72,21 +72,28 @@ for _module in MODULES:
         globals()[f"{_name}__{_module.removeprefix('test_')}" if _is_test else _name] = _one
 
 
-@pytest.fixture(params=["storage", "impl", "ministack", "ours"])
+DIFFERENCES = {
+    "storage": DIFFERS,
+    "impl": {**DIFFERS, **IMPL_DIFFERS},
+    "ministack": {**DIFFERS, **MINISTACK_DIFFERS},
+    "ours": OURS_DIFFERS,
+}
+
+
+@pytest.fixture(params=list(DIFFERENCES))
 def place(request, connect):
-    """Give a namespace that tables can be in: Apache's fixture, for tables of each kind, MiniStack, or our server."""
-    kind = request.param
+    """Give a namespace that tables can be in: on Apache's fixture, for each kind of tables, on MiniStack, on ours."""
     name = request.node.name.partition("[")[0].partition("__")[0]
-    differs = DIFFERS_ON_OURS if kind == "ours" else DIFFERS
-    reason = {**differs, **{"impl": IMPL_DIFFERS, "ministack": MINISTACK_DIFFERS}.get(kind, {})}.get(name)
+    reason = DIFFERENCES[request.param].get(name)
     if reason is not None:
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
-    if kind == "ours":
+    if request.param == "ours":
         server = request.getfixturevalue("served")("storage")
         catalog = connect(server.uri, root=str(server.root / "clients" / uuid.uuid4().hex))
     else:
-        server = request.getfixturevalue("mini" if kind == "ministack" else "apache")
-        catalog = connect(server.uri, managed_by="impl" if kind == "impl" else "storage")
+        server = request.getfixturevalue("mini" if request.param == "ministack" else "apache")
+        managed_by = {} if request.param == "ministack" else {"managed_by": request.param}
+        catalog = connect(server.uri, **managed_by)
     catalog._store = catalog._places.root  # the contract looks at the files below it
     parent = f"s{uuid.uuid4().hex[:12]}"
     if server.make_namespace is None:

@@ -67,6 +67,11 @@ class House:
 
 
 @pytest.fixture
+def irc(apache):
+    return apache
+
+
+@pytest.fixture
 def house(spark, apache, managed_by, space, tmp_path) -> House:
     """Attach the catalog, with secrets that Apache's fixture does not look at."""
     from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)

@@ -11,7 +11,7 @@ import pytest
 from http_client import Client, table_path
 from lance import LanceOperation
 from lance.fragment import write_fragments
-from support import create_table, describe_table, drop_table
+from support import create_table, declare_table, describe_table, drop_table
 
 from pennon import DirectoryNamespace, IcebergNamespace, TableCommit
 from pennon.iceberg import batch
@@ -170,6 +170,31 @@ def test_updates_without_a_meaning_change_nothing(client, catalog, space, update
     answer = client.post(table_path(space, "t"), {"requirements": [], "updates": [good, update]})
     assert answer.error[0] == status
     assert describe_table(catalog, space, "t").properties == {}
+
+
+def test_a_table_with_data_stays_where_it_is(client, server, catalog, own, space):
+    create_table(catalog, space, "t")
+    create_table(catalog, space, "other")
+    moving = {"action": "set-location", "location": (server.root / f"{space}_elsewhere").as_uri()}
+    assert client.post(table_path(space, "t"), {"requirements": [], "updates": [moving]}).error[0] == 406
+    body = staged(own, space, "t", 4)
+    body["updates"].insert(0, moving)
+    assert client.post(table_path(space, "t"), body).error[0] == 406
+    # The first version of a declared table may be elsewhere, but not in the place of another one.
+    declare_table(catalog, space, "declared")
+    taken = describe_table(catalog, space, "other").location
+    name = "18446744073709551614.manifest-x"
+    Path(taken, "_versions", name).write_bytes(b"staged")
+    snapshot = {"snapshot-id": 1, "summary": {"operation": "append", "lance.staged-manifest": name}}
+    updates = [
+        {"action": "set-location", "location": f"file://{taken}"},
+        {"action": "add-snapshot", "snapshot": snapshot},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1},
+    ]
+    answer = client.post(table_path(space, "declared"), {"requirements": [], "updates": updates})
+    assert answer.error == (400, "BadRequestException")
+    assert describe_table(catalog, space, "declared").location != taken
+    assert values(catalog, space, "other") == [1, 2, 3]
 
 
 def test_updates_that_change_nothing_are_fine(client, catalog, space):

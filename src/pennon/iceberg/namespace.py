@@ -59,6 +59,7 @@ from pennon.iceberg import (
     dropping,
     entries,
     handles,
+    late_commits,
     namespaces,
     tables,
     version_operations,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pennon.iceberg.entry import Entry
+    from pennon.table.bases import Base
 
 
 class IcebergNamespace(TableOperations):
@@ -164,6 +166,12 @@ class IcebergNamespace(TableOperations):
 
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
         self._catalog.handles.moved(before, after)
+
+    def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
+        late_commits.require_ground(self._catalog, identifier, base, made)
+
+    def _clear_refused(self, dataset: LanceDataset, branch: str | None) -> None:
+        late_commits.clear_refused(self._catalog, dataset, branch)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         wanted = creation.Wanted(identifier, data, None, {}, self)

@@ -7,9 +7,10 @@ crash after it leaves versions that whoever meets them finishes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pennon.directory import layout
 from pennon.directory.manifest import properties_json
 from pennon.directory.versions import managed, operations
 from pennon.errors import (
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.manifest import Draft, Snapshot
+    from pennon.directory.manifest import Draft, Row, Snapshot
     from pennon.directory.versions.record import Record
     from pennon.server.iceberg.updates import Wanted
 
@@ -46,6 +47,7 @@ class _Change:
 
     @property
     def table(self) -> managed.Table:
+        """The table as it is before the commit."""
         return operations.table_of(self.wanted.looked.found)
 
 
@@ -142,31 +144,46 @@ def _commit(catalog: Catalog, changes: Sequence[_Change]) -> None:
         for change in changes:
             _apply(draft, change)
 
-    versions = [
-        managed.Wanted(change.table, _record(catalog, change.wanted))
-        for change in changes
-        if change.wanted.version is not None
-    ]
+    versions = [_version(catalog, change.wanted) for change in changes if change.wanted.version is not None]
     if versions:
         managed.create(catalog, versions, prepare)
     elif any(one.wanted.assigned or one.wanted.removed or one.wanted.expired for one in changes):
         catalog.require_manifest("UpdateTable").mutate(prepare)
     for change in changes:
         managed.delete_files(catalog, change.table.location, change.removed)
+        if change.wanted.place is not None:
+            _leave(catalog, change.table.location)
 
 
-def _record(catalog: Catalog, wanted: Wanted) -> Record:
+def _leave(catalog: Catalog, declared: str) -> None:
+    """Take away the markers of a place at which a table was declared, and never written."""
+    catalog.store.delete(layout.inside(declared, layout.RESERVED_MARKER), layout.declared(declared))
+    catalog.store.prune(declared)
+
+
+def _version(catalog: Catalog, wanted: Wanted) -> managed.Wanted:
     version, found = wanted.version, wanted.looked.found
     if version is None:
         raise AssertionError
     staged = operations.Staged(
         found.identifier,
         version.version,
-        f"{found.location}/{naming.FOLDER}/{version.staged}",
+        f"{wanted.place or found.location}/{naming.FOLDER}/{version.staged}",
         version.scheme,
         version.metadata,
     )
-    return operations.checked(catalog, staged, None)[1]
+    return managed.Wanted(*operations.checked(catalog, staged, wanted.place))
+
+
+def _moved(draft: Draft, wanted: Wanted, row: Row) -> Row:
+    """Give the row of a declared table at the place where its first version was written."""
+    place = str(wanted.place)
+    if draft.versions_of(row.object_id):
+        raise ConcurrentModificationError(f"{wanted.what} has data by now, and stays where it is")
+    others = [key for key in draft.overlapping(place) if key != row.object_id]
+    if others:
+        raise InvalidInputError(f"The location {place!r} belongs to table '{others[0]}'")
+    return replace(row, location=place)
 
 
 def _apply(draft: Draft, change: _Change) -> None:
@@ -181,6 +198,9 @@ def _apply(draft: Draft, change: _Change) -> None:
     managed.require_table(draft, change.table)
     if change.is_pinned and wanted.looked.is_managed and _last(draft, key) != change.newest_row:
         raise ConcurrentModificationError(f"{wanted.what} got another version since it was looked at")
+    if wanted.place is not None:
+        row = _moved(draft, wanted, row)
+        draft.put(row)
     if wanted.assigned or wanted.removed:
         merged = {**row.properties(), **wanted.assigned}
         kept = {name: value for name, value in merged.items() if name not in wanted.removed}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pennon.directory import creation, registration
-from pennon.directory.listing import look_at
-from pennon.directory.versions import operations
+from pennon.directory import creation, layout, registration
+from pennon.directory.reservation import Reservation
+from pennon.directory.versions import operations, storage
 from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.iceberg.entry import LANCE, MANAGED_BY, TABLE_TYPE
 from pennon.iceberg.settings import IMPL, STORAGE
@@ -57,15 +57,27 @@ def _at(
             f"The location {location!r} of {shown(identifier)} is not in the catalog's root; without a location, the "
             "catalog chooses one"
         )
-    if look_at(catalog.store, inside).has_versions:
-        registration.register(catalog, identifier, inside, RegisterMode.CREATE, properties)
+    place = layout.checked_location(inside)
+    if storage.records(catalog.store, place):
+        registration.register(catalog, identifier, place, RegisterMode.CREATE, properties)
     elif has_columns:
         raise UnsupportedOperationError(
             f"There is no Lance table at the location {location!r} of {shown(identifier)}; without a location, the "
             "catalog chooses one, and makes an empty table"
         )
+    elif catalog.store.has_files(place):
+        _reserve_written(catalog, identifier, place, properties)
     else:
-        creation.declare(catalog, identifier, inside, properties)
+        creation.declare(catalog, identifier, place, properties)
+
+
+def _reserve_written(catalog: Catalog, identifier: Identifier, place: str, properties: Mapping[str, str]) -> None:
+    """Reserve a place at which a table was written whose first version is only staged, for the commit that shows it."""
+    reservation = Reservation(catalog.store, place, contested=True)
+    reservation.announce()
+    with reservation.undone_on_error():
+        reservation.make()
+        registration.register(catalog, identifier, place, RegisterMode.CREATE, properties, allow_missing=True)
 
 
 def _properties(catalog: Catalog, what: str, given: dict[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pennon.directory import layout
 from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.iceberg.entry import MAIN
 from pennon.iceberg.summaries import OPERATION, OURS, SCHEME, STAGED
@@ -60,6 +61,8 @@ class Wanted:
     looked: Looked
     version: NewVersion | None = None
     main: int | None = None
+    place: str | None = None
+    """Where a table that is only declared gets its first version, if not where it was declared."""
     assigned: dict[str, str] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     expired: list[int] = field(default_factory=list)
@@ -90,6 +93,8 @@ def parsed(looked: Looked, updates: Sequence[object]) -> Wanted:
 def _check(wanted: Wanted) -> None:
     if wanted.version is not None and wanted.main != wanted.version.version:
         raise _unsupported(wanted, "a new version must become the current one: 'set-snapshot-ref' of 'main' is missing")
+    if wanted.place is not None and (wanted.version is None or wanted.version.version != 1):
+        raise _unsupported(wanted, "it stays where it is; only the first version of a declared one may be elsewhere")
     # What is set to what it is anyway needs no change.
     fixed = wanted.looked.fixed
     for key, value in wanted.assigned.items():
@@ -163,6 +168,16 @@ def _set_current_schema(wanted: Wanted, update: Mapping[str, Any]) -> None:
         raise InvalidInputError(f"{wanted.what} has no schema {number}")
 
 
+def _set_location(wanted: Wanted, update: Mapping[str, Any]) -> None:
+    location = fields.text(update, "location", f"{wanted.what}: 'set-location'")
+    inside = wanted.looked.catalog.store.relative(location.rstrip("/"))
+    if inside == wanted.looked.found.location:
+        return
+    if not inside:
+        raise _unsupported(wanted, f"it cannot be at {location!r}, which is not in the catalog's root")
+    wanted.place = layout.checked_location(inside)
+
+
 def _only(action: str, key: str, fine: Callable[[Wanted, Any], bool], why: str) -> Callable[..., None]:
     """Take an update that comes to what is there already, and no other."""
 
@@ -202,12 +217,7 @@ _READERS: dict[str, Callable[[Wanted, Mapping[str, Any]], None]] = {
         lambda _, value: value in {1, documents.FORMAT_VERSION},
         f"it is shown in format version {documents.FORMAT_VERSION} only",
     ),
-    "set-location": _only(
-        "set-location",
-        "location",
-        lambda one, value: one.looked.catalog.store.relative(str(value).rstrip("/")) == one.looked.found.location,
-        "a Lance table stays where it is",
-    ),
+    "set-location": _set_location,
     "add-spec": _only("add-spec", "spec", _is_empty, _NO_PARTITIONS),
     "set-default-spec": _only("set-default-spec", "spec-id", lambda _, value: value in {0, _NEWEST}, _NO_PARTITIONS),
     "add-sort-order": _only("add-sort-order", "sort-order", _is_empty, _NO_ORDER),

@@ -1,0 +1,82 @@
+"""Changes that were committed to a table after it was purged, or made anew in the same directory.
+
+Where the server decides about versions, it refuses them: it is told which table was looked at. Else nothing stands
+between Lance and the files, and whoever has committed looks whether the version that was built on is still there.
+A table that is only dropped keeps its files: what is committed late comes back with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pennon.errors import ConcurrentModificationError
+from pennon.identifiers import Identifier, shown
+from pennon.table import naming
+from pennon.table.bases import Base, Ground, written_files
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+    from pennon.iceberg.catalog import Catalog
+    from pennon.store import Store
+
+
+def require_ground(catalog: Catalog, identifier: Identifier, base: Base, made: LanceDataset) -> None:
+    """Take a version back, and raise 14, if the table that it was made of was purged or made anew meanwhile."""
+    if int(made.version) == base.version or (base.branch is None and _is_managed(made)):
+        return
+    ground = base.ground(made)
+    if ground is Ground.SAME:
+        return
+    entry = catalog.any_table(identifier)
+    place = _place(made, base.branch)
+    stays = entry is not None and _is_at(catalog.location(entry), place)
+    if ground is Ground.MISSING and stays:
+        # Only its old versions were cleaned up.
+        return
+    catalog.handles.clear()
+    options = catalog.options(entry) if entry is not None and stays else catalog.places.options(None, {})
+    _take_back(catalog.places.store(place, options), made, base.branch)
+    clear_refused(catalog, made, base.branch)
+    raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped or replaced while it was changed")
+
+
+def clear_refused(catalog: Catalog, dataset: LanceDataset, branch: str | None) -> None:
+    """Delete what a change has left in the directory of a purged table, if that was named for this table alone."""
+    root = catalog.places.root
+    path = catalog.places.below_root(_place(dataset, branch))
+    if root is None or path is None or not catalog.places.is_new_name(path):
+        return
+    if not root.names(f"{path}/{naming.FOLDER}"):
+        catalog.places.delete(path)
+
+
+def _is_managed(dataset: LanceDataset) -> bool:
+    """Tell whether commits of an open table go through the server."""
+    return bool(getattr(dataset, "_namespace_client_managed_versioning", False))
+
+
+def _place(dataset: LanceDataset, branch: str | None) -> str:
+    """Name the directory of a table; Lance gives a branch that of the table or its own."""
+    uri = dataset.uri.rstrip("/")
+    return uri if branch is None else uri.removesuffix(f"/tree/{branch}")
+
+
+def _is_at(location: str, place: str) -> bool:
+    return location.removeprefix("file://").rstrip("/") == place.removeprefix("file://")
+
+
+def _take_back(store: Store, made: LanceDataset, branch: str | None) -> None:
+    """Delete a version, unless somebody has made it anew, and the files that were written for it."""
+    inside = "" if branch is None else f"tree/{branch}/"
+    folder = f"{inside}{naming.FOLDER}"
+    for name in store.names(folder):
+        parsed = naming.parsed(name)
+        blob = store.get(f"{folder}/{name}") if parsed is not None and parsed[0] == int(made.version) else None
+        if blob is not None and not store.delete_if(f"{folder}/{name}", blob.e_tag):
+            return
+    files = [f"{inside}{path}" for path in written_files(made)]
+    if files:
+        store.delete(*files)
+    for path in {one.rpartition("/")[0] for one in files} | {folder}:
+        store.prune(path)
