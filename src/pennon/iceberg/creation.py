@@ -93,6 +93,17 @@ def create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
     return _overwritten(catalog, existing, wanted)
 
 
+def fill(catalog: Catalog, wanted: Wanted) -> int:
+    """Write the first version of a table that is only declared, and nothing where none is; gives that version.
+
+    Errors 1 and 4 (not there), 5 (it has a version already), 14.
+    """
+    entry = catalog.table(wanted.identifier)
+    if not tables.is_only_declared(catalog, entry):
+        raise TableAlreadyExistsError(f"Table already exists: {shown(wanted.identifier)}")
+    return filled(catalog, entry, wanted).version or 1
+
+
 def register(
     catalog: Catalog,
     identifier: Identifier,

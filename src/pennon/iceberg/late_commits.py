@@ -21,9 +21,19 @@ if TYPE_CHECKING:
     from pennon.store import Store
 
 
+SERVER = object()
+"""The stamp of a version that the server has to know: it refuses what is built on another one."""
+
+
+def base_of(dataset: LanceDataset, branch: str | None) -> Base:
+    """Remember the version that is open, and who decides what comes after it: about branches, the files do."""
+    managed = branch is None and getattr(dataset, "_namespace_client_managed_versioning", False)
+    return Base.of(dataset, branch, SERVER if managed else None)
+
+
 def require_ground(catalog: Catalog, identifier: Identifier, base: Base, made: LanceDataset) -> None:
     """Take a version back, and raise 14, if the table that it was made of was purged or made anew meanwhile."""
-    if int(made.version) == base.version or (base.branch is None and _is_managed(made)):
+    if int(made.version) == base.version or base.stamp is SERVER:
         return
     ground = base.ground(made)
     if ground is Ground.SAME:
@@ -47,13 +57,8 @@ def clear_refused(catalog: Catalog, dataset: LanceDataset, branch: str | None) -
     path = catalog.places.below_root(_place(dataset, branch))
     if root is None or path is None or not catalog.places.is_new_name(path):
         return
-    if not root.names(f"{path}/{naming.FOLDER}"):
+    if not any(map(naming.parsed, root.names(f"{path}/{naming.FOLDER}"))):
         catalog.places.delete(path)
-
-
-def _is_managed(dataset: LanceDataset) -> bool:
-    """Tell whether commits of an open table go through the server."""
-    return bool(getattr(dataset, "_namespace_client_managed_versioning", False))
 
 
 def _place(dataset: LanceDataset, branch: str | None) -> str:
@@ -70,12 +75,12 @@ def _take_back(store: Store, made: LanceDataset, branch: str | None) -> None:
     """Delete a version, unless somebody has made it anew, and the files that were written for it."""
     inside = "" if branch is None else f"tree/{branch}/"
     folder = f"{inside}{naming.FOLDER}"
+    files = [f"{inside}{path}" for path in written_files(made)]
     for name in store.names(folder):
         parsed = naming.parsed(name)
         blob = store.get(f"{folder}/{name}") if parsed is not None and parsed[0] == int(made.version) else None
         if blob is not None and not store.delete_if(f"{folder}/{name}", blob.e_tag):
             return
-    files = [f"{inside}{path}" for path in written_files(made)]
     if files:
         store.delete(*files)
     for path in {one.rpartition("/")[0] for one in files} | {folder}:

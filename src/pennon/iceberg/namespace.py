@@ -167,6 +167,9 @@ class IcebergNamespace(TableOperations):
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
         self._catalog.handles.moved(before, after)
 
+    def _base(self, dataset: LanceDataset, branch: str | None) -> Base:
+        return late_commits.base_of(dataset, branch)
+
     def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
         late_commits.require_ground(self._catalog, identifier, base, made)
 
@@ -174,8 +177,7 @@ class IcebergNamespace(TableOperations):
         late_commits.clear_refused(self._catalog, dataset, branch)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
-        wanted = creation.Wanted(identifier, data, None, {}, self)
-        return creation.create(self._catalog, wanted, modes.CreateMode.CREATE).version or 1
+        return creation.fill(self._catalog, creation.Wanted(identifier, data, None, {}, self))
 
     def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
         catalog = self._catalog

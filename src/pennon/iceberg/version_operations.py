@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pennon.errors import TableBranchNotFoundError
 from pennon.iceberg import files, managed
 from pennon.identifiers import Identifier, shown
 from pennon.paging import page
 from pennon.table import naming
+from pennon.table.branches import named_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,11 +19,12 @@ if TYPE_CHECKING:
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
     from pennon.iceberg.files import Staged, Version
+    from pennon.store import Store
 
 
 def create(catalog: Catalog, identifier: Identifier, wanted: Staged, branch: str | None) -> TableVersion:
     """Make a staged manifest the next version of a table, or of a branch; errors 1, 4, 13, 14, 17."""
-    entry = catalog.table(identifier)
+    entry, branch = catalog.table(identifier), named_branch(branch)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
         return managed.create(catalog, [(identifier, wanted)], [entry])[0].shown(store)
@@ -39,39 +42,48 @@ def list_versions(
     descending: bool,
     branch: str | None,
 ) -> tuple[list[TableVersion], str | None]:
-    """List a page of versions. The latest alone needs no listing where the catalog manages versions."""
-    entry = catalog.table(identifier)
+    """List a page of versions; the latest alone needs no listing where the catalog manages them. Errors 1, 4, 22."""
+    entry, branch = catalog.table(identifier), named_branch(branch)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
         if limit == 1 and descending and not token:
             return _latest(catalog, entry)
         found = managed.list_versions(entry, store)
     else:
-        found = list(files.listed(store, files.directory_of(branch, shown(identifier))).values())
+        found = list(files.listed(store, _directory(store, branch, shown(identifier))).values())
     by_key = {_key(one, descending=descending): one for one in found}
     keys, following = page(sorted(by_key), token, limit)
     return [by_key[key].shown(store) for key in keys], following
 
 
 def describe(catalog: Catalog, identifier: Identifier, version: int | None, branch: str | None) -> TableVersion:
-    """Give one version, or the latest; error 11 if it is not there."""
-    entry = catalog.table(identifier)
+    """Give one version, or the latest; errors 11 and 22 if it is not there."""
+    entry, branch = catalog.table(identifier), named_branch(branch)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
         return managed.describe(entry, store, version).shown(store)
-    directory = files.directory_of(branch, shown(identifier))
+    directory = _directory(store, branch, shown(identifier))
     return files.describe(store, shown(identifier), version, directory).shown(store)
 
 
 def delete(
     catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]], list[int]], branch: str | None
 ) -> int:
-    """Delete versions, never the latest (19)."""
-    entry = catalog.table(identifier)
+    """Delete versions, never the latest (19); error 22."""
+    entry, branch = catalog.table(identifier), named_branch(branch)
     if entry.is_managed and branch is None:
         return managed.delete(catalog, identifier, chosen)
-    directory = files.directory_of(branch, shown(identifier))
-    return files.delete(catalog.store(entry), shown(identifier), chosen, directory)
+    store = catalog.store(entry)
+    directory = _directory(store, branch, shown(identifier))
+    return files.delete(store, shown(identifier), chosen, directory)
+
+
+def _directory(store: Store, branch: str | None, what: str) -> str:
+    """Give the directory of a branch; 22 for one that has no versions, which is not there."""
+    directory = files.directory_of(branch, what)
+    if branch is not None and not files.listed(store, directory):
+        raise TableBranchNotFoundError(f"Table {what} has no branch {branch!r}")
+    return directory
 
 
 def _latest(catalog: Catalog, entry: Entry) -> tuple[list[TableVersion], str | None]:

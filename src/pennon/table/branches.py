@@ -29,6 +29,11 @@ MAIN = "main"
 _PART = re.compile(r"[\w.-]+")
 
 
+def named_branch(branch: str | None) -> str | None:
+    """Give the branch that a request names; None is the main one, under its name as well."""
+    return None if branch == MAIN else branch
+
+
 def list_branches(dataset: LanceDataset) -> dict[str, Any]:
     """Give all branches by name, sorted, each as Lance describes it; the main one is not among them."""
     return dict(sorted(dataset.branches.list().items()))

@@ -20,6 +20,7 @@ from pennon.directory.versions import client, incoming, managed, operations
 from pennon.directory.versions.record import Record
 from pennon.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
 from pennon.identifiers import Identifier, object_id, shown, table_identifier
+from pennon.table.branches import named_branch
 from pennon.table.ranges import chooser, ignores_missing
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _delete_versions(catalog: Catalog, request, _: dict[Identifier, str], __: Ex
     _require_management(catalog)
     found = catalog.resolver.table(identifier)
     table = operations.table_of(found)
-    if operations.named_branch(request.branch) is not None:
+    if named_branch(request.branch) is not None:
         raise UnsupportedOperationError(f"The catalog manages versions of main branches only, not {request.branch!r}")
     ignore_missing = ignores_missing(request.context)
     chosen = chooser(request.ranges, shown(identifier), ignore_missing=ignore_missing)

@@ -16,6 +16,7 @@ from lance_namespace_urllib3_client.models.list_table_versions_response import L
 from pennon.directory.versions import operations
 from pennon.identifiers import table_identifier
 from pennon.table import naming
+from pennon.table.branches import named_branch
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -54,7 +55,7 @@ class VersionClient(LanceNamespace):
         """Create a version."""
         wanted = CreateTableVersionRequest.model_validate(content(request))
         (record,) = operations.create(self._catalog, [staged(wanted, table_identifier(wanted.id))])
-        if operations.named_branch(wanted.branch) is None:
+        if named_branch(wanted.branch) is None:
             self._remember(record)
         return CreateTableVersionResponse(version=record.shown(self._catalog.store))
 
@@ -118,7 +119,7 @@ def staged(entry: Any, identifier: Identifier) -> operations.Staged:  # noqa: AN
         entry.manifest_path,
         entry.naming_scheme,
         entry.metadata,
-        operations.named_branch(entry.branch),
+        named_branch(entry.branch),
     )
 
 

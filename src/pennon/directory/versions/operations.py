@@ -17,7 +17,7 @@ from pennon.errors import (
 from pennon.identifiers import Identifier, object_id, shown
 from pennon.paging import page
 from pennon.table import naming
-from pennon.table.branches import MAIN
+from pennon.table.branches import named_branch
 from pennon.table.ranges import chooser
 
 if TYPE_CHECKING:
@@ -227,11 +227,6 @@ def _records(catalog: Catalog, found: Found, branch: str | None) -> dict[int, Re
     if branch is not None and not records:
         raise _no_branch(found, branch)
     return records
-
-
-def named_branch(branch: str | None) -> str | None:
-    """Give the branch that is meant; None is the main one, under its name as well."""
-    return None if branch == MAIN else branch
 
 
 def _directory(found: Found, branch: str | None) -> str:

@@ -27,8 +27,9 @@ from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.identifiers import shown, table_identifier
 from pennon.requests import operation
 from pennon.table import columns, computed, history, metadata
+from pennon.table.branches import named_branch
 from pennon.table.json_types import data_type
-from pennon.table.operations.opening import OpensTables, named_branch
+from pennon.table.operations.opening import OpensTables
 from pennon.table.statistics import statistics
 
 if TYPE_CHECKING:

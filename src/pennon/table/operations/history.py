@@ -34,7 +34,8 @@ from pennon.identifiers import shown, table_identifier
 from pennon.paging import page
 from pennon.requests import operation
 from pennon.table import branches, history, tags
-from pennon.table.operations.opening import OpensTables, named_branch
+from pennon.table.branches import named_branch
+from pennon.table.operations.opening import OpensTables
 
 
 class HistoryOperations(OpensTables):

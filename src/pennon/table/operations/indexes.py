@@ -20,7 +20,8 @@ from pennon.identifiers import table_identifier
 from pennon.paging import page
 from pennon.requests import operation
 from pennon.table import history, index_kinds, indexes
-from pennon.table.operations.opening import OpensTables, named_branch
+from pennon.table.branches import named_branch
+from pennon.table.operations.opening import OpensTables
 
 _BUILT = "SUCCEEDED"
 

@@ -20,7 +20,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, shown
 from pennon.table.bases import Base
-from pennon.table.branches import MAIN
+from pennon.table.branches import named_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,8 +147,3 @@ class OpensTables(LanceNamespace):
 
 def _gone(identifier: Identifier) -> ConcurrentModificationError:
     return ConcurrentModificationError(f"Table {shown(identifier)} was dropped or replaced while it was changed")
-
-
-def named_branch(branch: str | None) -> str | None:
-    """Give the branch that a request names; None is the main one, under its name as well."""
-    return None if branch == MAIN else branch
