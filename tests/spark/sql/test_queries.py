@@ -217,6 +217,26 @@ def test_settings_of_the_session_count(spark, shop, setting) -> None:
         spark.conf.set(setting, before)
 
 
+def test_what_an_index_finds_is_read_at_once_if_it_is_little(lake, capsys) -> None:
+    rows = 12_000
+    data = ipc({"id": range(rows), "kind": [0 if n % 2 else n % 100 for n in range(rows)]})
+    create_table(lake.catalog, "t", data=data)
+
+    def told(condition):
+        frame = lake.sql(f"SELECT id FROM t WHERE {condition}")
+        frame.explain()
+        return "MapInArrow" not in capsys.readouterr().out, frame.count()
+
+    assert told("kind = 10") == (False, rows // 100)
+    lake.sql("CREATE INDEX ON t (kind)")
+    assert told("kind = 10") == (True, rows // 100)
+    assert told("kind = 10 AND id >= 6000") == (False, rows // 200)
+    assert told("kind = 0") == (False, rows // 2 + rows // 100)
+    assert told("kind = 11") == (True, 0)
+    lake.catalog.insert_into_table({"id": ["t"]}, ipc({"id": [-1], "kind": [10]}))
+    assert told("kind = 10") == (False, rows // 100 + 1)
+
+
 def test_only_small_tables_are_broadcast_in_joins(spark, lake, capsys) -> None:
     rows = 60_000  # beyond what the driver reads itself
     create_table(lake.catalog, "facts", data=ipc({"id": range(rows), "v": [str(n * 7919) for n in range(rows)]}))

@@ -42,6 +42,8 @@ _VARIABLE_WIDTH = 32
 _ANNOUNCED_BYTES = 256 * 1024 * 1024
 _NUMBER_BYTES = 8
 ROW_ADDRESS = "_rowaddr"
+# As Lance's plans say that an index is asked, and that no row is looked at in order to leave it out.
+_BY_INDEX, _WITHOUT_LOOKING = "ScalarIndexQuery", "refine_filter=--"
 _CORES: WeakKeyDictionary[SparkSession, int] = WeakKeyDictionary()
 
 
@@ -56,6 +58,8 @@ class Scan:
     where: str | None = None
     limit: int | None = None
     row_address: bool = False
+    indexed: bool = False
+    """Whether an index finds the rows; only the process that plans it knows."""
 
     @property
     def rows(self) -> int:
@@ -145,7 +149,8 @@ def of_pinned(
             )
     if limit is not None and limit < 0:
         raise InvalidInputError(f"The limit of a read of table {shown(table.identifier)} is negative: {limit}")
-    made = Scan(
+    plan = "" if where is None else check_predicate(dataset, table.identifier, where)
+    return Scan(
         table,
         schema,
         fragment_sizes(dataset),
@@ -153,18 +158,27 @@ def of_pinned(
         where,
         limit,
         row_address,
+        _is_found_by_index(dataset, plan),
     )
-    if where is not None:
-        check_predicate(dataset, table.identifier, where)
-    return made
 
 
-def check_predicate(dataset: Any, identifier: Identifier, where: str) -> None:  # noqa: ANN401 - a LanceDataset
-    """Raise 13 if Lance does not understand the predicate."""
+def check_predicate(dataset: Any, identifier: Identifier, where: str) -> str:  # noqa: ANN401 - a LanceDataset
+    """Give Lance's plan for a predicate; raise 13 if Lance does not understand it."""
     try:
-        dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan()
+        return str(dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan())
     except (ValueError, OSError) as error:
         raise InvalidInputError(f"Bad predicate for table {shown(identifier)}: {where}: {error}") from error
+
+
+def _is_found_by_index(dataset: Any, plan: str) -> bool:  # noqa: ANN401 - a LanceDataset
+    """Tell whether an index alone tells which rows meet a predicate, in all of the table's fragments."""
+    if _BY_INDEX not in plan or _WITHOUT_LOOKING not in plan:
+        return False
+    fragments = {fragment.fragment_id for fragment in dataset.get_fragments()}
+    return all(
+        fragments <= {number for segment in index.segments for number in segment.fragment_ids}
+        for index in dataset.describe_indices()
+    )
 
 
 def dataframe(
@@ -172,8 +186,8 @@ def dataframe(
 ) -> DataFrame:
     """Give what a scan reads as a DataFrame, planned here and now, so that Spark has nothing left to plan.
 
-    Results that are known to be small are read by the driver; all others by tasks, one for each split. With `partials`,
-    the DataFrame has these aggregates of the rows, and the driver reads a little more itself.
+    Results that are known to be small, and what an index finds if it is little, are read by the driver; all others by
+    tasks, one for each split. With `partials`, the DataFrame has these aggregates of the rows.
     """
     schema = wanted.spark_schema() if partials is None else partials.spark_schema(wanted.spark_schema())
     here = _read_here(wanted, partials)
@@ -275,10 +289,14 @@ def unpacked(text: str) -> Scan:
 
 
 def _read_here(wanted: Scan, partials: Partials | None) -> list[pa.RecordBatch] | None:
-    """Read what is known to be small; None if it is not, or if it turns out to be too many partial results."""
+    """Read what is known to be small, or what may be; None if it is not."""
     few = min(wanted.limit, wanted.rows) if wanted.limit is not None else wanted.rows
-    if few > DRIVER_ROWS and (partials is None or wanted.bytes > _DRIVER_BYTES):
-        return None
+    if few > DRIVER_ROWS:
+        if not (wanted.indexed if partials is None else wanted.bytes <= _DRIVER_BYTES):
+            return None
+        if partials is None:
+            # By an index, a few rows are found as fast as it is found that there are more.
+            wanted = replace(wanted, limit=DRIVER_ROWS + 1)
     everything = Split(tuple(fragment.id for fragment in wanted.fragments))
     rows = read_split(wanted, everything, wanted.read_schema()) if wanted.fragments else iter(())
     batches: list[pa.RecordBatch] = []
