@@ -27,16 +27,17 @@ OURS_DIFFERS = {
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are looked at
 def pytest_collection_modifyitems(items) -> None:
-    """Mark what uses Spark, and leave most borrowed suites to the soak where versions are files, as in a directory."""
+    """Mark what uses Spark, and leave most borrowed suites to the soak.
+
+    Our own server with managed versions runs them all: it needs nothing that has to be fetched.
+    """
     mark(items, "tests/iceberg/")
     for item in items:
         values = getattr(getattr(item, "callspec", None), "params", {})
         borrowed = item.path.name.startswith("test_suite_")
-        kept = values.get("irc") == "apache" and item.path.name in {
-            "test_suite_rows_irc.py",
-            "test_suite_conflicts_irc.py",
-        }
-        if borrowed and values.get("managed_by") == "storage" and not kept:
+        everywhere = item.path.name in {"test_suite_rows_irc.py", "test_suite_conflicts_irc.py"}
+        ours = (values.get("irc"), values.get("managed_by")) == ("facade", "impl")
+        if borrowed and not ours and not (everywhere and values.get("irc") == "apache"):
             item.add_marker(pytest.mark.soak)
         if borrowed and values.get("moment") == "after the look":
             item.add_marker(pytest.mark.skip(reason="it reaches into the directory namespace's own code"))
