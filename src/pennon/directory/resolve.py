@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.directory.listing import TableDirectory, look_at, look_at_root_table
-from pennon.directory.manifest import NAMESPACE, TABLE, Manifest, Row, Snapshot
+from pennon.directory.manifest import NAMESPACE, TABLE, Manifest, Row, Snapshot, flags
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import DELIMITER, ROOT, Identifier, object_id, shown
 
 if TYPE_CHECKING:
     from pennon.config import DirectorySettings
     from pennon.store import Store
+
+# How often a root table without a row is looked at anew while others commit.
+_ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,16 @@ class Found:
     def is_root_table(self) -> bool:
         """Tell whether a listing of the root finds this table under this very name."""
         return is_root_table(self.identifier, self.location)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What one version of the manifest says about a name."""
+
+    row: Row | None = None
+    known_elsewhere: bool = False
+    version: int = 0
+    managed: bool = False
 
 
 def is_root_table(identifier: Identifier, location: str) -> bool:
@@ -76,31 +89,49 @@ class Resolver:
             store = self._store
             return look_at_root_table(store, name) if marker else look_at(store, layout.root_table(name))
 
-        row, known_elsewhere = self._row(identifier)
-        if row is not None and row.location is not None:
-            if is_root_table(identifier, row.location):
-                return Found(identifier, row.location, row, root_table(identifier[0]))
-            directory = look_at(self._store, row.location) if look else None
-            return Found(identifier, row.location, row, directory)
-        if len(identifier) != 1 or not self._lists_directories or known_elsewhere:
-            return None
-        directory = root_table(identifier[0])
-        return Found(identifier, directory.location, None, directory) if directory.has_files else None
+        for attempt in range(_ATTEMPTS):
+            seen = self._row(identifier)
+            row = seen.row
+            if row is not None and row.location is not None:
+                at_root = is_root_table(identifier, row.location)
+                seen_there = look_at(self._store, row.location) if look and not at_root else None
+                return Found(identifier, row.location, row, root_table(identifier[0]) if at_root else seen_there)
+            if len(identifier) != 1 or not self._lists_directories or seen.known_elsewhere:
+                return None
+            directory = root_table(identifier[0])
+            if not directory.has_files:
+                return None
+            if attempt == _ATTEMPTS - 1 or not self._has_changed(seen):
+                return Found(identifier, directory.location, None, directory)
+        return None
 
-    def _row(self, identifier: Identifier) -> tuple[Row | None, bool]:
+    def _has_changed(self, seen: _Seen) -> bool:
+        """Tell whether a table that had no row may have got one since, and so may be one whose versions are managed.
+
+        A table that is restored gets its row first and is shown then: whoever saw neither row nor marker may have seen
+        the one from before and the other from after it, and must not take the table for one that nobody manages.
+        """
+        if self._manifest is None or not seen.managed:
+            return False
+        return self._manifest.read(lambda snapshot: snapshot.version) != seen.version
+
+    def _row(self, identifier: Identifier) -> _Seen:
         """Find the row of a table, and tell whether its directory belongs to a table of another name."""
         if self._manifest is None:
             if len(identifier) > 1:
                 raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier[:-1])}")
-            return None, False
+            return _Seen()
 
-        def look(snapshot: Snapshot) -> tuple[Row | None, bool]:
+        def look(snapshot: Snapshot) -> _Seen:
             if not namespace_exists(snapshot, identifier[:-1]):
                 raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier[:-1])}")
+            managed = flags.manages_versions(snapshot.metadata)
             row = snapshot.get(object_id(identifier))
             if row is not None:
-                return (row if row.object_type == TABLE else None), True
-            return None, len(identifier) == 1 and bool(snapshot.object_ids_at(layout.root_table(identifier[0])))
+                found = row if row.object_type == TABLE else None
+                return _Seen(found, known_elsewhere=True, version=snapshot.version, managed=managed)
+            other = len(identifier) == 1 and bool(snapshot.object_ids_at(layout.root_table(identifier[0])))
+            return _Seen(None, known_elsewhere=other, version=snapshot.version, managed=managed)
 
         return self._manifest.read(look)
 

@@ -1,0 +1,23 @@
+"""A table that is restored while somebody looks for it, row first and marker second."""
+
+from __future__ import annotations
+
+from support import create_table, describe_table, drop_table, ipc
+
+
+def test_a_table_that_is_restored_between_two_looks_is_managed(tmp_path, open_namespace, monkeypatch) -> None:
+    one, another = (open_namespace(tmp_path / "root") for _ in range(2))
+    one.enable_table_version_management()
+    create_table(one, "t", data=ipc({"x": [1]}))
+    drop_table(one, "t")
+    resolver = another._catalog.resolver
+    original = resolver._row
+
+    def interrupted(identifier):
+        seen = original(identifier)
+        monkeypatch.undo()
+        one.undrop_table(["t"])
+        return seen
+
+    monkeypatch.setattr(resolver, "_row", interrupted)
+    assert describe_table(another, "t").managed_versioning
