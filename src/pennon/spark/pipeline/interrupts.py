@@ -31,3 +31,41 @@ def held_back() -> Iterator[None]:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
         for got in dict.fromkeys(got for got, _ in came):
             signal.raise_signal(got)
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Let Ctrl-C and termination end the block as such, whatever the call that they interrupt makes of them.
+
+    PySpark's own handler speaks to Spark over the connection that the interrupted call is using, and that call may fail
+    with anything then. Whoever runs a job cancels it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in _HELD}
+    came: list[int] = []
+
+    def end(number: int, frame: Any) -> None:  # noqa: ANN401 - a frame
+        came.append(number)
+        handler = before[number]
+        if number != signal.SIGINT and callable(handler):
+            handler(number, frame)
+        raise KeyboardInterrupt
+
+    # Where nobody handles it, termination ends the process.
+    ours = [number for number in _HELD if number == signal.SIGINT or callable(before[number])]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    except Exception as error:
+        if not came:
+            raise
+        try:
+            end(came[0], None)
+        except KeyboardInterrupt as interrupt:
+            raise interrupt from error
+    finally:
+        for number in ours:
+            signal.signal(number, before[number] if before[number] is not None else signal.SIG_DFL)

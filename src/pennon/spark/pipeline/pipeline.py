@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.spark.pipeline import document, preflight, publishing, reads, staged_notes, targets
 from pennon.spark.pipeline.graph import Graph
-from pennon.spark.pipeline.interrupts import held_back
+from pennon.spark.pipeline.interrupts import heard, held_back
 from pennon.spark.pipeline.observing import Observer, Silent
 from pennon.spark.pipeline.planning import Plan, planned
 from pennon.spark.pipeline.preflight import Shapes
@@ -149,13 +149,14 @@ class Pipeline:
             found = reads.resolved(lake.address, lake.name, graph, _moments(lake), self._place)
         queries = Queries(lake, graph, found)
         try:
-            if noted is None:
-                tables = targets.looked_up(lake.address, self.definition, self._place)
-                shapes = preflight.looked_at(queries, tables, file=self.file, lines=self._lines)
-                state.begin(self.fingerprint, {**found.note(), "unstageable": sorted(shapes.unstageable)})
-            else:
-                shapes = Shapes({}, frozenset(noted["reads"]["unstageable"]))
-            return Run(state, lease, queries, shapes, observer, resumed=noted is not None).go()
+            with heard():
+                if noted is None:
+                    tables = targets.looked_up(lake.address, self.definition, self._place)
+                    shapes = preflight.looked_at(queries, tables, file=self.file, lines=self._lines)
+                    state.begin(self.fingerprint, {**found.note(), "unstageable": sorted(shapes.unstageable)})
+                else:
+                    shapes = Shapes({}, frozenset(noted["reads"]["unstageable"]))
+                return Run(state, lease, queries, shapes, observer, resumed=noted is not None).go()
         except KeyboardInterrupt:
             done = state.outcome()
             if done is not None:
