@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pennon.directory import layout
 from pennon.directory.listing import TableDirectory, look_at, look_at_root_table
 from pennon.directory.manifest import NAMESPACE, TABLE, Manifest, Row, Snapshot, flags
-from pennon.errors import NamespaceNotFoundError, TableNotFoundError
+from pennon.errors import ConcurrentModificationError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import DELIMITER, ROOT, Identifier, object_id, shown
 
 if TYPE_CHECKING:
@@ -82,28 +82,31 @@ class Resolver:
     def find(self, identifier: Identifier, *, look: bool = False, marker: bool = True) -> Found | None:
         """Find a table whether it is hidden or not; None if there is nothing of that name.
 
-        Without `marker` nobody asks whether a root table is hidden, which the caller finds out by claiming it.
+        Without `marker` nobody asks whether a root table is hidden, which the caller finds out by claiming it. Error 14
+        if others commit so fast that nobody can tell whether the catalog manages the versions of what is there.
         """
+        for _ in range(_ATTEMPTS):
+            seen = self._row(identifier)
+            found = self._found(identifier, seen, look=look, marker=marker)
+            if found is None or found.row is not None or not self._has_changed(seen):
+                return found
+        raise ConcurrentModificationError(f"Table {shown(identifier)} is looked for while others change the catalog")
 
+    def _found(self, identifier: Identifier, seen: _Seen, *, look: bool, marker: bool) -> Found | None:
         def root_table(name: str) -> TableDirectory:
             store = self._store
             return look_at_root_table(store, name) if marker else look_at(store, layout.root_table(name))
 
-        for attempt in range(_ATTEMPTS):
-            seen = self._row(identifier)
-            row = seen.row
-            if row is not None and row.location is not None:
-                at_root = is_root_table(identifier, row.location)
-                seen_there = look_at(self._store, row.location) if look and not at_root else None
-                return Found(identifier, row.location, row, root_table(identifier[0]) if at_root else seen_there)
-            if len(identifier) != 1 or not self._lists_directories or seen.known_elsewhere:
-                return None
-            directory = root_table(identifier[0])
-            if not directory.has_files:
-                return None
-            if attempt == _ATTEMPTS - 1 or not self._has_changed(seen):
-                return Found(identifier, directory.location, None, directory)
-        return None
+        row = seen.row
+        if row is not None and row.location is not None:
+            if is_root_table(identifier, row.location):
+                return Found(identifier, row.location, row, root_table(identifier[0]))
+            there = look_at(self._store, row.location) if look else None
+            return Found(identifier, row.location, row, there)
+        if len(identifier) != 1 or not self._lists_directories or seen.known_elsewhere:
+            return None
+        directory = root_table(identifier[0])
+        return Found(identifier, directory.location, None, directory) if directory.has_files else None
 
     def _has_changed(self, seen: _Seen) -> bool:
         """Tell whether a table that had no row may have got one since, and so may be one whose versions are managed.
