@@ -8,6 +8,9 @@ SPARKED := tests/spark tests/iceberg/test_spark_irc.py
 # What runs once more on Spark Connect: reading, writing, SQL; who manages versions makes no difference to it.
 CONNECTED := tests/spark/test_reading.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
 
+# Where this is set, each of the many processes that are started would compile our own modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo tour test spark check bench jars rck soak clean
 
@@ -21,7 +24,7 @@ tour: setup ## the catalog alone, without Spark, in ./demo-output
 	@$(PYTHON_ENV)/python demo/catalog_demo.py $(ARGS)
 
 test: setup ## the tests, without the long ones
-	$(PYTHON_ENV)/python -m pytest -n 2 -m 'not soak and not spark' $(ARGS) $(OR_NONE)
+	$(PYTHON_ENV)/python -m pytest -n 2 --dist worksteal -m 'not soak and not spark' $(ARGS) $(OR_NONE)
 	$(PYTHON_ENV)/python -m pytest -n 2 --dist loadfile -m 'spark and not soak' $(SPARKED) $(ARGS) $(OR_NONE)
 	PENNON_TEST_SPARK=connect $(PYTHON_ENV)/python -m pytest -m 'spark and not soak' -k 'not managed' $(CONNECTED) $(ARGS) $(OR_NONE)
 
