@@ -16,6 +16,7 @@ from pennon import IcebergNamespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 __all__ = ["spark"]
@@ -27,18 +28,11 @@ OURS_DIFFERS = {
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are looked at
 def pytest_collection_modifyitems(items) -> None:
-    """Mark what uses Spark, and leave most borrowed suites to the soak.
-
-    Our own server with managed versions runs them all: it needs nothing that has to be fetched.
-    """
+    """Mark what uses Spark, and what a borrowed suite cannot do here."""
     mark(items, "tests/iceberg/")
     for item in items:
         values = getattr(getattr(item, "callspec", None), "params", {})
         borrowed = item.path.name.startswith("test_suite_")
-        everywhere = item.path.name in {"test_suite_rows_irc.py", "test_suite_conflicts_irc.py"}
-        ours = (values.get("irc"), values.get("managed_by")) == ("facade", "impl")
-        if borrowed and not ours and not (everywhere and values.get("irc") == "apache"):
-            item.add_marker(pytest.mark.soak)
         if borrowed and values.get("moment") == "after the look":
             item.add_marker(pytest.mark.skip(reason="it reaches into the directory namespace's own code"))
 
@@ -81,15 +75,20 @@ def irc(request, managed_by) -> Irc:
 
 
 @pytest.fixture
-def connect(request, tmp_path) -> Iterator[Callable[..., IcebergNamespace]]:
-    """Open namespaces that are closed at the end of the test; the root is new, and where the server wants it."""
-    opened: list[IcebergNamespace] = []
-    root = tmp_path / "root"
+def client_root(request, tmp_path) -> Path:
+    """Name a new root for clients, where the server wants it."""
     if "irc" in request.fixturenames and (home := request.getfixturevalue("irc").root) is not None:
-        root = home / "clients" / uuid.uuid4().hex
+        return home / "clients" / uuid.uuid4().hex
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def connect(client_root) -> Iterator[Callable[..., IcebergNamespace]]:
+    """Open namespaces that are closed at the end of the test."""
+    opened: list[IcebergNamespace] = []
 
     def open_one(uri: str, **properties: str) -> IcebergNamespace:
-        given = {"root": str(root), **properties}
+        given = {"root": str(client_root), **properties}
         namespace = IcebergNamespace(uri=uri, **{key: value for key, value in given.items() if value is not None})
         opened.append(namespace)
         return namespace

@@ -10,7 +10,6 @@ from typing import Any
 import lance
 import pyarrow as pa
 import pytest
-from irc_servers import only_on_apache
 from lance import LanceOperation
 from lance.fragment import write_fragments
 from lance_namespace.errors import LanceNamespaceError
@@ -117,7 +116,6 @@ def test_of_many_that_adopt_one_name_exactly_one_wins(catalog, space):
     assert all(Path(place).exists() for place in places)
 
 
-@only_on_apache("our own server shows new tables at once")
 def test_new_tables_and_changes_are_shown_together(managed, space):
     create_table(managed, space, "old")
     declare_table(managed, space, "declared")
@@ -131,7 +129,6 @@ def test_new_tables_and_changes_are_shown_together(managed, space):
     assert managed.latest_table_versions([[space, "old"], [space, "new"]]) == [2, 1]
 
 
-@only_on_apache("our own server shows new tables at once")
 def test_a_check_that_fails_shows_nothing(managed, space):
     create_table(managed, space, "old")
 
@@ -148,7 +145,6 @@ def test_a_check_that_fails_shows_nothing(managed, space):
     assert lance.dataset(place).to_table()["x"].to_pylist() == [7]
 
 
-@only_on_apache("our own server shows new tables at once")
 def test_what_a_dead_client_declared_is_filled_by_the_next_one(managed, space):
     dead = written(managed, space, "t", 1)
     # It took the name, and came no further.
@@ -179,13 +175,6 @@ def test_a_lost_answer_adopts_once(catalog, space, connect, lossy, when):
 
 def test_tables_that_the_files_decide_about_are_refused(catalog, space, managed_by):
     if managed_by == "impl":
-        if catalog._catalog.shows_files:
-            with fails(0, "at once"):
-                catalog.require_common_commits([[space, "new"]])
-            with fails(0, "at once"):
-                catalog.commit_tables([NewTable([space, "new"], written(catalog, space, "new", 1))])
-            assert list_tables(catalog, space) == []
-            return
         catalog.require_common_commits([[space, "new"], [space, "newer"]])
         return
     create_table(catalog, space, "old")

@@ -45,7 +45,8 @@ def test_requests(counted, irc, space, managed_by):
     assert count(lambda: describe_table(catalog, space, "t")) == ["GET"]
     assert count(lambda: table_exists(catalog, space, "t")) == ["GET"]
     assert count(lambda: append(catalog, space)) == (["GET", "GET", "GET", "POST"] if is_impl else ["GET"])
-    assert count(lambda: list_tables(catalog, space)) == ["GET"] * 4
+    # Our own server has Lance tables only; on others each of the three is looked at.
+    assert count(lambda: list_tables(catalog, space)) == ["GET"] * (1 if irc.root else 4)
     catalog.count_table_rows({"id": [space, "t"]})
     assert count(lambda: catalog.count_table_rows({"id": [space, "t"]})) == ["GET"]
     insert = count(lambda: catalog.insert_into_table({"id": [space, "t"]}, ipc({"x": [5]})))

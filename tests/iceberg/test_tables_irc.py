@@ -278,12 +278,13 @@ def test_plain_dicts_are_requests(catalog, space):
     assert catalog.list_tables({"id": [space]}).tables == ["t"]
 
 
-def test_a_page_looks_at_no_more_tables_than_it_needs(connect, catalog, space, lossy):
+def test_a_page_looks_at_no_more_tables_than_it_needs(connect, catalog, irc, space, lossy):
     for number in range(6):
         declare_table(catalog, space, f"t{number}")
     through = connect(lossy.uri)
     assert list_tables(through, space, limit=2) == ["t0", "t1"]
-    assert sum("/tables/t" in one for one in lossy.seen) == 3
+    # Our own server has Lance tables only.
+    assert sum("/tables/t" in one for one in lossy.seen) == (0 if irc.root else 3)
     lossy.seen.clear()
     trusting = connect(lossy.uri, **{"assume-lance-tables": "true"})
     assert list_tables(trusting, space) == [f"t{number}" for number in range(6)]

@@ -55,7 +55,7 @@ def adopt(
     path, dataset = arriving.written(catalog, identifier, location)
     declared = arriving.absent(catalog, identifier)
     is_managed = stored[MANAGED_BY] == IMPL if declared is None else declared.is_managed
-    if is_managed and not catalog.shows_files:
+    if is_managed and not (declared is None and catalog.shows_files):
         return batch.commit_tables(catalog, client, [_New(identifier, location, given)])[identifier]
     if declared is None:
         uri = arriving.directory_uri(catalog, path)

@@ -58,8 +58,6 @@ def named(catalog: Catalog, arrivals: Sequence[Arrival]) -> Iterator[list[tuple[
 
     If that fails, the names are free again, and what was written is as it was.
     """
-    if arrivals and catalog.shows_files:
-        raise shown_too_early(table_identifier(arrivals[0].id))
     undoing: list[Callable[[], object]] = []
     try:
         yield [(table_identifier(one.id), _placed(catalog, one, undoing)) for one in arrivals]
@@ -68,14 +66,6 @@ def named(catalog: Catalog, arrivals: Sequence[Arrival]) -> Iterator[list[tuple[
             for undo in reversed(undoing):
                 undo()
         raise
-
-
-def shown_too_early(identifier: Identifier) -> UnsupportedOperationError:
-    """Give the error for a new table in a commit of several, on a server that would show it before the others."""
-    return UnsupportedOperationError(
-        f"Table {shown(identifier)} is new, and this server shows new tables at once: they cannot be part of a "
-        "transaction"
-    )
 
 
 def absent(catalog: Catalog, identifier: Identifier) -> Entry | None:

@@ -102,8 +102,6 @@ def require_managed(catalog: Catalog, identifiers: Sequence[Identifier]) -> None
         entry = catalog.any_table(identifier)
         if entry is not None and entry.is_lance:
             _require_managed(entry)
-        elif catalog.shows_files:
-            raise arriving.shown_too_early(identifier)
         elif catalog.settings.managed_by != IMPL:
             raise UnsupportedOperationError(
                 f"Table {shown(identifier)} is new, and would not be managed by the catalog: connect with "

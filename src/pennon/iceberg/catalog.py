@@ -14,7 +14,7 @@ from pennon.iceberg import answers, rest
 from pennon.iceberg.entry import Entry, parsed
 from pennon.iceberg.http import UnknownOutcomeError
 from pennon.iceberg.places import Places, checked
-from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS
+from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS, ONLY_LANCE
 from pennon.identifiers import ROOT, Identifier, shown
 from pennon.table.handles import Handles
 
@@ -142,6 +142,11 @@ class Catalog:
     def shows_files(self) -> bool:
         """Tell whether the server takes the versions that it finds at a table's place for the table's own."""
         return self.server.defaults.get(KEEPS_SNAPSHOTS) == "true"
+
+    @property
+    def has_only_lance_tables(self) -> bool:
+        """Tell whether every table that the server lists is a Lance table: the user says so, or the server does."""
+        return self.settings.assumes_lance_tables or self.server.defaults.get(ONLY_LANCE) == "true"
 
     def location(self, entry: Entry) -> str:
         """Give the location of a table as Lance opens it."""

@@ -21,10 +21,10 @@ def list_tables(
 ) -> tuple[list[str], str | None]:
     """List a page of the Lance tables in a namespace.
 
-    The protocol lists names only: each table of the page is loaded to see what it is, unless all are assumed ours.
+    The protocol lists names only: each table of the page is loaded to see what it is, unless all are known to be ours.
     """
     names = catalog.names(identifier)
-    if catalog.settings.assumes_lance_tables and include_declared:
+    if catalog.has_only_lance_tables and include_declared:
         return page(names, token, limit)
     wanted = [(name, (*identifier, name)) for name in names]
     return _page(catalog, wanted, token, limit, include_declared=include_declared)
@@ -36,7 +36,7 @@ def list_all_tables(
     """List a page of the full identifiers of all Lance tables at any depth below a namespace."""
     ids = [(*parent, name) for parent in catalog.walk(below) for name in catalog.names(parent)]
     wanted = sorted((object_id(one), one) for one in ids)
-    if catalog.settings.assumes_lance_tables and include_declared:
+    if catalog.has_only_lance_tables and include_declared:
         return page([key for key, _ in wanted], token, limit)
     return _page(catalog, wanted, token, limit, include_declared=include_declared)
 

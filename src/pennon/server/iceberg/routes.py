@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from pennon.directory.catalog import Catalog
 from pennon.errors import LanceNamespaceError, UnsupportedOperationError, translated
-from pennon.iceberg.server_promises import KEEPS_DROPPED, KEEPS_SNAPSHOTS, PURGE, TTL
+from pennon.iceberg.server_promises import KEEPS_DROPPED, KEEPS_SNAPSHOTS, ONLY_LANCE, PURGE, TTL
 from pennon.identifiers import ROOT, shown
 from pennon.server.iceberg import commits, creation, documents, fields, namespaces, tables
 from pennon.server.iceberg.errors import ProtocolError
@@ -56,7 +56,7 @@ def router(catalog: Catalog) -> APIRouter:
 
 
 def _config() -> dict[str, Any]:
-    promises = {KEEPS_SNAPSHOTS: "true", KEEPS_DROPPED: "true"}
+    promises = dict.fromkeys((KEEPS_SNAPSHOTS, KEEPS_DROPPED, ONLY_LANCE), "true")
     endpoints = [f"{method} /v1/{{prefix}}{path}" for method, path in ENDPOINTS]
     return {"defaults": promises, "overrides": {}, "endpoints": endpoints}
 
