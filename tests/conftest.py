@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from soak_rules import leave_to_the_soak
 from support import MODES, Root
 
 from pennon import DirectoryNamespace
@@ -30,6 +31,12 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "s
 # A shell starts jobs in the background with Ctrl-C switched off, and so would be all processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
+def pytest_collection_modifyitems(items) -> None:
+    """Leave to the long run what other cases show, too."""
+    leave_to_the_soak(items)
 
 
 @pytest.fixture(params=list(MODES))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,17 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MEMBERS = 8
-_V1 = re.compile(r"[\[-]v1[\]-]")
-# In V1 and in compatibility mode, tables of the root live by the same protocol.
-ALIKE = {"test_kills", "test_late_comers", "test_late_overwrites", "test_lifecycle_kills", "test_races_on_s3"}
-
-
-@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
-def pytest_collection_modifyitems(items) -> None:
-    """Leave V1 to the long run where the compatibility mode takes the same steps."""
-    for item in items:
-        if "tests/concurrency/" in item.path.as_posix() and item.path.stem in ALIKE and _V1.search(item.name):
-            item.add_marker(pytest.mark.soak)
 
 
 @pytest.fixture(scope="session")

@@ -192,6 +192,7 @@ FEW_IN_A_BUCKET = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.s3
 def test_in_a_bucket_too(bucket):
     chosen = [

@@ -66,7 +66,7 @@ def test_storm_on_disk(tmp_path):
 @pytest.mark.s3
 def test_storm_in_a_bucket(bucket, tmp_path):
     places = [Place(Root(f"{bucket.uri}/{mode}", bucket.options), mode) for mode in MODES]
-    rage(places, tmp_path, 200, kills=4, stops=4)
+    rage(places, tmp_path, 120, kills=3, stops=3)
 
 
 @pytest.mark.soak

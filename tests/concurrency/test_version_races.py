@@ -154,6 +154,7 @@ def test_batches_over_overlapping_sets_of_tables_are_all_or_nothing(
     commit_batches_together(crew, disk, manifest_mode, open_namespace, done=done, commit=BY[by], rounds=ROUNDS)
 
 
+@pytest.mark.soak
 @pytest.mark.s3
 def test_batches_over_overlapping_sets_of_tables_in_a_bucket_are_all_or_nothing(crew, bucket, tmp_path, open_namespace):
     commit = version_workers.commit_by_transactions

@@ -26,17 +26,6 @@ PLACES = {
 _numbers = itertools.count()
 
 
-@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
-def pytest_collection_modifyitems(items) -> None:
-    """Leave modes on other stores to the long run where the compatibility mode has both of their kinds of tables."""
-    for item in items:
-        chosen = getattr(item, "callspec", None)
-        if "tests/lifecycle/" not in item.path.as_posix() or chosen is None:
-            continue
-        if chosen.params.get("where") in {"memory", "s3"} and chosen.params.get("home") in {"v1", "v2", "v2-nested"}:
-            item.add_marker(pytest.mark.soak)
-
-
 @pytest.fixture(scope="session")
 def s3() -> Iterator[CountingS3]:
     with CountingS3() as server:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from datetime import datetime, timedelta, timezone
 
-import obstore
 import pytest
-from obstore.store import S3Store
 from support import Root, create_table, declare_table, deregister_table, drop_table, list_all_tables, list_tables
 
 from pennon.directory.marker import DELETED, Marker, milliseconds
@@ -22,15 +19,8 @@ HIDING = json.dumps({"state": "purging", "nonce": "n", "lease_until_ms": 1 << 60
 
 
 def seed(s3, prefix, objects):
-    """Put many small objects at once."""
-    store = S3Store(s3.endpoint.bucket, config=s3.endpoint.storage_options())
-
-    async def put_all():
-        waiting = [(f"{prefix}/{path}", body) for path, body in objects.items()]
-        for start in range(0, len(waiting), 100):
-            await asyncio.gather(*(obstore.put_async(store, path, body) for path, body in waiting[start : start + 100]))
-
-    asyncio.run(put_all())
+    """Give a root with these objects."""
+    s3.fill(prefix, objects)
     return Root(s3.endpoint.uri(prefix), s3.endpoint.storage_options())
 
 
@@ -218,9 +208,8 @@ def test_listing_probes_every_table_only_where_legacy_markers_are_asked_for(mode
     plain = open_namespace(s3_root, mode)
     for number in range(4):
         create_table(plain, f"t{number}")
-    store = S3Store(s3.endpoint.bucket, config=s3.endpoint.storage_options())
     prefix = s3_root.uri.partition("://")[2].partition("/")[2]
-    obstore.put(store, f"{prefix}/t3.lance/.lance-deregistered", b"reserved")
+    s3.fill(prefix, {"t3.lance/.lance-deregistered": b"reserved"})
     legacy = open_namespace(s3_root, mode, legacy_markers="true")
     list_tables(legacy)
 

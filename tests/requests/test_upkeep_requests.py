@@ -24,6 +24,7 @@ def test_mutations_with_their_upkeep_keep_to_an_amortised_budget(mode, s3, s3_ro
     assert list_namespaces(open_namespace(s3_root, mode)) == [f"n{number:03}" for number in range(UPKEEP_CALLS)]
 
 
+@pytest.mark.soak
 @pytest.mark.interop
 def test_upkeep_leaves_fewer_versions_than_the_reference_client(s3_root, open_namespace):
     ours = open_namespace(s3_root, "v2")

@@ -577,13 +577,13 @@ def run_in_a_bucket(machine: type[CatalogMachine], *, examples: int, steps: int,
 @pytest.mark.timeout(900)
 @machines
 def test_two_clients_on_one_root_do_what_the_model_says(machine):
-    run(machine, examples=60, steps=35)
+    run(machine, examples=25, steps=35)
 
 
 @pytest.mark.s3
 @pytest.mark.timeout(900)
 def test_two_clients_in_a_bucket_do_what_the_model_says():
-    run_in_a_bucket(BesideV1, examples=12, steps=20)
+    run_in_a_bucket(BesideV1, examples=6, steps=20)
 
 
 @pytest.mark.soak

@@ -1,0 +1,61 @@
+"""What `make soak` has on top of `make test`: cases whose steps the everyday run takes in another combination."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Cases that are left to the long run: those below a path whose parameters have one word of each set."""
+
+    below: str
+    having: tuple[set[str], ...]
+    why: str
+    but: frozenset[str] = frozenset()
+    """Modules that are not meant."""
+
+    def holds(self, item: pytest.Item) -> bool:
+        """Tell whether a case is meant."""
+        path = item.path.as_posix()
+        if f"tests/{self.below}" not in path or item.path.stem in self.but:
+            return False
+        words = set(re.split(r"[\[\]-]", item.name)[1:])
+        return all(words & one for one in self.having)
+
+
+RULES = [
+    Rule(
+        "concurrency/",
+        ({"v1", "v2"},),
+        "compatibility mode has tables of both protocols, by directories and by rows",
+        but=frozenset({"test_storms"}),
+    ),
+    Rule("lifecycle/", ({"memory", "s3"}, {"v1", "v2"}), "the same"),
+    Rule("contract/", ({"memory"}, {"v1", "v2"}), "the same"),
+    Rule("versions/", ({"s3"}, {"v1", "v2"}), "the same"),
+    Rule("requests/", ({"v2"},), "compatibility mode asks for all that V2 asks for, and for more"),
+    Rule("table/", ({"v1"},), "files decide about the versions of tables, as in V2"),
+    Rule("store/", ({"counting"},), "a real server does the same, and is faster; the other one counts"),
+    Rule("interop/", ({"v1"},), "compatibility mode writes all that V1 writes"),
+    Rule("directory/", ({"memory"},), "a root in memory is a directory that nobody else finds"),
+    Rule("stateful/", ({"s3"},), "what the catalog does there does not depend on its store"),
+    Rule("iceberg/", ({"apache"}, {"storage"}), "our own server shows the same, and is there without a download"),
+    Rule("iceberg/test_suite_", ({"storage"},), "borrowed suites run where the server decides about versions"),
+    *(
+        Rule(f"iceberg/test_suite_{suite}_", (), "the server takes part in the commit alone, as in other suites")
+        for suite in ("arrow", "columns", "computed", "indexes", "metadata", "queries")
+    ),
+    Rule("iceberg/test_suite_", ({"apache"},), "our own server runs them", but=frozenset({"test_suite_rows_irc"})),
+    Rule("iceberg/test_spark_", ({"apache", "storage"},), "Spark commits through the same client as everybody"),
+]
+
+
+def leave_to_the_soak(items: list[pytest.Item]) -> None:
+    """Mark the cases that a rule leaves to the long run."""
+    for item in items:
+        if any(rule.holds(item) for rule in RULES):
+            item.add_marker(pytest.mark.soak)
