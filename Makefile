@@ -23,8 +23,9 @@ demo: setup ## a Spark pipeline into a new catalog, in ./demo-output
 tour: setup ## the catalog alone, without Spark, in ./demo-output
 	@$(PYTHON_ENV)/python demo/catalog_demo.py $(ARGS)
 
+# Tests without Spark wait for disks and processes: two cores are busy with three of them.
 test: setup ## the tests, without the long ones
-	$(PYTHON_ENV)/python -m pytest -n 2 --dist worksteal -m 'not soak and not spark' $(ARGS) $(OR_NONE)
+	$(PYTHON_ENV)/python -m pytest -n 3 --dist worksteal -m 'not soak and not spark' $(ARGS) $(OR_NONE)
 	$(PYTHON_ENV)/python -m pytest -n 2 --dist loadfile -m 'spark and not soak' $(SPARKED) $(ARGS) $(OR_NONE)
 	PENNON_TEST_SPARK=connect $(PYTHON_ENV)/python -m pytest -m 'spark and not soak' -k 'not managed' $(CONNECTED) $(ARGS) $(OR_NONE)
 

@@ -74,6 +74,7 @@ def test_idle_clients_of_pennon_see_all_and_lose_nothing(root, open_namespace):
     assert list_namespaces(writer) == list_namespaces(open_namespace(root, "v2")) == sorted([*expected, "later"])
 
 
+@pytest.mark.soak
 @pytest.mark.interop
 def test_a_slow_commit_of_a_reference_client_that_wrote_before_is_not_lost(server, root, open_namespace):
     ns, reference = open_namespace(root, "v2"), ReferenceNamespace(**root.properties, **MODES["v2"])

@@ -16,7 +16,7 @@ NAMES = [f"n{number}" for number in range(6)]
 TAG_EXISTS, BRANCH_EXISTS, INDEX_EXISTS, COLUMN_EXISTS = 9, 23, 7, 20
 
 
-@pytest.fixture(params=["files", "rows"])
+@pytest.fixture(params=[pytest.param("files", marks=pytest.mark.soak), "rows"])
 def table(request, disk, open_namespace):
     """Give a catalog whose table `t` has eight versions, by files and by rows of the catalog."""
     return prepared(disk, open_namespace, managed=request.param == "rows")

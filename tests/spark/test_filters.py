@@ -280,7 +280,7 @@ def check(table: Seen, filter_) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_lance_keeps_the_rows_that_spark_keeps(table, name, data) -> None:
     check(table, data.draw(filters(name)))

@@ -577,7 +577,7 @@ def run_in_a_bucket(machine: type[CatalogMachine], *, examples: int, steps: int,
 @pytest.mark.timeout(900)
 @machines
 def test_two_clients_on_one_root_do_what_the_model_says(machine):
-    run(machine, examples=25, steps=35)
+    run(machine, examples=15, steps=35)
 
 
 @pytest.mark.s3

@@ -61,8 +61,8 @@ POINTS = {
     "outcome noted": (("before", "pennon.spark.pipeline.state:RunState.tidy", 1), (0, 0, 0)),
 }
 VISIBLE = {"committed", "published", "outcome noted"}
-ALWAYS = {"merge staged", "committed"}
-"""The points of `make test`; `make soak` has all the others."""
+ALWAYS = {"committed"}
+"""The point of `make test`; `make soak` has all the others."""
 
 
 class Driver:
