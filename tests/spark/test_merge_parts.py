@@ -79,7 +79,12 @@ def test_gone_rows_are_told_by_fragment():
     gone = deletions.Gone()
     gone.add(pa.array([1, 7, (2 << 32) + 3], pa.uint64()))
     gone.add(pa.array([9, (2 << 32) + 4_000_000_000], pa.uint64()))
-    told = [row for batch in gone.reports() for row in batch.to_pylist()]
-    assert [(row["kind"], row["fragment"]) for row in told] == [("gone", 0), ("gone", 2)]
-    assert deletions._unpacked([told[0]["content"], told[0]["content"]]) == [1, 7, 9]
-    assert deletions._unpacked([told[1]["content"]]) == [3, 4_000_000_000]
+    of_another_task = deletions.Gone()
+    of_another_task.add(pa.array([5, 9], pa.uint64()))
+    told = [deletions.report("written", "{}"), *gone.reports(), *of_another_task.reports()]
+    others, rows = deletions.by_kind(pa.Table.from_batches(told))
+    assert others == [{"kind": "written", "fragment": None, "content": b"{}"}]
+    assert [(row["kind"], row["fragment"]) for row in rows.to_pylist()] == [("gone", 0), ("gone", 2)]
+    first, second = rows["content"].to_pylist()
+    assert deletions._unpacked(first).tolist() == [1, 5, 7, 9]
+    assert deletions._unpacked(second).tolist() == [3, 4_000_000_000]

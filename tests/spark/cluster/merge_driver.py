@@ -6,8 +6,23 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from threading import Thread
 
-from driver import session
+from driver import once, session, until
+
+
+def tell_of_last_tasks(spark, signals):
+    """When a task waits for it, tell that it is the last one of its stage."""
+    tracker = spark.sparkContext.statusTracker()
+
+    def is_last():
+        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+        return any(one and one.numCompletedTasks == one.numTasks - 1 > 0 for one in stages)
+
+    for step in ("changed", "shortened"):
+        until(Path(signals, step).exists)
+        until(is_last)
+        once(signals, f"{step} by all others")
 
 
 def merged(root, signals):
@@ -25,6 +40,7 @@ def merged(root, signals):
         }
     )
     lake = attach(spark, root=root)
+    Thread(target=tell_of_last_tasks, args=(spark, signals), daemon=True).start()
     source = spark.range(0, 12_000, 20, 3).selectExpr("id", "id * 10 AS x", "concat('merged ', id) AS text")
     clauses = [Delete("source.id % 200 = 0"), Update()]
     result = lake.merge(source, "t", on="id", when_matched=clauses, job_id="nightly")

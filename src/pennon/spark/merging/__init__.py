@@ -1,1 +1,1 @@
-"""Changing rows: merges, updates and deletes, each by one Spark job and one commit."""
+"""Changing rows: merges, updates and deletes, each in one commit."""

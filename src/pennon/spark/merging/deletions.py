@@ -6,7 +6,7 @@ import json
 import zlib
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pennon.spark.reading.pinned import PinnedTable
 
 REPORT = "kind string, fragment bigint, content binary"
-"""How tasks report to each other and to the driver, one row for each thing that was done."""
+"""How tasks report to the driver, one row for each thing that was done, and the driver hands out what is left to do."""
+_SCHEMA = pa.schema([("kind", pa.string()), ("fragment", pa.int64()), ("content", pa.binary())])
 GONE, SHORTENED, EMPTIED = "gone", "shortened", "emptied"
 _OFFSETS = (1 << FRAGMENT_BITS) - 1
 _THREADS = 8
@@ -49,26 +50,30 @@ def report(kind: str, content: str) -> pa.RecordBatch:
     return _row(kind, None, content.encode())
 
 
+def by_kind(reports: pa.Table) -> tuple[list[dict[str, Any]], pa.Table]:
+    """Part the reports of gone rows from the others, and make one of all that concern the same fragment."""
+    others = []
+    gone: dict[int, list[bytes]] = defaultdict(list)
+    for row in reports.to_pylist():
+        if row["kind"] == GONE:
+            gone[row["fragment"]].append(row["content"])
+        else:
+            others.append(row)
+    rows = [_row(GONE, fragment, _joined(contents)) for fragment, contents in sorted(gone.items())]
+    return others, pa.Table.from_batches(rows, _SCHEMA)
+
+
 def shortened(
     table: PinnedTable, destination: Destination, run: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the deletion vectors of the fragments from which reports say that rows are gone; pass on other reports.
-
-    All reports about a fragment come to the same task.
-    """
-    gone: dict[int, list[bytes]] = defaultdict(list)
-    for batch in batches:
-        for row in batch.to_pylist():
-            if row["kind"] == GONE:
-                gone[row["fragment"]].append(row["content"])
-            else:
-                yield _row(row["kind"], row["fragment"], row["content"])
+    """Write the deletion vectors of the fragments from which reports say that rows are gone, one for each fragment."""
+    gone = {row["fragment"]: row["content"] for batch in batches for row in batch.to_pylist()}
     if not gone:
         return
     dataset = table.open()
 
     def delete(fragment: int) -> tuple[int, str | None, str]:
-        left = fragment_of(dataset, fragment).delete_rows(_unpacked(gone[fragment]))
+        left = fragment_of(dataset, fragment).delete_rows(_unpacked(gone[fragment]).tolist())
         if left is None:
             return fragment, None, ""
         return fragment, json.dumps(left.to_json()), left.deletion_file.path(fragment)
@@ -83,13 +88,7 @@ def shortened(
 
 
 def _row(kind: str, fragment: int | None, content: bytes) -> pa.RecordBatch:
-    return pa.record_batch(
-        {
-            "kind": pa.array([kind], pa.string()),
-            "fragment": pa.array([fragment], pa.int64()),
-            "content": pa.array([content], pa.binary()),
-        }
-    )
+    return pa.RecordBatch.from_pylist([{"kind": kind, "fragment": fragment, "content": content}], _SCHEMA)
 
 
 def _packed(offsets: list[np.ndarray]) -> bytes:
@@ -100,8 +99,11 @@ def _packed(offsets: list[np.ndarray]) -> bytes:
     return zlib.compress(np.diff(together, prepend=np.uint32(0)).tobytes(), 1)
 
 
-def _unpacked(contents: list[bytes]) -> list[int]:
+def _unpacked(content: bytes) -> np.ndarray:
     import numpy as np  # noqa: PLC0415 - as above
 
-    parts = [np.cumsum(np.frombuffer(zlib.decompress(one), "uint32"), dtype="uint32") for one in contents]
-    return np.unique(np.concatenate(parts)).tolist()  # type: ignore[no-any-return]
+    return np.cumsum(np.frombuffer(zlib.decompress(content), "uint32"), dtype="uint32")
+
+
+def _joined(contents: list[bytes]) -> bytes:
+    return contents[0] if len(contents) == 1 else _packed([_unpacked(one) for one in contents])

@@ -1,4 +1,4 @@
-"""Changing rows of a table by one Spark job, without rewriting it.
+"""Changing rows of a table by Spark jobs, without rewriting it.
 
 Executors write changed and new rows as new fragments, and deletion vectors for the rows that are gone; both are shown
 by one commit. A fragment of which no row changes is not touched.
@@ -7,7 +7,6 @@ by one commit. A fragment of which no row changes is not touched.
 from __future__ import annotations
 
 import json
-import math
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,6 @@ from pennon.spark import types
 from pennon.spark.commits.destination import Destination, located
 from pennon.spark.merging import changes, deletions
 from pennon.spark.merging.changes import ADDRESS, AsItIs, Change, Rewrite
-from pennon.spark.reading.scan import cores
 from pennon.spark.types.extension import plain_schema
 from pennon.spark.writing.fragments import FileSettings, FragmentWriter
 
@@ -51,7 +49,7 @@ EXPRESSION_ERRORS = (
 _SLOT = "__pennon_slot"
 # Neighbouring rows go to one task, so that it reads what is kept of them in one go; large fragments go to several.
 _SLOT_BITS = 17
-# The deletion vectors of this many fragments are written sooner than a further step of a job would begin.
+# The deletion vectors of this many fragments are written sooner than a further job would begin.
 _DRIVER_FRAGMENTS = 16
 
 
@@ -120,7 +118,7 @@ def rewritten(
     ordered: bool = False,
     run: str | None = None,
 ) -> Rewritten:
-    """Do what `actions` says (see `changes`), in one job; a failed one leaves no files. Errors 13; TwiceError.
+    """Do what `actions` says (see `changes`); what fails leaves no files. Errors 13; TwiceError.
 
     Actions that are `ordered` have every row of the table once at most, and come as a scan gives them.
     """
@@ -167,7 +165,11 @@ def refused(base: Base, what: str, error: BaseException) -> InvalidInputError:
 
 
 def _reports(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite) -> list[dict[str, Any]]:
-    """Run the two steps of a job: change rows, then write deletion vectors; those of a few fragments are left to us."""
+    """Change rows, then write deletion vectors; those of a few fragments are left to us.
+
+    What tasks report passes through the driver, not from one step of a job to the next: it has names of files, which are
+    others when a task is done again, and Spark gives up a job of which some tasks saw the first names.
+    """
     table, destination, run = base.table, base.destination, task.writer.run
 
     def change(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -176,14 +178,12 @@ def _reports(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite)
     def shorten(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return deletions.shortened(table, destination, run, batches)
 
-    reports = actions.mapInArrow(change, deletions.REPORT)
-    fragments = len(base.dataset.get_fragments())
-    if fragments <= _DRIVER_FRAGMENTS:
-        done = list(shorten(iter(reports.toArrow().to_batches())))
+    reports, gone = deletions.by_kind(actions.mapInArrow(change, deletions.REPORT).toArrow())
+    if gone.num_rows <= _DRIVER_FRAGMENTS:
+        done = list(shorten(iter(gone.to_batches())))
     else:
-        tasks = min(math.ceil(fragments / _DRIVER_FRAGMENTS), cores(spark))
-        done = reports.repartition(tasks, "fragment").mapInArrow(shorten, deletions.REPORT).toArrow().to_batches()
-    return [report for batch in done for report in batch.to_pylist()]
+        done = spark.createDataFrame(gone).mapInArrow(shorten, deletions.REPORT).toArrow().to_batches()
+    return [*reports, *(report for batch in done for report in batch.to_pylist())]
 
 
 def _gathered(actions: DataFrame) -> DataFrame:

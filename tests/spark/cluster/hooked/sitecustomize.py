@@ -1,7 +1,8 @@
 """Kills executors in the middle of a merge: on the path of their Python workers, which import this when they start.
 
 When a worker has written the rows of its task, and once more when it has written deletion vectors, it kills the Java
-process of its executor before it reports, if no other worker did so before.
+process of its executor before it reports, if no other worker did so before. The driver has the reports of all other
+tasks by then, and some of what they depended on is lost.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ def killing(name, work):
     def worked(*args):
         reports = list(work(*args))
         if reports and _once(name):
+            while not Path(SIGNALS, f"{name} by all others").exists():
+                time.sleep(0.01)
             os.kill(_executor(), signal.SIGKILL)
             time.sleep(120)  # until this worker is killed too
         yield from reports
