@@ -253,6 +253,12 @@ def test_only_small_tables_are_broadcast_in_joins(spark, lake, capsys) -> None:
         small.explain()
         assert "BroadcastHashJoin" in capsys.readouterr().out
         assert (large.first(), small.first()) == ((rows, rows), (9, "i"))
+        for wide in ("-1", "1g"):
+            spark.conf.set("spark.sql.autoBroadcastJoinThreshold", wide)
+            frame = lake.sql("SELECT count(a.v), count(b.v) FROM facts a JOIN facts b ON a.id = b.id")
+            frame.explain()
+            assert ("BroadcastHashJoin" in capsys.readouterr().out) == (wide == "1g")
+            assert frame.first() == (rows, rows)
     finally:
         for key, value in before.items():
             spark.conf.set(key, value)

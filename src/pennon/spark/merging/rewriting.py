@@ -167,8 +167,8 @@ def refused(base: Base, what: str, error: BaseException) -> InvalidInputError:
 def _reports(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite) -> list[dict[str, Any]]:
     """Change rows, then write deletion vectors; those of a few fragments are left to us.
 
-    What tasks report passes through the driver, not from one step of a job to the next: it has names of files, which are
-    others when a task is done again, and Spark gives up a job of which some tasks saw the first names.
+    What tasks report passes through the driver, not from one step of a job to the next: it names files, and a task that
+    is done again names others. Spark gives up a job of which some tasks saw the first names.
     """
     table, destination, run = base.table, base.destination, task.writer.run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -37,10 +38,13 @@ _DRIVER_BYTES = 32 * 1024 * 1024
 # A table of this size is counted by the driver alone; Lance uses all of its cores.
 _DRIVER_COUNT_ROWS = 20_000_000
 _VARIABLE_WIDTH = 32
-# Spark takes what a Python function gives to be as large as what it got, and broadcasts what is small in a join. So a
-# large table is announced by so many bytes of numbers at most, of which all but one for each split are left out again.
-_ANNOUNCED_BYTES = 256 * 1024 * 1024
-_NUMBER_BYTES = 8
+# Spark takes what a Python function gives to have as many rows as what it got, and broadcasts what is small in a join.
+# So a large table is announced by numbers, of which all but one for each split are left out again: as one of its size,
+# or of this many times of what would still be broadcast, as a number takes its time too.
+_BEYOND_BROADCAST = 8
+_ALWAYS_LARGE = 256 * 1024 * 1024
+# As Spark's settings give sizes.
+_SIZE = re.compile(r"(-?\d+)\s*([kmgtp])?b?")
 ROW_ADDRESS = "_rowaddr"
 # As Lance's plans say that an index is asked, and that no row is looked at in order to leave it out.
 _BY_INDEX, _WITHOUT_LOOKING = "ScalarIndexQuery", "refine_filter=--"
@@ -196,8 +200,7 @@ def dataframe(
     splits = wanted.splits(parallelism or cores(spark))
     target = wanted.read_schema()
 
-    large = wanted.bytes if partials is None else 0
-    weight = min(large, _ANNOUNCED_BYTES) // (_NUMBER_BYTES * len(splits)) or 1
+    weight = _weight(min(wanted.bytes, _announced(spark)), schema, len(splits)) if partials is None else 1
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -206,8 +209,25 @@ def dataframe(
                 yield from rows if partials is None else partials.of(rows)
 
     numbers = spark.range(0, len(splits) * weight, 1, len(splits))
-    frame = (numbers if weight == 1 else numbers.where(f"id % {weight} = 0")).mapInArrow(read, schema)
+    frame = (numbers if weight == 1 else numbers.where(f"id & {weight - 1} = 0")).mapInArrow(read, schema)
     return frame if wanted.limit is None else frame.limit(wanted.limit)
+
+
+def _announced(spark: SparkSession) -> int:
+    """Give a size that Spark surely does not broadcast."""
+    setting = spark.conf.get("spark.sql.autoBroadcastJoinThreshold", "0")
+    size = _SIZE.fullmatch(str(setting).strip().lower())
+    if size is None:
+        return _ALWAYS_LARGE
+    return _BEYOND_BROADCAST * max(int(size[1]), 0) * int(1024 ** " kmgtp".index(size[2] or " "))
+
+
+def _weight(size: int, schema: StructType, splits: int) -> int:
+    """Say how many numbers, a power of two, stand for a split, so that all rows are about as large as Spark thinks."""
+    # Spark takes a row for 8 bytes and some for each column; of a number that was one of a range, for half of that.
+    row = (8 + 8 * len(schema)) / 2
+    numbers = int(size / row / splits)
+    return 1 << max(numbers.bit_length() - 1, 0)
 
 
 def read_split(wanted: Scan, split: Split, target: pa.Schema) -> Iterator[pa.RecordBatch]:
