@@ -4,7 +4,7 @@ ARGS ?=
 # Of tests that ARGS chooses, there may be none of a kind; pytest says so by 5.
 OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
 # Where the tests on Spark are; looking for them everywhere takes half a minute.
-SPARKED := tests/spark tests/iceberg/test_spark_irc.py
+SPARKED := tests/spark tests/iceberg/test_spark_irc.py tests/iceberg/test_spark_vended.py
 # What runs once more on Spark Connect: reading, writing, SQL; who manages versions makes no difference to it.
 CONNECTED := tests/spark/test_reading.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
 

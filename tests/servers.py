@@ -170,6 +170,7 @@ class CountingS3:
 
     One lock around moto makes its conditional writes right: it checks first and acts later.
     Signatures are not checked, so an expired one is not refused either.
+    `refused` has the access keys of which this server says that they have expired.
     `ignoring` names conditions that this server overlooks, as lesser ones do: `("DELETE", "If-Match")`.
     """
 
@@ -181,6 +182,7 @@ class CountingS3:
 
     def __init__(self, ignoring: Iterable[tuple[str, str]] = ()) -> None:
         self.requests: list[Request] = []
+        self.refused: set[str] = set()
         self._ignored = {(method, f"HTTP_{header.upper().replace('-', '_')}") for method, header in ignoring}
         self._open = False
         self._app: WSGIApplication | None = None
@@ -286,6 +288,8 @@ class CountingS3:
         if len(body) < length:
             return _refuse(start_response, "400 Bad Request", "IncompleteBody")
         environ["wsgi.input"] = io.BytesIO(body)
+        if signer in self.refused:
+            return _refuse(start_response, "403 Forbidden", "ExpiredToken")
         with CountingS3._moto:
             if not self._open or self._app is None:
                 return _refuse(start_response, "503 Service Unavailable", "ServiceUnavailable")

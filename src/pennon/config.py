@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STORAGE_PREFIX = "storage."
+EXPIRY = "expires_at_millis"
+"""The storage option by which Lance knows until when the others hold."""
 _TRUE = {"true", "1", "yes", "on"}
 _DEFAULT_TTL_MS = 7 * 24 * 3600 * 1000
 _FALSE = {"false", "0", "no", "off"}

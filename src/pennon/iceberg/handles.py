@@ -14,6 +14,7 @@ from weakref import proxy
 import lance
 from lance_namespace import LanceNamespace
 
+from pennon.config import EXPIRY
 from pennon.errors import (
     InvalidTableStateError,
     TableIsOnlyDeclaredError,
@@ -23,7 +24,6 @@ from pennon.errors import (
     is_not_found,
 )
 from pennon.iceberg import tables
-from pennon.iceberg.places import EXPIRY
 from pennon.identifiers import shown
 from pennon.table.branches import MAIN
 from pennon.table.handles import Handle, Point

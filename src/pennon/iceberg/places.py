@@ -8,6 +8,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from pennon.config import EXPIRY
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, object_id, shown
 from pennon.store import open_store
@@ -39,7 +40,6 @@ _OPTIONS = {
 }
 _EXPIRY = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "expiration-time")
 _SAS = "adls.sas-token"
-EXPIRY = "expires_at_millis"
 
 
 class Places:

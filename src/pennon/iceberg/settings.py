@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pennon import durations
+from pennon.config import STORAGE_PREFIX
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 STORAGE, IMPL = "storage", "impl"
-_STORAGE_PREFIX = "storage."
 _HEADER_PREFIX = "header."
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
@@ -99,8 +99,8 @@ class IcebergSettings:
         headers: dict[str, str] = {}
         storage: dict[str, str] = {}
         for key, value in properties.items():
-            if key.startswith(_STORAGE_PREFIX) and len(key) > len(_STORAGE_PREFIX):
-                storage[key.removeprefix(_STORAGE_PREFIX)] = str(value)
+            if key.startswith(STORAGE_PREFIX) and len(key) > len(STORAGE_PREFIX):
+                storage[key.removeprefix(STORAGE_PREFIX)] = str(value)
             elif key.startswith(_HEADER_PREFIX) and len(key) > len(_HEADER_PREFIX):
                 headers[key.removeprefix(_HEADER_PREFIX)] = _header(key, value)
             else:

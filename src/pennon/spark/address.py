@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from pennon.config import STORAGE_PREFIX
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -70,6 +72,13 @@ class Address:
         if not isinstance(client, DirectoryNamespace):
             raise UnsupportedOperationError(f"This works on the implementation 'dir', not on {self.impl!r}")
         return client
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """Give what Lance and the stores are told to reach the catalog's files, as the user set it."""
+        return {
+            key.removeprefix(STORAGE_PREFIX): value for key, value in self.properties if key.startswith(STORAGE_PREFIX)
+        }
 
     def __repr__(self) -> str:
         """Show the properties without the secrets among them."""

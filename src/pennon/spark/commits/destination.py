@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pennon.config import STORAGE_PREFIX
+from pennon.config import EXPIRY
 from pennon.errors import TableBranchNotFoundError, is_not_found
 from pennon.identifiers import Identifier, shown
+from pennon.spark import renewal
 from pennon.spark.reading.pinned import PinnedTable
 
 if TYPE_CHECKING:
@@ -33,8 +34,13 @@ class Destination:
 
     @property
     def options(self) -> dict[str, str] | None:
-        """Give the storage options as Lance takes them."""
-        return dict(self.storage_options) or None
+        """Give the storage options as Lance takes them; new ones if those that were handed out expire soon."""
+        return dict(renewal.renewed(self.storage_options, self.address, self.identifier)) or None
+
+    @property
+    def renewing(self) -> dict[str, Any]:
+        """Give what Lance is told so that it asks for new storage options while it writes."""
+        return renewal.by_lance(self.storage_options, self.address, self.identifier)
 
     def through(self, client: Any) -> dict[str, Any]:  # noqa: ANN401 - a namespace, or what stands in for one
         """Give what Lance is told so that it commits through a catalog."""
@@ -52,7 +58,7 @@ class Destination:
             # The catalog knows of versions whose files are still being put into place.
             client = self.address.connect()
             return lance.dataset(namespace_client=client, table_id=list(self.identifier), storage_options=self.options)
-        dataset = lance.dataset(self.uri, storage_options=self.options)
+        dataset = lance.LanceDataset(self.uri, storage_options=self.options, **self.renewing)
         if self.branch is None:
             return dataset
         try:
@@ -68,20 +74,20 @@ class Destination:
         """Open the directory of the table, or of the branch."""
         from pennon.spark.commits.files import TableFiles  # noqa: PLC0415 - it imports the stores
 
-        return TableFiles(self.uri, dict(self.storage_options), branch=self.branch, blobs=blobs)
+        def options() -> dict[str, str]:
+            return {key: value for key, value in (self.options or {}).items() if key != EXPIRY}
+
+        return TableFiles(self.uri, options, branch=self.branch, blobs=blobs)
 
     def pinned(self, version: int) -> PinnedTable:
         """Name a version of the table for other processes."""
-        return PinnedTable(self.identifier, self.uri, version, self.branch, self.storage_options)
+        return PinnedTable.of(self.address, self.identifier, self.uri, version, self.branch, self.storage_options)
 
 
 def place_for(address: Address, identifier: Identifier) -> Destination:
     """Ask the catalog for a place where a new table can be written; errors 1, 5."""
     uri = address.connect().new_table_location(list(identifier))
-    options = {
-        key.removeprefix(STORAGE_PREFIX): value for key, value in address.properties if key.startswith(STORAGE_PREFIX)
-    }
-    return Destination(address, identifier, uri, tuple(sorted(options.items())))
+    return Destination(address, identifier, uri, tuple(sorted(address.storage_options.items())))
 
 
 def located(address: Address, identifier: Identifier, branch: str | None = None) -> Destination:

@@ -18,9 +18,11 @@ from urllib.parse import unquote
 from pennon.store import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from typing_extensions import Self
+
+    from pennon.store import Store
 
 NOTES = "_pennon"
 _JOINT = "!"
@@ -37,11 +39,13 @@ class TableFiles:
     """
 
     def __init__(
-        self, uri: str, storage_options: dict[str, str], *, branch: str | None = None, blobs: bool = False
+        self, uri: str, storage_options: Callable[[], dict[str, str]], *, branch: str | None = None, blobs: bool = False
     ) -> None:
-        parent, _, name = uri.rstrip("/").rpartition("/")
         # The store is opened above the table: what it keeps for itself on a disk does not belong into a table.
-        self._store = open_store(parent, storage_options)
+        self._parent, _, name = uri.rstrip("/").rpartition("/")
+        self._options = storage_options
+        self._opened_with = storage_options()
+        self._opened = open_store(self._parent, self._opened_with)
         folder = unquote(name) if "://" in uri else name
         self._folder = folder if branch is None else f"{folder}/tree/{branch}"
         self._blobs = blobs
@@ -52,7 +56,16 @@ class TableFiles:
 
     def __exit__(self, *_: object) -> None:
         """Let go of connections."""
-        self._store.close()
+        self._opened.close()
+
+    @property
+    def _store(self) -> Store:
+        """Give the store, opened anew if its options have changed since."""
+        options = self._options()
+        if options != self._opened_with:
+            self._opened.close()
+            self._opened, self._opened_with = open_store(self._parent, options), options
+        return self._opened
 
     def names(self, path: str) -> set[str]:
         """Name the entries of one level."""

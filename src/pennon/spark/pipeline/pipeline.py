@@ -144,7 +144,7 @@ class Pipeline:
         graph = Graph(self.definition)
         if noted is not None:
             state.require_same(noted, self.fingerprint)
-            found = reads.restored(noted["reads"], staged_notes.storage_options(lake.address))
+            found = reads.restored(noted["reads"], lake.address.storage_options)
         else:
             found = reads.resolved(lake.address, lake.name, graph, _moments(lake), self._place)
         queries = Queries(lake, graph, found)
@@ -216,7 +216,7 @@ def _store(address: Address, place: str | None) -> Store:
     from pennon.store.root import absolute_root  # noqa: PLC0415
 
     if place is not None:
-        return open_store(absolute_root(place), staged_notes.storage_options(address))
+        return open_store(absolute_root(place), address.storage_options)
     store: Store | None = publishing.root_store(address)
     if store is None:
         raise InvalidInputError(

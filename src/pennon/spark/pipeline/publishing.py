@@ -230,8 +230,8 @@ def root_store(address: Address) -> Any:  # noqa: ANN401 - a Store, or None wher
     from pennon.store import open_store  # noqa: PLC0415 - it imports the stores
 
     root = dict(address.properties).get("root")
-    return None if root is None else open_store(root, staged_notes.storage_options(address))
+    return None if root is None else open_store(root, address.storage_options)
 
 
 def _files(address: Address, uri: str, *, blobs: bool = False) -> TableFiles:
-    return TableFiles(uri, staged_notes.storage_options(address), blobs=blobs)
+    return TableFiles(uri, lambda: address.storage_options, blobs=blobs)

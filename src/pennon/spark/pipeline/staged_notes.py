@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pennon.config import STORAGE_PREFIX
 from pennon.errors import ConcurrentModificationError, InvalidTableStateError
 from pennon.identifiers import shown
 from pennon.spark.commits.destination import Destination, located
@@ -90,17 +89,10 @@ def require_files(staged: StagedWrite) -> None:
         raise _gone(staged.identifier)
 
 
-def storage_options(address: Address) -> dict[str, str]:
-    """Give what Lance and the stores are told to reach the catalog's files."""
-    return {
-        key.removeprefix(STORAGE_PREFIX): value for key, value in address.properties if key.startswith(STORAGE_PREFIX)
-    }
-
-
 def _destination(lake: Lake, note: dict[str, Any]) -> Destination:
     identifier = tuple(note["table"])
     if note["new"]:
-        return Destination(lake.address, identifier, note["uri"], tuple(sorted(storage_options(lake.address).items())))
+        return Destination(lake.address, identifier, note["uri"], tuple(sorted(lake.address.storage_options.items())))
     destination = located(lake.address, identifier)
     if destination.uri != note["uri"]:
         raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped and made anew since it was staged")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, TableNotFoundError, TableVersionNotFoundError, translated
 from pennon.identifiers import Identifier, shown
+from pennon.spark import renewal
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -15,19 +16,36 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.spark.address import Address
+    from pennon.spark.renewal import Options
 
 _OPEN_DATASETS = 32
 
 
 @dataclass(frozen=True)
 class PinnedTable:
-    """A version of a table that any process can open without the catalog."""
+    """A version of a table that any process can open, without the catalog unless that hands out what expires."""
 
     identifier: Identifier
     uri: str
     version: int
     branch: str | None = None
-    storage_options: tuple[tuple[str, str], ...] = ()
+    storage_options: Options = ()
+    address: Address | None = None
+    """The catalog that hands out new storage options, if these expire."""
+
+    @classmethod
+    def of(
+        cls,
+        address: Address,
+        identifier: Identifier,
+        uri: str,
+        version: int,
+        branch: str | None,
+        storage_options: Options,
+    ) -> PinnedTable:
+        """Name a version of a table of a catalog."""
+        catalog = address if renewal.expire(storage_options) else None
+        return cls(identifier, uri, version, branch, storage_options, catalog)
 
     def open(self) -> LanceDataset:
         """Open the version in this process; handles of versions, which never change, are kept."""
@@ -79,7 +97,8 @@ def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tu
         dataset = _resolved(address, identifier, moment, described)
     options = tuple(sorted((described.storage_options or {}).items()))
     branch = _branch(dataset, moment)
-    return PinnedTable(identifier, str(described.location), dataset.version, branch, options), dataset
+    location = str(described.location)
+    return PinnedTable.of(address, identifier, location, dataset.version, branch, options), dataset
 
 
 def _resolved(address: Address, identifier: Identifier, moment: Moment, described: Any) -> LanceDataset:  # noqa: ANN401
@@ -136,6 +155,8 @@ def _opened(table: PinnedTable) -> LanceDataset:
     import lance  # noqa: PLC0415 - it must not be imported before a worker forks
 
     options = dict(table.storage_options) or None
+    renewing = renewal.by_lance(table.storage_options, table.address, table.identifier)
     if table.branch is None:
-        return lance.dataset(table.uri, version=table.version, storage_options=options)
-    return lance.dataset(table.uri, storage_options=options).checkout_version((table.branch, table.version))
+        return lance.LanceDataset(table.uri, version=table.version, storage_options=options, **renewing)
+    opened = lance.LanceDataset(table.uri, storage_options=options, **renewing)
+    return opened.checkout_version((table.branch, table.version))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import shown
 from pennon.spark import types
+from pennon.spark.address import Address
 from pennon.spark.reading.pinned import LATEST, Moment, PinnedTable, pin
 from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan
 from pennon.spark.types.extension import plain_schema
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pennon.identifiers import Identifier
-    from pennon.spark.address import Address
     from pennon.spark.reading.partials import Partials
 
 _BATCH_BYTES = 16 * 1024 * 1024
@@ -284,6 +284,7 @@ def packed(wanted: Scan) -> str:
         "version": table.version,
         "branch": table.branch,
         "storage_options": table.storage_options,
+        "catalog": None if table.address is None else [table.address.impl, table.address.properties],
         "schema": base64.b64encode(wanted.schema.serialize().to_pybytes()).decode(),
         "fragments": [(one.id, one.rows, one.bytes) for one in wanted.fragments],
         "columns": wanted.columns,
@@ -297,7 +298,11 @@ def unpacked(text: str) -> Scan:
     """Read what `packed` wrote."""
     content = json.loads(zlib.decompress(base64.b64decode(text)))
     options = tuple((key, value) for key, value in content["storage_options"])
-    table = PinnedTable(tuple(content["identifier"]), content["uri"], content["version"], content["branch"], options)
+    catalog = content["catalog"]
+    address = None if catalog is None else Address(catalog[0], tuple((key, value) for key, value in catalog[1]))
+    table = PinnedTable(
+        tuple(content["identifier"]), content["uri"], content["version"], content["branch"], options, address
+    )
     return Scan(
         table,
         pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content["schema"]))),

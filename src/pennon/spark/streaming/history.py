@@ -83,9 +83,7 @@ class History:
     def pinned(self, version: int) -> PinnedTable:
         """Name a version so that any process can open it."""
         assert self._destination is not None  # noqa: S101 - as `_opened`
-        return PinnedTable(
-            self.identifier, self._destination.uri, version, self._branch, self._destination.storage_options
-        )
+        return self._destination.pinned(version)
 
     def committed(self, version: int) -> datetime:
         """Tell when a version was made."""

@@ -111,6 +111,7 @@ class FragmentWriter:
                     data_storage_version=self.settings.data_storage_version,
                     storage_options=self.destination.options,
                     progress=notes,
+                    **self.destination.renewing,
                 )
             except Exception as error:
                 # The driver may have removed by now what it knew of.

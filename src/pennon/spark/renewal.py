@@ -1,0 +1,60 @@
+"""Credentials that a catalog hands out for a while: who needs them for longer asks it for new ones."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pennon.config import EXPIRY
+
+if TYPE_CHECKING:
+    from pennon.identifiers import Identifier
+    from pennon.spark.address import Address
+
+Options = tuple[tuple[str, str], ...]
+"""Storage options as they travel to executors."""
+# New ones are asked for when the old ones hold for less than this. Lance, which renews them itself, leaves a minute.
+_MARGIN_SECONDS = 300
+_TABLES = 64
+
+
+def expire(options: Options) -> bool:
+    """Tell whether options hold for a while only."""
+    return EXPIRY in dict(options)
+
+
+def renewed(options: Options, address: Address, identifier: Identifier) -> Options:
+    """Give options that hold for a while yet: these, or new ones."""
+    if _hold(options):
+        return options
+    kept = _kept(address, identifier)
+    if not kept or not _hold(kept[0]):
+        kept[:] = [handed_out(address, identifier)]
+    return kept[0]
+
+
+def by_lance(options: Options, address: Address | None, identifier: Identifier) -> dict[str, Any]:
+    """Give what Lance is told so that it asks for new options in the middle of what it does."""
+    if address is None or not expire(options):
+        return {}
+    return {"namespace_client": address.connect(), "table_id": list(identifier)}
+
+
+def handed_out(address: Address, identifier: Identifier) -> Options:
+    """Ask the catalog for the options that open a table; errors 1 and 4."""
+    from lance_namespace import DescribeTableRequest  # noqa: PLC0415 - slow
+
+    described = address.connect().describe_table(DescribeTableRequest(id=list(identifier), vend_credentials=True))
+    return tuple(sorted((described.storage_options or {}).items()))
+
+
+def _hold(options: Options) -> bool:
+    expiry = dict(options).get(EXPIRY)
+    return expiry is None or int(expiry) / 1000 > time.time() + _MARGIN_SECONDS
+
+
+@lru_cache(maxsize=_TABLES)
+def _kept(address: Address, identifier: Identifier) -> list[Options]:  # noqa: ARG001 - they are the key
+    """Give the place for what this process got last."""
+    return []

@@ -1,0 +1,118 @@
+"""Spark and credentials that a server hands out for a short time: whoever uses them asks for new ones."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+import uuid
+
+import pyarrow as pa
+import pytest
+from irc_servers import LossyProxy, facade
+from servers import CountingS3
+from support import create_namespace, create_table, ipc
+
+from pennon import IcebergNamespace
+from pennon.spark import writing
+from pennon.spark.address import Address
+from pennon.spark.commits.destination import located
+from pennon.spark.reading.pinned import pin
+from pennon.spark.writing.preparing import prepare
+
+pytestmark = pytest.mark.s3
+
+
+class Vending:
+    """A server on a bucket that hands out credentials with each table, new ones every time."""
+
+    def __init__(self, proxy, bucket):
+        self.bucket = bucket
+        self.uri = proxy.uri
+        self.valid_for = 3600.0
+        self._numbers = itertools.count(1)
+        self._names = set()
+        proxy.rewrite = self._handed_out
+
+    def _handed_out(self, content):
+        answer = json.loads(content or b"{}")
+        if "metadata" not in answer:
+            return content
+        name = f"handed-out-{next(self._numbers)}"
+        self._names.add(name)
+        config = {
+            "s3.access-key-id": name,
+            "s3.secret-access-key": "secret",
+            "s3.session-token": "token",
+            "s3.session-token-expires-at-ms": str(int((time.time() + self.valid_for) * 1000)),
+            "s3.endpoint": self.bucket.endpoint.url,
+            "s3.path-style-access": "true",
+            "client.region": self.bucket.endpoint.region,
+        }
+        return json.dumps({**answer, "config": config}).encode()
+
+    def expire(self):
+        """Let nobody use what was handed out before."""
+        self.bucket.refused |= self._names
+
+
+@pytest.fixture(params=["storage", "impl"])
+def vending(request, tmp_path):
+    with CountingS3() as bucket:
+        properties = {"root": bucket.endpoint.uri("lake"), **bucket.endpoint.properties()}
+        server = facade(tmp_path / "facade", managed=request.param == "impl", bucket=properties)
+        with server as irc, LossyProxy(irc.uri) as proxy:
+            yield Vending(proxy, bucket)
+
+
+@pytest.fixture
+def table(vending):
+    """Make a table of a thousand rows; its credentials are almost over when they are handed out, later ones are not."""
+    space = f"s{uuid.uuid4().hex[:12]}"
+    with IcebergNamespace(uri=vending.uri) as catalog:
+        create_namespace(catalog, space)
+        create_table(catalog, space, "t", data=ipc({"x": list(range(1000))}))
+    vending.valid_for = 30
+    return space, "t"
+
+
+def lasting(vending):
+    vending.expire()
+    vending.valid_for = 3600
+
+
+def test_a_version_that_was_found_can_be_read_when_its_credentials_are_over(vending, table):
+    address = Address.of("iceberg", {"uri": vending.uri})
+    pinned, _ = pin(address, table)
+    lasting(vending)
+    assert pinned.open().to_table()["x"].to_pylist() == list(range(1000))
+
+
+def test_a_task_writes_and_a_driver_commits_when_credentials_are_over(vending, table):
+    from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415 (slow)
+
+    address = Address.of("iceberg", {"uri": vending.uri})
+    destination = located(address, table)
+    schema = StructType([StructField("x", LongType())])
+    found = writing.found(address, table, None)
+    task = prepare(address, table, found, schema, settings=writing.FileSettings(), run="a-run").writer
+    lasting(vending)
+    written = task.write(iter([pa.record_batch({"x": pa.array([1, 2], pa.int64())})]))
+    with destination.files() as files:
+        assert files.noted("a-run") == set(written.files)
+    assert destination.latest().count_rows() == 1000
+
+
+def test_a_lake_is_read_and_changed(spark, vending, table):
+    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+
+    lake = attach(spark, impl="iceberg", uri=vending.uri)
+    name = ".".join(table)
+    rows = lake.table(name)
+    staged = writing.stage(lake, spark.range(1000, 1010).withColumnRenamed("id", "x"), table)
+    lasting(vending)
+    assert rows.count() == len(rows.collect()) == 1000
+    writing.publish(lake, staged)
+    changes = spark.range(1005, 1020).withColumnRenamed("id", "x")
+    assert lake.merge(changes, name, on="x").inserted == 10
+    assert sorted(row.x for row in lake.table(name).collect()) == list(range(1020))
