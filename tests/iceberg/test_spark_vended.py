@@ -26,9 +26,9 @@ pytestmark = pytest.mark.s3
 class Vending:
     """A server on a bucket that hands out credentials with each table, new ones every time."""
 
-    def __init__(self, proxy, bucket):
+    def __init__(self, proxy, bucket, managed_by):
         self.bucket = bucket
-        self.uri = proxy.uri
+        self.properties = {"uri": proxy.uri, "managed_by": managed_by}
         self.valid_for = 3600.0
         self._numbers = itertools.count(1)
         self._names = set()
@@ -62,14 +62,14 @@ def vending(request, tmp_path):
         properties = {"root": bucket.endpoint.uri("lake"), **bucket.endpoint.properties()}
         server = facade(tmp_path / "facade", managed=request.param == "impl", bucket=properties)
         with server as irc, LossyProxy(irc.uri) as proxy:
-            yield Vending(proxy, bucket)
+            yield Vending(proxy, bucket, request.param)
 
 
 @pytest.fixture
 def table(vending):
     """Make a table of a thousand rows; its credentials are almost over when they are handed out, later ones are not."""
     space = f"s{uuid.uuid4().hex[:12]}"
-    with IcebergNamespace(uri=vending.uri) as catalog:
+    with IcebergNamespace(**vending.properties) as catalog:
         create_namespace(catalog, space)
         create_table(catalog, space, "t", data=ipc({"x": list(range(1000))}))
     vending.valid_for = 30
@@ -82,7 +82,7 @@ def lasting(vending):
 
 
 def test_a_version_that_was_found_can_be_read_when_its_credentials_are_over(vending, table):
-    address = Address.of("iceberg", {"uri": vending.uri})
+    address = Address.of("iceberg", vending.properties)
     pinned, _ = pin(address, table)
     lasting(vending)
     assert pinned.open().to_table()["x"].to_pylist() == list(range(1000))
@@ -91,7 +91,7 @@ def test_a_version_that_was_found_can_be_read_when_its_credentials_are_over(vend
 def test_a_task_writes_and_a_driver_commits_when_credentials_are_over(vending, table):
     from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415 (slow)
 
-    address = Address.of("iceberg", {"uri": vending.uri})
+    address = Address.of("iceberg", vending.properties)
     destination = located(address, table)
     schema = StructType([StructField("x", LongType())])
     found = writing.found(address, table, None)
@@ -106,7 +106,7 @@ def test_a_task_writes_and_a_driver_commits_when_credentials_are_over(vending, t
 def test_a_lake_is_read_and_changed(spark, vending, table):
     from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
 
-    lake = attach(spark, impl="iceberg", uri=vending.uri)
+    lake = attach(spark, impl="iceberg", **vending.properties)
     name = ".".join(table)
     rows = lake.table(name)
     staged = writing.stage(lake, spark.range(1000, 1010).withColumnRenamed("id", "x"), table)

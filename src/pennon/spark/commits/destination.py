@@ -81,7 +81,8 @@ class Destination:
 
     def pinned(self, version: int) -> PinnedTable:
         """Name a version of the table for other processes."""
-        return PinnedTable.of(self.address, self.identifier, self.uri, version, self.branch, self.storage_options)
+        pinned = PinnedTable(self.identifier, self.uri, version, self.branch, self.storage_options)
+        return pinned.renewed_by(self.address)
 
 
 def place_for(address: Address, identifier: Identifier) -> Destination:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
-from pennon.spark.pipeline import document, preflight, publishing, reads, staged_notes, targets
+from pennon.spark.pipeline import document, preflight, publishing, reads, targets
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.pipeline.interrupts import heard, held_back
 from pennon.spark.pipeline.observing import Observer, Silent

@@ -12,7 +12,6 @@ from pennon.spark import writing
 from pennon.spark.commits import committing
 from pennon.spark.commits.destination import located
 from pennon.spark.commits.files import NOTES, TableFiles
-from pennon.spark.pipeline import staged_notes
 from pennon.spark.pipeline.queries import is_partial
 from pennon.spark.pipeline.references import identifier_of
 from pennon.spark.reading import scan

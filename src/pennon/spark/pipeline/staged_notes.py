@@ -14,7 +14,6 @@ from pennon.spark.commits.evolution import Evolution
 from pennon.spark.commits.staged import StagedWrite
 
 if TYPE_CHECKING:
-    from pennon.spark.address import Address
     from pennon.spark.lake import Lake
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,19 +33,9 @@ class PinnedTable:
     address: Address | None = None
     """The catalog that hands out new storage options, if these expire."""
 
-    @classmethod
-    def of(
-        cls,
-        address: Address,
-        identifier: Identifier,
-        uri: str,
-        version: int,
-        branch: str | None,
-        storage_options: Options,
-    ) -> PinnedTable:
-        """Name a version of a table of a catalog."""
-        catalog = address if renewal.expire(storage_options) else None
-        return cls(identifier, uri, version, branch, storage_options, catalog)
+    def renewed_by(self, address: Address) -> PinnedTable:
+        """Say which catalog to ask, if there is a need to."""
+        return replace(self, address=address) if renewal.expire(self.storage_options) else self
 
     def open(self) -> LanceDataset:
         """Open the version in this process; handles of versions, which never change, are kept."""
@@ -98,7 +88,7 @@ def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tu
     options = tuple(sorted((described.storage_options or {}).items()))
     branch = _branch(dataset, moment)
     location = str(described.location)
-    return PinnedTable.of(address, identifier, location, dataset.version, branch, options), dataset
+    return PinnedTable(identifier, location, dataset.version, branch, options).renewed_by(address), dataset
 
 
 def _resolved(address: Address, identifier: Identifier, moment: Moment, described: Any) -> LanceDataset:  # noqa: ANN401

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from pennon.errors import InvalidTableStateError, TableNotFoundError, TableVersionNotFoundError, is_not_found
 from pennon.identifiers import Identifier, shown
 from pennon.spark.commits.destination import Destination, located
-from pennon.spark.reading.pinned import PinnedTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.spark.address import Address
+    from pennon.spark.reading.pinned import PinnedTable
     from pennon.spark.streaming.position import Position
 
 UNKNOWN = "unknown operation"
