@@ -235,7 +235,7 @@ def seen_through(made):
     return views
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=200, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**40), depth=st.integers(0, 3))
 def test_a_plan_keeps_every_row_and_column_that_matters(seed, depth) -> None:
     text = Writer(seed).query(depth).text
@@ -258,7 +258,7 @@ def test_a_plan_keeps_every_row_and_column_that_matters(seed, depth) -> None:
     assert rows(changed) == expected
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=200, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**40))
 def test_partial_aggregates_add_up(seed) -> None:
     text = Writer(seed).aggregates()
