@@ -237,6 +237,15 @@ def test_what_an_index_finds_is_read_at_once_if_it_is_little(lake, capsys) -> No
     assert told("kind = 10") == (False, rows // 100 + 1)
 
 
+def test_a_count_runs_no_job(lake, capsys) -> None:
+    create_table(lake.catalog, "t", data=ipc({"id": range(5)}))
+    counted = lake.sql("SELECT count(*), count(*) AS n FROM t WHERE id > 1")
+    assert counted.columns == ["count(1)", "n"]
+    assert [tuple(row) for row in counted.collect()] == [(3, 3)]
+    counted.explain()
+    assert "LocalTableScan" in capsys.readouterr().out
+
+
 def test_only_small_tables_are_broadcast_in_joins(spark, lake, capsys) -> None:
     rows = 60_000  # beyond what the driver reads itself
     create_table(lake.catalog, "facts", data=ipc({"id": range(rows), "v": [str(n * 7919) for n in range(rows)]}))

@@ -60,8 +60,10 @@ class Reader:
             if planned.count is not None:
                 counted = planned.count
                 rows = scan.count(self._lake.spark, self._scan(counted.identifier, counted.travel, where=counted.where))
-                columns = ", ".join(f"CAST({rows} AS BIGINT) AS {_quoted(name)}" for name in counted.names)
-                return self._lake.spark.sql(f"SELECT {columns}")
+                columns = ", ".join(_quoted(name) for name in counted.names)
+                values = ", ".join([f"CAST({rows} AS BIGINT)"] * len(counted.names))
+                # Spark runs a job for a SELECT without a table, but none for rows that are given.
+                return self._lake.spark.sql(f"VALUES ({values}) AS counted ({columns})")
             if not planned.reads:
                 return self._lake.spark.sql(text)
             frames: dict[str, Any] = {read.name: self.read(read) for read in planned.reads}
