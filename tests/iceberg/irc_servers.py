@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import http.client
 import ipaddress
+import itertools
 import json
 import os
 import shutil
@@ -28,6 +29,7 @@ from pennon import DirectoryNamespace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from servers import CountingS3
     from typing_extensions import Self
 
 JARS = Path(os.environ.get("PENNON_JARS", Path.home() / ".cache" / "pennon" / "jars"))
@@ -300,3 +302,40 @@ class LossyProxy:
         handler.close_connection = True
         with contextlib.suppress(OSError):
             handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+class Vending:
+    """Lets the server behind a proxy hand out credentials for a bucket with each table, new ones every time."""
+
+    def __init__(self, proxy: LossyProxy, bucket: CountingS3, **properties: str) -> None:
+        self.uri = proxy.uri
+        self.seen = proxy.seen
+        self.properties = {"uri": proxy.uri, **properties}
+        self.valid_for: float | None = None
+        """For how many seconds those hold that are handed out from now on; None says nothing about that."""
+        self._bucket = bucket
+        self._numbers = itertools.count(1)
+        self._names: set[str] = set()
+        proxy.rewrite = self._handed_out
+
+    def expire(self) -> None:
+        """Let the bucket refuse what was handed out before."""
+        self._bucket.refused |= self._names
+
+    def _handed_out(self, content: bytes) -> bytes:
+        answer = json.loads(content or b"{}")
+        if "metadata" not in answer:
+            return content
+        name = f"handed-out-{next(self._numbers)}"
+        self._names.add(name)
+        config = {
+            "s3.access-key-id": name,
+            "s3.secret-access-key": "secret",
+            "s3.session-token": "token",
+            "s3.endpoint": self._bucket.endpoint.url,
+            "s3.path-style-access": "true",
+            "client.region": self._bucket.endpoint.region,
+        }
+        if self.valid_for is not None:
+            config["s3.session-token-expires-at-ms"] = str(int((time.time() + self.valid_for) * 1000))
+        return json.dumps({**answer, "config": config}).encode()

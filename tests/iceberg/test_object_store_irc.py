@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import time
 import uuid
 
 import lance
 import pyarrow as pa
 import pytest
-from irc_servers import LossyProxy, apache_fixture
+from irc_servers import LossyProxy, Vending, apache_fixture
 from lance_namespace import CountTableRowsRequest, ListTableVersionsRequest
 from servers import CountingS3
 from support import create_namespace, create_table, deregister_table, drop_table, ipc, list_tables, register_table
@@ -75,29 +73,9 @@ def test_a_table_lives_in_a_bucket(apache_on_s3, bucket, managed_by, rooted):
 
 @pytest.fixture
 def vending(apache_on_s3, bucket):
-    """Let the server hand out credentials with each table, new ones every time; `valid_for` says how long they hold."""
-    numbers = itertools.count(1)
+    """Let the server hand out credentials with each table."""
     with LossyProxy(apache_on_s3.uri) as proxy:
-        proxy.valid_for = None
-
-        def handed_out(content: bytes) -> bytes:
-            answer = json.loads(content or b"{}")
-            if "metadata" not in answer:
-                return content
-            config = {
-                "s3.access-key-id": f"handed-out-{next(numbers)}",
-                "s3.secret-access-key": "secret",
-                "s3.session-token": "token",
-                "s3.endpoint": bucket.endpoint.url,
-                "s3.path-style-access": "true",
-                "client.region": bucket.endpoint.region,
-            }
-            if proxy.valid_for is not None:
-                config["s3.session-token-expires-at-ms"] = str(int((time.time() + proxy.valid_for) * 1000))
-            return json.dumps({**answer, "config": config}).encode()
-
-        proxy.rewrite = handed_out
-        yield proxy
+        yield Vending(proxy, bucket)
 
 
 def signers(bucket, call) -> set[str]:

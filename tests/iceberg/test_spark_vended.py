@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-import time
 import uuid
 
 import pyarrow as pa
 import pytest
-from irc_servers import LossyProxy, facade
+from irc_servers import LossyProxy, Vending, facade
 from servers import CountingS3
 from support import create_namespace, create_table, ipc
 
@@ -23,46 +20,13 @@ from pennon.spark.writing.preparing import prepare
 pytestmark = pytest.mark.s3
 
 
-class Vending:
-    """A server on a bucket that hands out credentials with each table, new ones every time."""
-
-    def __init__(self, proxy, bucket, managed_by):
-        self.bucket = bucket
-        self.properties = {"uri": proxy.uri, "managed_by": managed_by}
-        self.valid_for = 3600.0
-        self._numbers = itertools.count(1)
-        self._names = set()
-        proxy.rewrite = self._handed_out
-
-    def _handed_out(self, content):
-        answer = json.loads(content or b"{}")
-        if "metadata" not in answer:
-            return content
-        name = f"handed-out-{next(self._numbers)}"
-        self._names.add(name)
-        config = {
-            "s3.access-key-id": name,
-            "s3.secret-access-key": "secret",
-            "s3.session-token": "token",
-            "s3.session-token-expires-at-ms": str(int((time.time() + self.valid_for) * 1000)),
-            "s3.endpoint": self.bucket.endpoint.url,
-            "s3.path-style-access": "true",
-            "client.region": self.bucket.endpoint.region,
-        }
-        return json.dumps({**answer, "config": config}).encode()
-
-    def expire(self):
-        """Let nobody use what was handed out before."""
-        self.bucket.refused |= self._names
-
-
 @pytest.fixture(params=["storage", "impl"])
 def vending(request, tmp_path):
     with CountingS3() as bucket:
         properties = {"root": bucket.endpoint.uri("lake"), **bucket.endpoint.properties()}
         server = facade(tmp_path / "facade", managed=request.param == "impl", bucket=properties)
         with server as irc, LossyProxy(irc.uri) as proxy:
-            yield Vending(proxy, bucket, request.param)
+            yield Vending(proxy, bucket, managed_by=request.param)
 
 
 @pytest.fixture
@@ -88,7 +52,7 @@ def test_a_version_that_was_found_can_be_read_when_its_credentials_are_over(vend
     assert pinned.open().to_table()["x"].to_pylist() == list(range(1000))
 
 
-def test_a_task_writes_and_a_driver_commits_when_credentials_are_over(vending, table):
+def test_a_task_writes_when_credentials_are_over(vending, table):
     from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415 (slow)
 
     address = Address.of("iceberg", vending.properties)

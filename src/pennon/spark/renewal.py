@@ -30,7 +30,7 @@ def renewed(options: Options, address: Address, identifier: Identifier) -> Optio
         return options
     kept = _kept(address, identifier)
     if not kept or not _hold(kept[0]):
-        kept[:] = [handed_out(address, identifier)]
+        kept[:] = [_handed_out(address, identifier)]
     return kept[0]
 
 
@@ -41,7 +41,7 @@ def by_lance(options: Options, address: Address | None, identifier: Identifier) 
     return {"namespace_client": address.connect(), "table_id": list(identifier)}
 
 
-def handed_out(address: Address, identifier: Identifier) -> Options:
+def _handed_out(address: Address, identifier: Identifier) -> Options:
     """Ask the catalog for the options that open a table; errors 1 and 4."""
     from lance_namespace import DescribeTableRequest  # noqa: PLC0415 - slow
 

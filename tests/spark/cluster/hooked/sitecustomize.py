@@ -23,7 +23,8 @@ def killing(name, work):
     def worked(*args):
         reports = list(work(*args))
         if reports and _once(name):
-            while not Path(SIGNALS, f"{name} by all others").exists():
+            deadline = time.monotonic() + 120
+            while not Path(SIGNALS, f"{name} by all others").exists() and time.monotonic() < deadline:
                 time.sleep(0.01)
             os.kill(_executor(), signal.SIGKILL)
             time.sleep(120)  # until this worker is killed too
