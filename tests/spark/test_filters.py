@@ -34,7 +34,8 @@ from pyspark.sql.datasource import (
 
 from pennon.errors import InvalidInputError
 from pennon.spark import types
-from pennon.spark.reading.filters import column, literal, pushed
+from pennon.spark.quoting import quoted
+from pennon.spark.reading.filters import literal, pushed
 
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0000))[0]
 UTC = dt.timezone.utc
@@ -388,7 +389,7 @@ def test_columns_of_any_name_can_be_named(name, tmp_path) -> None:
     path = [name.replace("`", "").replace(".", ""), name]
     dataset = lance.write_dataset(pa.table({path[0]: inner}), str(tmp_path / "t.lance"))
 
-    assert dataset.count_rows(f"{column(path)} = 2") == 1
+    assert dataset.count_rows(f"{quoted(*path)} = 2") == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pennon.spark.merging.changes import ACTION, ADDRESS, VALUE
+from pennon.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +33,7 @@ class Names(Protocol):
 
 def named(*path: str) -> Column:
     """Name a column, whatever is in its name."""
-    return F.col(".".join("`" + part.replace("`", "``") + "`" for part in path))
+    return F.col(quoted(*path))
 
 
 class Choosing:

@@ -28,7 +28,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from pennon.spark.reading.literals import MICROSECONDS, column, exact, instant, literal, timestamp
+from pennon.spark.quoting import quoted
+from pennon.spark.reading.literals import MICROSECONDS, exact, instant, literal, timestamp
 from pennon.spark.types.extension import UUID, extension_name, is_blob, plain_field
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.datasource import Filter
 
-__all__ = ["column", "literal", "pushed"]
+__all__ = ["literal", "pushed"]
 
 _SIGNS: dict[type[Filter], str] = {
     EqualTo: "=",
@@ -71,7 +72,7 @@ def _predicate(filter_: Filter, schema: pa.Schema, *, wanted: bool) -> str | Non
     field = _field(path, schema)
     if field is None:
         return None
-    name = column(path)
+    name = quoted(*path)
     if isinstance(filter_, (IsNull, IsNotNull)):
         return f"{name} IS NULL" if isinstance(filter_, IsNull) is wanted else f"{name} IS NOT NULL"
     if isinstance(filter_, In):

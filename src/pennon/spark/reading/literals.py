@@ -6,14 +6,10 @@ import datetime as dt
 import decimal
 import math
 import struct
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pennon.spark.types.refusal import refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _EPOCH = dt.date(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
@@ -25,11 +21,6 @@ MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NANOSECONDS = 1_000  # in a microsecond
 _INTEGER_DIGITS = 20  # of 64 bits
 _FLOATS = {16: "e", 32: "f", 64: "d"}
-
-
-def column(path: Sequence[str]) -> str:
-    """Name a column, or a field inside of one, in a Lance predicate."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in path)
 
 
 def literal(value: object, arrow_type: pa.DataType) -> str:

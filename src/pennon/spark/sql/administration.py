@@ -18,6 +18,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, shown, written
 from pennon.spark.commits.destination import located
+from pennon.spark.quoting import quoted
 from pennon.spark.reading.pinned import pin
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def _just(table: Identifier) -> Pattern:
     """Mean one table, and not a namespace of the same name."""
     from pennon.spark.jobs.targets import Pattern  # noqa: PLC0415 - as above
 
-    return Pattern.of(".".join("`" + name.replace("`", "``") + "`" for name in table))
+    return Pattern.of(quoted(*table))
 
 
 def _answer(frame: DataFrame) -> Any:  # noqa: ANN401 - a Row

@@ -8,7 +8,8 @@ from pyspark.sql import types as spark_types
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, shown
-from pennon.spark.sql.ddl import literal, quoted
+from pennon.spark.quoting import quoted
+from pennon.spark.sql.ddl import literal
 from pennon.spark.sql.references import folded
 
 if TYPE_CHECKING:

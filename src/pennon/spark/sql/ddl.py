@@ -11,6 +11,7 @@ from pyspark.sql import types as spark_types
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, shown, written
 from pennon.spark import types
+from pennon.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,11 +74,6 @@ def type_text(kind: spark_types.DataType) -> str:
     if isinstance(kind, spark_types.StructType):
         return f"STRUCT<{', '.join(f'{quoted(field.name)}: {type_text(field.dataType)}' for field in kind)}>"
     return kind.simpleString().upper()
-
-
-def quoted(name: str) -> str:
-    """Write a name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(text: str) -> str:

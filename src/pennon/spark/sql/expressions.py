@@ -10,7 +10,7 @@ import uuid
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from pennon.spark.sql.ddl import quoted
+from pennon.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -8,9 +8,9 @@ from pennon.errors import InvalidInputError
 from pennon.identifiers import shown
 from pennon.spark import types, writing
 from pennon.spark.merging import clauses, merge, mutation
+from pennon.spark.quoting import quoted
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.assigning import assigned, fitted
-from pennon.spark.sql.ddl import quoted
 from pennon.spark.sql.expressions import Expressions
 from pennon.spark.sql.references import folded
 

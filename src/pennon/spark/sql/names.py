@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lance_namespace import NamespaceExistsRequest, TableExistsRequest
 
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
+from pennon.spark.quoting import quoted
 from pennon.spark.sql.ownership import ForeignNameError
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class LakeNames:
         if len(parts) > 1 and parts[0].lower() != "global_temp":
             return False
         try:
-            return bool(self._lake.spark.catalog.getTable(_quoted(parts)).isTemporary)
+            return bool(self._lake.spark.catalog.getTable(quoted(*parts)).isTemporary)
         except PySparkException:
             return False
 
@@ -104,7 +105,7 @@ class LakeNames:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
 
         try:
-            return bool(self._lake.spark.catalog.tableExists(_quoted(parts)))
+            return bool(self._lake.spark.catalog.tableExists(quoted(*parts)))
         except PySparkException:
             return False
 
@@ -112,10 +113,6 @@ class LakeNames:
         from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
 
         try:
-            return bool(self._lake.spark.catalog.databaseExists(_quoted(parts)))
+            return bool(self._lake.spark.catalog.databaseExists(quoted(*parts)))
         except PySparkException:
             return False
-
-
-def _quoted(parts: tuple[str, ...]) -> str:
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

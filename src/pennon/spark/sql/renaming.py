@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from pennon.spark.quoting import quoted
 from pennon.spark.sql.pruning import identifiers_by_place, name_chains
 from pennon.spark.sql.references import Reference, folded
 
@@ -44,13 +45,13 @@ def edits_of(tokens: Sequence[Token], scopes: Scopes) -> list[Edit]:
         for reference in scopes.references
     }
     edits = [edit for reference in scopes.references for edit in _table_edits(reference, aliases[reference])]
-    return [*edits, *(Edit(start, end, text=_quoted(aliases[reference])) for start, end, reference in qualified)]
+    return [*edits, *(Edit(start, end, text=quoted(aliases[reference])) for start, end, reference in qualified)]
 
 
 def _table_edits(reference: Reference, alias: str) -> Iterator[Edit]:
     yield Edit(reference.start, reference.end, table=reference.number)
     if reference.alias_at is not None:
-        yield Edit(reference.alias_at, reference.alias_at, text=f" AS {_quoted(alias)}")
+        yield Edit(reference.alias_at, reference.alias_at, text=f" AS {quoted(alias)}")
 
 
 def _qualified(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, int, Reference]]:
@@ -92,7 +93,3 @@ def _has_namesake(reference: Reference, scopes: Scopes) -> bool:
         return False
     names = [one.name for one in scopes.relations(select) if one.name is not None]
     return sum(folded(name) == folded(reference.name) for name in names) > 1
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

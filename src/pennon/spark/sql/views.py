@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.spark.sql.ddl import quoted
+from pennon.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
