@@ -6,6 +6,8 @@ import datetime as dt
 import pickle
 from decimal import Decimal
 
+import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -297,10 +299,30 @@ def test_new_fields_in_structs_are_given_as_lance_adds_them() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["a.b", "_rowid"])
+@pytest.mark.parametrize("name", ["a.b", "a`b", "_rowid"])
 def test_new_columns_get_no_names_that_lance_refuses(name) -> None:
     with pytest.raises(InvalidInputError, match=name):
         types.write_plan(StructType([StructField(name, LongType())]), pa.schema([]), merge_schema=True)
+
+
+@pytest.mark.parametrize("shift", [0, 8])
+@pytest.mark.parametrize("kind", [pa.decimal128(20, 3), pa.decimal256(20, 3)], ids=str)
+def test_decimals_are_taken_from_any_place_in_memory(tmp_path, shift, kind) -> None:
+    numbers = pa.array([Decimal("1.500"), None, Decimal("-2.250")], pa.decimal128(20, 3))
+    valid, values = numbers.buffers()
+    room = pa.allocate_buffer(values.size + shift)
+    memory = np.frombuffer(room, np.uint8)
+    memory[shift:] = np.frombuffer(values, np.uint8)
+    moved = pa.Array.from_buffers(numbers.type, len(numbers), [valid, room.slice(shift)])
+    listed = pa.ListArray.from_arrays([0, 1, 1, 3], moved)
+    inner = DecimalType(20, 3)
+    plan = types.write_plan(
+        frame(d=inner, s=frame(d=inner), l=ArrayType(inner)),
+        pa.schema({"d": kind, "s": pa.struct({"d": kind}), "l": pa.list_(kind)}),
+    )
+    batch = pa.record_batch({"d": moved, "s": pa.StructArray.from_arrays([moved], ["d"]), "l": listed})
+    written = lance.write_dataset(pa.Table.from_batches([plan.cast(batch)]), tmp_path / "t").to_table()
+    assert written.to_pylist() == batch.to_pylist()
 
 
 def test_slices_and_large_texts_are_written_as_what_they_are() -> None:

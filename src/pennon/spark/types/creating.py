@@ -43,6 +43,8 @@ def check_names(names: Sequence[str], prefix: str = "") -> None:
             raise refusal(f"Column {prefix}{name!r} has no name")
         if not prefix and ("." in name or name in _RESERVED):
             raise refusal(f"Column {name}: Lance allows no dot in the name of a column, and not {', '.join(_RESERVED)}")
+        if not prefix and "`" in name:
+            raise refusal(f"Column {name}: Lance cannot read a table with a backtick in the name of a column")
         if name in names[:number]:
             raise refusal(f"Column {prefix}{name} is there twice")
 

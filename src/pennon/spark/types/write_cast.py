@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _INTEGER_DIGITS = 20  # of 64 bits
+_ALIGNMENT = 16  # bytes of a decimal
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ def _leaf(array: pa.Array, field: pa.Field) -> pa.Array:
     known = known_extension(field)
     if known == BLOB:
         return blob_of_bytes(array, kind)
+    if pa.types.is_decimal(kind):
+        return _aligned(_decimals(array, kind))
     if known == UUID and not pa.types.is_binary(array.type) and not pa.types.is_large_binary(array.type):
         return uuid_of_text(array)
     if known == BFLOAT16:
@@ -129,9 +132,21 @@ def _leaf(array: pa.Array, field: pa.Field) -> pa.Array:
         return array.cast(kind.value_type).dictionary_encode().cast(kind)
     if pa.types.is_floating(kind):
         return _narrowed(array, kind)
-    if pa.types.is_decimal(kind) and pa.types.is_integer(array.type):
+    return array if array.type == kind else array.cast(kind)
+
+
+def _decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_integer(array.type):
         array = array.cast(pa.decimal128(_INTEGER_DIGITS, 0))
     return array if array.type == kind else array.cast(kind)
+
+
+def _aligned(array: pa.Array) -> pa.Array:
+    """Give an array whose values begin where Lance wants them: it panics at decimals that are where Spark puts them."""
+    values = array.buffers()[1]
+    if values is None or values.address % _ALIGNMENT == 0:
+        return array
+    return pa.concat_arrays([array, array.slice(0, 0)])
 
 
 def _narrowed(array: pa.Array, kind: pa.DataType) -> pa.Array:
