@@ -32,6 +32,7 @@ TABLES = {
     ("other", "events"): EVENTS,
     ("odd.ns", "t"): ODD,
     ("t",): pa.schema({"a": pa.int32(), "b": pa.string(), "c": pa.int64(), "d": pa.list_(pa.float32(), 8)}),
+    ("twins",): pa.schema({"same": pa.int32(), "Same": pa.int32()}),
     ("u",): pa.schema({"a": pa.int32(), "e": pa.string()}),
 }
 

@@ -165,6 +165,13 @@ def test_aggregates_of_large_tables_give_what_spark_gives(spark, shop, text, mon
     assert result(shop.sql(text)) == result(spark.sql(text))
 
 
+@pytest.mark.parametrize("source", ["prod.events", "prod.events AS e"])
+def test_columns_of_a_result_can_be_qualified(spark, shop, source) -> None:
+    name = source.rpartition(" ")[2].rpartition(".")[2]
+    text = f"SELECT id, name FROM {source} WHERE cid = 3"
+    assert result(shop.sql(text).select(f"{name}.name")) == result(spark.sql(text).select(f"{name}.name"))
+
+
 def test_many_groups_are_left_to_the_tasks(shop) -> None:
     frame = shop.sql("SELECT id, sum(cid), count(*) FROM prod.events GROUP BY id HAVING count(*) = 1")
     assert frame.count() == shop.count("prod.events")

@@ -107,6 +107,56 @@ def test_a_count_is_answered_without_a_query() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "columns", "where"),
+    [
+        ("SELECT * FROM t", "t", None, None),
+        ("SELECT c, a FROM t x", "x", ("c", "a"), None),
+        ("FROM prod.events SELECT id", "events", ("id",), None),
+        ("SELECT `a b` FROM `odd.ns`.`t` WHERE `a.b` = 1", "t", ("a b",), "`a.b` = 1"),
+        ("SELECT id FROM prod.events VERSION AS OF 3 e WHERE e.cid = 5", "e", ("id",), "`cid` = 5"),
+    ],
+)
+def test_what_a_read_alone_answers_is_not_given_to_spark(text, name, columns, where) -> None:
+    read = planned(text).answer
+    assert (read.name, read.columns, read.where) == (name, columns, where)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT A FROM t",
+        "SELECT a, a FROM t",
+        "SELECT a AS b FROM t",
+        "SELECT t.a FROM t",
+        "SELECT a + 1 FROM t",
+        "SELECT missing FROM t",
+        "SELECT info.a FROM prod.events",
+        "SELECT * EXCEPT (a) FROM t",
+        "SELECT *, a FROM t",
+        "SELECT a FROM t AS x(b, a, c, d)",
+        "SELECT * FROM t AS x(b, a, c, d)",
+        "SELECT DISTINCT a FROM t",
+        "SELECT a FROM t WHERE length(b) > 3",
+        "SELECT a FROM t WHERE a = 3 AND length(b) > 3",
+        "SELECT a FROM t ORDER BY a",
+        "SELECT a FROM t LIMIT 3",
+        "SELECT a FROM t, u",
+        "SELECT a FROM (SELECT a FROM t)",
+        "SELECT a FROM t TABLESAMPLE (5 ROWS)",
+        "SELECT /*+ COALESCE(1) */ a FROM t",
+        "SELECT a FROM t WHERE a IN (SELECT a FROM u)",
+        "SELECT a FROM t UNION ALL SELECT a FROM u",
+        "SELECT same FROM twins",
+        "EXPLAIN SELECT a FROM t",
+    ],
+)
+def test_all_else_is_evaluated_by_spark(text) -> None:
+    made = planned(text)
+    assert made.answer is None
+    assert made.reads
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "SELECT count(a) FROM t",

@@ -7,7 +7,8 @@ nothing else in it is touched, so Spark evaluates all of it.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from pennon.spark.sql.cursor import tokens_of
 from pennon.spark.sql.predicates import together
 from pennon.spark.sql.pruning import needed_columns
 from pennon.spark.sql.pushdown import Pushdown, is_row_by_row
-from pennon.spark.sql.references import Finder, Reference, Travel, parsed_references, scanned_references
+from pennon.spark.sql.references import Finder, Reference, Travel, folded, parsed_references, scanned_references
 from pennon.spark.sql.renaming import Edit, edits_of, plain_edits
 from pennon.spark.sql.scopes import Scopes
 
@@ -76,6 +77,8 @@ class QueryPlan:
     text: str
     reads: tuple[TableRead, ...] = ()
     count: Counting | None = None
+    answer: TableRead | None = None
+    """A read that gives the result as it is, if there is one; its name is that by which columns are qualified."""
 
 
 def plan(text: str, find: Finder, session: Session | None = None, *, analyse: bool = True) -> QueryPlan:
@@ -108,7 +111,8 @@ def plan(text: str, find: Finder, session: Session | None = None, *, analyse: bo
     if small is not None:
         return small
     where = {reference: together(conditions) for reference, conditions in found.conditions.items()}
-    return _planned(text, references, edits, columns=columns, where=where, limit=_limited(tree, scopes))
+    made = _planned(text, references, edits, columns=columns, where=where, limit=_limited(tree, scopes))
+    return replace(made, answer=_answer(scopes, found))
 
 
 def _planned(
@@ -195,8 +199,43 @@ def _begin_of_query(tokens: Sequence[Token]) -> int | None:
     return None
 
 
+def _answer(scopes: Scopes, found: Pushdown) -> TableRead | None:
+    """Answer a query that names columns of one table, and rows that Lance finds exactly; None for any other query."""
+    tree = scopes.tree
+    if not isinstance(tree, exp.Select) or not _has_only(tree, "expressions", "from_", "where"):
+        return None
+    reference = _only_table(tree, scopes)
+    if reference is None or scopes.relations(tree)[0].columns_renamed:
+        return None
+    conditions, names = found.exactly(tree, reference), _bare_names(tree)
+    if conditions is None or (names is not None and not _are_clear(names, reference.found.schema.names)):
+        return None
+    return TableRead(reference.name, reference.found.identifier, reference.travel, names, together(conditions))
+
+
+def _bare_names(tree: exp.Select) -> tuple[str, ...] | None:
+    """Give the names of the columns of a SELECT, no name at all if one is more than a name; None for a star."""
+    shown = tree.expressions
+    if len(shown) == 1 and isinstance(shown[0], exp.Star) and not any(shown[0].args.values()):
+        return None
+    if not all(isinstance(one, exp.Column) and len(one.parts) == 1 and not one.is_star for one in shown):
+        return ()
+    return tuple(str(one.name) for one in shown)
+
+
+def _are_clear(names: tuple[str, ...], columns: Sequence[str]) -> bool:
+    """Tell whether names are those of columns to the letter, each once, with none beside it that differs in case."""
+    known = Counter(map(folded, columns))
+    once = len(set(names)) == len(names) > 0
+    return once and all(name in columns and known[folded(name)] == 1 for name in names)
+
+
+def _has_only(tree: exp.Select, *clauses: str) -> bool:
+    return not any(value and key not in clauses for key, value in tree.args.items())
+
+
 def _counting(tree: exp.Select, reference: Reference, found: Pushdown) -> Counting | None:
-    if any(value and key not in {"expressions", "from_", "where"} for key, value in tree.args.items()):
+    if not _has_only(tree, "expressions", "from_", "where"):
         return None
     names = [_count_name(one) for one in tree.expressions]
     if not names or None in names:
@@ -224,7 +263,7 @@ def _limited(tree: exp.Expr, scopes: Scopes) -> int | None:
     """Give the most rows that a query can need of its only table; None if there is no such number."""
     if not isinstance(tree, exp.Select) or not is_row_by_row(tree) or _only_table(tree, scopes) is None:
         return None
-    if any(value and key not in {"expressions", "from_", "limit", "offset"} for key, value in tree.args.items()):
+    if not _has_only(tree, "expressions", "from_", "limit", "offset"):
         return None
     limit, offset = _number(tree, "limit", None), _number(tree, "offset", 0)
     return None if limit is None or offset is None else limit + offset

@@ -14,6 +14,7 @@ from pennon.errors import (
     TableTagNotFoundError,
     UnsupportedOperationError,
 )
+from pennon.spark.quoting import quoted
 from pennon.spark.reading import scan
 from pennon.spark.reading.pinned import Moment, PinnedTable, pin
 from pennon.spark.sql import search
@@ -60,12 +61,14 @@ class Reader:
             if planned.count is not None:
                 counted = planned.count
                 rows = scan.count(self._lake.spark, self._scan(counted.identifier, counted.travel, where=counted.where))
-                columns = ", ".join(_quoted(name) for name in counted.names)
+                columns = ", ".join(quoted(name) for name in counted.names)
                 values = ", ".join([f"CAST({rows} AS BIGINT)"] * len(counted.names))
                 # Spark runs a job for a SELECT without a table, but none for rows that are given.
                 return self._lake.spark.sql(f"VALUES ({values}) AS counted ({columns})")
             if not planned.reads:
                 return self._lake.spark.sql(text)
+            if planned.answer is not None:
+                return self.read(planned.answer).alias(planned.answer.name)
             frames: dict[str, Any] = {read.name: self.read(read) for read in planned.reads}
             return self._lake.spark.sql(planned.text, **frames)
 
@@ -210,7 +213,3 @@ def _original(lake: Lake, text: str, error: Exception) -> str:
     except AnalysisException:
         pass
     return str(error)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
