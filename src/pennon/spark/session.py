@@ -26,11 +26,11 @@ _OURS = {
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 * 1024 * 1024),
     # Arrow batches pass between Java and Python through a socket; the local kind is faster by a tenth.
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-
+# Writes by a classic session choose that themselves (writing/light_rows.py).
+_REMOTE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 
 # Spark warns of a source that is registered twice.
 _PREPARED: WeakSet[SparkSession] = WeakSet()
@@ -67,7 +67,7 @@ def new_session(app: str, *, master: str | None = None, remote: str | None = Non
     if remote is not None:
         builder = builder.remote(remote)
         # A client of Spark Connect decides about its own session alone, and is warned of everything else.
-        ours = {key: value for key, value in _OURS.items() if key.startswith("spark.sql.")}
+        ours = {key: value for key, value in _OURS.items() if key.startswith("spark.sql.")} | _REMOTE
     for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 
 from pennon.errors import InternalError, LanceNamespaceError, from_error_code, translated
+from pennon.spark.classic import context_of
 from pennon.spark.reading.scan import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from pennon.spark.address import Address
@@ -87,7 +87,7 @@ class _Errand:
     def named(self) -> Iterator[None]:
         """Name the Spark jobs of this thread."""
         # On classic Spark a session's own tags are known to the thread alone that set them; those of jobs are not.
-        where = _context(self.spark)
+        where = context_of(self.spark)
         add, remove = (
             (self.spark.addTag, self.spark.removeTag) if where is None else (where.addJobTag, where.removeJobTag)
         )
@@ -110,7 +110,7 @@ class _Errand:
 
     def _interrupt(self) -> None:
         with suppress(Exception):
-            where = _context(self.spark)
+            where = context_of(self.spark)
             if where is None:
                 self.spark.interruptTag(self.tag)
             else:
@@ -181,8 +181,3 @@ def attempt(
         if type(error).__name__ != "PanicException":
             raise
         return None, int(InternalError("").code), f"{subject}: Lance panicked: {error}"
-
-
-def _context(spark: SparkSession) -> SparkContext | None:
-    """Give the context of classic Spark; Spark Connect has none."""
-    return None if "connect" in type(spark).__module__ else spark.sparkContext

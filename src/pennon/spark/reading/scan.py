@@ -16,9 +16,11 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import shown
 from pennon.spark import types
 from pennon.spark.address import Address
+from pennon.spark.classic import context_of
 from pennon.spark.reading.pinned import LATEST, Moment, PinnedTable, pin
 from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan
 from pennon.spark.types.extension import plain_schema
+from pennon.spark.workers import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -233,7 +235,9 @@ def _weight(size: int, schema: StructType, splits: int) -> int:
 def read_split(wanted: Scan, split: Split, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read the rows of one split, as Spark wants them."""
     left = wanted.limit
-    for batch in _scanner(wanted, split).to_batches():
+    scanner = _scanner(wanted, split)
+    settle()
+    for batch in scanner.to_batches():
         if not batch.num_rows:
             continue
         kept = batch if left is None else batch.slice(0, left)
@@ -264,10 +268,9 @@ def count(spark: SparkSession, wanted: Scan) -> int:
 
 def cores(spark: SparkSession) -> int:
     """Tell how many tasks can run at once, as far as the session says."""
-    from pyspark.sql import is_remote  # noqa: PLC0415 - slow
-
-    if not is_remote():
-        return int(spark.sparkContext.defaultParallelism)
+    context = context_of(spark)
+    if context is not None:
+        return int(context.defaultParallelism)
     if spark not in _CORES:
         # A client of Spark Connect has no context to ask; it sees into how many partitions Spark cuts numbers.
         row = spark.range(_BATCH_ROWS).selectExpr("spark_partition_id() AS part").agg({"part": "max"}).first()

@@ -12,11 +12,13 @@ import pyarrow as pa
 from pennon.errors import ConcurrentModificationError, InvalidInputError
 from pennon.identifiers import shown
 from pennon.spark import types
+from pennon.spark.workers import settle
+from pennon.spark.writing import light_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
     from pennon.spark.commits.destination import Destination
     from pennon.spark.commits.files import TableFiles
@@ -95,6 +97,7 @@ class FragmentWriter:
         # Lance must not be imported before a worker forks.
         from lance.fragment import write_fragments  # noqa: PLC0415
 
+        settle()
         rows = _Rows(self.plan, batches)
         if rows.first is None:
             return Written((), 0)
@@ -140,10 +143,9 @@ def run(df: DataFrame, writer: FragmentWriter) -> Written:
     If the job fails or is interrupted, its tasks are stopped and what they wrote is removed.
     """
     spark = df.sparkSession
-    task = _task(writer.begun())
     spark.addTag(writer.run)
     try:
-        reports = df.mapInArrow(task, REPORT).collect()
+        written = _written(df, writer.begun())
     except BaseException as error:
         spark.interruptTag(writer.run)
         with writer.files() as files:
@@ -154,19 +156,51 @@ def run(df: DataFrame, writer: FragmentWriter) -> Written:
         raise
     finally:
         spark.removeTag(writer.run)
-    fragments = [fragment for report in reports for fragment in json.loads(report.fragments)]
-    return Written(tuple(fragments), sum(report.rows for report in reports))
+    return written
+
+
+def _written(df: DataFrame, writer: FragmentWriter) -> Written:
+    light = light_rows.light(df)
+    if light is not None:
+        with light_rows.unweighed(df.sparkSession):
+            reports = light.mapInArrow(_light_task(writer), REPORT).collect()
+        made = _of(reports)
+        if all(report.fragments is not None for report in reports):
+            return made
+        with writer.files() as files:
+            files.take_back(writer.run, made.files)
+    return _of(df.mapInArrow(_task(writer), REPORT).collect())
+
+
+def _of(reports: list[Row]) -> Written:
+    parts = (Written(tuple(json.loads(report.fragments or "[]")), report.rows) for report in reports)
+    return Written.of(parts)
 
 
 def _task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = writer.write(batches)
         if written.fragments:
-            yield pa.record_batch(
-                {"fragments": [json.dumps(written.fragments)], "rows": pa.array([written.rows], pa.int64())}
-            )
+            yield _report(json.dumps(written.fragments), written.rows)
 
     return write
+
+
+def _light_task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    write = _task(writer)
+
+    def write_light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from write(light_rows.unpacked(batches))
+        except light_rows.HeavyRowError:
+            # Said in a report, it is not tried again in this way.
+            yield _report(None, 0)
+
+    return write_light
+
+
+def _report(fragments: str | None, rows: int) -> pa.RecordBatch:
+    return pa.record_batch({"fragments": pa.array([fragments], pa.string()), "rows": pa.array([rows], pa.int64())})
 
 
 class _Rows:

@@ -1,0 +1,144 @@
+"""Handing rows to Python without weighing each of them.
+
+What Spark hands to a Python function at once is bounded by a number of rows, and by bytes. For the bytes it adds up the
+buffers of all columns after every row: of a write of small rows that took half of the processor time. So each row is
+bounded instead, by how long its texts and lists are, and the number of rows bounds the rest. Of a row that is larger,
+they are left out, and it says so: who meets one begins again, and lets Spark weigh.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import types as spark_types
+
+from pennon.spark.classic import context_of
+from pennon.spark.quoting import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_MOST_ROWS, _MOST_BYTES = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execution.arrow.maxBytesPerBatch"
+_UNLIMITED = (1 << 31) - 1
+ROWS = 1024
+ROW_BYTES = 64 * 1024
+"""Together with the number of rows, this is what Spark allows itself."""
+# What is handed over together is put together, as each batch costs as much as thousands of rows.
+_BATCH_BYTES = 16 * 1024 * 1024
+# A row with more texts and lists than this takes longer to look at than to weigh.
+_MOST_LOOKS = 64
+_BYTES: dict[type[spark_types.DataType], int] = {
+    spark_types.NullType: 0,
+    spark_types.BooleanType: 1,
+    spark_types.ByteType: 1,
+    spark_types.ShortType: 2,
+    spark_types.IntegerType: 4,
+    spark_types.LongType: 8,
+    spark_types.FloatType: 4,
+    spark_types.DoubleType: 8,
+    spark_types.DecimalType: 16,
+    spark_types.DateType: 4,
+    spark_types.TimeType: 8,
+    spark_types.TimestampType: 8,
+    spark_types.TimestampNTZType: 8,
+    spark_types.DayTimeIntervalType: 8,
+}
+_TEXTS = (spark_types.StringType, spark_types.CharType, spark_types.VarcharType, spark_types.BinaryType)
+
+
+class HeavyRowError(Exception):
+    """A row is larger than what may be handed over without weighing."""
+
+
+def light(df: DataFrame) -> DataFrame | None:
+    """Give the rows with one column more, which tells whether they are light; None if Spark has to weigh them.
+
+    Columns have other names, and texts and lists of a row that is not light are null. Spark has to weigh where a row's
+    size cannot be told at a glance, in Spark Connect, and if the session says how much Spark may hand over.
+    """
+    spark = df.sparkSession
+    if context_of(spark) is None or any(spark.conf.get(key, None) is not None for key in (_MOST_ROWS, _MOST_BYTES)):
+        return None
+    looks: list[Column] = []
+    try:
+        fixed = sum(_bytes(field.dataType, (field.name,), looks) for field in df.schema)
+    except _UnknownSizeError:
+        return None
+    if fixed > ROW_BYTES or len(looks) > _MOST_LOOKS:
+        return None
+    is_light = reduce(add, looks, F.lit(fixed).cast("bigint")) <= ROW_BYTES
+    columns = [_kept(field, is_light).alias(f"c{number}") for number, field in enumerate(df.schema)]
+    return df.select(*columns, is_light.alias("light"))
+
+
+@contextmanager
+def unweighed(spark: SparkSession) -> Iterator[None]:
+    """Let jobs of this thread hand over rows by their number alone; the session stays as it is."""
+    context = context_of(spark)
+    assert context is not None  # noqa: S101 - as `light` found
+    settings = {_MOST_ROWS: str(ROWS), _MOST_BYTES: str(_UNLIMITED)}
+    before = {key: context.getLocalProperty(key) for key in settings}
+    _set(context, settings)
+    try:
+        yield
+    finally:
+        _set(context, before)
+
+
+def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the rows of `light` as they were, in larger batches; one that is not light raises HeavyRowError."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        *columns, light_ones = batch.columns
+        if light_ones.false_count:
+            raise HeavyRowError
+        held.append(pa.RecordBatch.from_arrays(columns, names=batch.schema.names[:-1]))
+        size += batch.nbytes
+        if size >= _BATCH_BYTES:
+            yield from _together(held)
+            held, size = [], 0
+    yield from _together(held)
+
+
+def _kept(field: spark_types.StructField, is_light: Column) -> Column:
+    value = F.col(quoted(field.name))
+    return value if type(field.dataType) in _BYTES else F.when(is_light, value)
+
+
+def _together(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if batches:
+        yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
+def _set(context: object, settings: dict[str, str | None] | dict[str, str]) -> None:
+    for key, value in settings.items():
+        context.setLocalProperty(key, value)  # type: ignore[attr-defined]  # a SparkContext; None removes a property
+
+
+class _UnknownSizeError(Exception):
+    """How large a value is cannot be told at a glance."""
+
+
+def _bytes(kind: spark_types.DataType, path: tuple[str, ...], looks: list[Column]) -> int:
+    """Tell how many bytes each value of a type takes, and note how to look at what more a value at `path` takes."""
+    if type(kind) in _BYTES:
+        return _BYTES[type(kind)]
+    if isinstance(kind, spark_types.StructType):
+        return sum(_bytes(field.dataType, (*path, field.name), looks) for field in kind)
+    value = F.col(quoted(*path))
+    if isinstance(kind, _TEXTS):
+        length = F.octet_length(value).cast("bigint")
+    elif isinstance(kind, spark_types.ArrayType) and type(kind.elementType) in _BYTES:
+        length = F.array_size(value).cast("bigint") * _BYTES[type(kind.elementType)]
+    else:
+        raise _UnknownSizeError
+    looks.append(F.coalesce(length, F.lit(0)))
+    return 0
