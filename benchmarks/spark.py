@@ -1,8 +1,8 @@
 """Measure Spark on Lance tables through Pennon beside Spark's own Parquet and beside lance-spark, in one run.
 
-Run it as `python benchmarks/spark.py`; `--help` tells its options. Every operation runs in every system by turns, after
-one run that does not count; the best of three counts. Ratios below one mean that Pennon is faster. lance-spark takes
-part where its jar is.
+Run it as `python benchmarks/spark.py`; `--help` tells its options. Every operation runs in every system by turns. The
+first three runs of each do not count, as HotSpot compiles what has run for a while; of the next three the best counts.
+Ratios below one mean that Pennon is faster. lance-spark takes part where its jar is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 PARQUET, LANCE_SPARK = "Parquet", "lance-spark"
 ROWS, QUICK_ROWS, WIDTH = 2_000_000, 100_000, 32
-ROUNDS = 3
+WARM_UPS, ROUNDS = 3, 3
 JARS = Path(os.environ.get("PENNON_JARS", Path.home() / ".cache" / "pennon" / "jars"))
 GOALS = {
     "scan": 1.0,
@@ -221,11 +221,11 @@ def measure(console: Console, context: Context) -> dict[str, dict[str, list[floa
             if operation.prepare is not None:
                 operation.prepare(context)
             found[operation.name] = {system: [] for system in operation.run}
-            for turn in range(ROUNDS + 1):
+            for turn in range(WARM_UPS + ROUNDS):
                 for system, run in operation.run.items():
                     begun = time.perf_counter()
                     run(context)
-                    if turn:  # the first one warms up
+                    if turn >= WARM_UPS:
                         found[operation.name][system].append(time.perf_counter() - begun)
     return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 import pyarrow as pa
 from support import create_table, ipc
@@ -30,3 +32,28 @@ def test_the_program_itself_is_left_alone(lake) -> None:
     wanted = scan.scan(lake.address, ("t",))
     assert len(list(scan.read_split(wanted, wanted.splits(1)[0], wanted.read_schema()))) == 1
     assert gc.get_freeze_count() == 0
+
+
+LOADED = """
+import sys
+from pennon.spark import attach
+from pennon.spark.session import new_session
+
+spark = new_session("classes", master="local[1]")
+jvm, gateway = spark.sparkContext._jvm, spark.sparkContext._gateway
+parameters = gateway.new_array(jvm.java.lang.Class, 1)
+parameters[0] = jvm.java.lang.Class.forName("java.lang.String")
+find = jvm.java.lang.Class.forName("java.lang.ClassLoader").getDeclaredMethod("findLoadedClass", parameters)
+find.setAccessible(True)
+name = gateway.new_array(jvm.java.lang.Object, 1)
+name[0] = "org.apache.spark.sql.vectorized.ArrowColumnVector"
+loaded = lambda: find.invoke(jvm.java.lang.ClassLoader.getSystemClassLoader(), name) is not None
+before = loaded()
+attach(spark, root=sys.argv[1])
+print("loaded:", before, loaded())
+"""
+
+
+def test_hotspot_knows_of_arrow_before_it_compiles_anything_for_columns(tmp_path) -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED, tmp_path], capture_output=True, text=True, check=True)
+    assert "loaded: False True" in done.stdout

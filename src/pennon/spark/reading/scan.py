@@ -17,6 +17,7 @@ from pennon.identifiers import shown
 from pennon.spark import types
 from pennon.spark.address import Address
 from pennon.spark.classic import context_of
+from pennon.spark.reading.density import Density, density
 from pennon.spark.reading.pinned import LATEST, Moment, PinnedTable, pin
 from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan
 from pennon.spark.types.extension import plain_schema
@@ -201,6 +202,7 @@ def dataframe(
         return spark.createDataFrame(pa.Table.from_batches(here) if here else [], schema)
     splits = wanted.splits(parallelism or cores(spark))
     target = wanted.read_schema()
+    dense = density(wanted.table, wanted.projected(), wanted.bytes) if partials is None else Density()
 
     weight = _weight(min(wanted.bytes, _announced(spark)), schema, len(splits)) if partials is None else 1
 
@@ -208,10 +210,11 @@ def dataframe(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 rows = read_split(wanted, splits[number // weight], target)
-                yield from rows if partials is None else partials.of(rows)
+                yield from map(dense.checked, rows) if partials is None else partials.of(rows)
 
     numbers = spark.range(0, len(splits) * weight, 1, len(splits))
-    frame = (numbers if weight == 1 else numbers.where(f"id & {weight - 1} = 0")).mapInArrow(read, schema)
+    rows = numbers if weight == 1 else numbers.where(f"id & {weight - 1} = 0")
+    frame = dense.untold(rows.mapInArrow(read, dense.told(schema)), schema)
     return frame if wanted.limit is None else frame.limit(wanted.limit)
 
 

@@ -1,0 +1,138 @@
+"""Vectors of which the files tell that there is no null in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import lance
+import pyarrow as pa
+import pytest
+from support import create_table, ipc
+
+from pennon.errors import InternalError
+from pennon.spark.reading import density as module
+from pennon.spark.reading import scan
+from pennon.spark.reading.density import Density, density
+from pennon.spark.reading.pinned import PinnedTable
+
+VECTOR = pa.list_(pa.float32(), 2)
+LARGE = 1 << 40
+ROWS = 5000  # more than what the driver reads itself
+
+
+def vectors(rows=8, *, null=None, null_inside=None):
+    """Make vectors, one of them null, or one with a null inside."""
+    values = [[float(n), n + 0.5] for n in range(rows)]
+    if null is not None:
+        values[null] = None
+    if null_inside is not None:
+        values[null_inside][1] = None
+    return pa.table({"id": range(rows), "v": pa.array(values, VECTOR)})
+
+
+def found(path, **changes):
+    dataset = lance.dataset(path)
+    table = replace(PinnedTable(("t",), str(path), dataset.version), **changes)
+    return density(table, dataset.schema, LARGE).columns
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("rows", [8, 100_000])
+@pytest.mark.parametrize(
+    ("nulls", "expected"),
+    [({}, {"v"}), ({"null": 5}, set()), ({"null_inside": 5}, set())],
+    ids=["none", "one", "inside"],
+)
+def test_files_tell(tmp_path, version, rows, nulls, expected) -> None:
+    lance.write_dataset(vectors(rows, **nulls), tmp_path / "t", data_storage_version=version)
+    assert found(tmp_path / "t") == expected
+
+
+@pytest.mark.parametrize("version", ["legacy", "2.0"])
+def test_old_files_are_not_asked(tmp_path, version) -> None:
+    lance.write_dataset(vectors(), tmp_path / "t", data_storage_version=version)
+    assert found(tmp_path / "t") == set()
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_wide_vectors_and_constant_ones_are_told_too(tmp_path, kind) -> None:
+    wide = pa.array([[float(n)] * 900 for n in range(100)], pa.list_(kind, 900))
+    same = pa.array([[1.0, 1.0]] * 100, pa.list_(kind, 2))
+    lance.write_dataset(pa.table({"wide": wide, "same": same}), tmp_path / "t")
+    assert found(tmp_path / "t") == {"wide", "same"}
+
+
+def test_every_fragment_counts(tmp_path) -> None:
+    path = tmp_path / "t"
+    for _ in range(2):
+        lance.write_dataset(vectors(), path, mode="append")
+    assert found(path) == {"v"}
+    lance.write_dataset(vectors(null_inside=7), path, mode="append")
+    assert found(path) == set()
+    lance.dataset(path).delete("v[2] IS NULL")
+    assert found(path) == set()
+    lance.dataset(path).optimize.compact_files()
+    assert found(path) == {"v"}
+
+
+def test_a_fragment_that_lacks_the_column_has_nulls(tmp_path) -> None:
+    path = tmp_path / "t"
+    dataset = lance.write_dataset(vectors(), path)
+    dataset.add_columns(pa.field("w", VECTOR))
+    assert found(path) == {"v"}
+    dataset.drop_columns(["w"])
+    dataset.add_columns(lambda batch: pa.record_batch({"w": batch["v"]}), read_columns=["v"])
+    assert found(path) == {"v", "w"}
+    lance.write_dataset(vectors(), path, mode="append")
+    assert found(path) == {"v"}
+
+
+@pytest.mark.parametrize("changes", [{"uri": "s3://bucket/t"}, {"branch": "b"}], ids=["a bucket", "a branch"])
+def test_elsewhere_nothing_is_opened(tmp_path, changes) -> None:
+    lance.write_dataset(vectors(), tmp_path / "t")
+    assert found(tmp_path / "t", **changes) == set()
+
+
+def test_a_look_must_be_worth_it(tmp_path) -> None:
+    dataset = lance.write_dataset(vectors(), tmp_path / "t")
+    table = PinnedTable(("t",), str(tmp_path / "t"), 1)
+    assert density(table, dataset.schema, 4 * 1024 * 1024 - 1).columns == set()
+    assert density(table, dataset.schema, 4 * 1024 * 1024).columns == {"v"}
+    assert density(table, pa.schema([dataset.schema.field("id")]), LARGE).columns == set()
+    twins = dataset.schema.append(pa.field("V", pa.int64()))
+    assert density(table, twins, LARGE).columns == set()
+
+
+def test_what_a_page_holds_is_not_taken_for_what_it_tells() -> None:
+    told = "layers: [\n  RepdefAllValidItem,\n ], values: FixedSizeList { has_validity: false, x: %s }"
+    assert module._is_dense(told % "None")
+    assert module._is_dense(told % r'b"\" has_validity: true \\"')
+    assert not module._is_dense(told % "has_validity: true")
+    assert not module._is_dense(told % "layers: [RepdefAllValidItem]")
+    assert not module._is_dense('values: b"layers: [RepdefAllValidItem]"')
+    assert not module._is_dense("layers: [RepdefAllValidItem, RepdefNullableList]")
+
+
+def test_a_null_that_must_not_be_is_told() -> None:
+    batch = pa.record_batch({"v": pa.array([[1.0, None]], pa.list_(pa.float32()))})
+    assert Density().checked(batch) is batch
+    with pytest.raises(InternalError, match="vectors of column v"):
+        Density(frozenset("v")).checked(batch)
+
+
+@pytest.mark.parametrize("null_inside", [None, 17, ROWS - 1])
+def test_spark_reads_the_same_and_says_the_same(lake, monkeypatch, capsys, null_inside) -> None:
+    monkeypatch.setattr(module, "_BYTES_PER_LOOK", 1)
+    data = vectors(ROWS, null_inside=null_inside)
+    create_table(lake.catalog, "t", data=ipc(data))
+    wanted = scan.scan(lake.address, ("t",))
+    dense = density(wanted.table, wanted.schema, wanted.bytes)
+    assert dense.columns == (set() if null_inside is not None else {"v"})
+    assert dense.told(wanted.spark_schema())["v"].dataType.containsNull is (null_inside is not None)
+    frame = lake.sql("SELECT * FROM t")
+    assert frame.schema == wanted.spark_schema() == lake.table("t").schema
+    frame.explain()
+    assert "Project" not in capsys.readouterr().out
+    assert frame.orderBy("id").toArrow().to_pylist() == data.to_pylist()
+    joined = lake.sql("SELECT count(t.v[1]), count(*) FROM t JOIN t AS u USING (id) WHERE u.v[0] >= 0")
+    assert joined.first() == (ROWS - (null_inside is not None), ROWS)
