@@ -6,7 +6,7 @@ OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
 # Where the tests on Spark are; looking for them everywhere takes half a minute.
 SPARKED := tests/spark tests/iceberg/test_spark_irc.py tests/iceberg/test_spark_vended.py
 # What runs once more on Spark Connect: reading, writing, SQL; who manages versions makes no difference to it.
-CONNECTED := tests/spark/test_reading.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
+CONNECTED := tests/spark/test_reading.py tests/spark/test_density.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
 
 # Where this is set, each of the many processes that are started would compile our own modules anew.
 unexport PYTHONDONTWRITEBYTECODE

@@ -99,6 +99,8 @@ def test_a_look_must_be_worth_it(tmp_path) -> None:
     assert density(table, dataset.schema, 4 * 1024 * 1024 - 1).columns == set()
     assert density(table, dataset.schema, 4 * 1024 * 1024).columns == {"v"}
     assert density(table, pa.schema([dataset.schema.field("id")]), LARGE).columns == set()
+    many = pa.schema([*dataset.schema, *(pa.field(f"c{number}", pa.int64()) for number in range(31))])
+    assert density(table, many, LARGE).columns == set()
     twins = dataset.schema.append(pa.field("V", pa.int64()))
     assert density(table, twins, LARGE).columns == set()
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # A file is looked at in a millisecond, in which as much as this is read.
 _BYTES_PER_LOOK = 4 * 1024 * 1024
 _MOST_LOOKS = 128
+_MOST_COLUMNS = 32
 _KEPT_LOOKS = 4096
 # The first format whose pages tell of nulls in the way that is understood here.
 _FORMAT = (2, 1)
@@ -53,8 +54,10 @@ class Density:
 
     def untold(self, frame: DataFrame, schema: StructType) -> DataFrame:
         """Give a frame of the schema `told` the one that it was made of; Spark finds that nothing is to be done."""
-        widened = {field.name: _widened(field) for field in schema if field.name in self.columns}
-        return frame.withColumns(widened) if widened else frame
+        if not self.columns:
+            return frame
+        # Not by withColumns, which forgets the metadata of a column on Spark Connect.
+        return frame.select(*(self._untold(field) for field in schema))
 
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give back a batch, as Spark gets it; a null in a vector raises 18."""
@@ -71,17 +74,19 @@ class Density:
             return field
         return StructField(field.name, ArrayType(kind.elementType, containsNull=False), field.nullable, field.metadata)
 
-
-def _widened(field: StructField) -> Column:
-    # Spark removes such a cast when it optimizes, and then the whole selection.
-    return F.col(quoted(field.name)).cast(field.dataType).alias(field.name, metadata=field.metadata)
+    def _untold(self, field: StructField) -> Column:
+        column = F.col(quoted(field.name))
+        if field.name not in self.columns:
+            return column
+        # Spark removes such a cast when it optimizes, and then the whole selection.
+        return column.cast(field.dataType).alias(field.name, metadata=field.metadata)
 
 
 def density(table: PinnedTable, columns: pa.Schema, size: int) -> Density:
     """Look at the files of a version for vectors without a null, if that is worth it for a read of so many bytes."""
     vectors = {field.name for field in columns if _is_vector(field)}
-    if not vectors or "://" in table.uri or table.branch is not None:
-        return Density()  # a look would be a request; a branch has its files in two places
+    if not vectors or len(columns) > _MOST_COLUMNS or "://" in table.uri or table.branch is not None:
+        return Density()  # to name many columns takes long; a look would be a request; a branch has two directories
     if len({name.casefold() for name in columns.names}) < len(columns.names):
         return Density()  # Spark could not tell them apart when they are named
     dataset = table.open()
