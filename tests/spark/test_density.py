@@ -87,6 +87,16 @@ def test_a_fragment_that_lacks_the_column_has_nulls(tmp_path) -> None:
     assert found(path) == {"v"}
 
 
+@pytest.mark.parametrize(
+    "damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"")], ids=["gone", "empty"]
+)
+def test_of_a_file_that_cannot_be_read_nothing_is_known(tmp_path, damage) -> None:
+    lance.write_dataset(vectors(), tmp_path / "t")
+    (file,) = (tmp_path / "t" / "data").iterdir()
+    damage(file)
+    assert found(tmp_path / "t") == set()
+
+
 @pytest.mark.parametrize("changes", [{"uri": "s3://bucket/t"}, {"branch": "b"}], ids=["a bucket", "a branch"])
 def test_elsewhere_nothing_is_opened(tmp_path, changes) -> None:
     lance.write_dataset(vectors(), tmp_path / "t")

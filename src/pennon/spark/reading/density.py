@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -118,7 +119,10 @@ def _dense_fields(table: str, file: dict[str, Any]) -> Iterator[int]:
     version = (file["file_major_version"], file["file_minor_version"])
     if version < _FORMAT or file["base_id"] is not None:
         return
-    dense = _dense_columns(f"{table.rstrip('/')}/data/{file['path']}")
+    path = Path(table, "data", file["path"])
+    if not path.is_file() or path.stat().st_size != file["file_size_bytes"]:
+        return  # it is gone, or damaged: the task that reads it will say so
+    dense = _dense_columns(str(path))
     for number, column in zip(file["fields"], file["column_indices"], strict=True):
         if 0 <= column < len(dense) and dense[column]:
             yield number
