@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 
-_SETTLED: set[str] = set()
-
 
 def settle() -> None:
     """Spare a worker that has imported Lance the look at all that is imported, after each of its tasks.
@@ -15,11 +13,10 @@ def settle() -> None:
     time each time. What is there once will stay; only later objects are looked at from then on. Any other process is
     left alone: it may be somebody's program.
     """
-    if _SETTLED or not _is_worker():
+    if gc.get_freeze_count() or not _is_worker():
         return
     gc.collect()
     gc.freeze()
-    _SETTLED.add("for good")
 
 
 def _is_worker() -> bool:
