@@ -1,18 +1,21 @@
-# Every target prepares .venv itself; ARGS is passed on: make test ARGS="-k rename -x -n 0"
+# Every target prepares .venv itself. ARGS is passed on: make test ARGS="-k rename -x -n 0"
 PYTHON_ENV := .venv/bin
 ARGS ?=
-# Of tests that ARGS chooses, there may be none of a kind; pytest says so by 5.
+# ARGS may select no test of a kind: pytest then exits with 5.
 OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
-# Where the tests on Spark are; looking for them everywhere takes half a minute.
+# The tests on Spark. Collecting them from all of tests/ takes half a minute.
 SPARKED := tests/spark tests/iceberg/test_spark_irc.py tests/iceberg/test_spark_vended.py
-# What runs once more on Spark Connect: reading, writing, SQL; who manages versions makes no difference to it.
+# Tests that run again on Spark Connect: reading, writing, SQL.
 CONNECTED := tests/spark/test_reading.py tests/spark/test_density.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
 
-# Where this is set, each of the many processes that are started would compile our own modules anew.
+# Tests that need neither Spark nor a server and take less than a minute.
+QUICK := tests/contract tests/lifecycle tests/versions tests/store
+
+# If this is set, each of the many processes that tests start compiles the modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour test spark check bench jars rck soak clean
+.PHONY: help setup demo tour quick test spark check bench jars rck soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,35 +26,40 @@ demo: setup ## a Spark pipeline into a new catalog, in ./demo-output
 tour: setup ## the catalog alone, without Spark, in ./demo-output
 	@$(PYTHON_ENV)/python demo/catalog_demo.py $(ARGS)
 
-# Tests without Spark wait for disks and processes: two cores are busy with three of them.
-test: setup ## the tests, without the long ones
+quick: setup ## the fast tests, without Spark and servers: less than a minute
+	$(PYTHON_ENV)/python -m pytest -n 3 --dist worksteal -q -m 'not soak and not spark and not s3 and not interop and not concurrency' $(QUICK) $(ARGS)
+
+# Tests without Spark wait for disks and processes: three workers keep two cores busy.
+test: setup ## the tests, without the long ones: about 15 minutes on two cores
+	-@$(PYTHON_ENV)/python scripts/fetch-jars iceberg-open-api
 	$(PYTHON_ENV)/python -m pytest -n 3 --dist worksteal -m 'not soak and not spark' $(ARGS) $(OR_NONE)
 	$(PYTHON_ENV)/python -m pytest -n 2 --dist loadfile -m 'spark and not soak' $(SPARKED) $(ARGS) $(OR_NONE)
 	PENNON_TEST_SPARK=connect $(PYTHON_ENV)/python -m pytest -m 'spark and not soak' -k 'not managed' $(CONNECTED) $(ARGS) $(OR_NONE)
 
-spark: setup ## the tests on Spark alone, on one session
+spark: setup ## the tests on Spark alone: about 10 minutes
 	$(PYTHON_ENV)/python -m pytest -m 'spark and not soak' $(SPARKED) $(ARGS) $(OR_NONE)
 
-check: setup ## lint, formatting, types, direction of imports
+check: setup ## lint, formatting, types, direction of imports: a minute
 	$(PYTHON_ENV)/ruff check
 	$(PYTHON_ENV)/ruff format --check
 	$(PYTHON_ENV)/mypy
 	$(PYTHON_ENV)/lint-imports
 
-bench: setup ## the benchmarks, beside other clients
+bench: setup ## the benchmarks, next to other clients: about half an hour
 	$(PYTHON_ENV)/python benchmarks/catalog.py $(ARGS)
 	$(PYTHON_ENV)/python benchmarks/versions.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/rows.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/cli.py $(filter --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/spark.py $(filter --quick --strict,$(ARGS))
 
-jars: setup ## fetch jars of peers for benchmarks and tests, where they can be had
+jars: setup ## fetch the jars that benchmarks and long tests compare with: minutes
 	$(PYTHON_ENV)/python scripts/fetch-jars
 
 rck: setup ## Apache's compatibility kit against the server, where Maven can fetch it
 	$(PYTHON_ENV)/python scripts/run-rck $(ARGS)
 
-soak: setup ## the long tests
+soak: setup ## the long tests: hours
+	-$(PYTHON_ENV)/python scripts/fetch-jars
 	$(PYTHON_ENV)/python -m pytest -m soak --timeout 3600 $(ARGS) $(OR_NONE)
 	PENNON_TEST_SPARK=connect $(PYTHON_ENV)/python -m pytest -m 'spark and not soak' tests/spark/sql $(ARGS) $(OR_NONE)
 

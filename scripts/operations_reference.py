@@ -18,11 +18,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from operation_calls import MODES, REFERENCE, Answer, Subject, answered, operations
 from operation_cases import CASES
 
-from pennon import DirectoryNamespace
+from pennon import DirectoryNamespace, errors
 
 FILE = Path(__file__).parent.parent / "docs" / "reference" / "operations.md"
 _PREPARING = "second"
 _ERRORS = re.compile(r"[Ee]rrors? (\d[^.;]*)")
+_CLASSES = re.compile(r"\b\w+Error\b")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _BASE = "Not supported: "
 _PAGE = Path(__file__).parent / "operations_page.md"
@@ -69,8 +70,11 @@ def _reason(answer: Answer) -> str:
 
 def _errors(operation: str) -> str:
     """Read from an operation's description which errors it raises."""
-    text = inspect.getdoc(getattr(DirectoryNamespace, operation)) or ""
-    found = _ERRORS.search(" ".join(text.split()))
+    text = " ".join((inspect.getdoc(getattr(DirectoryNamespace, operation)) or "").split())
+    codes = {int(getattr(errors, name).error_code) for name in _CLASSES.findall(text)}
+    if codes:
+        return ", ".join(str(code) for code in sorted(codes))
+    found = _ERRORS.search(text)
     return found[1].strip() if found is not None else ""
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
-from soak_rules import leave_to_the_soak
-from support import MODES, Root
 
 from pennon import DirectoryNamespace
+from tests.soak_rules import leave_to_the_soak
+from tests.support import MODES, Root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +24,10 @@ _numbers = itertools.count()
 # A busy machine makes any example slow.
 hypothesis.settings.register_profile("pennon", deadline=None)
 hypothesis.settings.load_profile("pennon")
+
+# Processes that tests start import the helpers as this one does.
+_REPOSITORY = str(Path(__file__).parent.parent)
+os.environ["PYTHONPATH"] = os.pathsep.join([_REPOSITORY, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 # For the sessions of all tests, and of the processes that they start.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "settings"))
@@ -34,9 +38,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are looked at
-def pytest_collection_modifyitems(items) -> None:
-    """Leave to the long run what other cases show, too."""
-    leave_to_the_soak(items)
+def pytest_collection_modifyitems(config, items) -> None:
+    """Leave cases to the soak run that other cases cover."""
+    leave_to_the_soak(items, all_collected=config.args_source is pytest.Config.ArgsSource.TESTPATHS)
 
 
 @pytest.fixture(params=list(MODES))

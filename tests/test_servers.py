@@ -19,11 +19,12 @@ import lance
 import obstore
 import pyarrow as pa
 import pytest
-import servers
 import urllib3
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import S3Store
-from servers import CountingS3, Request, S3Endpoint, SeaweedS3, ServerError
+
+from tests import servers
+from tests.servers import CountingS3, Request, S3Endpoint, SeaweedS3, ServerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

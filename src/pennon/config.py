@@ -13,7 +13,7 @@ from pennon import durations
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 STORAGE_PREFIX = "storage."
 EXPIRY = "expires_at_millis"
@@ -21,16 +21,24 @@ EXPIRY = "expires_at_millis"
 _TRUE = {"true", "1", "yes", "on"}
 _DEFAULT_TTL_MS = 7 * 24 * 3600 * 1000
 _FALSE = {"false", "0", "no", "off"}
+_FLAGS = (
+    "manifest_enabled",
+    "dir_listing_enabled",
+    "legacy_markers",
+    "vend_input_storage_options",
+    "table_version_tracking_enabled",
+    "ops_metrics_enabled",
+)
 
 HARMLESS: dict[str, str] = {
     "inline_optimization_enabled": "the manifest is always kept in shape",
     "commit_retries": "commits are retried until a deadline",
-    "ops_metrics_enabled": "only counts calls",
-    "table_version_tracking_enabled": "version management is a state of the catalog, not of a client",
     "dir_listing_to_manifest_migration_enabled": "migration is asked for by migrate_to_manifest()",
-    "vend_input_storage_options_refresh_interval_millis": "static options do not expire",
 }
 """Properties of the reference client that are accepted and not used, with the reason."""
+_VENDOR_PREFIX = "credential_vendor."
+_VENDOR_SWITCH = "credential_vendor.enabled"
+_LONGEST_INTERVAL = 15
 
 
 @dataclass(frozen=True)
@@ -43,23 +51,25 @@ class DirectorySettings:
     legacy_markers: bool = False
     drop_ttl_ms: int = _DEFAULT_TTL_MS
     vend_input_storage_options: bool = False
-    storage_options: dict[str, str] = field(default_factory=dict)
+    vend_input_storage_options_refresh_interval_millis: int | None = None
+    table_version_tracking_enabled: bool = False
+    ops_metrics_enabled: bool = False
+    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> DirectorySettings:
         """Read properties, all of which may be strings; raises InvalidInputError (13) that names a bad one."""
-        flags = {"manifest_enabled", "dir_listing_enabled", "legacy_markers", "vend_input_storage_options"}
         values: dict[str, Any] = {}
         storage: dict[str, str] = {}
         for key, value in properties.items():
-            if key in flags:
-                values[key] = _boolean(key, value)
-            elif key == "root":
-                values[key] = _root(value)
+            if key in _READERS:
+                values[key] = _READERS[key](key, value)
             elif key == "drop_ttl":
                 values["drop_ttl_ms"] = durations.milliseconds(value, "Property 'drop_ttl'")
             elif key.startswith(STORAGE_PREFIX) and len(key) > len(STORAGE_PREFIX):
                 storage[key.removeprefix(STORAGE_PREFIX)] = str(value)
+            elif key.startswith(_VENDOR_PREFIX):
+                _require_no_vendor(key, value)
             elif key not in HARMLESS:
                 raise InvalidInputError(f"Unknown property {key!r} of the directory namespace")
         if "root" not in values:
@@ -70,13 +80,29 @@ class DirectorySettings:
         return settings
 
 
-def _root(value: object) -> str:
+def _root(_: str, value: object) -> str:
     text = str(value) if value is not None else ""
     if not text.strip():
         raise InvalidInputError("The property 'root' is empty")
     if "\0" in text:
         raise InvalidInputError("The property 'root' holds a NUL character")
     return text
+
+
+def _interval(key: str, value: object) -> int:
+    text = str(value).strip()
+    if len(text) > _LONGEST_INTERVAL or not (text.isascii() and text.isdecimal()) or int(text) == 0:
+        raise InvalidInputError(f"Property {key!r} is a positive number of milliseconds, got {value!r}")
+    return int(text)
+
+
+def _require_no_vendor(key: str, value: object) -> None:
+    """Refuse the reference client's credential vendor; its settings have no effect while it is switched off."""
+    if key == _VENDOR_SWITCH and _boolean(key, value):
+        raise InvalidInputError(
+            f"Property {_VENDOR_SWITCH!r} is not supported: the directory namespace cannot make temporary credentials. "
+            "Remove it; 'vend_input_storage_options' hands out the storage options that the namespace itself was given"
+        )
 
 
 def _boolean(key: str, value: object) -> bool:
@@ -86,3 +112,10 @@ def _boolean(key: str, value: object) -> bool:
     if text in _FALSE:
         return False
     raise InvalidInputError(f"Property {key!r} is a boolean (true or false), got {value!r}")
+
+
+_READERS: dict[str, Callable[[str, object], object]] = {
+    "root": _root,
+    "vend_input_storage_options_refresh_interval_millis": _interval,
+    **dict.fromkeys(_FLAGS, _boolean),
+}

@@ -67,11 +67,12 @@ __all__ = [
     "TransactionNotFoundError",
     "UnauthenticatedError",
     "UnsupportedOperationError",
+    "UnusableEntryError",
     "from_error_code",
     "is_commit_conflict",
     "is_damaged",
     "is_not_found",
-    "translated",
+    "translate_errors",
 ]
 
 
@@ -86,6 +87,10 @@ class TableVersionAlreadyExistsError(ConcurrentModificationError):
 
 class TableIsOnlyDeclaredError(InvalidTableStateError):
     """A table was declared and has no data yet (19)."""
+
+
+class UnusableEntryError(InvalidTableStateError):
+    """Something in the root is not what its name says, and is left alone (19): a link, a row that leads elsewhere."""
 
 
 # Lance reports most failures as OSError or ValueError with a text; these are the texts that mean "somebody else was
@@ -105,6 +110,8 @@ _DAMAGED_TEXTS = (
     "file size is too small",
     "invalid range",
 )
+# What Lance and the stores say of a refusal, whatever class the error has.
+_DENIED_TEXTS = ("permission denied", "accessdenied", "403 forbidden", "lacked the necessary privileges")
 _MISSING_TEXTS = ("was not found", "not found:", "no such file")
 
 
@@ -129,7 +136,7 @@ def is_not_found(error: BaseException) -> bool:
 
 
 @contextmanager
-def translated(subject: str) -> Iterator[None]:
+def translate_errors(subject: str) -> Iterator[None]:
     """Let the SDK's errors pass and turn those of stores, Lance and the system into them, naming `subject`."""
     try:
         yield
@@ -141,7 +148,7 @@ def translated(subject: str) -> Iterator[None]:
         raise UnauthenticatedError(f"{subject}: not authenticated: {error}") from error
     except (OSError, ValueError, RuntimeError, store_errors.BaseError) as error:
         text = str(error)
-        if "permission denied" in text.lower():
+        if any(part in text.lower() for part in _DENIED_TEXTS):
             raise PermissionDeniedError(f"{subject}: {text}") from error
         if is_commit_conflict(error):
             raise ConcurrentModificationError(f"{subject}: {text}") from error

@@ -48,7 +48,7 @@ def object_id(identifier: Identifier) -> str:
     return DELIMITER.join(identifier)
 
 
-def split(joined: str) -> Identifier:
+def split_object_id(joined: str) -> Identifier:
     """Split a joined identifier; the empty string is the root."""
     return tuple(joined.split(DELIMITER)) if joined else ROOT
 
@@ -59,7 +59,7 @@ def parent_and_name(joined: str) -> tuple[str, str]:
     return parent, name
 
 
-def parsed(text: str) -> Identifier:
+def parse_identifier(text: str) -> Identifier:
     """Read the form that people write: names joined by dots, odd ones in backticks (`` `a.b`.t ``); "" is the root."""
     names: list[str] = []
     position = 0
@@ -77,17 +77,17 @@ def parsed(text: str) -> Identifier:
     return _identifier(names)
 
 
-def written(identifier: Identifier) -> str:
+def quote_identifier(identifier: Identifier) -> str:
     """Give the form that `parsed` reads back."""
     return ".".join(name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`" for name in identifier)
 
 
-def shown(identifier: Identifier) -> str:
+def format_identifier(identifier: Identifier) -> str:
     """Give the identifier as messages show it."""
     return f"'{object_id(identifier)}'" if identifier else "the root namespace"
 
 
-def name_fault(name: object, *, at_root: bool) -> str | None:
+def find_name_fault(name: object, *, at_root: bool) -> str | None:
     """Say why `name` cannot be an object's name, or None if it can."""
     if not isinstance(name, str):
         return f"it is not text but {type(name).__name__}"
@@ -112,7 +112,7 @@ def _identifier(value: Sequence[str]) -> Identifier:
         raise InvalidInputError(f"An identifier is a list of names, got {value!r}")
     identifier = tuple(value)
     for level, name in enumerate(identifier):
-        fault = name_fault(name, at_root=level == 0)
+        fault = find_name_fault(name, at_root=level == 0)
         if fault is not None:
             raise InvalidInputError(f"Bad name {name!r} in identifier {list(identifier)!r}: {fault}")
     if len(object_id(identifier).encode()) > MAX_BYTES:

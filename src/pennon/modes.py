@@ -43,7 +43,7 @@ class DropBehavior(Enum):
 Mode = TypeVar("Mode", bound=Enum)
 
 
-def parsed(value: str | None, default: Mode) -> Mode:
+def parse_mode(value: str | None, default: Mode) -> Mode:
     """Read a mode; an unknown one is InvalidInputError (13)."""
     if value is None:
         return default
@@ -55,7 +55,7 @@ def parsed(value: str | None, default: Mode) -> Mode:
         raise InvalidInputError(f"Unknown mode {value!r}; known: {known}") from error
 
 
-def flag(context: Mapping[str, str], key: str) -> bool:
+def parse_flag(context: Mapping[str, str], key: str) -> bool:
     """Read an entry of a request's context that is true or false; anything else is InvalidInputError (13)."""
     text = str(context.get(key, "false")).strip().lower()
     if text not in {"true", "false"}:

@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import wraps
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pennon.errors import InvalidInputError, translated
+from pennon import background
+from pennon.errors import InvalidInputError, translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Request = TypeVar("Request", bound=BaseModel)
 F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class OperationCounter:
+    """Counts the calls of each operation; may be used by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: Counter[str] = Counter()
+
+    def count(self, name: str) -> None:
+        """Count a call."""
+        with self._lock:
+            self._counts[name] += 1
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of calls by operation."""
+        with self._lock:
+            return dict(self._counts)
+
+    def reset(self) -> None:
+        """Begin from zero."""
+        with self._lock:
+            self._counts.clear()
 
 
 def operation(
@@ -27,9 +53,12 @@ def operation(
     def decorate(method: F) -> F:
         @wraps(method)
         def called(self: object, request: Any, *rest: Any, **named: Any) -> Any:  # noqa: ANN401 - as the method
+            counter: OperationCounter | None = getattr(self, "_ops_metrics", None)
+            if counter is not None:
+                counter.count(method.__name__)
             checked = _request(request_type, request, older)
             subject = f"{method.__name__} of {getattr(checked, 'id', None) or 'the root namespace'}"
-            with translated(subject):
+            with background.awaited_at_exit(), translate_errors(subject):
                 return method(self, checked, *rest, **named)
 
         return called  # type: ignore[return-value]  # same signature, wider request

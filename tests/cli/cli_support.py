@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from support import MODES
+
+from tests.support import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 # The commands keep pandas out of a process where nobody has imported it. This process is not theirs alone.
 import pandas as pd
 import pytest
-from cli_support import ROWS
-from support import MODES, ipc
 
 from pennon import DirectoryNamespace
 from pennon.cli.app import run
+from tests.cli.cli_support import ROWS
+from tests.support import MODES, ipc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

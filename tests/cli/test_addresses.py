@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pennon.cli import addresses
 from pennon.errors import InvalidInputError
-from pennon.identifiers import name_fault
+from pennon.identifiers import find_name_fault
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_is_no_address_is_bad_input(text):
         addresses.table(text)
 
 
-names = st.text(min_size=1, max_size=8).filter(lambda name: name_fault(name, at_root=True) is None)
+names = st.text(min_size=1, max_size=8).filter(lambda name: find_name_fault(name, at_root=True) is None)
 
 
 @given(st.lists(names, min_size=1, max_size=4).map(tuple))

@@ -16,10 +16,10 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from cli_support import ROWS, mode_options
 
 from pennon import DirectoryNamespace
 from pennon.cli import sources
+from tests.cli.cli_support import ROWS, mode_options
 
 
 def write(path: Path, kind: str, data: pa.Table = ROWS) -> Path:

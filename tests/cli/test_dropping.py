@@ -5,10 +5,10 @@ import subprocess
 from contextlib import suppress
 
 import pytest
-from cli_support import ROWS, mode_options, terminal
-from support import ipc
 
 from pennon import DirectoryNamespace
+from tests.cli.cli_support import ROWS, mode_options, terminal
+from tests.support import ipc
 
 
 def names(result) -> list[str]:

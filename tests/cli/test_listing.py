@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from cli_support import ROWS, mode_options
-from support import MODES, ipc
 
 from pennon import DirectoryNamespace
 from pennon.directory.manifest import TABLE, Row
+from tests.cli.cli_support import ROWS, mode_options
+from tests.support import MODES, ipc
 
 
 def test_ls_lists_namespaces_before_tables(pennon, lake):

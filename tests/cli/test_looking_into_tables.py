@@ -8,10 +8,10 @@ from decimal import Decimal
 import lance
 import pyarrow as pa
 import pytest
-from cli_support import ROWS, mode_options, terminal
-from support import ipc
 
 from pennon import DirectoryNamespace
+from tests.cli.cli_support import ROWS, mode_options, terminal
+from tests.support import ipc
 
 
 @pytest.fixture

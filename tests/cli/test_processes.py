@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from cli_support import ROWS, mode_options, terminal
-from support import MODES, ipc
 
 from pennon import DirectoryNamespace
+from tests.cli.cli_support import ROWS, mode_options, terminal
+from tests.support import MODES, ipc
 
 LARGE = ("pandas", "numpy", "pyarrow", "lance", "pydantic", "rich", "pyspark", "fastapi", "urllib3", "obstore")
 SDK = ("lance_namespace_urllib3_client.api", "lance_namespace_urllib3_client.models.table_version")

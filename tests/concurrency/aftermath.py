@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from places import MANIFEST, TRASH, column, entries, files
-from storm_model import Generation, Rules, State, fault
-from support import Root, create_table, drop_table, ipc
-from workers import ROWS, opened
+from lance_namespace.errors import TableNotFoundError
 
 from pennon.store import local
+from tests.concurrency.places import MANIFEST, TRASH, column, entries, files
+from tests.concurrency.storm_model import Generation, Rules, State, fault
+from tests.concurrency.workers import ROWS, opened
+from tests.support import Root, create_table, drop_table, ipc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from storm import Call, Place
+    from tests.concurrency.storm import Call, Place
 
 PROBE = ".lance-probe-"
 """How the objects are named on which a client tries what the store can do; one that is killed then leaves one."""
@@ -38,7 +40,9 @@ def faults(place: Place, ns: Any, name: str, calls: Sequence[Call], *, alone: bo
 def found(place: Place, ns: Any, name: str) -> State:
     """Settle a name, read what is live and what is dropped, and leave it all dropped."""
     live = None
-    ns.table_status([name])  # whoever asks first completes or undoes what a killed process began
+    # Reads leave it alone; who restores first completes or undoes what a killed process began.
+    with suppress(TableNotFoundError):
+        ns.undrop_table([name], deletion_id="none of them")
     if ns.table_status([name]).status == "Exists":
         live = content(place, ns, name)
         drop_table(ns, name)

@@ -6,9 +6,10 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from crew import Crew
-from servers import SeaweedS3
-from support import Root
+
+from tests.concurrency.crew import Crew
+from tests.servers import SeaweedS3
+from tests.support import Root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CLAIM = "pennon.directory.claim:take"
-PURGE_CLAIM = "pennon.directory.claim:move"
-RELEASE = "pennon.directory.claim:remove_own"
+CLAIM = "pennon.directory.claims.claim:take"
+PURGE_CLAIM = "pennon.directory.claims.claim:move"
+RELEASE = "pennon.directory.claims.claim:remove_own"
 WRITE_DATA = "pennon.table.writing:_written"
 COMMIT_DATA = "pennon.table.writing:LanceDataset.commit"
 TRY_COMMIT = "pennon.directory.manifest.manifest:Manifest._try_commit"
@@ -30,7 +30,7 @@ PUT = "pennon.store.local:LocalStore.put"
 CREATE = "pennon.store.local:LocalStore.create"
 DELETE = "pennon.store.local:LocalStore.delete"
 DELETE_TREE = "pennon.store.local:LocalStore.delete_tree"
-REMOVE_FILES = "pennon.store.local:shutil.rmtree"
+REMOVE_FILES = "pennon.store.local:root_paths.remove_tree"
 SWAP = "pennon.store.local:LocalStore.swap"
 DELETE_IF = "pennon.store.local:LocalStore.delete_if"
 CREATE_OBJECT = "pennon.store.objects:ObjectStore.create"
@@ -39,8 +39,8 @@ PUT_OBJECT = "pennon.store.objects:ObjectStore.put"
 DELETE_OBJECTS = "pennon.store.objects:obstore.delete"
 DELETE_OBJECT_IF = "pennon.store.objects:ObjectStore.delete_if"
 DELETE_OBJECT_IN_TIME = "pennon.store.objects:ObjectStore._delete_in_time"
-PUT_IN_PLACE = "pennon.directory.versions.storage:put_in_place"
-FINISH = "pennon.directory.versions.managed:finish"
+PUT_IN_PLACE = "pennon.directory.versions.version_files:put_in_place"
+FINISH = "pennon.directory.versions.version_rows:finish"
 UPDATE_METADATA = "pennon.directory.manifest.manifest:Manifest.update_metadata"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from places import column
-from support import (
+from tests.concurrency.places import column
+from tests.concurrency.workers import Outcome, attempt
+from tests.support import (
     Root,
     create_namespace,
     create_table,
@@ -23,7 +24,6 @@ from support import (
     rename_table,
     table_exists,
 )
-from workers import Outcome, attempt
 
 
 def live(ns: Any, root: Root, mode: str, who: str, rounds: int) -> list[Outcome]:

@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import lance
 import obstore
 from obstore.store import S3Store
-from support import describe_table
+
+from tests.support import describe_table
 
 if TYPE_CHECKING:
-    from support import Root
+    from tests.support import Root
 
 LOCKS = ".lance-locks"
 TRASH = ".lance-trash"

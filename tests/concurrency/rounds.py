@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from workers import Outcome
+    from tests.concurrency.workers import Outcome
 
 EXISTS = 5
 MISSING = 4

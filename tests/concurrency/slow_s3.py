@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from servers import CountingS3
+from tests.servers import CountingS3
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,12 +19,11 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
-import hooks
-from crew import PATIENCE, Child, CrewError
-from support import Root, create_table, drop_table, ipc
-from workers import ROWS, attempt, opened
-
 from pennon.errors import ConcurrentModificationError
+from tests.concurrency import hooks
+from tests.concurrency.crew import PATIENCE, Child, CrewError
+from tests.concurrency.workers import ROWS, attempt, opened
+from tests.support import Root, create_table, drop_table, ipc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from storm import Call
+    from tests.concurrency.storm import Call
 
 UNKNOWN = ""
 BUSY = 14

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import workers
-from places import column, data_files, entries, location
-from rounds import CONFLICT, EXISTS, all_acknowledged, by_name, winner
-from support import create_namespace, declare_table, describe_table, list_tables
+
+from tests.concurrency import workers
+from tests.concurrency.places import column, data_files, entries, location
+from tests.concurrency.rounds import CONFLICT, EXISTS, all_acknowledged, by_name, winner
+from tests.support import create_namespace, declare_table, describe_table, list_tables
 
 pytestmark = pytest.mark.concurrency
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-import workers
-from places import column, entries, location
-from rounds import CONFLICT, EXISTS, MISSING, by_name, expect_codes, winner
-from support import create_namespace, create_table, ipc, list_tables
+
+from tests.concurrency import workers
+from tests.concurrency.places import column, entries, location
+from tests.concurrency.rounds import CONFLICT, EXISTS, MISSING, by_name, expect_codes, winner
+from tests.support import create_namespace, create_table, ipc, list_tables
 
 pytestmark = pytest.mark.concurrency
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import workers
-from crew import Child
-from hooks import CLAIM, PURGE_CLAIM, PUT, WRITE_DATA, after, before
-from places import column, entries
-from support import create_table, declare_table, describe_table, ipc, list_tables, remove_table
+
+from tests.concurrency import workers
+from tests.concurrency.crew import Child
+from tests.concurrency.hooks import CLAIM, PURGE_CLAIM, PUT, WRITE_DATA, after, before
+from tests.concurrency.places import column, entries
+from tests.support import create_table, declare_table, describe_table, ipc, list_tables, remove_table
 
 pytestmark = pytest.mark.concurrency
 
@@ -95,7 +96,7 @@ def test_a_drop_stopped_past_its_lease_does_not_delete_the_table_made_since(
 def test_a_creator_stopped_while_its_table_is_taken_over_and_dropped_leaves_the_name_free(
     disk, listing_mode, second, open_namespace
 ):
-    point = after("pennon.directory.root_creation:write_version")
+    point = after("pennon.directory.root_tables.create:write_version")
     with Child(workers.stop_past_lease, disk, listing_mode, point, workers.create_own_rows, "t") as child:
         child.wait_until_stopped()
         remove_table(second, "t")

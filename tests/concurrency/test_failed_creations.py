@@ -6,10 +6,11 @@ import itertools
 
 import pyarrow as pa
 import pytest
-from places import column, entries
-from servers import CountingS3
-from support import Root, create_table, declare_table, fails, ipc, list_tables
-from workers import attempt, look_around
+
+from tests.concurrency.places import column, entries
+from tests.concurrency.workers import attempt, look_around
+from tests.servers import CountingS3
+from tests.support import Root, create_table, declare_table, fails, ipc, list_tables
 
 pytestmark = pytest.mark.concurrency
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import workers
-from crew import Child
-from hooks import (
+from lance_namespace.errors import TableNotFoundError
+
+from tests.concurrency import workers
+from tests.concurrency.crew import Child
+from tests.concurrency.hooks import (
     CLAIM,
     COMMIT_DATA,
     COMMIT_ROWS,
@@ -21,9 +23,8 @@ from hooks import (
     after,
     before,
 )
-from lance_namespace.errors import TableNotFoundError
-from places import TRASH, column, entries
-from support import (
+from tests.concurrency.places import TRASH, column, entries
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

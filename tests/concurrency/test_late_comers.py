@@ -5,14 +5,14 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-import workers
-from crew import Child
-from hooks import CLAIM, PUT_OBJECT, WRITE_DATA, after, before
-from places import column, files
-from support import create_table, describe_table, drop_table, fails, ipc, list_tables, table_exists
 
 from pennon.directory import layout
-from pennon.directory.marker import CREATE, DELETED, REVIVING, Marker, milliseconds
+from pennon.directory.claims.marker import CREATE, DELETED, REVIVING, Marker, milliseconds
+from tests.concurrency import workers
+from tests.concurrency.crew import Child
+from tests.concurrency.hooks import CLAIM, PUT_OBJECT, WRITE_DATA, after, before
+from tests.concurrency.places import column, files
+from tests.support import create_table, describe_table, drop_table, fails, ipc, list_tables, table_exists
 
 pytestmark = [pytest.mark.concurrency, pytest.mark.s3]
 
@@ -111,7 +111,7 @@ def test_what_was_appended_after_the_drop_comes_back_also_after_a_dead_creation(
 def test_what_a_dead_creation_committed_does_not_come_back(bucket, ns):
     create_table(ns, "t", data=ipc({"who": FIRST}))
     drop_table(ns, "t")
-    kill(bucket, ns, after("pennon.directory.root_creation:write_version"), workers.create_own_rows)
+    kill(bucket, ns, after("pennon.directory.root_tables.create:write_version"), workers.create_own_rows)
     ns.undrop_table(["t"])
     assert column(bucket, ns, "t") == FIRST
 

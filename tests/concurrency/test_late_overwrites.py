@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import workers
-from crew import Child
-from hooks import COMMIT_DATA, COMMIT_ROWS, WRITE_DATA, after, before
-from places import column, files
-from support import create_table, drop_table, fails, ipc, list_tables, remove_table, table_exists
+
+from tests.concurrency import workers
+from tests.concurrency.crew import Child
+from tests.concurrency.hooks import COMMIT_DATA, COMMIT_ROWS, WRITE_DATA, after, before
+from tests.concurrency.places import column, files
+from tests.support import create_table, drop_table, fails, ipc, list_tables, remove_table, table_exists
 
 pytestmark = pytest.mark.concurrency
 

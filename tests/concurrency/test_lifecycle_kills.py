@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import pytest
-import workers
-from aftermath import faults, leftovers
-from crew import Child
-from hooks import (
+
+from tests.concurrency import workers
+from tests.concurrency.aftermath import faults, leftovers
+from tests.concurrency.crew import Child
+from tests.concurrency.hooks import (
     COMMIT_DATA,
     COMMIT_MANIFEST,
     CREATE,
@@ -38,8 +39,8 @@ from hooks import (
     before,
     count_at,
 )
-from storm import Call, Place, do, one_call, recorded
-from support import Root
+from tests.concurrency.storm import Call, Place, do, one_call, recorded
+from tests.support import Root
 
 pytestmark = pytest.mark.concurrency
 

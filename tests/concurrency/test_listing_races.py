@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import workers
-from support import create_table, list_tables, remove_table
 
 from pennon.store.local import LocalStore
+from tests.concurrency import workers
+from tests.support import create_table, list_tables, remove_table
 
 pytestmark = pytest.mark.concurrency
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import workers
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
-from places import column
-from rounds import CONFLICT, by_name, expect_codes
-from support import MODES, create_namespace, describe_namespace, list_namespaces, list_tables
+
+from tests.concurrency import workers
+from tests.concurrency.places import column
+from tests.concurrency.rounds import CONFLICT, by_name, expect_codes
+from tests.support import MODES, create_namespace, describe_namespace, list_namespaces, list_tables
 
 pytestmark = [pytest.mark.concurrency, pytest.mark.interop]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import workers
-from places import column, entries
-from rounds import CONFLICT, all_acknowledged, by_name, expect_codes, winner
-from support import create_namespace, describe_namespace, list_all_tables, list_namespaces, list_tables
+
+from tests.concurrency import workers
+from tests.concurrency.places import column, entries
+from tests.concurrency.rounds import CONFLICT, all_acknowledged, by_name, expect_codes, winner
+from tests.support import create_namespace, describe_namespace, list_all_tables, list_namespaces, list_tables
 
 pytestmark = pytest.mark.concurrency
 

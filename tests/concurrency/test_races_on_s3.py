@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-import workers
-from crew import Child
-from hooks import CLAIM, COMMIT_DATA, after
-from places import column, data_files, entries, location
-from rounds import CONFLICT, EXISTS, MISSING, all_acknowledged, by_name, expect_codes, winner
-from support import (
+
+from tests.concurrency import workers
+from tests.concurrency.crew import Child
+from tests.concurrency.hooks import CLAIM, COMMIT_DATA, after
+from tests.concurrency.places import column, data_files, entries, location
+from tests.concurrency.rounds import CONFLICT, EXISTS, MISSING, all_acknowledged, by_name, expect_codes, winner
+from tests.support import (
     create_namespace,
     create_table,
     describe_namespace,

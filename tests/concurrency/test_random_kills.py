@@ -6,11 +6,12 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import workers
-from crew import Child
 from lance_namespace.errors import TableNotFoundError
-from places import column, entries
-from support import create_table, describe_table, ipc, list_tables, remove_table
+
+from tests.concurrency import workers
+from tests.concurrency.crew import Child
+from tests.concurrency.places import column, entries
+from tests.support import create_table, describe_table, ipc, list_tables, remove_table
 
 pytestmark = pytest.mark.concurrency
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import workers
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
-from places import versions
-from slow_s3 import PATIENCE, SlowS3
-from support import MODES, Root, create_namespace, fails, list_namespaces
+
+from tests.concurrency import workers
+from tests.concurrency.places import versions
+from tests.concurrency.slow_s3 import PATIENCE, SlowS3
+from tests.support import MODES, Root, create_namespace, fails, list_namespaces
 
 pytestmark = [pytest.mark.concurrency, pytest.mark.s3]
 

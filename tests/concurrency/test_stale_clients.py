@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from places import column, entries, location
-from support import (
+
+from pennon.directory.lookup import resolve
+from tests.concurrency.places import column, entries, location
+from tests.concurrency.workers import attempt, look_around
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,
@@ -20,9 +23,6 @@ from support import (
     rename_table,
     table_exists,
 )
-from workers import attempt, look_around
-
-from pennon.directory import resolve
 
 pytestmark = pytest.mark.concurrency
 

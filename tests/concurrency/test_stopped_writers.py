@@ -9,11 +9,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import pytest
-import workers
-from crew import Child
-from hooks import COMMIT_MANIFEST, COMMIT_ROWS, TRY_COMMIT, WRITE_ROWS, after, before
-from places import column, entries, location, versions
-from support import (
+
+from tests.concurrency import workers
+from tests.concurrency.crew import Child
+from tests.concurrency.hooks import COMMIT_MANIFEST, COMMIT_ROWS, TRY_COMMIT, WRITE_ROWS, after, before
+from tests.concurrency.places import column, entries, location, versions
+from tests.support import (
     create_namespace,
     create_table,
     describe_namespace,
@@ -151,7 +152,7 @@ def test_tables_in_a_namespace_dropped_meanwhile_are_refused(disk, prepared, ope
 
 
 def test_a_reader_that_was_stopped_sees_the_latest_version(disk, prepared):
-    point = after("pennon.directory.manifest.versions:latest")
+    point = after("pennon.directory.manifest.history:latest")
     with Child(workers.list_after_stop, disk, "v2", point) as child:
         child.wait_until_stopped()
         make_many_commits(disk, prepared)

@@ -11,10 +11,11 @@ import random
 from collections import defaultdict
 
 import pytest
-from aftermath import faults, leftovers
-from storm import Place, Storm
-from support import Root, list_tables
-from workers import opened
+
+from tests.concurrency.aftermath import faults, leftovers
+from tests.concurrency.storm import Place, Storm
+from tests.concurrency.workers import opened
+from tests.support import Root, list_tables
 
 _log = logging.getLogger(__name__)
 pytestmark = pytest.mark.concurrency

@@ -5,10 +5,10 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-import table_workers
-import workers
-from rounds import CONFLICT, all_acknowledged, by_name, expect_codes, winner
-from support import Root, create_table, ipc
+
+from tests.concurrency import table_workers, workers
+from tests.concurrency.rounds import CONFLICT, all_acknowledged, by_name, expect_codes, winner
+from tests.support import Root, create_table, ipc
 
 pytestmark = pytest.mark.concurrency
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Thread
 
-import lives
 import pytest
-import workers
-from places import column, entries, location
-from support import (
+
+from pennon.directory.manifest import Draft
+from tests.concurrency import lives, workers
+from tests.concurrency.places import column, entries, location
+from tests.support import (
     create_namespace,
     create_table,
     describe_namespace,
@@ -18,8 +19,6 @@ from support import (
     list_namespaces,
     list_tables,
 )
-
-from pennon.directory.manifest import Draft
 
 pytestmark = pytest.mark.concurrency
 

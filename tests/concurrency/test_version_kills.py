@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import lance
 import pytest
-import version_workers
-import workers
-from crew import Child
-from hooks import COMMIT_ROWS, FINISH, PUT_IN_PLACE, UPDATE_METADATA, after, before
 from lance_namespace.errors import TableVersionNotFoundError
-from places import column
-from support import create_table, describe_table, drop_table, fails, ipc, list_tables, rename_table
-from version_workers import BATCH
 
-from pennon.directory.manifest import version_key
-from pennon.directory.versions import storage
-from pennon.directory.versions.record import of_row
+from pennon.directory.versions import version_files, version_rows
+from tests.concurrency import version_workers, workers
+from tests.concurrency.crew import Child
+from tests.concurrency.hooks import COMMIT_ROWS, FINISH, PUT_IN_PLACE, UPDATE_METADATA, after, before
+from tests.concurrency.places import column
+from tests.concurrency.version_workers import BATCH
+from tests.support import create_table, describe_table, drop_table, fails, ipc, list_tables, rename_table
 
 pytestmark = pytest.mark.concurrency
 
@@ -96,8 +93,10 @@ def expect_finished(root, ns, name, version):
     """Require that a plain reader finds a version, and that its row says so."""
     plain = lance.dataset(describe_table(ns, name).location, storage_options=root.options or None)
     assert plain.version == version
-    rows = ns._catalog.manifest.read(lambda one: [one.get(version_key(name, n)) for n in one.versions_of(name)])
-    assert [row.object_id for row in rows if of_row(row).is_staged] == []
+    table = version_rows.Table(name, ns._store.relative(describe_table(ns, name).location))
+    records = ns._catalog.manifest.read(lambda snapshot: version_rows.records_in(snapshot, table))
+    assert version in records
+    assert not any(record.is_staged for record in records.values())
 
 
 def expect_version(root, ns, name, version, rows):
@@ -249,7 +248,7 @@ def failing(monkeypatch):
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_batch_whose_finishing_fails_is_there_in_all_tables(disk, prepared, open_namespace, failing, number):
     ns = prepared(disk, "v2", *BATCH)
-    calls = failing(storage, "put_in_place", number)
+    calls = failing(version_files, "put_in_place", number)
     told = workers.attempt(version_workers.commit_batch, ns, 1, "")
     assert len(calls) >= number
     assert told.acknowledged, told
@@ -259,7 +258,7 @@ def test_a_batch_whose_finishing_fails_is_there_in_all_tables(disk, prepared, op
 @pytest.mark.parametrize(("owner", "name"), [("storage", "put_in_place"), ("store", "delete"), ("manifest", "mutate")])
 def test_an_append_whose_finishing_fails_is_there_once(owner, name, *, disk, prepared, open_namespace, failing):
     ns = prepared(disk, "v2", "t")
-    owners = {"storage": storage, "store": ns._catalog.store, "manifest": ns._catalog.manifest}
+    owners = {"storage": version_files, "store": ns._catalog.store, "manifest": ns._catalog.manifest}
     calls = failing(owners[owner], name, 2 if owner == "manifest" else 1)  # the first mutation is the commit
     version_workers.append_row(ns, 1, "t")
     assert calls

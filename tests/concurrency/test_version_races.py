@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import lance
 import pytest
-import version_workers
-import workers
-from crew import Child
-from hooks import COMMIT_ROWS, PUT_IN_PLACE, after, before
-from places import column, files
-from support import create_table, describe_table, drop_table, ipc, remove_table, rename_table
+
+from tests.concurrency import version_workers, workers
+from tests.concurrency.crew import Child
+from tests.concurrency.hooks import COMMIT_ROWS, PUT_IN_PLACE, after, before
+from tests.concurrency.places import column, files
+from tests.support import create_table, describe_table, drop_table, ipc, remove_table, rename_table
 
 pytestmark = pytest.mark.concurrency
 

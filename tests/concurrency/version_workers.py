@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 import pyarrow as pa
-from crew import PATIENCE
-from hooks import Point, strike_at
 from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 from lance_namespace import LanceNamespace
 from lance_namespace.errors import ConcurrentModificationError, LanceNamespaceError, TableNotFoundError
 from lance_namespace_urllib3_client.models.create_table_version_response import CreateTableVersionResponse
 from lance_namespace_urllib3_client.models.table_version import TableVersion
-from support import Root, create_namespace, describe_table, drop_table, rename_table
-from workers import Outcome, attempt, look_around, opened
 
+from pennon.directory.multi_table.transactions import TableCommit
 from pennon.directory.versions import management
-from pennon.directory.versions.transactions import TableCommit
+from tests.concurrency.crew import PATIENCE
+from tests.concurrency.hooks import Point, strike_at
+from tests.concurrency.workers import Outcome, attempt, look_around, opened
+from tests.support import Root, create_namespace, describe_table, drop_table, rename_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from crew import Member
+    from tests.concurrency.crew import Member
 
 CONFLICT = 14
 BATCH = ["a", "b", "c"]

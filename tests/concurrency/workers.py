@@ -7,10 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hooks import Point, count_calls, strike_after_calls, strike_at
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
 from lance_namespace.errors import LanceNamespaceError
-from support import (
+
+from pennon import DirectoryNamespace
+from pennon.directory import layout
+from pennon.directory.claims.marker import Marker
+from pennon.directory.manifest.upkeep import Upkeep
+from pennon.directory.root_tables import purge as root_table_purge
+from pennon.store import open_store
+from pennon.store.objects import ObjectStore
+from pennon.table import writing
+from tests.concurrency.hooks import Point, count_calls, strike_after_calls, strike_at
+from tests.support import (
     MODES,
     Root,
     create_namespace,
@@ -28,18 +37,10 @@ from support import (
     rename_table,
 )
 
-from pennon import DirectoryNamespace
-from pennon.directory import layout, purging
-from pennon.directory.manifest.upkeep import Upkeep
-from pennon.directory.marker import Marker
-from pennon.store import open_store
-from pennon.store.objects import ObjectStore
-from pennon.table import writing
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from crew import Member
+    from tests.concurrency.crew import Member
 
 ROWS = 3
 UNEXPECTED = -1
@@ -275,7 +276,7 @@ def stop_past_lease(root: Root, mode: str, point: Point, operation: Callable[...
 
     Marker.leased = leased_for_no_time
     # Whoever is stopped does not know that its time is over.
-    purging.seconds_left = lambda _: 30.0
+    root_table_purge.seconds_left = lambda _: 30.0
     return stop_at(root, mode, point, operation, name)
 
 
@@ -329,7 +330,7 @@ def list_after_stop(root: Root, mode: str, point: Point) -> tuple[list[str] | No
 
 def live(member: Member, root: Root, mode: str, rounds: int) -> list[Outcome]:
     """Make and unmake things of one's own beside all the others."""
-    from lives import live as live_here  # noqa: PLC0415 (it needs this module)
+    from tests.concurrency.lives import live as live_here  # noqa: PLC0415 (it needs this module)
 
     with opened(root, mode) as ns:
         return live_here(ns, root, mode, f"process{member.index}", rounds)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support import create_namespace
+
+from tests.support import create_namespace
 
 if TYPE_CHECKING:
     from pennon import DirectoryNamespace

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import lance
 import pytest
-from disk import contents, directory, rows
-from support import (
+
+from tests.contract.disk import contents, directory, rows
+from tests.support import (
     create_namespace,
     create_table,
     describe_table,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from disk import contents, directory, rows, write_table
-from support import (
+
+from tests.contract.disk import contents, directory, rows, write_table
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

@@ -7,8 +7,9 @@ import shutil
 import lance
 import pyarrow as pa
 import pytest
-from disk import rows
-from support import create_table, describe_table, fails, ipc, table_exists
+
+from tests.contract.disk import rows
+from tests.support import create_table, describe_table, fails, ipc, table_exists
 
 
 @pytest.fixture

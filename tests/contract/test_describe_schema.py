@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from support import create_table, describe_table, ipc
+
+from tests.support import create_table, describe_table, ipc
 
 SIMPLE = {
     "null": pa.null(),

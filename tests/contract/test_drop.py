@@ -6,8 +6,9 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
-from disk import contents, rows
-from support import (
+
+from tests.contract.disk import contents, rows
+from tests.support import (
     create_namespace,
     create_table,
     describe_table,

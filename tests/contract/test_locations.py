@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from disk import contents, directory, everything, rows, write_table
 from lance_namespace.errors import LanceNamespaceError
-from support import (
+
+from tests.contract.disk import contents, directory, everything, rows, write_table
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

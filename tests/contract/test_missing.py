@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from disk import contents, directory, write_table
-from support import (
+
+from tests.contract.disk import contents, directory, write_table
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

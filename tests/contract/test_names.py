@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from disk import contents, directory, everything
-from support import create_namespace, create_table, describe_namespace, fails, ipc, list_all_tables, list_namespaces
+
+from tests.contract.disk import contents, directory, everything
+from tests.support import (
+    create_namespace,
+    create_table,
+    describe_namespace,
+    fails,
+    ipc,
+    list_all_tables,
+    list_namespaces,
+)
 
 HOSTILE = {
     "empty": "",

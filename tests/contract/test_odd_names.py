@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from disk import contents, rows
-from support import (
+
+from tests.contract.disk import contents, rows
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

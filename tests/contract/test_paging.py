@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support import create_namespace, create_table, declare_table, drop_namespace, fails, remove_table
+
+from tests.support import create_namespace, create_table, declare_table, drop_namespace, fails, remove_table
 
 KINDS = ["tables", "all tables", "namespaces"]
 
@@ -83,16 +84,31 @@ def test_a_token_can_be_used_again(seven):
     assert seven.page(2, token) == seven.page(2, token)
 
 
-def test_a_limit_that_is_not_positive_is_refused(seven):
-    for limit in (0, -1, -(2**40)):
+def test_a_limit_of_nothing_is_an_empty_page(seven):
+    assert seven.page(limit=0) == ([], None)
+    _, token = seven.page(limit=3)
+    assert seven.page(limit=0, token=token) == ([], None)
+
+
+def test_a_negative_limit_is_refused(seven):
+    for limit in (-1, -(2**40)):
         with fails(13, naming=str(limit)):
             seven.page(limit=limit)
 
 
 def test_a_token_that_was_never_given_is_refused(seven):
-    for token in ("nonsense", "p1.%%%", "p1.é", "n3", "p1.gICA", "0", " ", "p1."):
+    for token in ("p1.%%%", "p1.é", "p1.gICA", "p1."):
         with fails(13, naming=token):
             seven.page(limit=2, token=token)
+
+
+def test_the_plain_last_name_is_a_token(seven):
+    assert seven.page(limit=2, token="n3")[0] == ["n4", "n5"]
+    assert seven.page(token="n3") == (ALL[4:], None)
+    seven.remove("n3")
+    assert seven.page(limit=2, token="n3")[0] == ["n4", "n5"]
+    assert seven.page(limit=1, token="a")[0] == ["n0"]
+    assert seven.page(limit=1, token="n6") == seven.page(token="z") == ([], None)
 
 
 def test_the_entry_of_the_token_may_vanish(seven):

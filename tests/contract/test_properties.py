@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lance_namespace
 import pytest
+from lance.namespace import DirectoryNamespace as ReferenceNamespace
 from lance_namespace.errors import InvalidInputError
-from support import create_namespace, create_table, describe_table, fails, list_namespaces, list_tables
 
 import pennon
 from pennon import DirectoryNamespace
+from tests.support import create_namespace, create_table, describe_table, fails, list_namespaces, list_tables
 
 REFERENCE_PROPERTIES = {
     "inline_optimization_enabled": "true",
     "commit_retries": "5",
     "ops_metrics_enabled": "false",
+    "credential_vendor.enabled": "false",
+    "credential_vendor.aws_role_arn": "arn:aws:iam::123456789012:role/reader",
     "table_version_tracking_enabled": "false",
     "dir_listing_to_manifest_migration_enabled": "true",
     "vend_input_storage_options": "true",
@@ -48,7 +54,16 @@ def test_unknown_property_is_refused_by_name(tmp_path, key):
 
 
 @pytest.mark.parametrize(
-    "key", ["manifest_enabled", "dir_listing_enabled", "legacy_markers", "vend_input_storage_options"]
+    "key",
+    [
+        "manifest_enabled",
+        "dir_listing_enabled",
+        "legacy_markers",
+        "vend_input_storage_options",
+        "table_version_tracking_enabled",
+        "ops_metrics_enabled",
+        "credential_vendor.enabled",
+    ],
 )
 @pytest.mark.parametrize("value", ["tru", "", "2", None, "null"])
 def test_bad_boolean_is_refused_by_name(tmp_path, key, value):
@@ -85,6 +100,63 @@ def test_storage_options_are_always_given_if_the_namespace_is_set_up_to(tmp_path
     with DirectoryNamespace(root=str(tmp_path), **properties) as ns:
         assert create_table(ns, "t").storage_options == {"region": "nowhere-1"}
         assert describe_table(ns, "t").storage_options == {"region": "nowhere-1"}
+
+
+def test_storage_options_that_are_handed_out_expire_if_asked_to(tmp_path):
+    properties = {"storage.region": "nowhere-1", "vend_input_storage_options": "true"}
+    interval = {"vend_input_storage_options_refresh_interval_millis": "60000"}
+    with DirectoryNamespace(root=str(tmp_path), **properties, **interval) as ns:
+        create_table(ns, "t")
+        before = time.time() * 1000
+        options = describe_table(ns, "t").storage_options
+        after = time.time() * 1000
+    assert options.keys() == {"region", "expires_at_millis"}
+    assert int(before) + 60_000 <= int(options["expires_at_millis"]) <= after + 60_000
+
+
+@pytest.mark.parametrize("value", ["", "0", "-1", "1.5", "1e3", "soon", "9" * 16, None])
+def test_bad_refresh_interval_is_refused_by_name(tmp_path, value):
+    key = "vend_input_storage_options_refresh_interval_millis"
+    with fails(13, naming=key):
+        DirectoryNamespace(**{"root": str(tmp_path), key: value})
+
+
+def test_a_credential_vendor_is_refused_with_what_to_do(tmp_path):
+    with fails(13, naming="cannot make temporary credentials"):
+        DirectoryNamespace(**{"root": str(tmp_path), "credential_vendor.enabled": "true"})
+
+
+def test_operations_are_counted_as_the_reference_client_does(tmp_path):
+    counts = []
+    for kind in (DirectoryNamespace, ReferenceNamespace):
+        ns = kind(root=str(tmp_path / kind.__module__), ops_metrics_enabled="true")
+        create_table(ns, "t")
+        with fails(4):
+            describe_table(ns, "nothing")
+        describe_table(ns, "t")
+        list_tables(ns)
+        counts.append(ns.retrieve_ops_metrics())
+        ns.reset_ops_metrics()
+        assert not any(ns.retrieve_ops_metrics().values())
+    assert counts[0] == counts[1] == {"create_table": 1, "describe_table": 2, "list_tables": 1}
+
+
+def test_operations_are_not_counted_unless_asked_for(tmp_path):
+    with DirectoryNamespace(root=str(tmp_path)) as ns:
+        create_table(ns, "t")
+        ns.reset_ops_metrics()
+        assert ns.retrieve_ops_metrics() == {}
+
+
+def test_operations_are_counted_in_threads_and_by_each_copy_for_itself(tmp_path):
+    with DirectoryNamespace(root=str(tmp_path), ops_metrics_enabled="true") as ns:
+        create_table(ns, "t")
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: list_tables(ns), range(40)))
+        assert ns.retrieve_ops_metrics() == {"create_table": 1, "list_tables": 40}
+        with pickle.loads(pickle.dumps(ns)) as copy:  # noqa: S301 - what was just pickled
+            describe_table(copy, "t")
+            assert copy.retrieve_ops_metrics() == {"describe_table": 1}
 
 
 def test_secrets_are_not_shown(tmp_path):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import lance_namespace
 import pytest
-from disk import contents
-from support import (
+
+from tests.contract.disk import contents
+from tests.support import (
     create_namespace,
     create_table,
     describe_namespace,

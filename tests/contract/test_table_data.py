@@ -8,8 +8,9 @@ import struct
 import lance
 import pyarrow as pa
 import pytest
-from disk import contents
-from support import create_table, describe_table, fails, ipc, list_tables
+
+from tests.contract.disk import contents
+from tests.support import create_table, describe_table, fails, ipc, list_tables
 
 
 def ipc_file(table: pa.Table) -> bytes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from disk import contents, directory, rows
 from lance_namespace.errors import LanceNamespaceError
-from support import (
+
+from tests.contract.disk import contents, directory, rows
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

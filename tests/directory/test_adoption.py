@@ -10,10 +10,19 @@ import pyarrow as pa
 import pytest
 from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
-from servers import CountingS3
-from support import Root, create_namespace, create_table, declare_table, describe_table, drop_table, fails, list_tables
 
 from pennon.errors import LanceNamespaceError
+from tests.servers import CountingS3
+from tests.support import (
+    Root,
+    create_namespace,
+    create_table,
+    declare_table,
+    describe_table,
+    drop_table,
+    fails,
+    list_tables,
+)
 
 _UUID = "00112233-4455-6677-8899-aabbccddeeff"
 PLACES = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from on_disk import directory, files, has_manifest, manifest_rows, rows, write_table
-from support import (
+
+from tests.directory.on_disk import directory, files, has_manifest, manifest_rows, rows, write_table
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

@@ -7,8 +7,9 @@ import datetime as dt
 import lance
 import pyarrow as pa
 import pytest
-from on_disk import directory, manifest, manifest_rows, write_table
-from support import (
+
+from tests.directory.on_disk import directory, manifest, manifest_rows, write_table
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

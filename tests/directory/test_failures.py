@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from lance_namespace.errors import LanceNamespaceError
-from on_disk import directory, files, rows
-from support import (
+
+from pennon import DirectoryNamespace
+from tests.directory.on_disk import directory, files, rows
+from tests.support import (
     MODES,
     create_namespace,
     create_table,
@@ -24,8 +26,6 @@ from support import (
     remove_table,
     table_exists,
 )
-
-from pennon import DirectoryNamespace
 
 NOBODY = 65534
 

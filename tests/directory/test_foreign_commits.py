@@ -5,8 +5,9 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-from on_disk import manifest, manifest_rows, rows
-from support import (
+
+from tests.directory.on_disk import manifest, manifest_rows, rows
+from tests.support import (
     create_namespace,
     create_table,
     describe_table,

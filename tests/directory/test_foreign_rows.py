@@ -8,8 +8,9 @@ import lance
 import pyarrow as pa
 import pytest
 from lance_namespace.errors import LanceNamespaceError
-from on_disk import directory, files, manifest, manifest_rows, rows, write_table
-from support import (
+
+from tests.directory.on_disk import directory, files, manifest, manifest_rows, rows, write_table
+from tests.support import (
     create_namespace,
     create_table,
     describe_table,

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from lance_namespace.errors import LanceNamespaceError
-from on_disk import manifest, manifest_rows
-from support import create_namespace, describe_namespace, drop_namespace, list_namespaces
+
+from tests.directory.on_disk import manifest, manifest_rows
+from tests.support import create_namespace, describe_namespace, drop_namespace, list_namespaces
 
 THREADS = 16
 

@@ -7,8 +7,9 @@ import json
 import lance
 import pyarrow as pa
 import pytest
-from on_disk import directory, has_manifest, manifest, manifest_rows, write_table
-from support import (
+
+from tests.directory.on_disk import directory, has_manifest, manifest, manifest_rows, write_table
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pennon.directory import marker
-from pennon.directory.marker import DELETED, PURGING, REVIVING, Marker, is_at_work, kept_at_least_ms
+from pennon.directory.claims import marker
+from pennon.directory.claims.marker import DELETED, PURGING, REVIVING, Marker, is_at_work, kept_at_least_ms
 from pennon.durations import milliseconds
 
 TIMES = st.one_of(st.integers(0, 1 << 50), st.integers(0, 400 * 86_400_000))

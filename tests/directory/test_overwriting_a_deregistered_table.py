@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support import MODES, create_table, deregister_table, fails, ipc, register_table
 
 from pennon import DirectoryNamespace
-from pennon.directory import overwriting
+from pennon.directory.lifecycle import overwrite
+from tests.support import MODES, create_table, deregister_table, fails, ipc, register_table
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -17,7 +17,7 @@ def test_its_data_is_kept(tmp_path, monkeypatch, moment, managed):
             ns.enable_table_version_management()
         create_table(ns, "t", data=ipc({"x": [1, 2]}))
         places = []
-        original = overwriting.overwrite
+        original = overwrite.overwrite
 
         def interrupted(*arguments, **options):
             monkeypatch.undo()
@@ -28,7 +28,7 @@ def test_its_data_is_kept(tmp_path, monkeypatch, moment, managed):
             places.append(deregister_table(ns, "t").location)
             return version
 
-        monkeypatch.setattr(overwriting, "overwrite", interrupted)
+        monkeypatch.setattr(overwrite, "overwrite", interrupted)
         with fails(4 if managed and moment == "before" else 14):
             create_table(ns, "t", data=ipc({"x": [3]}), mode="overwrite")
         register_table(ns, "t", location=places[0].rpartition("/")[2])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from on_disk import has_manifest, manifest
-from support import (
+
+from tests.directory.on_disk import has_manifest, manifest
+from tests.support import (
     create_namespace,
     create_table,
     describe_namespace,

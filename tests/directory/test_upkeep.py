@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import threading
+import weakref
 from collections import Counter
 
 import lance
 import pytest
-from on_disk import directory, manifest
-from support import (
+
+from pennon import DirectoryNamespace
+from tests.directory.on_disk import directory, manifest
+from tests.support import (
+    MODES,
     create_namespace,
     create_table,
     declare_table,
@@ -193,3 +199,16 @@ def test_tables_stay_whole_while_their_manifest_is_tidied(tmp_path, open_namespa
     for location in locations.values():
         assert lance.dataset(location).count_rows() == 3
     assert list_all_tables(ns) == ["d", "p"]
+
+
+def test_a_namespace_that_nobody_closes_leaves_no_thread_behind(tmp_path):
+    ns = DirectoryNamespace(root=str(tmp_path), **MODES["v2"])
+    for number in range(20):
+        create_namespace(ns, f"n{number}")
+    opened = weakref.ref(ns._catalog.manifest)
+    del ns
+    for thread in threading.enumerate():
+        if thread.name == "pennon-upkeep":
+            thread.join()
+    gc.collect()
+    assert opened() is None

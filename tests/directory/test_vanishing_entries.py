@@ -6,8 +6,9 @@ import shutil
 from threading import Event, Thread
 
 import pytest
-from on_disk import directory, write_table
-from support import create_table, describe_table, list_all_tables, list_tables
+
+from tests.directory.on_disk import directory, write_table
+from tests.support import create_table, describe_table, list_all_tables, list_tables
 
 
 @pytest.fixture(params=["v1", "compatibility"])

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lance_namespace import LanceNamespace
 
-TESTS = Path(__file__).parent.parent
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.servers import S3Endpoint
+
 _OF_PYTEST = {"tmp_path", "monkeypatch", "caplog"}
 
 
@@ -49,14 +51,20 @@ class Inside(LanceNamespace):
         return call
 
 
+def reach(bucket: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plain Lance open what is in a bucket, as it opens what is on a disk."""
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    monkeypatch.setenv("AWS_ENDPOINT", bucket.url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", bucket.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", bucket.secret_key)
+    monkeypatch.setenv("AWS_REGION", bucket.region)
+
+
 def taken(
     folder: str, module: str, *given: str, without: frozenset[str] | dict[str, str] = frozenset()
 ) -> dict[str, Any]:
     """Take the tests of a module that ask for a fixture that is `given` and for nothing that is not here."""
-    path = str(TESTS / folder)
-    if path not in sys.path:
-        sys.path.append(path)
-    found = vars(importlib.import_module(module))
+    found = vars(importlib.import_module(f"tests.{folder}.{module}"))
     fixtures = {name: one for name, one in found.items() if type(one).__name__ == "FixtureFunctionDefinition"}
     usable, ours = {*given, *_OF_PYTEST}, set(given)
     while True:

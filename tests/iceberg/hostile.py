@@ -6,7 +6,7 @@ import contextlib
 import json
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Reply:
-    """One answer: a status, a body (JSON unless it is bytes), headers, and how slowly it comes."""
+    """One answer: a status, a body (JSON unless it is bytes, or what a function of the request returns), headers."""
 
     status: int = 200
     body: Any = field(default_factory=dict)
@@ -94,6 +94,8 @@ class HostileServer:
         listed = self.replies.get(route, [Reply(404, {"error": {"type": "NoSuchTableException", "message": route}})])
         reply = listed.pop(0) if len(listed) > 1 else listed[0]
         self._over.wait(reply.pause)
+        if callable(reply.body):
+            reply = replace(reply, body=reply.body(self.asked[-1]))
         with contextlib.suppress(OSError):
             self._send(handler, reply)
 

@@ -1,4 +1,4 @@
-"""Iceberg REST servers for the tests: Apache's own fixture, MiniStack, our own, and a proxy that loses answers."""
+"""Iceberg REST servers for the tests: Apache's fixture, MiniStack, SeaweedFS, Nessie, ours, and a lossy proxy."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import ipaddress
 import itertools
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 import urllib3
@@ -29,18 +30,33 @@ from pennon import DirectoryNamespace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from servers import CountingS3
     from typing_extensions import Self
+
+    from pennon import IcebergNamespace
+    from tests.servers import CountingS3, S3Endpoint, SeaweedS3
 
 JARS = Path(os.environ.get("PENNON_JARS", Path.home() / ".cache" / "pennon" / "jars"))
 FIXTURE_JAR = "iceberg-open-api-1.9.2.jar"
-_START_SECONDS = 60.0
+NESSIE_JAR = "nessie-quarkus-0.99.0-runner.jar"
+_START_SECONDS = 180.0
+"""Java on a busy machine takes its time."""
+
+
+STOCK = ["apache", "seaweed", "nessie"]
+"""Servers that nobody here wrote."""
+ALL = ["facade", *STOCK]
 
 
 def only_on_apache(reason: str) -> pytest.MarkDecorator:
-    """Mark a test that means nothing on our own server, for the reason that is given."""
+    """Mark a test that runs on Apache's fixture alone, for the reason that is given."""
     assert reason
     return pytest.mark.parametrize("irc", ["apache"], indirect=True)
+
+
+def not_on_ours(reason: str) -> pytest.MarkDecorator:
+    """Mark a test that means nothing on our own server, for the reason that is given."""
+    assert reason
+    return pytest.mark.parametrize("irc", STOCK, indirect=True)
 
 
 @dataclass(frozen=True)
@@ -51,6 +67,41 @@ class Irc:
     make_namespace: Callable[[str], object] | None = None
     root: Path | None = None
     process: int | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    """What else a client has to say."""
+    bucket: S3Endpoint | None = None
+    """Where tables are, if that is not a disk."""
+    clients: str | None = None
+    """Below which roots of clients have to be in the bucket; the server chooses every place if there is none."""
+
+    def table(self, space: str, name: str) -> dict[str, Any]:
+        """Load the metadata of a table, as any client would."""
+        return self.ask("GET", f"namespaces/{space}/tables/{name}").json()["metadata"]
+
+    def ask(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        """Make one request."""
+        warehouse = self.properties.get("warehouse")
+        query = {} if warehouse is None else {"fields": {"warehouse": warehouse}}
+        config = urllib3.request("GET", f"{self.uri}/v1/config", headers=self._proof, **query).json()
+        prefix = config.get("overrides", {}).get("prefix") or config.get("defaults", {}).get("prefix")
+        base = f"{self.uri}/v1/{prefix}" if prefix else f"{self.uri}/v1"
+        return urllib3.request(method, f"{base}/{path}", headers=self._proof, **options)
+
+    @property
+    def _proof(self) -> dict[str, str]:
+        credential = self.properties.get("credential")
+        if credential is None:
+            return {}
+        client, _, secret = credential.partition(":")
+        form = urlencode({"grant_type": "client_credentials", "client_id": client, "client_secret": secret})
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = urllib3.request("POST", f"{self.uri}/v1/oauth/tokens", body=form, headers=kind)
+        return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+
+
+def is_there(catalog: IcebergNamespace, location: str) -> bool:
+    """Return True if there are files at a place, on disk or in a bucket."""
+    return catalog._places.store(str(location), catalog._catalog.options(None)).has_files("")
 
 
 def _free_port() -> int:
@@ -97,7 +148,7 @@ def apache_fixture(directory: Path, settings: dict[str, str] | None = None) -> I
     jar = JARS / FIXTURE_JAR
     java = shutil.which("java")
     if java is None or not jar.exists():
-        pytest.skip(f"Apache's REST fixture needs Java and {jar}: make jars")
+        pytest.skip(f"Apache's REST fixture needs Java and {jar}, which could not be fetched")
     port = _free_port()
     environment = {
         "CATALOG_URI": f"jdbc:sqlite:{directory}/catalog.db",
@@ -128,13 +179,74 @@ def ministack(directory: Path) -> Iterator[Irc]:
 
 
 def _bucket(base: str) -> Callable[[str], object]:
-    import boto3  # noqa: PLC0415 - slow
-
-    client = boto3.client(
-        "s3tables", endpoint_url=base, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
-    )
+    client = _table_buckets(base, "us-east-1", "test", "test")
     arn = client.create_table_bucket(name="lake-bucket")["arn"]
     return lambda name: client.create_namespace(tableBucketARN=arn, namespace=[name])
+
+
+def _table_buckets(base: str, region: str, access_key: str, secret_key: str) -> Any:
+    import boto3  # noqa: PLC0415 - slow
+
+    keys = {"aws_access_key_id": access_key, "aws_secret_access_key": secret_key}
+    return boto3.client("s3tables", endpoint_url=base, region_name=region, **keys)
+
+
+@contextlib.contextmanager
+def seaweed(server: SeaweedS3) -> Iterator[Irc]:
+    """Use the Iceberg catalog of SeaweedFS, with one table bucket."""
+    endpoint = replace(server.endpoint, bucket="lake")
+    buckets = _table_buckets(endpoint.url, endpoint.region, endpoint.access_key, endpoint.secret_key)
+    buckets.create_table_bucket(name=endpoint.bucket)
+    properties = {
+        "warehouse": endpoint.bucket,
+        "credential": f"{endpoint.access_key}:{endpoint.secret_key}",
+        **endpoint.properties(),
+    }
+    uri = f"http://127.0.0.1:{server.iceberg_port}"
+    yield Irc(uri, properties=properties, bucket=endpoint, clients=endpoint.uri().rstrip("/"))
+
+
+@contextlib.contextmanager
+def nessie(directory: Path, endpoint: S3Endpoint) -> Iterator[Irc]:
+    """Start Nessie on a bucket; what it keeps itself is gone with it."""
+    jar, java = JARS / NESSIE_JAR, _java(21)
+    if java is None or not jar.exists():
+        pytest.skip(f"Nessie needs Java 21 and {jar}: make jars")
+    port, other = _free_port(), _free_port()
+    s3 = "nessie.catalog.service.s3.default-options"
+    settings = {
+        "quarkus.http.host": "127.0.0.1",
+        "quarkus.http.port": str(port),
+        "quarkus.http.access-log.enabled": "false",
+        "quarkus.management.host": "127.0.0.1",
+        "quarkus.management.port": str(other),
+        "quarkus.oidc.tenant-enabled": "false",
+        "quarkus.otel.sdk.disabled": "true",
+        "nessie.version.store.type": "IN_MEMORY",
+        "nessie.catalog.default-warehouse": "warehouse",
+        "nessie.catalog.warehouses.warehouse.location": endpoint.uri("nessie"),
+        f"{s3}.endpoint": endpoint.url,
+        f"{s3}.region": endpoint.region,
+        f"{s3}.path-style-access": "true",
+        f"{s3}.access-key": "urn:nessie-secret:quarkus:tests.s3",
+        "tests.s3.name": endpoint.access_key,
+        "tests.s3.secret": endpoint.secret_key,
+    }
+    uri = f"http://127.0.0.1:{port}/iceberg"
+    options = [f"-D{key}={value}" for key, value in settings.items()]
+    with _running([java, "-Xmx512m", *options, "-jar", str(jar)], {}, directory, f"{uri}/v1/config"):
+        yield Irc(uri, properties={"warehouse": "warehouse", **endpoint.properties()}, bucket=endpoint)
+
+
+def _java(version: int) -> str | None:
+    """Find a Java of at least this version: the one on the PATH, or the one that `make jars` has fetched."""
+    fetched = JARS / f"java-{version}" / "bin" / "java"
+    for java in (shutil.which("java"), str(fetched) if fetched.exists() else None):
+        told = java and subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+        found = re.search(r'version "(\d+)', told or "")
+        if found is not None and int(found[1]) >= version:
+            return java
+    return None
 
 
 @contextlib.contextmanager

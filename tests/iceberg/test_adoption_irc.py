@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import lance
@@ -13,9 +12,12 @@ import pytest
 from lance import LanceOperation
 from lance.fragment import write_fragments
 from lance_namespace.errors import LanceNamespaceError
-from support import create_table, declare_table, describe_table, drop_table, fails, list_tables
 
 from pennon import IcebergNamespace, NewTable, TableCommit
+from tests.iceberg.irc_servers import ALL, is_there
+from tests.support import create_table, declare_table, describe_table, drop_table, fails, list_tables
+
+SERVERS = ALL
 
 
 def written(catalog: IcebergNamespace, space: str, table: str, *values: int) -> str:
@@ -57,7 +59,7 @@ def test_a_table_is_adopted_where_it_was_written(catalog, space, managed_by):
     with fails(5):
         catalog.new_table_location([space, "t"])
     drop_table(catalog, space, "t", purge="true")
-    assert not Path(place).exists()
+    assert not is_there(catalog, place)
 
 
 def test_a_declared_table_is_filled_by_what_was_written(catalog, space):
@@ -68,16 +70,16 @@ def test_a_declared_table_is_filled_by_what_was_written(catalog, space):
     assert (found.is_only_declared, found.properties["kept"]) == (False, "yes")
     assert values(catalog, space, "t") == [1]
     drop_table(catalog, space, "t", purge="true")
-    assert not Path(found.location).exists()
-    assert not Path(place).exists()
+    assert not is_there(catalog, found.location)
+    assert not is_there(catalog, place)
 
 
-def test_what_cannot_be_adopted_changes_nothing(catalog, space, tmp_path):
+def test_what_cannot_be_adopted_changes_nothing(catalog, space, tmp_path, client_root):
     elsewhere = str(tmp_path / "elsewhere")
     lance.write_dataset(pa.table({"x": [1]}), elsewhere)
     taken = create_table(catalog, space, "taken").location
-    lance.write_dataset(pa.table({"x": [1]}), str(tmp_path / "root" / "plain"))
-    for place in (elsewhere, str(tmp_path / "root"), str(tmp_path / "root" / "plain"), "", "../x"):
+    lance.write_dataset(pa.table({"x": [1]}), f"{client_root}/plain")
+    for place in (elsewhere, client_root, f"{client_root}/plain", "", "../x"):
         with fails(13):
             catalog.adopt_table([space, "t"], place)
     with fails(13):
@@ -92,7 +94,7 @@ def test_what_cannot_be_adopted_changes_nothing(catalog, space, tmp_path):
     assert lance.dataset(place).to_table()["x"].to_pylist() == [1]
     assert list_tables(catalog, space) == ["taken"]
     assert describe_table(catalog, space, "taken").location == taken
-    assert Path(place).exists()
+    assert is_there(catalog, place)
 
 
 def test_of_many_that_adopt_one_name_exactly_one_wins(catalog, space):
@@ -113,7 +115,7 @@ def test_of_many_that_adopt_one_name_exactly_one_wins(catalog, space):
     winner = codes.index(None)
     assert values(catalog, space, "t") == [winner]
     assert describe_table(catalog, space, "t").location == places[winner]
-    assert all(Path(place).exists() for place in places)
+    assert all(is_there(catalog, place) for place in places)
 
 
 def test_new_tables_and_changes_are_shown_together(managed, space):
@@ -141,14 +143,15 @@ def test_a_check_that_fails_shows_nothing(managed, space):
     assert list_tables(managed, space) == ["old"]
     assert values(managed, space, "old") == [1, 2, 3]
     for directory in (describe_table(managed, space, "old").location, place):
-        assert not list(Path(directory, "_versions").glob("*.manifest-*"))
+        versions = managed._places.store(directory, managed._catalog.options(None)).names("_versions")
+        assert not [name for name in versions if ".manifest-" in name]
     assert lance.dataset(place).to_table()["x"].to_pylist() == [7]
 
 
 def test_what_a_dead_client_declared_is_filled_by_the_next_one(managed, space):
     dead = written(managed, space, "t", 1)
     # It took the name, and came no further.
-    declare_table(managed, space, "t", location=Path(dead).name + "-declared")
+    declare_table(managed, space, "t", location=dead.rpartition("/")[2] + "-declared")
     with fails(0, "place of its own"):
         managed.commit_tables([NewTable([space, "t"], dead)])
     drop_table(managed, space, "t", purge="true")

@@ -7,12 +7,12 @@ import pickle
 from urllib.parse import parse_qs
 
 import pytest
-from hostile import HostileServer, Reply
-from support import fails, list_namespaces
 
 from pennon import IcebergNamespace
 from pennon import connect as connect_by_name
 from pennon.errors import InvalidInputError
+from tests.iceberg.hostile import HostileServer, Reply
+from tests.support import fails, list_namespaces
 
 SECRETS = {
     "token": "tok-very-secret",

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
+
+import lance
+import pyarrow as pa
 import pytest
-from hostile import HostileServer, Reply, within
 from lance_namespace import CountTableRowsRequest
-from support import (
+
+from tests.iceberg.hostile import Asked, HostileServer, Reply, within
+from tests.support import (
     create_namespace,
     create_table,
+    declare_table,
+    deregister_table,
     describe_namespace,
     describe_table,
+    drop_namespace,
     drop_table,
     fails,
     list_namespaces,
     list_tables,
+    register_table,
 )
 
 TABLE = {"location": "file:///tmp/none", "table-uuid": "u", "properties": {"table_type": "lance"}}
@@ -218,20 +229,202 @@ def test_what_the_server_does_not_offer_is_not_tried(server, client):
     assert len(server.asked) == before
 
 
+class Tables:
+    """One table at `/v1/namespaces/a/tables/t`, kept by a server that does what it is told, but for `change`."""
+
+    def __init__(self, server: HostileServer, **change: object) -> None:
+        self.server, self.change, self.there = server, change, {}
+        server.answer("GET /v1/namespaces/a", Reply(body={}))
+        server.answer("POST /v1/namespaces/a/tables", Reply(body=self.create))
+        server.answer("POST /v1/namespaces/a/tables/t", Reply(body=self.update))
+        server.answer("DELETE /v1/namespaces/a/tables/t", Reply(204, b""))
+
+    def create(self, asked: Asked) -> dict:
+        body = json.loads(asked.body)
+        location = body.get("location", "file:///tmp/chosen")
+        made = {"location": location, "table-uuid": "u", "properties": body["properties"], "current-snapshot-id": -1}
+        self.there = {"metadata": {**made, **self.change}}
+        self.server.answer("GET /v1/namespaces/a/tables/t", Reply(body=self.there))
+        return self.there
+
+    def update(self, asked: Asked) -> dict:
+        for one in json.loads(asked.body)["updates"]:
+            self.there["metadata"]["properties"] |= one.get("updates", {})
+        return self.there
+
+    @property
+    def drops(self) -> int:
+        return self.server.count("DELETE /v1/namespaces/a/tables/t")
+
+
 def test_a_server_that_ignores_requirements_manages_no_versions(server, client):
-    created = {**TABLE, "properties": {}, "current-snapshot-id": -1}
-    server.answer("GET /v1/namespaces/a", Reply(body={}))
-    server.answer("DELETE /v1/namespaces/a/tables/t", Reply(204, b""))
-
-    def echo(body: dict) -> Reply:
-        return Reply(body={"metadata": {**created, **body}})
-
-    server.answer("POST /v1/namespaces/a/tables", echo({}))
-    server.answer("POST /v1/namespaces/a/tables/t", echo({"properties": {"table_type": "lance", "managed_by": "impl"}}))
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - its code is looked at
+    tables = Tables(server)
+    with fails(0, "does not check requirements"):
         create_table(client, "a", "t", properties={"managed_by": "impl"})
-    assert int(caught.value.code) == 0
-    assert server.count("DELETE /v1/namespaces/a/tables/t") == 1
+    assert tables.drops == 1
+
+
+@pytest.mark.parametrize("found", [{}, {"pennon.creation-id": "of somebody else", "table_type": "lance"}, TABLE])
+@pytest.mark.parametrize("managed_by", ["storage", "impl"])
+def test_a_table_that_the_server_answers_with_and_that_is_not_ours_stays(server, client, found, managed_by, tmp_path):
+    properties = found.get("properties", found)
+    tables = Tables(server, location=(tmp_path / "theirs").as_uri(), properties=properties)
+    with fails(5, "a$t"):
+        declare_table(client, "a", "t", properties={"managed_by": managed_by})
+    with fails(5, "a$t"):
+        declare_table(client, "a", "t", location=str(tmp_path / "mine"), properties={"managed_by": managed_by})
+    assert tables.drops == 0
+    assert server.count("POST /v1/namespaces/a/tables/t") == 0
+
+
+def test_a_new_table_without_its_properties_is_known_by_its_place(server, client):
+    tables = Tables(server, properties={})
+    declare_table(client, "a", "t")
+    assert tables.there["metadata"]["properties"]["table_type"] == "lance"
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"), [({}, "without the property 'root'"), ({"location": "file:///tmp/mine"}, "be registered")]
+)
+def test_a_server_that_chooses_another_place_is_told_as_what_it_is(server, client, given, advice):
+    tables = Tables(server, location="file:///tmp/theirs")
+    with fails(0, advice):
+        declare_table(client, "a", "t", **given)
+    assert tables.drops == 1
+
+
+def test_data_stays_if_the_answer_to_its_creation_makes_no_sense(server, client, client_root):
+    server.answer("GET /v1/namespaces/a", Reply(body={}))
+    server.answer("POST /v1/namespaces/a/tables", Reply(body=b"<html>"))
+    with fails(18):
+        create_table(client, "a", "t")
+    assert len(list(Path(client_root).glob("*/_versions/*.manifest"))) == 1
+
+
+def test_data_goes_if_there_is_certainly_no_entry(server, client, client_root):
+    server.answer("GET /v1/namespaces/a", Reply(body={}))
+    server.answer("POST /v1/namespaces/a/tables", Reply(403, {"error": {"type": "ForbiddenException"}}))
+    with fails(15):
+        create_table(client, "a", "t")
+    assert list(Path(client_root).glob("*/_versions/*.manifest")) == []
+
+
+@pytest.mark.parametrize("managed_by", ["storage", "impl"])
+@pytest.mark.parametrize("numbered", ["v1", "v12-9a9326a8-9c21-4b50-8937-d3aa029b2ca4", "v3.gz"])
+def test_a_table_that_is_deleted_with_its_entry_is_not_deregistered(server, client, tmp_path, managed_by, numbered):
+    lance.write_dataset(pa.table({"x": [1]}), str(tmp_path / "data"))
+    properties = {"table_type": "lance", "managed_by": managed_by}
+    table = {**TABLE, "location": (tmp_path / "data").as_uri(), "properties": properties}
+    loaded = {
+        "metadata": table,
+        "metadata-location": f"{(tmp_path / 'data').as_uri()}/metadata/{numbered}.metadata.json",
+    }
+    server.answer("GET /v1/namespaces/a/tables/t", Reply(body=loaded))
+    server.answer("GET /v1/namespaces", Reply(body={"namespaces": []}))
+    with fails(0, "Copy the data first"):
+        deregister_table(client, "a", "t")
+    with fails(0, "Copy the data first"):
+        register_table(client, "a", "t", location=str(tmp_path / "data"), mode="overwrite")
+    with fails(0, "Copy the data first"):
+        drop_table(client, "a", "t", purge="true")
+    assert server.count("DELETE /v1/namespaces/a/tables/t") == 0
+
+
+def test_a_server_that_deletes_data_unasked_is_told(server, client, tmp_path):
+    data = tmp_path / "data"
+    lance.write_dataset(pa.table({"x": [1]}), str(data))
+    table = {**TABLE, "location": data.as_uri()}
+    server.answer("GET /v1/namespaces/a/tables/t", Reply(body={"metadata": table}))
+
+    def delete(_: Asked) -> bytes:
+        shutil.rmtree(data)
+        return b""
+
+    server.answer("DELETE /v1/namespaces/a/tables/t", Reply(204, delete))
+    with fails(18, "the server deleted it"):
+        deregister_table(client, "a", "t")
+
+
+def trashed(server, trash: str, name: str, **properties: str) -> None:
+    for other in ("pennon_trash", "__pennon_trash"):
+        missing = Reply(404, {"error": {"type": "NoSuchNamespaceException"}})
+        server.replies.setdefault(f"GET /v1/namespaces/{other}/tables", [missing])
+    kept = {"table_type": "lance", "pennon.dropped-from": f"a${name}", **properties}
+    body = {"metadata": {**TABLE, "properties": kept}}
+    server.answer(f"GET /v1/namespaces/{trash}/tables/{name}", Reply(body=body))
+    server.answer(f"GET /v1/namespaces/{trash}/tables", Reply(body={"identifiers": [{"name": name}]}))
+    server.answer(f"DELETE /v1/namespaces/{trash}/tables/{name}", Reply(204, b""))
+
+
+LONG_AGO = {"pennon.dropped-at-ms": "1700000000000", "pennon.drop-ttl-ms": "0"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pennon.drop-ttl-ms": "7d"},
+        {"pennon.drop-ttl-ms": "-1"},
+        {"pennon.drop-ttl-ms": ""},
+        {"pennon.drop-ttl-ms": "1" * 5000},
+        {"pennon.dropped-at-ms": "1700000000"},
+        {"pennon.dropped-at-ms": "1700000000000000"},
+        {"pennon.dropped-at-ms": "never"},
+    ],
+)
+def test_a_dropped_table_whose_time_cannot_be_read_is_kept(server, client, change):
+    trashed(server, "pennon_trash", "t", **{**LONG_AGO, **change})
+    server.answer("GET /v1/namespaces", Reply(body={"namespaces": []}))
+    (kept,), _ = client.list_dropped_tables(["a"])
+    assert kept.id == ["a", "t"]
+    assert client.purge_tables() == []
+    with fails(19):
+        client.purge_table(["a", "t"])
+    assert server.count("DELETE /v1/namespaces/pennon_trash/tables/t") == 0
+    assert client.purge_table(["a", "t"], force=True) == 1
+    assert server.count("DELETE /v1/namespaces/pennon_trash/tables/t") == 1
+
+
+def test_what_was_dropped_under_the_old_name_is_found_restored_and_purged(server, client):
+    trashed(server, "__pennon_trash", "t", **LONG_AGO)
+    trashed(server, "pennon_trash", "u", **LONG_AGO)
+    server.answer("POST /v1/tables/rename", Reply(204, b""))
+    server.answer("GET /v1/namespaces", Reply(body={"namespaces": [["__pennon_trash"], ["a"], ["pennon_trash"]]}))
+    server.answer("GET /v1/namespaces/a/tables", Reply(body={"identifiers": []}))
+    assert list_namespaces(client) == ["a"]
+    assert sorted(one.id[-1] for one in client.list_dropped_tables(["a"])[0]) == ["t", "u"]
+    client.undrop_table(["a", "t"])
+    source = json.loads(next(one.body for one in server.asked if one.path == "/v1/tables/rename"))["source"]
+    assert source == {"namespace": ["__pennon_trash"], "name": "t"}
+    assert sorted(one.id[-1] for one in client.purge_tables()) == ["t", "u"]
+    for place in ("__pennon_trash/tables/t", "pennon_trash/tables/u"):
+        assert server.count(f"DELETE /v1/namespaces/{place}") == 1
+
+
+def test_a_server_that_refuses_the_old_name_has_nothing_under_it(server, client):
+    trashed(server, "pennon_trash", "u", **LONG_AGO)
+    server.answer("GET /v1/namespaces/__pennon_trash/tables", Reply(400, {"error": {"type": "BadRequestException"}}))
+    assert [one.id for one in client.list_dropped_tables(["a"])[0]] == [["a", "u"]]
+
+
+@pytest.mark.parametrize("name", ["pennon_trash", "__pennon_trash"])
+def test_namespaces_of_dropped_tables_cannot_be_named(client, name):
+    for ask in (describe_namespace, create_namespace, drop_namespace, list_tables):
+        with fails(13, name):
+            ask(client, name)
+    for ask in (describe_table, declare_table, drop_table, create_table):
+        with fails(13, name):
+            ask(client, name, "t")
+    with fails(13, name):
+        client.count_table_rows(CountTableRowsRequest(id=[name, "t"]))
+    with fails(13, name):
+        client.undrop_table(["a", "t"], as_id=[name, "t"])
+
+
+def test_a_missing_namespace_that_lists_nothing_is_missing(server, client):
+    server.answer("GET /v1/namespaces/a/tables", Reply(body={"identifiers": []}))
+    server.answer("GET /v1/namespaces/a", Reply(404, {"error": {"type": "NoSuchNamespaceException"}}))
+    with fails(1, "a"):
+        list_tables(client, "a")
 
 
 def test_the_configuration_is_merged(server, connect):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import urllib3
 from lance_namespace import CountTableRowsRequest
-from support import create_table, declare_table, describe_table, fails, ipc
+
+from tests.support import create_table, declare_table, describe_table, fails, ipc
 
 
 def content(catalog, space: str) -> dict[str, list]:

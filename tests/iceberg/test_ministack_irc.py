@@ -7,7 +7,8 @@ import uuid
 import lance
 import pyarrow as pa
 from lance_namespace import CountTableRowsRequest
-from support import (
+
+from tests.support import (
     create_namespace,
     create_table,
     describe_namespace,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from irc_servers import only_on_apache
-from support import (
+
+from tests.iceberg.irc_servers import only_on_apache
+from tests.support import (
     create_namespace,
     create_table,
     describe_namespace,

@@ -8,12 +8,12 @@ import uuid
 import lance
 import pyarrow as pa
 import pytest
-from irc_servers import LossyProxy, Vending, apache_fixture
 from lance_namespace import CountTableRowsRequest, ListTableVersionsRequest
-from servers import CountingS3
-from support import create_namespace, create_table, deregister_table, drop_table, ipc, list_tables, register_table
 
 from pennon import IcebergNamespace
+from tests.iceberg.irc_servers import LossyProxy, Vending, apache_fixture
+from tests.servers import CountingS3
+from tests.support import create_namespace, create_table, deregister_table, drop_table, ipc, list_tables, register_table
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import urllib3
-from support import declare_table, describe_table, fails, list_tables
 
 from pennon.errors import LanceNamespaceError
+from pennon.store.root import open_store
+from tests.support import declare_table, describe_table, fails, list_tables
 
 SECRETS = {
     "token": "hidden-token-7",
@@ -69,8 +70,8 @@ def house(spark, irc, managed_by, space, client_root) -> House:
     """Attach the catalog, with secrets that no server looks at here."""
     from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
 
-    client_root.mkdir(parents=True)
-    properties = {"uri": irc.uri, "root": str(client_root), "managed_by": managed_by, **SECRETS}
+    Path(client_root).mkdir(parents=True)
+    properties = {"uri": irc.uri, "root": client_root, "managed_by": managed_by, **SECRETS}
     return House(attach(spark, impl="iceberg", **properties), space, properties)
 
 
@@ -219,18 +220,20 @@ def test_one_that_cannot_be_published_keeps_all_back(managed_house):
     assert house.snapshots("old", "late") == [1, 1]
 
 
-def test_what_a_killed_driver_staged_is_found_by_its_notes(house):
+def test_what_a_killed_driver_staged_is_found_by_its_notes(house, tmp_path):
     from pennon.spark import writing  # noqa: PLC0415 (needs pyspark)
     from pennon.spark.pipeline import publishing  # noqa: PLC0415
+    from pennon.spark.pipeline.state import RunState  # noqa: PLC0415
 
+    state = RunState(open_store(str(tmp_path / "state"), {}), "nightly", "run")
     house.write("old", 1)
     before = house.directories()
     for run in ("dead", "alive"):
         writing.stage(house.lake, house.numbers(2), (house.space, "odd name"), run=run)
     assert len(house.directories()) == len(before) + 2
-    publishing._sweep(house.lake.address, (house.space, "odd name"), "dead")
+    publishing._sweep(house.lake.address, state, (house.space, "odd name"), "dead")
     assert len(house.directories()) == len(before) + 1
-    publishing._sweep(house.lake.address, (house.space, "odd name"), "alive")
+    publishing._sweep(house.lake.address, state, (house.space, "odd name"), "alive")
     assert house.directories() == before
 
 

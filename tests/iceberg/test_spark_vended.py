@@ -6,9 +6,6 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from irc_servers import LossyProxy, Vending, facade
-from servers import CountingS3
-from support import create_namespace, create_table, ipc
 
 from pennon import IcebergNamespace
 from pennon.spark import writing
@@ -16,6 +13,9 @@ from pennon.spark.address import Address
 from pennon.spark.commits.destination import located
 from pennon.spark.reading.pinned import pin
 from pennon.spark.writing.preparing import prepare
+from tests.iceberg.irc_servers import LossyProxy, Vending, facade
+from tests.servers import CountingS3
+from tests.support import create_namespace, create_table, ipc
 
 pytestmark = pytest.mark.s3
 

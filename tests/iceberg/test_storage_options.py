@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hostile import HostileServer, Reply
-from support import describe_table
+
+from tests.iceberg.hostile import HostileServer, Reply
+from tests.support import describe_table
 
 CONFIG = {
     "s3.access-key-id": "id",

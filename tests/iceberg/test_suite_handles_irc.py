@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borrowed import taken
+from tests.iceberg.borrowed import taken
 
 # These name tables without their namespace, open a directory namespace themselves, or restore a table, which our own
 # server does itself.

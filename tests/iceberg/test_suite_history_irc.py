@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borrowed import taken
+from tests.iceberg.borrowed import taken
 
 # Put below a namespace, the identifier that lacks its table has as many names as one that does not.
 WITHOUT = frozenset({"test_a_transaction_without_its_table_raises_13"})

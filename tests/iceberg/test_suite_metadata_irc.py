@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from borrowed import taken
+from tests.iceberg.borrowed import taken
 
 globals().update(taken("table", "test_metadata", "namespace"))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
-import urllib3
-from irc_servers import only_on_apache
 from lance_namespace import CountTableRowsRequest
-from support import (
+
+from tests.iceberg.irc_servers import ALL, is_there, not_on_ours, only_on_apache
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,
@@ -28,13 +27,11 @@ from support import (
     table_exists,
 )
 
+SERVERS = ALL
+
 
 def rows(catalog, *names: str) -> int:
     return catalog.count_table_rows(CountTableRowsRequest(id=list(names))).count
-
-
-def loaded(irc, space: str, name: str) -> dict:
-    return urllib3.request("GET", f"{irc.uri}/v1/namespaces/{space}/tables/{name}").json()["metadata"]
 
 
 def test_a_table_is_created_described_and_read(catalog, space, managed_by):
@@ -173,12 +170,12 @@ def test_bad_locations_are_refused(catalog, space, location):
     assert list_tables(catalog, space) == []
 
 
-@only_on_apache("our server keeps dropped tables itself")
+@not_on_ours("our server keeps dropped tables itself")
 def test_a_dropped_table_can_be_restored_until_it_is_purged(catalog, space):
     location = create_table(catalog, space, "t").location
     drop_table(catalog, space, "t")
     assert list_tables(catalog, space) == []
-    assert Path(location).exists()
+    assert is_there(catalog, location)
     create_table(catalog, space, "t", data=ipc({"y": [1]}))
     with fails(5):
         catalog.undrop_table([space, "t"])
@@ -188,13 +185,13 @@ def test_a_dropped_table_can_be_restored_until_it_is_purged(catalog, space):
     with fails(19):
         catalog.purge_table([space, "old"])
     assert catalog.purge_table([space, "old"], force=True) == 1
-    assert not Path(location).exists()
+    assert not is_there(catalog, location)
     with fails(4):
         catalog.undrop_table([space, "old"])
     assert rows(catalog, space, "t") == 1
 
 
-@only_on_apache("our server keeps dropped tables itself")
+@not_on_ours("our server keeps dropped tables itself")
 def test_dropped_tables_whose_time_is_over_are_purged(catalog, space):
     location = create_table(catalog, space, "t").location
     drop_table(catalog, space, "t", ttl="0")
@@ -209,22 +206,22 @@ def test_dropped_tables_whose_time_is_over_are_purged(catalog, space):
     purged = [one.id for one in catalog.purge_tables()]
     assert [space, "t"] in purged
     assert [space, "kept"] not in purged
-    assert not Path(location).exists()
+    assert not is_there(catalog, location)
 
 
-@only_on_apache("our server has one name for each place")
-def test_dropping_one_of_two_names_keeps_the_data_of_the_other(catalog, space, tmp_path):
-    location = tmp_path / "root" / "shared"
-    lance.write_dataset(pa.table({"x": [1]}), str(location))
+@not_on_ours("our server has one name for each place")
+def test_dropping_one_of_two_names_keeps_the_data_of_the_other(catalog, space, client_root):
+    location = f"{client_root}/shared"
+    lance.write_dataset(pa.table({"x": [1]}), location)
     register_table(catalog, space, "a", location="shared")
     register_table(catalog, space, "b", location="shared")
     remove_table(catalog, space, "a")
     assert rows(catalog, space, "b") == 1
     remove_table(catalog, space, "b")
-    assert not location.exists()
+    assert not is_there(catalog, location)
 
 
-@only_on_apache("our server has no tables outside of its root")
+@only_on_apache("other servers have no tables outside of their own places")
 def test_data_outside_of_the_root_is_never_deleted(catalog, space, tmp_path):
     location = tmp_path / "elsewhere"
     lance.write_dataset(pa.table({"x": [1]}), str(location))
@@ -235,7 +232,7 @@ def test_data_outside_of_the_root_is_never_deleted(catalog, space, tmp_path):
 
 def test_the_entry_is_what_the_specification_says(catalog, space, irc, managed_by):
     create_table(catalog, space, "t")
-    metadata = loaded(irc, space, "t")
+    metadata = irc.table(space, "t")
     assert metadata["location"] == describe_table(catalog, space, "t", with_table_uri=True).table_uri
     assert (metadata["properties"]["table_type"], metadata["properties"]["managed_by"]) == ("lance", managed_by)
     assert metadata["properties"]["gc.enabled"] == "false"
@@ -257,7 +254,8 @@ def test_tables_at_any_depth_are_listed(catalog, space):
 def test_without_a_root_the_server_chooses_the_place(connect, irc, space, managed_by):
     rootless = connect(irc.uri, root=None, managed_by=managed_by)
     made = create_table(rootless, space, "t")
-    assert made.location.startswith(str(irc.root)) if irc.root else "warehouse" in made.location
+    home = irc.bucket.uri() if irc.bucket else irc.root
+    assert made.location.startswith(str(home)) if home else "warehouse" in made.location
     assert rows(rootless, space, "t") == 3
     lance.write_dataset(pa.table({"x": [9]}), namespace_client=rootless, table_id=[space, "t"], mode="append")
     assert rows(rootless, space, "t") == 4

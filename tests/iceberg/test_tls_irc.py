@@ -5,9 +5,10 @@ from __future__ import annotations
 import ssl
 
 import pytest
-from hostile import HostileServer, Reply, within
-from irc_servers import self_signed
-from support import fails, list_namespaces
+
+from tests.iceberg.hostile import HostileServer, Reply, within
+from tests.iceberg.irc_servers import self_signed
+from tests.support import fails, list_namespaces
 
 
 @pytest.fixture

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import lance
 import pyarrow as pa
 import pytest
-import urllib3
-from irc_servers import only_on_apache
 from lance import LanceOperation
 from lance.fragment import write_fragments
 from lance_namespace import (
@@ -21,9 +18,15 @@ from lance_namespace import (
     ListTableVersionsRequest,
 )
 from lance_namespace_urllib3_client.models.version_range import VersionRange
-from support import create_table, deregister_table, fails, ipc
 
 from pennon import IcebergNamespace, TableCommit
+from tests.iceberg.irc_servers import ALL, not_on_ours
+from tests.support import create_table, deregister_table, fails, ipc
+
+if TYPE_CHECKING:
+    from pennon.store import Store
+
+SERVERS = ALL
 
 
 @pytest.fixture
@@ -45,8 +48,13 @@ def values(catalog, space: str, name: str) -> list[int]:
     return sorted(dataset.to_table()["x"].to_pylist())
 
 
-def metadata(irc, space: str, name: str) -> dict:
-    return urllib3.request("GET", f"{irc.uri}/v1/namespaces/{space}/tables/{name}").json()["metadata"]
+def directory(catalog, space: str, name: str) -> Store:
+    return catalog._catalog.store(catalog._catalog.table((space, name)))
+
+
+def has_file(catalog, space: str, path: str) -> bool:
+    store = directory(catalog, space, "t")
+    return store.size(store.from_absolute(path)) is not None
 
 
 def staged_by(catalog, space: str, name: str, *numbers: int):
@@ -68,13 +76,13 @@ def test_versions_are_snapshots(catalog, space, irc):
     append(catalog, space, "t", 4)
     append(catalog, space, "t", 5)
     assert versions(catalog, space, "t") == [3, 2, 1]
-    seen = metadata(irc, space, "t")
+    seen = irc.table(space, "t")
     assert seen["current-snapshot-id"] == 3
     assert [one["snapshot-id"] for one in seen["snapshots"]] == [1, 2, 3]
     assert [one["snapshot-id"] for one in seen["snapshot-log"]] == [1, 2, 3]
     assert all(one["manifest-list"].endswith(".manifest") for one in seen["snapshots"])
     described = catalog.describe_table_version(DescribeTableVersionRequest(id=[space, "t"], version=2)).version
-    assert Path("/", described.manifest_path).exists()
+    assert has_file(catalog, space, described.manifest_path)
     latest = catalog.describe_table_version(DescribeTableVersionRequest(id=[space, "t"])).version
     assert latest.version == 3
     with fails(11):
@@ -85,16 +93,16 @@ def test_the_schema_follows_each_commit(catalog, space, irc):
     create_table(catalog, space, "t")
     dataset = lance.dataset(namespace_client=catalog, table_id=[space, "t"])
     dataset.add_columns({"y": "x * 2"})
-    seen = metadata(irc, space, "t")
+    seen = irc.table(space, "t")
     current = next(one for one in seen["schemas"] if one["schema-id"] == seen["current-schema-id"])
     assert [(one["id"], one["name"], one["type"]) for one in current["fields"]] == [(1, "x", "long"), (2, "y", "long")]
     dataset = lance.dataset(namespace_client=catalog, table_id=[space, "t"])
     dataset.drop_columns(["x"])
-    seen = metadata(irc, space, "t")
+    seen = irc.table(space, "t")
     current = next(one for one in seen["schemas"] if one["schema-id"] == seen["current-schema-id"])
     assert [(one["id"], one["name"]) for one in current["fields"]] == [(2, "y")]
     create_table(catalog, space, "t", mode="overwrite")
-    seen = metadata(irc, space, "t")
+    seen = irc.table(space, "t")
     current = next(one for one in seen["schemas"] if one["schema-id"] == seen["current-schema-id"])
     assert [one["name"] for one in current["fields"]] == ["x"]
 
@@ -116,13 +124,14 @@ def test_bad_requests_change_nothing(catalog, space):
     for change in ({"version": 0}, {"version": 5}, {"manifest_path": "etc/passwd"}, {"naming_scheme": "V9"}):
         with fails(13):
             catalog.create_table_version(good.model_copy(update=change))
-    Path("/", good.manifest_path).write_bytes(b"garbage")
+    store = directory(catalog, space, "t")
+    store.put(store.from_absolute(good.manifest_path), b"garbage")
     with fails(13):
         catalog.create_table_version(good)
     assert versions(catalog, space, "t") == [1]
 
 
-@only_on_apache("our server finishes versions itself")
+@not_on_ours("our server finishes versions itself")
 def test_a_version_that_was_not_finished_is_finished_by_the_next_reader(catalog, space, monkeypatch):
     from pennon.iceberg import files  # noqa: PLC0415
 
@@ -135,9 +144,9 @@ def test_a_version_that_was_not_finished_is_finished_by_the_next_reader(catalog,
     with monkeypatch.context() as patched:
         patched.setattr(files, "put_in_place", broken)
         assert catalog.create_table_version(request).version.version == 2
-    assert Path("/", request.manifest_path).exists()
+    assert has_file(catalog, space, request.manifest_path)
     assert values(catalog, space, "t") == [1, 2, 3, 10]
-    assert not Path("/", request.manifest_path).exists()
+    assert not has_file(catalog, space, request.manifest_path)
     assert append(catalog, space, "t", 11) == 3
     assert versions(catalog, space, "t") == [3, 2, 1]
 
@@ -156,7 +165,7 @@ def test_old_versions_are_deleted_but_never_the_latest(catalog, space, irc):
         delete(0, -1)
     assert delete(1, 3) == 2
     assert versions(catalog, space, "t") == [4, 3]
-    assert [one["snapshot-id"] for one in metadata(irc, space, "t")["snapshots"]] == [3, 4]
+    assert [one["snapshot-id"] for one in irc.table(space, "t")["snapshots"]] == [3, 4]
     with fails(11):
         delete(1, 3, context={"ignore_missing": "false"})
     with fails(13):
@@ -164,13 +173,13 @@ def test_old_versions_are_deleted_but_never_the_latest(catalog, space, irc):
     assert values(catalog, space, "t") == [1, 2, 3, 4, 5, 6]
 
 
-@only_on_apache("the snapshots of our server are the versions")
+@not_on_ours("the snapshots of our server are the versions")
 def test_snapshots_do_not_pile_up(connect, irc, catalog, space):
     create_table(catalog, space, "t")
     short = connect(irc.uri, managed_by="impl", max_snapshots="3")
     for number in range(6):
         append(short, space, "t", number)
-    assert [one["snapshot-id"] for one in metadata(irc, space, "t")["snapshots"]] == [5, 6, 7]
+    assert [one["snapshot-id"] for one in irc.table(space, "t")["snapshots"]] == [5, 6, 7]
     assert versions(short, space, "t") == [7, 6, 5, 4, 3, 2, 1]
     assert lance.dataset(namespace_client=short, table_id=[space, "t"], version=2).count_rows() == 4
 
@@ -229,7 +238,7 @@ def test_a_batch_is_all_or_nothing(catalog, space):
         catalog.batch_commit_tables({"operations": [{"declare_table": {"id": [space, "c"]}}]})
 
 
-@only_on_apache("our server has tables of one kind only")
+@not_on_ours("our server has tables of one kind only")
 def test_a_table_that_the_files_decide_about_is_not_part_of_a_transaction(catalog, space):
     create_table(catalog, space, "plain", properties={"managed_by": "storage"})
     dataset = lance.dataset(namespace_client=catalog, table_id=[space, "plain"])
@@ -262,7 +271,7 @@ def test_a_lost_commit_beside_a_faster_writer(connect, catalog, space, lossy):
     assert versions(catalog, space, "t") == [3, 2, 1]
 
 
-@only_on_apache("our server keeps dropped tables itself")
+@not_on_ours("our server keeps dropped tables itself")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_lost_answers_to_everything_else(connect, catalog, space, lossy, when):
     through = connect(lossy.uri, managed_by="impl")
@@ -270,7 +279,7 @@ def test_lost_answers_to_everything_else(connect, catalog, space, lossy, when):
     lossy.lose("GET", "/tables/t", when, 2)
     create_table(through, space, "t")
     lossy.lose("POST", "/tables/rename", when)
-    from support import drop_table, list_tables, rename_table  # noqa: PLC0415
+    from tests.support import drop_table, list_tables, rename_table  # noqa: PLC0415
 
     rename_table(through, space, "t", to="u")
     assert list_tables(catalog, space) == ["u"]
@@ -345,13 +354,15 @@ def test_six_processes_append_to_one_table(irc, catalog, space):
     wanted = sorted([-1, *(worker * 1000 + number for worker in range(6) for number in range(5))])
     assert values(catalog, space, "t") == wanted
     assert versions(catalog, space, "t") == list(range(31, 0, -1))
-    assert metadata(irc, space, "t")["current-snapshot-id"] == 31
+    assert irc.table(space, "t")["current-snapshot-id"] == 31
     count = catalog.count_table_rows(CountTableRowsRequest(id=[space, "t"])).count
     assert count == 31
 
 
 def test_a_table_whose_directory_is_gone_says_so(catalog, space):
-    location = create_table(catalog, space, "t").location
-    shutil.rmtree(location)
+    create_table(catalog, space, "t")
+    store = directory(catalog, space, "t")
+    for name in store.list_level().directories:
+        store.delete_tree(name)
     with fails(19):
         catalog.count_table_rows(CountTableRowsRequest(id=[space, "t"]))

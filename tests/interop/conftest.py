@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import peers
 import pytest
-from support import Root
+
+from tests.interop import peers
+from tests.support import Root
 
 
 @pytest.fixture

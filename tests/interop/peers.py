@@ -8,10 +8,11 @@ import lance
 import lancedb
 import pyarrow as pa
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
-from support import MODES, describe_table
+
+from tests.support import MODES, describe_table
 
 if TYPE_CHECKING:
-    from support import Root
+    from tests.support import Root
 
 
 def reference_client(root: Root, mode: str = "compatibility") -> Any:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from peers import lancedb_connection, values
-from support import (
+from lance_namespace.errors import NamespaceNotEmptyError, TableNotFoundError
+
+from tests.interop.peers import lancedb_connection, reference_client, values
+from tests.support import (
     create_namespace,
     create_table,
     describe_table,
+    drop_table,
     fails,
     ipc,
     list_namespaces,
     list_tables,
+    register_table,
     remove_table,
 )
 
@@ -103,3 +107,45 @@ def test_a_table_stays_open_in_lancedb_while_pennon_renames_it(place, manifest_m
     table.add(pa.table({"x": [2]}))
     assert values(ours, "n", "new") == [1, 2]
     assert manifest_db.open_table("new", namespace_path=["n"]).count_rows() == 2
+
+
+def test_lancedb_recognises_a_namespace_that_is_not_empty(place, manifest_mode, manifest_db, open_namespace):
+    ours = open_namespace(place, manifest_mode)
+    create_namespace(ours, "n")
+    create_table(ours, "n", "t")
+    with pytest.raises(NamespaceNotEmptyError, match="Namespace not empty"):
+        manifest_db.drop_namespace(["n"])
+
+
+def test_lancedb_recognises_a_table_that_is_missing(ours, db):
+    create_table(ours, "gone")
+    drop_table(ours, "gone")
+    for name in ("never", "gone"):
+        with pytest.raises(TableNotFoundError):
+            db.open_table(name)
+
+
+def test_lancedb_lists_tables_in_pages_by_the_last_name(ours, db):
+    for name in ("a", "b", "c", "d"):
+        create_table(ours, name)
+    with pytest.warns(DeprecationWarning, match="table_names"):
+        assert list(db.table_names(limit=2)) == ["a", "b"]
+    with pytest.warns(DeprecationWarning, match="table_names"):
+        assert list(db.table_names(page_token="b", limit=2)) == ["c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        ("s3://bucket/t.lance", "Absolute URIs are not allowed"),
+        ("/elsewhere/t.lance", "Absolute paths are not allowed"),
+        ("../t.lance", "Path traversal is not allowed"),
+        ("a/../../t.lance", "Path traversal is not allowed"),
+    ],
+)
+def test_refusals_of_a_location_have_the_words_of_the_reference_client(
+    place, manifest_mode, open_namespace, location, words
+):
+    for client in (open_namespace(place, manifest_mode), reference_client(place, manifest_mode)):
+        with fails(13, words):
+            register_table(client, "t", location=location)

@@ -6,8 +6,9 @@ from contextlib import suppress
 
 import pytest
 from lance_namespace.errors import InternalError, LanceNamespaceError
-from peers import manifest, reference_client, values
-from support import create_namespace, create_table, drop_namespace, ipc, list_namespaces, list_tables
+
+from tests.interop.peers import manifest, reference_client, values
+from tests.support import create_namespace, create_table, drop_namespace, ipc, list_namespaces, list_tables
 
 pytestmark = pytest.mark.interop
 

@@ -7,9 +7,11 @@ import pyarrow as pa
 import pytest
 from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
-from peers import values
-from servers import CountingS3
-from support import (
+
+from pennon import DirectoryNamespace
+from tests.interop.peers import values
+from tests.servers import CountingS3
+from tests.support import (
     MODES,
     create_namespace,
     create_table,
@@ -20,8 +22,6 @@ from support import (
     list_tables,
     remove_table,
 )
-
-from pennon import DirectoryNamespace
 
 pytestmark = pytest.mark.interop
 

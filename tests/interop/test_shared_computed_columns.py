@@ -5,7 +5,8 @@ from __future__ import annotations
 import lance
 import lancedb
 import pytest
-from support import create_table, ipc
+
+from tests.support import create_table, ipc
 
 pytestmark = pytest.mark.interop
 

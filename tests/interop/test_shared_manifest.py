@@ -5,8 +5,11 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-from peers import manifest, manifest_rows, reference_client, values
-from support import (
+
+from pennon.directory.manifest import commit
+from pennon.directory.manifest.upkeep import keep_indexes
+from tests.interop.peers import manifest, manifest_rows, reference_client, values
+from tests.support import (
     create_namespace,
     create_table,
     describe_namespace,
@@ -20,9 +23,6 @@ from support import (
     remove_table,
     rename_table,
 )
-
-from pennon.directory.manifest import commit
-from pennon.directory.manifest.upkeep import keep_indexes
 
 pytestmark = pytest.mark.interop
 

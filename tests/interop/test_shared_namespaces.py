@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from lance_namespace import UpdateTableSchemaMetadataRequest
-from peers import append, manifest_rows, reference_client, values
-from support import (
+
+from tests.interop.peers import append, manifest_rows, reference_client, values
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

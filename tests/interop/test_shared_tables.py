@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from peers import append, reference_client, values
-from support import (
+
+from pennon import DirectoryNamespace
+from tests.interop.peers import append, reference_client, values
+from tests.support import (
     create_table,
     declare_table,
     deregister_table,
@@ -20,8 +22,6 @@ from support import (
     rename_table,
     table_exists,
 )
-
-from pennon import DirectoryNamespace
 
 pytestmark = pytest.mark.interop
 

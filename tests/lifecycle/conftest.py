@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 import pytest
-from servers import CountingS3
-from support import Root, create_namespace, describe_table
+
+from tests.servers import CountingS3
+from tests.support import Root, create_namespace, describe_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

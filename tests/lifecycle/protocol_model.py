@@ -1,8 +1,9 @@
 """The protocol of the marker `<name>.deleted` on an object store, small enough to try every interleaving.
 
-There is one root table. Actors drop, purge, restore, create and append to it, one request to the store at a time. Any
-of them may stop for ever (it never moves again) or for a while (others move first) at any point, and a lease may run
-out at any time. Each state is visited once; `explore` does so, and holds every state against the promises.
+There is one root table. Actors drop, purge, restore, create, append to it and set it aside, one request to the store
+at a time. Any of them may stop for ever (it never moves again) or for a while (others move first) at any point, and a
+lease may run out at any time. Each state is visited once; `explore` does so, and holds every state against the
+promises.
 
 What is there to be changed is the store: the marker, the versions, the data files, and the marker for other clients
 inside of the directory. What is promised is kept beside it, as `Promise`, and changes where a call takes effect.
@@ -40,6 +41,9 @@ RULES = {
     "inside": "the marker inside of the directory hides nothing if a drop left it there",
     "deregistered": "and it does not make the table a deregistered one when that is dropped again",
     "appended": "restoring after a dead creation returns to the latest version that is not that creation's",
+    "same": "a table is set aside only if nothing was written to it since it was copied",
+    "renew": "a copy counts only if the claim stood all the while that it was made",
+    "intact": "the copy of a table that could not be set aside is deleted only if that table is still dropped",
 }
 
 OLD = "o"
@@ -63,6 +67,8 @@ class Marker(NamedTuple):
     burn: bool = False
     version: int = 0
     deregistered: bool = False
+    drop: int = 0
+    """The deletion id: of a dropped table, or of the one that a claim was taken on."""
     over: bool = False
     known: int = 0
     """The actors that know its e-tag, one bit for each."""
@@ -99,6 +105,10 @@ class World(NamedTuple):
     """The marker in the directory for clients that know no other: of a drop, or of a deregistration."""
     actors: tuple[Actor, ...]
     promise: Promise
+    aside: frozenset[tuple[int, str]] = frozenset()
+    """Copies that were made of the table, each with what a restoration of it shows, by the number of their actor."""
+    owed: frozenset[int] = frozenset()
+    """Those of them that are all there is of a dropped table."""
     stray: bool = False
     """Whether a writer committed on a version that was purged since, which nothing in the protocol can prevent."""
     fault: str = ""
@@ -368,7 +378,7 @@ def _taking_back(world: World, actor: Actor, index: int, off: Off) -> Iterator[S
     """Return a dead claim on a dropped table to dropped, then hide it from other clients (`removal.hide_dropped`)."""
     if actor.at == "back.swap":
         old = world.marker or Marker("deleted")
-        dropped = Marker("deleted", burn=old.burn or old.creating, version=old.version, deregistered=old.deregistered)
+        dropped = old._replace(state="deleted", burn=old.burn or old.creating, prior=False, creating=False, over=False)
         moved = _swapped(world, index, dropped, off)
         yield (world, Actor(actor.kind)) if moved is None else (moved, Actor(actor.kind, "back.hide"))
     else:
@@ -489,7 +499,7 @@ def _dropper(world: World, actor: Actor, index: int, off: Off) -> Iterator[Step]
         yield world, Actor(actor.kind, "put", contents=seen) if world.shows_files(off) else _lost(actor)
     elif actor.at == "put":
         if marker is None:
-            dropped = _written(world, index, Marker("deleted", deregistered=bool(actor.contents)))
+            dropped = _written(world, index, Marker("deleted", deregistered=bool(actor.contents), drop=index + 1))
             life, contents = world.promise
             promise = Promise(DROPPED, contents) if life == LIVE else Promise(FREE)
             following = "hide" if "look" in off else "look"
@@ -610,7 +620,7 @@ def _returning_claim(world: World, actor: Actor, index: int, off: Off) -> Iterat
     if old is None or old.state == "deleted" or not _knows(world, index):
         yield world, _lost(actor)
     elif old.prior:
-        dropped = Marker("deleted", burn=old.burn, version=old.version, deregistered=old.deregistered)
+        dropped = old._replace(state="deleted", prior=False, creating=False, over=False)
         yield _swapped(world, index, dropped, off) or world, _lost(actor)
     else:
         yield world._replace(marker=None), _lost(actor)
@@ -685,6 +695,98 @@ def _showing(world: World, actor: Actor, index: int, off: Off) -> Iterator[Step]
         yield world, _lost(actor)
 
 
+def _setter_aside(world: World, actor: Actor, index: int, off: Off) -> Iterator[Step]:
+    """`setting_aside.set_aside`: claim, copy, look again, renew, publish the copy, give the claim back, purge.
+
+    The copy has a name that nobody else uses. Until it is published, whoever finds it purges it.
+    """
+    if actor.at.startswith("purge."):
+        for changed, moved in _deleting(world, actor, index, off):
+            # A purge that cannot go on is an error of the whole.
+            yield changed, actor._replace(at="judge", seen=(), files="") if moved.at == "lost" else moved
+    elif "." in actor.at:
+        yield from _settling(world, actor, index, off)
+    elif actor.at in {"start", "claim"}:
+        for changed, moved in _claiming_dropped(world, actor, index, off - {"H"}):
+            life, contents = world.promise
+            claimed = (world.marker.drop if world.marker else 0, contents if life == DROPPED else "")
+            taken = moved.at in {"base", "look", "reveal"}
+            yield changed, Actor(actor.kind, "copy", claimed) if taken else moved
+    elif actor.at == "unclaim":
+        yield from _returning_claim(world, actor, index, off)
+    elif actor.at in {"copy", "check", "renew", "publish"}:
+        yield from _copying(world, actor, index, off)
+    else:
+        yield from _purging_rest(world, actor, index, off)
+
+
+def _copying(world: World, actor: Actor, index: int, off: Off) -> Iterator[Step]:
+    """Copy the table, look whether it was written to, renew the claim, publish the copy."""
+    if actor.at == "copy":
+        yield world, actor._replace(at="check", seen=world.versions, files=world.files)
+    elif actor.at == "check":
+        same = (actor.seen, actor.files) == (world.versions, world.files) or "same" in off
+        following = Actor(
+            actor.kind, "publish" if "renew" in off else "renew", actor.base, _restored(actor, world.marker)
+        )
+        yield world, following if same else Actor(actor.kind, "unclaim")
+    elif actor.at == "renew":
+        sure = None if world.marker is None else _swapped(world, index, world.marker, off)
+        yield (world, _lost(actor)) if sure is None else (sure, actor._replace(at="publish"))
+    else:
+        published = world._replace(aside=world.aside | {(index, actor.contents)})
+        if not actor.contents.startswith(actor.base[1]):
+            published = published._replace(fault="something else than the dropped table was set aside")
+        yield published, actor._replace(at="give")
+
+
+def _restored(actor: Actor, marker: Marker | None) -> str:
+    """Give what a restoration of the copy shows."""
+    if not actor.seen:
+        return ""
+    latest = actor.seen[-1][1]
+    if marker is None or not (marker.burn and marker.version):
+        return latest
+    kept = dict(actor.seen).get(marker.version, "")
+    return max((contents for _, contents in actor.seen if contents.startswith(kept)), key=len)
+
+
+def _purging_rest(world: World, actor: Actor, index: int, off: Off) -> Iterator[Step]:
+    """Give the claim back under a deletion id of one's own, and purge what has this id; else take the copy away."""
+    marker, rest = world.marker, 10 + index
+    if actor.at == "give":
+        old = marker or Marker("deleted")
+        given = old._replace(state="deleted", prior=False, creating=False, over=False, drop=rest)
+        moved = _swapped(world, index, given, off)
+        yield (world, actor._replace(at="judge")) if moved is None else (moved, actor._replace(at="find"))
+    elif actor.at == "find":
+        ours = marker is not None and marker.state == "deleted" and marker.drop == rest
+        yield _read(world, index), actor._replace(at="take" if ours else "judge")
+    elif actor.at == "take":
+        held = _swapped(world, index, Marker("purging"), off)
+        if held is None:
+            yield world, actor._replace(at="judge")
+            return
+        life, contents = world.promise
+        if life == DROPPED:
+            held = held._replace(promise=Promise(PURGED), owed=world.owed | {index})
+            if contents != actor.contents and "same" in off:
+                held = held._replace(fault="a table was set aside without its contents")
+            elif contents != actor.contents:
+                # Somebody who knows nothing of markers appended between the look and the claim.
+                held = held._replace(stray=True)
+        yield held, Actor(actor.kind, "purge.mine", actor.base, world.files)
+    elif actor.at == "judge":
+        ids = {actor.base[0], rest}
+        intact = marker is not None and (marker.state == "deleted" or marker.prior) and marker.drop in ids
+        keeps = not intact and "intact" not in off
+        yield world, _lost(actor) if keeps else Actor(actor.kind, "clear")
+    elif actor.at == "clear":
+        fault = "the only copy of a dropped table was deleted" if index in world.owed else world.fault
+        left = frozenset(copy for copy in world.aside if copy[0] != index)
+        yield world._replace(aside=left, fault=fault), _lost(actor)
+
+
 def _appender(world: World, actor: Actor, index: int, off: Off) -> Iterator[Step]:
     """Append as Lance does, without any notion of markers: read, write, commit the next version, with retries."""
     if actor.at == "start":
@@ -713,4 +815,5 @@ ACTORS: dict[str, Callable[[World, Actor, int, Off], Iterator[Step]]] = {
     "undrop": _undropper,
     "create": _creator,
     "append": _appender,
+    "aside": _setter_aside,
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-from support import (
+
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

@@ -1,4 +1,4 @@
-"""Every interleaving of drop, undrop, purge, creation and append keeps its promises, and each rule is needed for that.
+"""Every interleaving of the actors on a root table keeps its promises, and each rule is needed for that.
 
 The model is in `protocol_model.py`. Crashes need no test of their own: an actor that never moves again is one of the
 interleavings.
@@ -9,9 +9,10 @@ from __future__ import annotations
 from itertools import combinations_with_replacement
 
 import pytest
-from protocol_model import DROPPED, FREE, LIVE, RULES, explore, start
 
-KINDS = ("drop", "purge", "undrop", "create", "append")
+from tests.lifecycle.protocol_model import DROPPED, FREE, LIVE, RULES, explore, start
+
+KINDS = ("drop", "purge", "undrop", "create", "append", "aside")
 HIDDEN_INSIDE = "a live table is hidden by the marker inside of it"
 OTHER = "a live table shows something else"
 GONE = "files of a live table are gone"
@@ -48,6 +49,11 @@ OF_THREE = [
     (DROPPED, "undrop", "create", "create"),
     (DROPPED, "purge", "undrop", "create"),
     (DROPPED, "purge", "purge", "create"),
+    (DROPPED, "undrop", "append", "aside"),
+    (DROPPED, "undrop", "create", "aside"),
+    (DROPPED, "purge", "create", "aside"),
+    (LIVE, "drop", "undrop", "aside"),
+    (LIVE, "drop", "create", "aside"),
 ]
 OF_FOUR = [
     (LIVE, "drop", "drop", "purge", "undrop"),
@@ -101,6 +107,9 @@ WITHOUT = [
     ("inside", (LIVE, "drop", "undrop"), HIDDEN_INSIDE),
     ("deregistered", (LIVE, "drop", "drop", "undrop", "undrop"), HIDDEN_INSIDE),
     ("appended", (DROPPED, "create", "append", "undrop"), OTHER),
+    ("same", (DROPPED, "append", "aside"), "a table was set aside without its contents"),
+    ("renew", (DROPPED, "create", "aside"), "something else than the dropped table was set aside"),
+    ("intact", (DROPPED, "purge", "aside"), "the only copy of a dropped table was deleted"),
 ]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from servers import CountingS3
-from support import Root, create_namespace, create_table, describe_table, drop_table, fails, ipc, list_tables
+
+from tests.servers import CountingS3
+from tests.support import Root, create_namespace, create_table, describe_table, drop_table, fails, ipc, list_tables
 
 pytestmark = pytest.mark.s3
 

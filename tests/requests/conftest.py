@@ -6,8 +6,9 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from servers import CountingS3
-from support import Root
+
+from tests.servers import CountingS3
+from tests.support import Root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

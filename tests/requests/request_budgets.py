@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from support import (
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,

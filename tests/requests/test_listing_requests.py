@@ -7,9 +7,9 @@ import math
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from support import Root, create_table, declare_table, deregister_table, drop_table, list_all_tables, list_tables
 
-from pennon.directory.marker import DELETED, Marker, milliseconds
+from pennon.directory.claims.marker import DELETED, Marker, milliseconds
+from tests.support import Root, create_table, declare_table, deregister_table, drop_table, list_all_tables, list_tables
 
 pytestmark = pytest.mark.s3
 

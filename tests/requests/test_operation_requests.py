@@ -6,8 +6,9 @@ import obstore
 import pytest
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
 from obstore.store import S3Store
-from request_budgets import BUDGETS, CHILD, COMPARED, OPERATIONS, ROOT, cases, warm_up
-from support import MODES, Root, create_namespace, create_table, describe_table, table_exists
+
+from tests.requests.request_budgets import BUDGETS, CHILD, COMPARED, OPERATIONS, ROOT, cases, warm_up
+from tests.support import MODES, Root, create_namespace, create_table, describe_table, table_exists
 
 pytestmark = pytest.mark.s3
 

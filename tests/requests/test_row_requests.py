@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from support import create_table, drop_table, fails, ipc, list_tables, rename_table
 
 from pennon import DirectoryNamespace
+from tests.support import create_table, drop_table, fails, ipc, list_tables, rename_table
 
 pytestmark = pytest.mark.s3
 

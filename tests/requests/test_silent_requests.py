@@ -13,7 +13,9 @@ import pytest
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
 from lance_namespace.errors import LanceNamespaceError
 from obstore.store import S3Store
-from support import (
+
+from pennon import DirectoryNamespace, connect
+from tests.support import (
     MODES,
     Root,
     create_namespace,
@@ -28,8 +30,6 @@ from support import (
     namespace_exists,
     table_exists,
 )
-
-from pennon import DirectoryNamespace, connect
 
 pytestmark = pytest.mark.s3
 

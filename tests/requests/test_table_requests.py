@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support import create_table, ipc
+
+from tests.support import create_table, ipc
 
 if TYPE_CHECKING:
     from pennon import DirectoryNamespace

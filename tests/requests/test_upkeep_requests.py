@@ -5,8 +5,9 @@ from __future__ import annotations
 import lance
 import pytest
 from lance.namespace import DirectoryNamespace as ReferenceNamespace
-from request_budgets import UPKEEP_CALLS, UPKEEP_TOTAL, UPKEEP_VERSIONS
-from support import MODES, create_namespace, list_namespaces
+
+from tests.requests.request_budgets import UPKEEP_CALLS, UPKEEP_TOTAL, UPKEEP_VERSIONS
+from tests.support import MODES, create_namespace, list_namespaces
 
 pytestmark = pytest.mark.s3
 

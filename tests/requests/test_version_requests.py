@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from lance import LanceOperation
 from lance.fragment import write_fragments
-from support import create_namespace, create_table, describe_table, ipc
 
 from pennon.directory.manifest import TABLE, Row
+from pennon.directory.multi_table.transactions import TableCommit
 from pennon.directory.versions.record import Record
-from pennon.directory.versions.transactions import TableCommit
+from tests.support import create_namespace, create_table, describe_table, ipc
 
 pytestmark = pytest.mark.s3
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support import create_namespace, create_table, ipc
 
 from pennon import DirectoryNamespace, IcebergNamespace
-
-sys.path.append(str(Path(__file__).parent.parent / "iceberg"))
-
-from http_client import Client
-from irc_servers import facade
+from tests.iceberg.irc_servers import facade
+from tests.server.http_client import Client
+from tests.support import create_namespace, create_table, ipc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from irc_servers import Irc
+    from tests.iceberg.irc_servers import Irc
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,14 @@ import subprocess
 import sys
 
 import pytest
-from http_client import Client
-from irc_servers import facade
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import UnauthorizedError
-from support import fails
 
 from pennon import IcebergNamespace
 from pennon.server.access import Access, is_loopback
+from tests.iceberg.irc_servers import facade
+from tests.server.http_client import Client
+from tests.support import fails
 
 TOKEN = "a-token-that-nobody-guesses-0123"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from support import create_namespace, create_table, describe_table, drop_table, fails
 
 from pennon import DirectoryNamespace
 from pennon.server.iceberg import commits, updates
+from tests.support import create_namespace, create_table, describe_table, drop_table, fails
 
 SET = [{"action": "set-properties", "updates": {"a": "b"}}]
 

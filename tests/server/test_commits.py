@@ -8,13 +8,13 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from http_client import Client, table_path
 from lance import LanceOperation
 from lance.fragment import write_fragments
-from support import create_table, declare_table, describe_table, drop_table
 
 from pennon import DirectoryNamespace, IcebergNamespace, TableCommit
 from pennon.iceberg import batch
+from tests.server.http_client import Client, table_path
+from tests.support import create_table, declare_table, describe_table, drop_table
 
 
 @pytest.fixture

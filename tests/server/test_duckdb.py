@@ -7,7 +7,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from support import create_namespace, create_table, ipc, list_namespaces
+
+from tests.support import create_namespace, create_table, ipc, list_namespaces
 
 
 def _extension(name: str) -> Path:

@@ -8,10 +8,10 @@ import socket
 from urllib.parse import urlsplit
 
 import pytest
-from http_client import namespace_path, table_path
-from support import create_table, list_namespaces, list_tables
 
 from pennon import DirectoryNamespace
+from tests.server.http_client import namespace_path, table_path
+from tests.support import create_table, list_namespaces, list_tables
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import time
 import lance
 import pyarrow as pa
 import pytest
-from http_client import Client, table_path
-from irc_servers import facade
-from support import create_namespace, create_table
 
 from pennon import DirectoryNamespace, IcebergNamespace
+from tests.iceberg.irc_servers import facade
+from tests.server.http_client import Client, table_path
+from tests.support import create_namespace, create_table
 
 WRITERS, COMMITS, KILLS = 3, 6, 2
 PATIENCE = 120.0

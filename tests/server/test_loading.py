@@ -10,11 +10,11 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from http_client import Client, namespace_path, table_path
-from irc_servers import facade
-from support import create_namespace, create_table, declare_table, describe_table, ipc, rename_table
 
 from pennon import DirectoryNamespace
+from tests.iceberg.irc_servers import facade
+from tests.server.http_client import Client, namespace_path, table_path
+from tests.support import create_namespace, create_table, declare_table, describe_table, ipc, rename_table
 
 
 def loaded(client: Client, *names: str, query: str = "") -> dict:

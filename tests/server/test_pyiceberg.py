@@ -31,7 +31,8 @@ from pyiceberg.types import (
     TimeType,
     UUIDType,
 )
-from support import create_namespace, describe_table, list_tables
+
+from tests.support import create_namespace, describe_table, list_tables
 
 UNREADABLE = (SystemError, ValueError, KeyError, EOFError, OSError)
 

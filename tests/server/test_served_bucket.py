@@ -7,12 +7,12 @@ import uuid
 import lance
 import pyarrow as pa
 import pytest
-from http_client import Client, table_path
-from irc_servers import facade
-from servers import CountingS3
-from support import create_namespace, create_table, drop_table, list_tables
 
 from pennon import DirectoryNamespace, IcebergNamespace
+from tests.iceberg.irc_servers import facade
+from tests.server.http_client import Client, table_path
+from tests.servers import CountingS3
+from tests.support import create_namespace, create_table, drop_table, list_tables
 
 pytestmark = pytest.mark.s3
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 import pytest
 import urllib3
-from http_client import Client, table_path
-from irc_servers import self_signed
-from support import create_namespace, create_table
 
 from pennon import DirectoryNamespace, IcebergNamespace
+from tests.iceberg.irc_servers import self_signed
+from tests.server.http_client import Client, table_path
+from tests.support import create_namespace, create_table
 
 
 def command(*arguments: str) -> list[str]:

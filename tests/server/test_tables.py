@@ -7,8 +7,9 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from http_client import namespace_path, table_path
-from support import create_namespace, create_table, describe_table, list_tables
+
+from tests.server.http_client import namespace_path, table_path
+from tests.support import create_namespace, create_table, describe_table, list_tables
 
 X = {"id": 1, "name": "x", "required": True, "type": "long", "doc": "a 😀"}
 COLUMNS = {"type": "struct", "schema-id": 0, "fields": [X]}
@@ -156,7 +157,7 @@ def test_a_protected_table_is_not_dropped(client, catalog, space):
 
 
 def test_our_namespace_drops_for_a_while_or_for_good(lance_client, catalog, space):
-    from support import drop_table, fails  # noqa: PLC0415
+    from tests.support import drop_table, fails  # noqa: PLC0415
 
     location = create_table(lance_client, space, "t").location
     drop_table(lance_client, space, "t", ttl="1h")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from spark_session import mark, spark
+
+from tests.spark_session import mark, spark
 
 __all__ = ["spark"]
 

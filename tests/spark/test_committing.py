@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
-from servers import CountingS3
-from support import MODES, create_namespace, create_table, drop_table, fails, ipc
 
 from pennon.spark.address import Address
 from pennon.spark.commits import committing
 from pennon.spark.commits.destination import Destination, located
+from tests.servers import CountingS3
+from tests.support import MODES, create_namespace, create_table, drop_table, fails, ipc
 
 PLACES = {
     "v1": ("v1", ["t"], False),

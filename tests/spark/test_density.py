@@ -7,13 +7,13 @@ from dataclasses import replace
 import lance
 import pyarrow as pa
 import pytest
-from support import create_table, ipc
 
 from pennon.errors import InternalError
 from pennon.spark.reading import density as module
 from pennon.spark.reading import scan
 from pennon.spark.reading.density import Density, density
 from pennon.spark.reading.pinned import PinnedTable
+from tests.support import create_table, ipc
 
 VECTOR = pa.list_(pa.float32(), 2)
 LARGE = 1 << 40

@@ -13,11 +13,11 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from support import create_namespace, create_table, describe_table, fails, ipc, list_tables
 
 from pennon.spark import writing
 from pennon.spark.writing.fragments import FileSettings, Written
 from pennon.spark.writing.preparing import prepare
+from tests.support import create_namespace, create_table, describe_table, fails, ipc, list_tables
 
 DRIVER = Path(__file__).parent / "cluster" / "driver.py"
 

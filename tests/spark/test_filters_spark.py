@@ -9,10 +9,10 @@ import lance
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.datasource import DataSource, DataSourceReader, Not
-from test_filters import ROWS, _table
 
 from pennon.spark import types
 from pennon.spark.reading.filters import pushed
+from tests.spark.test_filters import ROWS, _table
 
 NUMBERS = [
     "{} = 5",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from merging import assert_clean, files, opened, rows, table
-from support import declare_table, fails
 
 from pennon.spark.merging.merge import Delete, Insert, Update
+from tests.spark.merging import assert_clean, files, opened, rows, table
+from tests.support import declare_table, fails
 
 DATA = pa.table({"id": pa.array([1, 2, 3, 4, 5], pa.int64()), "name": list("abcde"), "x": [1.0, 2.0, 3.0, 4.0, 5.0]})
 

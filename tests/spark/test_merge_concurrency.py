@@ -5,11 +5,11 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-from merging import assert_clean, opened, rows, table
-from support import fails
 
 from pennon.spark import writing
 from pennon.spark.merging.merge import stage_merge
+from tests.spark.merging import assert_clean, opened, rows, table
+from tests.support import fails
 
 DATA = pa.table({"id": pa.array(range(8), pa.int64()), "name": [f"n{number}" for number in range(8)]})
 

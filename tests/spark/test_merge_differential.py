@@ -10,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from merging import assert_clean, opened, table
-from support import fails
+
+from tests.spark.merging import assert_clean, opened, table
+from tests.support import fails
 
 TABLE = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("s", pa.string()), ("v", pa.list_(pa.float32(), 2))])
 SOURCE = "id bigint, a int, s string"

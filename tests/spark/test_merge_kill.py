@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from merging import assert_clean, opened, rows, table
 
 from pennon.spark.address import Address
+from tests.spark.merging import assert_clean, opened, rows, table
 
 DRIVER = Path(__file__).parent / "cluster" / "merge_driver.py"
 

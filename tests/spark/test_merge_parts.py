@@ -5,12 +5,12 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-from support import fails
 
 from pennon.spark.merging import clauses, deletions, originals
 from pennon.spark.merging.clauses import Delete, Insert, Update
 from pennon.spark.merging.mentions import mentioned
 from pennon.spark.reading.pinned import PinnedTable
+from tests.support import fails
 
 
 def test_words_are_clauses():

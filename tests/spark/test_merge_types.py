@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lance.blob import blob_array, blob_field
-from merging import assert_clean, opened, rows, table
 
 from pennon.spark.merging.merge import Update
+from tests.spark.merging import assert_clean, opened, rows, table
 
 COUNT = 12
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from merging import assert_clean, opened, rows, table
-from support import fails
+
+from tests.spark.merging import assert_clean, opened, rows, table
+from tests.support import fails
 
 DATA = pa.table(
     {

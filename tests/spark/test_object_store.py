@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from servers import CountingS3
-from support import fails
+
+from tests.servers import CountingS3
+from tests.support import fails
 
 ROWS = 10_000  # more than the driver reads itself
 

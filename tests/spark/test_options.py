@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import fails
 
 from pennon.spark.options import OPTIONS, PLAN, SourceOptions
+from tests.support import fails
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "spark-options.md"
 

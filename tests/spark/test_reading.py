@@ -8,7 +8,8 @@ import lance
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from support import create_table, fails, ipc
+
+from tests.support import create_table, fails, ipc
 
 ROWS = 100_000
 

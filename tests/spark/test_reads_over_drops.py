@@ -8,7 +8,8 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
-from support import Root, create_table, describe_table, drop_table, fails, ipc, list_tables
+
+from tests.support import Root, create_table, describe_table, drop_table, fails, ipc, list_tables
 
 FRAGMENTS, ROWS = 6, 50
 

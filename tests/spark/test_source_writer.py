@@ -7,7 +7,8 @@ from pathlib import Path
 import lance
 import pytest
 from pyspark.errors import PySparkException
-from support import create_namespace, describe_table, list_tables
+
+from tests.support import create_namespace, describe_table, list_tables
 
 
 def numbers(spark, *values):

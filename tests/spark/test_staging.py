@@ -7,11 +7,11 @@ from pathlib import Path
 import lance
 import pytest
 from lance import LanceDataset
-from support import create_namespace, declare_table, describe_table, fails, list_tables
 
 from pennon.spark import writing
 from pennon.spark.commits import committing
 from pennon.spark.reading import scan
+from tests.support import create_namespace, declare_table, describe_table, fails, list_tables
 
 
 def numbers(spark, *values):

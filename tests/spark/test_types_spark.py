@@ -5,10 +5,10 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from test_types_lance import EMPTY, FULL, SCHEMA, read, table
 
 from pennon.spark import types
 from pennon.spark.types.extension import plain_schema
+from tests.spark.test_types_lance import EMPTY, FULL, SCHEMA, read, table
 
 # More than the driver reads by itself.
 ROWS = 5_000

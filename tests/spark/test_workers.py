@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 
 import pyarrow as pa
-from support import create_table, ipc
+import pytest
 
 from pennon.spark.reading import scan
+from tests.support import create_table, ipc
 
 
 def test_a_worker_that_has_read_leaves_its_imports_out_of_later_looks_for_garbage(spark, lake) -> None:
@@ -57,3 +59,49 @@ print("loaded:", before, loaded())
 def test_hotspot_knows_of_arrow_before_it_compiles_anything_for_columns(tmp_path) -> None:
     done = subprocess.run([sys.executable, "-c", LOADED, tmp_path], capture_output=True, text=True, check=True)
     assert "loaded: False True" in done.stdout
+
+
+ENDING = """
+import sys
+import time
+from pennon import DirectoryNamespace
+from pennon.spark import attach
+from pennon.spark.session import new_session
+
+root = sys.argv[1]
+spark = new_session("ending", master="local[2]")
+lake = attach(spark, root=root)
+lake.write(spark.range(200_000).selectExpr("id", "repeat('x', 100) AS text"), "t")
+assert len(lake.sql("SELECT * FROM t LIMIT 1").collect()) == 1
+assert len(lake.sql("SELECT a.id FROM t a JOIN t b ON a.id = b.id LIMIT 3").collect()) == 3
+assert len(lake.sql("SELECT * FROM t WHERE id % 3 = 1").take(2)) == 2
+assert lake.table("t").head() is not None
+assert not lake.table("t").isEmpty()
+assert spark.read.format("pennon").option("root", root).load("t").first() is not None
+time.sleep(IDLE)
+
+def commit(batches):
+    for batch in batches:
+        ns = DirectoryNamespace(root=root)
+        for number in range(20):
+            ns.create_namespace({"id": [f"{batch.column(0)[0]}-{number}"]})
+        yield batch
+
+assert spark.range(0, 2, 1, 2).mapInArrow(commit, "id bigint").count() == 2
+sys.exit(3)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    # Spark closes workers that were idle for a minute.
+    "idle_seconds",
+    [0, pytest.param(100, marks=pytest.mark.soak)],
+)
+def test_a_program_whose_queries_stop_early_prints_no_traceback_and_has_its_own_exit_code(
+    tmp_path, idle_seconds
+) -> None:
+    command = [sys.executable, "-c", ENDING.replace("IDLE", str(idle_seconds)), tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 3
+    assert [line for line in done.stderr.splitlines() if re.search("Traceback|Error|FATAL", line)] == []

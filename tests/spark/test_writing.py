@@ -7,9 +7,18 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
-from support import create_namespace, create_table, declare_table, describe_table, drop_table, fails, ipc, list_tables
 
 from pennon.spark import writing
+from tests.support import (
+    create_namespace,
+    create_table,
+    declare_table,
+    describe_table,
+    drop_table,
+    fails,
+    ipc,
+    list_tables,
+)
 
 
 def numbers(spark, *values):

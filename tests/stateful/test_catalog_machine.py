@@ -15,7 +15,6 @@ import lance
 import obstore
 import pyarrow as pa
 import pytest
-from catalog_model import COMPATIBILITY, HASHED, OWN, V1, V2, Model, Refused, own
 from hypothesis import HealthCheck, assume, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -30,8 +29,12 @@ from lance.namespace import DirectoryNamespace as ReferenceNamespace
 from lance_namespace import ListNamespacesRequest, ListTablesRequest
 from lance_namespace.errors import LanceNamespaceError
 from obstore.store import S3Store
-from servers import CountingS3, S3Endpoint
-from support import (
+
+from pennon import DirectoryNamespace
+from pennon.directory import layout
+from tests.servers import CountingS3, S3Endpoint
+from tests.stateful.catalog_model import COMPATIBILITY, HASHED, OWN, V1, V2, Model, Refused, own
+from tests.support import (
     MODES,
     create_namespace,
     create_table,
@@ -47,9 +50,6 @@ from support import (
     rename_table,
     table_exists,
 )
-
-from pennon import DirectoryNamespace
-from pennon.directory import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

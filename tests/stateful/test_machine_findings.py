@@ -13,8 +13,9 @@ import lance
 import pyarrow as pa
 import pytest
 from lance_namespace.errors import LanceNamespaceError
-from servers import CountingS3
-from support import (
+
+from tests.servers import CountingS3
+from tests.support import (
     Root,
     create_namespace,
     create_table,

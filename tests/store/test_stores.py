@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 import lance
 import pyarrow as pa
 import pytest
-from servers import CountingS3, SeaweedS3
 
 from pennon.store import Amount, Level, local, open_store
 from pennon.store.local import LOCK_DIRECTORY
 from pennon.store.objects import ABSENT_BODY
+from tests.servers import CountingS3, SeaweedS3
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -473,15 +473,15 @@ def test_two_stores_on_one_root_are_the_same(place, store):
 # Threads
 
 
-def test_concurrently_gives_results_in_order_and_raises_what_a_call_raises(store):
-    assert store.concurrently([lambda number=number: number * 2 for number in range(50)]) == list(range(0, 100, 2))
-    assert store.concurrently([]) == []
+def test_map_returns_results_in_order_and_raises_what_a_call_raises(store):
+    assert store.map(lambda number: number * 2, range(50)) == list(range(0, 100, 2))
+    assert store.map(str, []) == []
 
     def fail() -> None:
         raise LookupError("from a call")
 
     with pytest.raises(LookupError, match="from a call"):
-        store.concurrently([fail, lambda: 1])
+        store.map(lambda call: call(), [fail, lambda: 1])
 
 
 NESTED_CALLS = """
@@ -489,13 +489,13 @@ import json, sys
 from pennon.store import open_store
 root, options = json.loads(sys.argv[1])
 store = open_store(root, options)
-inner = lambda: store.concurrently([lambda: 1, lambda: 2])
-print(len(store.concurrently([inner] * 40)))
+inner = lambda _: store.map(abs, [1, 2])
+print(len(store.map(inner, range(40))))
 store.close()
 """
 
 
-def test_concurrent_calls_may_themselves_call_concurrently(place, store):
+def test_mapped_functions_may_map_themselves(place, store):
     # In a process of its own: threads that wait for each other would keep this one from ending.
     arguments = json.dumps([place.root, store.storage_options])
     process = subprocess.Popen([sys.executable, "-c", NESTED_CALLS, arguments], stdout=subprocess.PIPE)
@@ -512,7 +512,7 @@ def test_concurrent_calls_may_themselves_call_concurrently(place, store):
 def test_close_ends_the_threads_and_may_be_repeated(place):
     store = place.open()
     before = set(threading.enumerate())
-    store.concurrently([lambda: None] * 20)
+    store.map(abs, range(20))
     marker = store.create("marker", token())
     assert store.delete_if("marker", marker)
 

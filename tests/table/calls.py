@@ -14,7 +14,8 @@ from lance_namespace import (
     QueryTableRequest,
     UpdateTableRequest,
 )
-from support import ipc
+
+from tests.support import ipc
 
 
 def count(ns: Any, *names: str, **options: Any) -> int:

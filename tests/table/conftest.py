@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from kinds import KINDS, opened
-from reference import reference_differs
 
 from pennon import DirectoryNamespace
+from tests.table.kinds import KINDS, opened
+from tests.table.reference import reference_differs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import lance.namespace
-from support import MODES
 
 from pennon import DirectoryNamespace
+from tests.support import MODES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,8 @@ from typing import Any
 
 import lance
 import pyarrow as pa
-from support import create_table, describe_table, ipc
+
+from tests.support import create_table, describe_table, ipc
 
 WIDTH = 8
 

@@ -14,11 +14,12 @@ import hypothesis.strategies as st
 import lance
 import pyarrow as pa
 import pytest
-from calls import count, delete, ids, insert, merge, query, update
 from hypothesis import HealthCheck, given, settings
-from kinds import opened
 from lance_namespace.errors import LanceNamespaceError
-from support import create_table, describe_table, fails, ipc, list_tables
+
+from tests.support import create_table, describe_table, fails, ipc, list_tables
+from tests.table.calls import count, delete, ids, insert, merge, query, update
+from tests.table.kinds import opened
 
 UTC = dt.timezone.utc
 MOMENT = dt.datetime(2026, 3, 29, 1, 59, 59, 999_999, tzinfo=UTC)

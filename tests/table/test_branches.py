@@ -13,10 +13,10 @@ from lance_namespace import (
     DeleteTableBranchRequest,
     ListTableBranchesRequest,
 )
-from support import declare_table, describe_table, fails
-from tables import append, by_path, numbers, opened, values, version
 
 from pennon.store import branching
+from tests.support import declare_table, describe_table, fails
+from tests.table.tables import append, by_path, numbers, opened, values, version
 
 
 def create(ns, name, **options):
@@ -242,3 +242,16 @@ def test_versions_of_a_missing_branch_raise_22(ours, ask, branch):
     numbers(ours)
     with fails(22):
         VERSIONED[ask](ours, branch=branch)
+
+
+def test_a_deleted_branch_has_no_versions_while_a_branch_below_it_exists(ours):
+    numbers(ours)
+    for name in ("a", "a/b"):
+        create(ours, name)
+    delete(ours, "a")
+    for call in (ours.list_table_versions, ours.describe_table_version):
+        with fails(22, "a"):
+            call({"id": ["t"], "branch": "a"})
+    assert [one.version for one in ours.list_table_versions({"id": ["t"], "branch": "a/b"}).versions] == [1]
+    create(ours, "a")
+    assert [one.version for one in ours.list_table_versions({"id": ["t"], "branch": "a"}).versions] == [1]

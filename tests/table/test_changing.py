@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from calls import count, dataset, delete, ids, insert, merge, query, update
-from kinds import opened
-from support import (
+
+from pennon import DirectoryNamespace
+from pennon.identifiers import object_id
+from tests.support import (
     create_table,
     declare_table,
     describe_table,
@@ -20,9 +21,8 @@ from support import (
     list_tables,
     remove_table,
 )
-
-from pennon import DirectoryNamespace
-from pennon.identifiers import object_id
+from tests.table.calls import count, dataset, delete, ids, insert, merge, query, update
+from tests.table.kinds import opened
 
 
 def rows(start: int, stop: int, text: str = "old") -> pa.Table:
@@ -124,6 +124,22 @@ def test_a_declared_table_gets_its_first_version_by_a_merge(namespace):
     done = merge(namespace, "t", data=rows(0, 3), when_matched_update_all=True, when_not_matched_insert_all=True)
     assert (done.num_inserted_rows, done.num_updated_rows, done.version) == (3, 0, 1)
     assert contents(namespace) == old(0, 1, 2)
+
+
+@pytest.mark.parametrize("case", ["update only", "update if the old row", "delete the rest", "no insert"])
+def test_a_merge_into_a_declared_table_creates_it_whatever_its_clauses_are(namespace, case):
+    declare_table(namespace, "t")
+    clauses = {"when_not_matched_insert_all": False} if case == "no insert" else MERGES[case][0]
+    done = merge(namespace, "t", data=rows(0, 3), **clauses)
+    assert (done.num_inserted_rows, done.num_updated_rows, done.version) == (3, 0, 1)
+    assert contents(namespace) == old(0, 1, 2)
+
+
+def test_a_merge_into_a_declared_table_by_an_unknown_column_creates_nothing(namespace):
+    declare_table(namespace, "t")
+    with fails(12, "nope"):
+        merge(namespace, "t", data=rows(0, 3), on="nope", when_matched_update_all=True)
+    assert describe_table(namespace, "t", check_declared=True).is_only_declared is True
 
 
 # Merge
@@ -419,7 +435,7 @@ def test_a_branch_that_is_not_there_is_told(ours):
 def test_a_table_that_is_only_declared_has_nothing_to_be_asked(ours):
     declare_table(ours, "t")
     calls = everything(ours, ("t",))
-    for call in [*calls[:2], *calls[3:]]:
+    for call in [*calls[:2], *calls[4:]]:
         with fails(19, "declared"):
             call()
 

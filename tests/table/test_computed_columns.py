@@ -15,8 +15,9 @@ from lance_namespace import (
     DescribeTransactionRequest,
     UpdateFieldMetadataRequest,
 )
-from support import create_table, declare_table, fails, ipc
-from tables import append, opened, values, version
+
+from tests.support import create_table, declare_table, fails, ipc
+from tests.table.tables import append, opened, values, version
 
 
 def declare(ns, name, expression, **options):

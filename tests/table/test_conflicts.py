@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from kinds import opened as kind_opened
 from lance_namespace.errors import LanceNamespaceError
-from support import (
+
+from pennon.directory.lifecycle import create
+from pennon.table import naming, tags
+from tests.support import (
     create_table,
     declare_table,
     describe_table,
@@ -19,10 +21,8 @@ from support import (
     list_tables,
     remove_table,
 )
-from tables import append, by_path, opened, values, version
-
-from pennon.directory import creation
-from pennon.table import naming, tags
+from tests.table.kinds import opened as kind_opened
+from tests.table.tables import append, by_path, opened, values, version
 
 
 @pytest.fixture
@@ -399,14 +399,14 @@ def test_a_declared_table_that_is_dropped_before_it_is_filled_is_not_made_anew(
 
         monkeypatch.setattr(ours, "_fill_table", dropped)
     else:
-        made = creation._created
+        made = create._created
 
         def interrupted(*arguments, **options):
             monkeypatch.undo()
             drop(ours, "t")
             return made(*arguments, **options)
 
-        monkeypatch.setattr(creation, "_created", interrupted)
+        monkeypatch.setattr(create, "_created", interrupted)
     asked = {"id": ["t"]} if change_rows == "insert_into_table" else {"id": ["t"], **GONE["merge"][1]}
     with pytest.raises(LanceNamespaceError) as told:
         getattr(ours, change_rows)(asked, ipc(row(9)))

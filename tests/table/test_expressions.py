@@ -5,11 +5,12 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
-from calls import count, delete, merge, query, update
 from hypothesis import HealthCheck, example, given, settings
-from kinds import opened
 from lance_namespace.errors import LanceNamespaceError
-from support import create_table, describe_table, fails, ipc
+
+from tests.support import create_table, describe_table, fails, ipc
+from tests.table.calls import count, delete, merge, query, update
+from tests.table.kinds import opened
 
 ROWS = pa.table(
     {

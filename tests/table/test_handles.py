@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import lance
 import pyarrow as pa
 import pytest
-from calls import count, insert, query, update
-from kinds import opened
-from support import create_table, describe_table, drop_table, fails, ipc, remove_table, rename_table
 
 from pennon import DirectoryNamespace
-from pennon.directory.versions.client import VersionClient
+from pennon.directory.versions.callback import VersionClient
 from pennon.table import naming
 from pennon.table.handles import Handle, Handles
+from tests.support import create_table, describe_table, drop_table, fails, ipc, remove_table, rename_table
+from tests.table.calls import count, insert, query, update
+from tests.table.kinds import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,14 +53,13 @@ def test_commits_of_another_process_are_seen(ours):
     assert count(ours, "t") == 1
     program = (
         "import sys, pennon; import pyarrow as pa;"
-        "from support import ipc; from calls import insert;"
+        "from tests.support import ipc; from tests.table.calls import insert;"
         "ns = pennon.DirectoryNamespace(**eval(sys.argv[1])); insert(ns, 't', data={'x': [1]}); ns.close()"
     )
-    here = Path(__file__).parent
     subprocess.run(
         [sys.executable, "-c", program, repr(ours._properties)],
         check=True,
-        env={"PYTHONPATH": ":".join([*sys.path, str(here), str(here.parent)]), "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"},
     )
     assert count(ours, "t") == 2
     assert lance.dataset(str(location)).count_rows() == 2

@@ -13,8 +13,9 @@ from lance_namespace import (
     DescribeTransactionRequest,
     RestoreTableRequest,
 )
-from support import declare_table, fails
-from tables import append, by_path, numbers, opened, values, version
+
+from tests.support import declare_table, fails
+from tests.table.tables import append, by_path, numbers, opened, values, version
 
 
 def restore(ns, at, **options):

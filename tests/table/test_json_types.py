@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from support import fails
 
 from pennon.table.json_schema import json_schema
 from pennon.table.json_types import data_type
+from tests.support import fails
 
 TYPES = [
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),

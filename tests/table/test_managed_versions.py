@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from support import create_table, ipc
-from tables import append, by_path
+
+from tests.support import create_table, ipc
+from tests.table.tables import append, by_path
 
 T = ["t"]
 _COMPUTED = [{"name": "c", "computed": "x * 2"}]

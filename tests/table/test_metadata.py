@@ -14,10 +14,10 @@ from lance_namespace import (
     UpdateFieldMetadataRequest,
     UpdateTableSchemaMetadataRequest,
 )
-from support import create_table, declare_table, describe_table, fails, ipc
-from tables import append, by_path, numbers, opened, version
 
 from pennon.table.statistics import spread
+from tests.support import create_table, declare_table, describe_table, fails, ipc
+from tests.table.tables import append, by_path, numbers, opened, version
 
 
 def schema_metadata(ns, metadata, **options):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support import create_namespace, create_table, fails, ipc
 
 from pennon import DirectoryNamespace
+from tests.support import create_namespace, create_table, fails, ipc
 
 TABLE = ["a", "b", "t"]
 

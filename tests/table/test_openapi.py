@@ -14,7 +14,9 @@ import lance_namespace
 import pytest
 from jsonschema import Draft202012Validator
 from lance_namespace.errors import ErrorCode, LanceNamespaceError
-from support import (
+
+from pennon import DirectoryNamespace
+from tests.support import (
     MODES,
     create_namespace,
     create_table,
@@ -24,8 +26,6 @@ from support import (
     drop_table,
     ipc,
 )
-
-from pennon import DirectoryNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support import fails
-from tables import numbers
+
+from tests.support import fails
+from tests.table.tables import numbers
 
 LISTS = {
     "tags": ("list_table_tags", "tags"),
@@ -82,9 +83,12 @@ def test_what_comes_and_goes_between_pages_changes_nothing_else(ns, kind):
     assert not end
 
 
-@pytest.mark.parametrize(
-    "options", [{"page_token": "what?"}, {"page_token": "p1.%%"}, {"limit": 0}, {"limit": -1}], ids=str
-)
+def test_a_page_begins_after_a_plain_name_and_may_be_empty(ns, kind):
+    assert listed(ns, kind, page_token="b") == (["c", "d", "e"], None)
+    assert listed(ns, kind, limit=0) == ([], None)
+
+
+@pytest.mark.parametrize("options", [{"page_token": "p1.%%"}, {"limit": -1}], ids=str)
 def test_bad_pages_raise_13(ns, kind, options):
     with fails(13):
         listed(ns, kind, **options)

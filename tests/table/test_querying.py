@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from calls import dataset, ids, insert, query, read
 from lance_namespace import AnalyzeTableQueryPlanRequest, ExplainTableQueryPlanRequest, QueryTableRequest
-from support import create_table, fails, ipc
+
+from tests.support import create_table, fails, ipc
+from tests.table.calls import dataset, ids, insert, query, read
 
 ROWS = 40
 WORDS = ["apple", "banana", "cherry", "damson"]

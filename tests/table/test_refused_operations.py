@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from lance_namespace import CreateMaterializedViewRequest, CreateTableRequest, RefreshMaterializedViewRequest
-from support import describe_table, fails, list_tables
-from tables import numbers
+
+from tests.support import describe_table, fails, list_tables
+from tests.table.tables import numbers
 
 
 def test_materialized_views_are_refused_with_the_reason(ours):

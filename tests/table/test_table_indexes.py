@@ -15,8 +15,9 @@ from lance_namespace import (
     ListTableIndicesRequest,
 )
 from lance_namespace.errors import InvalidInputError, TableColumnNotFoundError
-from support import create_table, declare_table, fails, ipc
-from tables import append, by_path, opened, version
+
+from tests.support import create_table, declare_table, fails, ipc
+from tests.table.tables import append, by_path, opened, version
 
 ROWS = 300
 WIDTH = 16

@@ -12,8 +12,9 @@ from lance_namespace import (
     ListTableTagsRequest,
     UpdateTableTagRequest,
 )
-from support import declare_table, fails
-from tables import append, by_path, numbers, opened, version
+
+from tests.support import declare_table, fails
+from tests.table.tables import append, by_path, numbers, opened, version
 
 
 def create(ns, tag, at=1, **options):
@@ -141,7 +142,7 @@ def test_tags_come_in_pages(tagged):
 
 def test_a_bad_page_raises_13(ours):
     numbers(ours)
-    for options in ({"page_token": "what?"}, {"limit": 0}, {"limit": -1}):
+    for options in ({"page_token": "p1.what?"}, {"limit": -1}):
         with fails(13):
             listed(ours, **options)
 

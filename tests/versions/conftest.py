@@ -7,9 +7,10 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from servers import CountingS3
-from shelf import Shelf
-from support import Root, create_namespace
+
+from tests.servers import CountingS3
+from tests.support import Root, create_namespace
+from tests.versions.shelf import Shelf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

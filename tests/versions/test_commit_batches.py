@@ -6,7 +6,8 @@ import lance
 import pyarrow as pa
 import pytest
 from lance_namespace import BatchCommitTablesRequest
-from support import create_namespace, describe_table, fails, list_tables, table_exists
+
+from tests.support import create_namespace, describe_table, fails, list_tables, table_exists
 
 
 @pytest.fixture

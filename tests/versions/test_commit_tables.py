@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from lance import LanceOperation
 from lance.fragment import write_fragments
-from support import create_namespace, declare_table, describe_table, drop_table, fails, list_tables
 
 from pennon import NewTable
-from pennon.directory.versions.transactions import TableCommit, stage
+from pennon.directory.multi_table.transactions import TableCommit, stage
+from tests.support import create_namespace, declare_table, describe_table, drop_table, fails, list_tables
 
 
 def appending(shelf, name: str, rows: list[int], read_version: int | None = None) -> TableCommit:
@@ -91,7 +91,7 @@ def test_an_append_meanwhile_is_rebased_on(trio):
 
 def test_an_append_between_staging_and_commit_is_rebased_on(near_managed_shelf, monkeypatch):
     """All is staged when another writer takes the version: it is staged once more."""
-    from pennon.directory.versions import transactions  # noqa: PLC0415 - to come in between
+    from pennon.directory.multi_table import transactions  # noqa: PLC0415 - to come in between
 
     shelf = near_managed_shelf
     for name in ("t", "u"):

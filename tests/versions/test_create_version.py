@@ -10,9 +10,9 @@ from lance_namespace import (
     CreateTableVersionRequest,
     DeclareTableRequest,
 )
-from support import create_namespace, fails
 
 from pennon.errors import TableVersionAlreadyExistsError
+from tests.support import create_namespace, fails
 
 
 def final_name(version: int, scheme: str = "V2") -> str:

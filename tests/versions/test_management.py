@@ -6,7 +6,9 @@ import lance
 import pyarrow as pa
 import pytest
 from lance.namespace import DirectoryNamespace as Reference
-from support import (
+
+from pennon.directory.manifest import Manifest
+from tests.support import (
     MODES,
     create_namespace,
     create_table,
@@ -18,8 +20,6 @@ from support import (
     list_tables,
     table_exists,
 )
-
-from pennon.directory.manifest import Manifest
 
 FLAGS = "lance.namespace.manifest.writer_feature_flags"
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
-from support import create_namespace, fails
+
+from tests.support import create_namespace, fails
 
 
 def check(shelf, name: str, versions: list[int]) -> None:

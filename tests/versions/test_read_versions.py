@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from lance_namespace import ListTableVersionsRequest
-from support import declare_table, fails
+
+from tests.support import declare_table, describe_table, fails, ipc
 
 
 @pytest.fixture
@@ -63,10 +64,10 @@ def test_pages_go_on_where_they_were_while_versions_come_and_go(near_shelf):
 def test_bad_pages(near_shelf):
     shelf = near_shelf
     shelf.create("t", [1], [2])
-    for limit in (0, -1):
-        with fails(13):
-            shelf.ns.list_table_versions({"id": shelf.id("t"), "limit": limit})
-    for token in ("nonsense", "p1.", "p1.%%%"):
+    assert shelf.listed("t", limit=0) == []
+    with fails(13):
+        shelf.listed("t", limit=-1)
+    for token in ("nonsense", "1", "p1.", "p1.%%%"):
         for limit in (None, 1, 2):
             with fails(13):
                 shelf.ns.list_table_versions({"id": shelf.id("t"), "limit": limit, "page_token": token})
@@ -203,3 +204,43 @@ def test_a_deleted_version_does_not_come_again(managed_shelf):
     assert shelf.listed("t") == [2, 3, 4]
     shelf.ns.enable_table_version_management()
     assert shelf.version_rows() == {shelf.key("t"): [2, 3, 4]}
+
+
+@pytest.fixture
+def deleted_parent(shelf):
+    """Give a table `t` with a branch `a/b`, and a branch `a` that pylance deleted; its files stay as long as `a/b`."""
+    shelf.create("t", [1])
+    for name in ("a", "a/b"):
+        shelf.ns.create_table_branch({"id": shelf.id("t"), "name": name})
+    shelf.ns.insert_into_table({"id": shelf.id("t"), "branch": "a"}, ipc({"x": [2]}))
+    shelf.open_plain("t").branches.delete("a")
+    return shelf
+
+
+def test_versions_of_a_deleted_branch_are_gone_while_a_branch_below_it_exists(deleted_parent):
+    shelf = deleted_parent
+    for branch in ("a", "a/", "a//b", "./a", "b"):
+        with fails(22):
+            shelf.listed("t", branch=branch)
+        for version in (None, 1, 2):
+            with fails(22):
+                shelf.ns.describe_table_version({"id": shelf.id("t"), "version": version, "branch": branch})
+        with fails(22):
+            shelf.delete("t", (1, 2), branch=branch)
+        with fails(22):
+            describe_table(shelf.ns, *shelf.id("t"), branch=branch)
+    assert shelf.listed("t", branch="a/b") == [1]
+    assert shelf.ns.describe_table_version({"id": shelf.id("t"), "branch": "a/b"}).version.version == 1
+
+
+def test_a_deleted_branch_is_created_again_at_once_while_a_branch_below_it_exists(near_shelf):
+    shelf = near_shelf
+    shelf.create("t", [1])
+    for name in ("a", "a/b"):
+        shelf.ns.create_table_branch({"id": shelf.id("t"), "name": name})
+    shelf.ns.insert_into_table({"id": shelf.id("t"), "branch": "a"}, ipc({"x": [2]}))
+    shelf.ns.delete_table_branch({"id": shelf.id("t"), "name": "a"})
+    shelf.ns.create_table_branch({"id": shelf.id("t"), "name": "a"})
+    assert shelf.listed("t", branch="a") == [1]
+    assert shelf.open_plain("t").checkout_version(("a", None)).count_rows() == 1
+    assert shelf.open_plain("t").checkout_version(("a/b", None)).count_rows() == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support import create_table, describe_table, drop_table, ipc
+from tests.support import create_table, describe_table, drop_table, ipc
 
 
 def test_a_table_that_is_restored_between_two_looks_is_managed(tmp_path, open_namespace, monkeypatch) -> None:

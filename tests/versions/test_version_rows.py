@@ -5,8 +5,8 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-from shelf import Shelf
-from support import (
+
+from tests.support import (
     create_namespace,
     create_table,
     declare_table,
@@ -19,6 +19,7 @@ from support import (
     remove_table,
     rename_table,
 )
+from tests.versions.shelf import Shelf
 
 
 def trash_keys(shelf) -> list[str]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli import addresses
-from pennon.directory import namespaces, tables
+from pennon.directory import namespaces
+from pennon.directory.lookup import describe
 from pennon.identifiers import Identifier, object_id, parent_and_name
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def grown(catalog: Catalog, where: Identifier, *, depth: int | None, with_tables
         known[key] = Branch(name)
         known[parent].branches.append(known[key])
     if with_tables:
-        for key in tables.list_all_tables(catalog, where, None, None, include_declared=True)[0]:
+        for key in describe.list_all_tables(catalog, where, None, None, include_declared=True)[0]:
             parent, name = parent_and_name(key)
             # One that was created after the namespaces were read has no place in this picture.
             if parent in known:

@@ -105,7 +105,15 @@ def info(
     with session.catalog() as catalog, asking("info", address):
         identifier = addresses.namespace(address)
         found = descriptions.described(catalog, identifier, with_size=size)
-    session.output.show(found.document, lambda: [Fields(found.shown)])
+
+    def view() -> Iterable[Block]:
+        yield Fields(found.shown)
+        if found.problems:
+            yield Note("These entries of the root cannot be used and are skipped; nothing of them is deleted:")
+            columns = [Column("entry", whole=True), Column("reason", whole=True), Column("fix", whole=True)]
+            yield Table(columns, [[one.entry, one.reason, one.fix] for one in found.problems])
+
+    session.output.show(found.document, view)
 
 
 @command(app, "migrate")

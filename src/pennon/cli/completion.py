@@ -51,7 +51,8 @@ def _names(session: Session, incomplete: str, *, with_tables: bool) -> list[str]
         return []
     with session.catalog() as catalog:
         from pennon.cli import addresses  # noqa: PLC0415 - everything else does without
-        from pennon.directory import namespaces, tables  # noqa: PLC0415 - the same
+        from pennon.directory import namespaces  # noqa: PLC0415 - the same
+        from pennon.directory.lookup import describe  # noqa: PLC0415 - the same
 
         separator = addresses.SLASH if addresses.SLASH in incomplete else addresses.DOT
         typed, _, begun = incomplete.rpartition(separator)
@@ -59,7 +60,7 @@ def _names(session: Session, incomplete: str, *, with_tables: bool) -> list[str]
         prefix = incomplete.removesuffix(begun)
         found = [f"{prefix}{name}{separator}" for name in namespaces.list_children(catalog, where, None, None)[0]]
         if with_tables:
-            names, _ = tables.list_tables(catalog, where, None, None, include_declared=True)
+            names, _ = describe.list_tables(catalog, where, None, None, include_declared=True)
             # Without a slash, a name with dots means something else.
             found += [prefix + name for name in names if separator == addresses.SLASH or addresses.DOT not in name]
     plain = [name for name in found if name.startswith(incomplete) and not any(one.isspace() for one in name)]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli import addresses, secrets
 from pennon.cli.opened import summary
 from pennon.cli.values import moment, size
-from pennon.directory import dropped, namespaces, tables
-from pennon.directory.listing import look_at
-from pennon.directory.versions import operations
+from pennon.directory import namespaces
+from pennon.directory.lifecycle import dropped
+from pennon.directory.lookup import describe
+from pennon.directory.lookup.listing import look_at
+from pennon.directory.problem_search import find_problems
+from pennon.directory.versions import service
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import ROOT, Identifier, object_id
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pennon.directory.catalog import Catalog
+    from pennon.directory.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Described:
 
     document: dict[str, Any]
     shown: dict[str, str]
+    problems: tuple[Problem, ...] = ()
+    """Entries of the root that are skipped; of a whole catalog only."""
 
 
 def described(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> Described:
@@ -44,19 +50,21 @@ def described(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> D
 def _catalog(catalog: Catalog) -> Described:
     settings = catalog.settings
     children, _ = namespaces.list_children(catalog, ROOT, None, None)
-    names, _ = tables.list_all_tables(catalog, ROOT, None, None, include_declared=True)
+    names, _ = describe.list_all_tables(catalog, ROOT, None, None, include_declared=True)
     mode = "V1" if not settings.manifest_enabled else "compatibility" if settings.dir_listing_enabled else "V2"
     properties = secrets.masked(namespaces.describe(catalog, ROOT) or {})
+    problems = find_problems(catalog)
     storage = secrets.masked({f"storage.{key}": value for key, value in settings.storage_options.items()})
     document = {
         "type": "catalog",
         "root": secrets.without_user(catalog.store.identity()),
         "mode": mode,
-        "manages_versions": operations.manages(catalog),
+        "manages_versions": service.manages(catalog),
         "namespaces": len(children) if mode == "V1" else len(namespaces.list_all(catalog, ROOT)),
         "tables": len(names),
         "properties": properties,
         "storage": storage,
+        "problems": [asdict(problem) for problem in problems],
     }
     shown = {
         "catalog": str(document["root"]),
@@ -64,14 +72,15 @@ def _catalog(catalog: Catalog) -> Described:
         "versions": "managed by the catalog" if document["manages_versions"] else "by the tables' files",
         "namespaces": f"{document['namespaces']:,}",
         "tables": f"{len(names):,}",
+        "problems": f"{len(problems):,}",
     }
-    return Described(document, {**shown, **_listed(properties), **storage})
+    return Described(document, {**shown, **_listed(properties), **storage}, tuple(problems))
 
 
 def _namespace(catalog: Catalog, identifier: Identifier) -> Described:
     properties = secrets.masked(namespaces.describe(catalog, identifier) or {})
     children, _ = namespaces.list_children(catalog, identifier, None, None)
-    names, _ = tables.list_tables(catalog, identifier, None, None, include_declared=True)
+    names, _ = describe.list_tables(catalog, identifier, None, None, include_declared=True)
     row = None if catalog.manifest is None else catalog.manifest.peek(lambda one: one.get(object_id(identifier)))
     protected = row is not None and row.protected
     document = {
@@ -92,7 +101,7 @@ def _namespace(catalog: Catalog, identifier: Identifier) -> Described:
 
 
 def _table(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> Described:
-    found, dataset = tables.opened(catalog, identifier)
+    found, dataset = describe.opened(catalog, identifier)
     directory = found.directory or look_at(catalog.store, found.location)
     protected = directory.protected or (found.row is not None and found.row.protected)
     properties = secrets.masked({} if found.row is None else found.row.properties())
@@ -101,7 +110,7 @@ def _table(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> Desc
         "id": list(identifier),
         "location": secrets.without_user(catalog.store.location(found.location)),
         "declared_only": dataset is None,
-        "manages_versions": operations.is_managed(catalog, found),
+        "manages_versions": service.is_managed(catalog, found),
         "protected": protected,
         "properties": properties,
     }

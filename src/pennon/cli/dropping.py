@@ -7,10 +7,13 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli import addresses
-from pennon.directory import dropped, namespaces, protection, purge_run, trash
-from pennon.directory import dropping as tables_dropping
-from pennon.directory.listing import look_at
+from pennon.directory import namespaces, protection
+from pennon.directory.lifecycle import drop as tables_dropping
+from pennon.directory.lifecycle import dropped
+from pennon.directory.lifecycle import purge as catalog_purge
+from pennon.directory.lookup.listing import look_at
 from pennon.directory.manifest import NAMESPACE
+from pennon.directory.manifest_tables import trash
 from pennon.errors import (
     InvalidInputError,
     NamespaceAlreadyExistsError,
@@ -83,14 +86,14 @@ def drop(catalog: Catalog, identifier: Identifier, *, namespace: bool, how: How,
         gone = tables_dropping.drop(catalog, identifier, how.ttl_ms, force=how.force)
     return {
         "id": list(identifier),
-        "location": catalog.store.location(gone.location),
+        "location": catalog.shown_location(gone.location),
         "drop_id": None if how.for_good else gone.deletion_id,
     }
 
 
 def listed(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) -> list[dict[str, Any]]:
     """List what was dropped from a namespace or from those below it: namespaces, then tables, by name and time."""
-    found = dropped.list_purgable(catalog, None if due else _ALWAYS)
+    found = dropped.list_purgable(catalog) if due else dropped.list_everything(catalog)
     tables = [table for table in found if tuple(table.id[: len(below)]) == below]
     if detailed:
         tables = dropped.measured(catalog, tables)
@@ -100,8 +103,9 @@ def listed(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) ->
             "id": table.id,
             "drop_id": table.deletion_id,
             "dropped_at": table.dropped_at,
-            "purgeable_at": table.purgeable_at,
+            "purgeable_at": None if table.fault is not None else table.purgeable_at,
             "being_purged": table.being_purged,
+            "kept_because": table.fault,
             "location": table.location,
             "rows": table.rows,
             "bytes": table.bytes,
@@ -113,13 +117,13 @@ def listed(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) ->
 
 def purge(
     catalog: Catalog, wish: Purge, *, dry_run: bool, progress: Callable[..., None] | None = None
-) -> purge_run.PurgeReport:
+) -> catalog_purge.PurgeReport:
     """Purge what is wished for, or tell what would go."""
     if wish.identifiers:
-        return purge_run.purge_these(
+        return catalog_purge.purge_these(
             catalog, wish.identifiers, wish.drop_id, dry_run=dry_run, force=wish.force, progress=progress
         )
-    return purge_run.purge_all(catalog, wish.before, dry_run=dry_run, force=False, progress=progress)
+    return catalog_purge.purge_all(catalog, wish.before, dry_run=dry_run, force=False, progress=progress)
 
 
 def require_restorable(
@@ -180,7 +184,8 @@ def _dropped_namespaces(catalog: Catalog, below: Identifier, *, due: bool) -> li
     now = datetime.now(timezone.utc)
     found = []
     for entry in catalog.manifest.read(trash.in_snapshot):
-        until = dropped.moment(entry.deletion.deleted_at_ms + entry.deletion.ttl_ms)
+        fault = entry.deletion.fault
+        until = _ALWAYS if fault else dropped.moment(entry.deletion.deleted_at_ms + entry.deletion.ttl_ms)
         if entry.original.object_type != NAMESPACE or entry.identifier[: len(below)] != below or (due and until > now):
             continue
         found.append(
@@ -189,8 +194,9 @@ def _dropped_namespaces(catalog: Catalog, below: Identifier, *, due: bool) -> li
                 "id": list(entry.identifier),
                 "drop_id": entry.deletion_id,
                 "dropped_at": dropped.moment(entry.deletion.deleted_at_ms),
-                "purgeable_at": until,
+                "purgeable_at": None if fault else until,
                 "being_purged": entry.state == trash.PURGING,
+                "kept_because": fault or None,
                 "location": None,
                 "rows": None,
                 "bytes": None,

@@ -11,9 +11,10 @@ from pennon.cli.output import Column
 from pennon.cli.progress import progress
 from pennon.cli.terminal_text import one_line
 from pennon.cli.values import moment
-from pennon.directory import namespaces, tables
-from pennon.errors import NamespaceNotFoundError, TableNotFoundError, translated
-from pennon.identifiers import Identifier, split
+from pennon.directory import namespaces
+from pennon.directory.lookup import describe
+from pennon.errors import NamespaceNotFoundError, TableNotFoundError, translate_errors
+from pennon.identifiers import Identifier, split_object_id
 from pennon.paging import page
 
 if TYPE_CHECKING:
@@ -72,17 +73,17 @@ def listed(
     """List a page of a namespace, namespaces first; or of all tables below it. A table is listed by itself."""
     try:
         if recursive:
-            ids, next_token = tables.list_all_tables(catalog, where, token, limit, include_declared=True)
-            return [Entry(TABLE, split(key)) for key in ids], next_token
+            ids, next_token = describe.list_all_tables(catalog, where, token, limit, include_declared=True)
+            return [Entry(TABLE, split_object_id(key)) for key in ids], next_token
         inner, _ = namespaces.list_children(catalog, where, None, None)
-        names, _ = tables.list_tables(catalog, where, None, None, include_declared=True)
+        names, _ = describe.list_tables(catalog, where, None, None, include_declared=True)
     except NamespaceNotFoundError:
         if not _is_table(catalog, where):
             raise
         return [Entry(TABLE, where)], None
     # One sorted list for one sequence of pages. Slashes are in no name.
     keys = [f"{NAMESPACE}/{name}" for name in inner] + [f"{TABLE}/{name}" for name in names]
-    chosen, next_token = page(keys, token, limit)
+    chosen, next_token = page(keys, token, limit, takes_names=False)
     parts = (key.partition("/") for key in chosen)
     return [Entry(kind, (*where, name)) for kind, _, name in parts], next_token
 
@@ -116,8 +117,8 @@ def cells(found: Details | None) -> list[str]:
 
 def _details(catalog: Catalog, identifier: Identifier) -> Details:
     try:
-        with translated(f"opening {identifier[-1]!r}"):
-            _, dataset = tables.opened(catalog, identifier)
+        with translate_errors(f"opening {identifier[-1]!r}"):
+            _, dataset = describe.opened(catalog, identifier)
             if dataset is None:
                 return Details()
             state = summary(dataset)

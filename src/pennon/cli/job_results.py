@@ -111,6 +111,6 @@ def _heading(name: str) -> Column:
 
 
 def _identifier(table: str | None) -> tuple[str, ...] | None:
-    from pennon.identifiers import parsed  # noqa: PLC0415 - help does without
+    from pennon.identifiers import parse_identifier  # noqa: PLC0415 - help does without
 
-    return None if table is None else parsed(table)
+    return None if table is None else parse_identifier(table)

@@ -47,7 +47,7 @@ def create_namespace(
             identifier = addresses.namespace(namespace)
             if not identifier:
                 raise InvalidInputError("The root namespace is always there: name one below it")
-            wanted = modes.parsed(mode, modes.CreateMode.CREATE)
+            wanted = modes.parse_mode(mode, modes.CreateMode.CREATE)
             catalog.require_manifest("create-namespace")
             there = _exists(catalog, identifier)
             if there and wanted is modes.CreateMode.CREATE:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from pennon.cli import addresses
 from pennon.cli.failures import CommandFailure, ExitCode
-from pennon.directory import tables
+from pennon.directory.lookup import describe
 from pennon.errors import (
     InvalidInputError,
     InvalidTableStateError,
     NamespaceNotFoundError,
     TableNotFoundError,
-    translated,
+    translate_errors,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Summary:
 def asking(command: str, address: str | None = None) -> Iterator[None]:
     """Let only the SDK's errors out; one about a name that is not there says how names with dots are written."""
     try:
-        with translated(command if address is None else f"{command} {address}"):
+        with translate_errors(command if address is None else f"{command} {address}"):
             yield
     except (NamespaceNotFoundError, TableNotFoundError) as error:
         no_namespace = isinstance(error, NamespaceNotFoundError) or isinstance(error.__cause__, NamespaceNotFoundError)
@@ -59,7 +59,7 @@ def open_table(
 ) -> LanceDataset:
     """Open a table with data at a version, tag or branch; one that is only declared is refused (19)."""
     identifier = addresses.table(address)
-    _, dataset = tables.opened(catalog, identifier, version=version, tag=tag, branch=branch)
+    _, dataset = describe.opened(catalog, identifier, version=version, tag=tag, branch=branch)
     if dataset is None:
         raise InvalidTableStateError(f"Table '{addresses.shown(identifier)}' is declared and has no data yet")
     return dataset

@@ -36,10 +36,12 @@ def head(
     with session.catalog() as catalog:
         from pennon.cli import addresses  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking, open_table, scanning  # noqa: PLC0415 - the same
+        from pennon.table.requirements import require_bounded  # noqa: PLC0415 - the same
 
         with asking("head", table):
             dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
             _require_columns(wanted, dataset.schema)
+            require_bounded(addresses.table(table), where)
             with scanning(where):
                 rows = dataset.scanner(columns=wanted, filter=where, limit=limit).to_table()
         identifier, opened_version = addresses.table(table), int(dataset.version)
@@ -77,9 +79,11 @@ def count(
     with session.catalog() as catalog:
         from pennon.cli import addresses  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking, open_table, scanning  # noqa: PLC0415 - the same
+        from pennon.table.requirements import require_bounded  # noqa: PLC0415 - the same
 
         with asking("count", table):
             dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
+            require_bounded(addresses.table(table), where)
             with scanning(where):
                 rows = int(dataset.count_rows(filter=where))
         document = {"id": list(addresses.table(table)), "version": int(dataset.version), "rows": rows}

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,6 +59,10 @@ def run(
     state: Annotated[
         str | None, typer.Option("--state", metavar="URI", help="Where runs are noted, if not in the catalog's root.")
     ] = None,
+    no_code: Annotated[
+        bool,
+        typer.Option("--no-code", help="Refuse a pipeline that may run programs or read files by their path."),
+    ] = False,
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="Where Spark runs; local[*] unless told otherwise.")
     ] = None,
@@ -69,7 +74,7 @@ def run(
 
     A run that was cut off goes on with --run-id; what was finished is not done again, and nothing is published twice.
     """
-    from pennon.spark.pipeline import InvalidPipelineError, Pipeline  # noqa: PLC0415 - help does without
+    from pennon.spark.pipeline import InvalidPipelineError, Pipeline, RunReport  # noqa: PLC0415 - help does without
     from pennon.spark.pipeline.state import checked_run_id, new_run_id  # noqa: PLC0415 - the same
 
     if discard and run_id is None:
@@ -81,19 +86,24 @@ def run(
         named = checked_run_id(run_id or new_run_id())
         address = _address(session, pipeline)
         if dry_run:
-            plan = pipeline.plan(address)
+            plan = pipeline.plan(address, allow_code=not no_code)
             session.output.show(_scrubbed(session, plan.document()), lambda: plan_view(plan))
             return ExitCode.DONE
         if discard:
             return _discarded(session, pipeline, address, named, take_over=take_over, state=state)
+        if no_code:
+            pipeline.plan(address, allow_code=False)
         settings = {**pipeline.definition.spark.conf, **pairs(spark_conf or [], "--spark-conf")}
         with _spark(pipeline, master or pipeline.definition.spark.master, settings) as spark:
-            done = _ran(session, pipeline, spark, address, named, take_over=take_over, state=state)
+            done = _ran(
+                session, pipeline, spark, address, named, take_over=take_over, state=state, allow_code=not no_code
+            )
     except InvalidPipelineError as error:
         for problem in error.problems:
             _say(secrets.scrubbed(problem.shown(error.file), session.hidden))
         return ExitCode.BAD_INPUT
-    document = _scrubbed(session, done.document())
+    done = RunReport.of(_scrubbed(session, done.document()))
+    document = done.document()
     if report is not None:
         done.save(report)
     session.output.show(document, lambda: report_view(done))
@@ -109,6 +119,7 @@ def _ran(
     *,
     take_over: bool,
     state: str | None,
+    allow_code: bool,
 ) -> "RunReport":
     from pennon.spark import attach  # noqa: PLC0415 - help does without
 
@@ -117,7 +128,9 @@ def _ran(
     lake = attach(spark, impl=address.impl, **dict(address.properties))
     try:
         with _progress() as observer:
-            return pipeline.run(lake, run_id=run_id, take_over=take_over, state=state, observer=observer)
+            return pipeline.run(
+                lake, run_id=run_id, take_over=take_over, state=state, observer=observer, allow_code=allow_code
+            )
     except KeyboardInterrupt:
         _say("interrupted: nothing was published, and what was staged is removed")
         raise
@@ -149,6 +162,9 @@ def _address(session: Session, pipeline: "Pipeline") -> "Address":
     if own.root is None and not {"root", "uri"} & own.properties.keys():
         connection = session.connection()
         properties = {**connection.properties, **own.properties, **pairs(session.options.properties, "--property")}
+        if connection.found is not None:
+            rest = replace(connection.found, keys=connection.found.keys - own.properties.keys())
+            rest.require_no_foreign_credential(properties, os.environ)
     else:
         given = pairs(session.options.properties, "--property")
         root = {} if session.options.root is None else {"root": session.options.root}

@@ -44,7 +44,7 @@ def serve(
     """
     try:
         from pennon.cli.opened import asking  # noqa: PLC0415 - help does without
-        from pennon.directory import tables  # noqa: PLC0415 - the same
+        from pennon.directory.lookup import describe  # noqa: PLC0415 - the same
         from pennon.identifiers import ROOT  # noqa: PLC0415 - the same
         from pennon.server import access, running  # noqa: PLC0415 - the same
         from pennon.server import app as application  # noqa: PLC0415 - the same
@@ -68,7 +68,7 @@ def serve(
         with taken, asking("serve"):
             # A name may lead elsewhere than it says.
             access.chosen(taken.getsockname()[0], os.environ, token_file)
-            hidden = len(tables.list_tables(catalog, ROOT, None, None, include_declared=True)[0])
+            hidden = len(describe.list_tables(catalog, ROOT, None, None, include_declared=True)[0])
             url, root = running.address(taken, certificate), catalog.store.identity()
             iceberg = f"{url}{application.ICEBERG}"
             app_ = application.build(catalog, rule)

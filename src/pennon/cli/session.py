@@ -26,7 +26,7 @@ class Session:
     options: Options = field(default_factory=Options)
     output: Output = field(default_factory=Output)
     debug: bool = False
-    hidden: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set, repr=False)
     """Values that must not appear in any message."""
 
     def connection(self) -> Connection:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli.failures import CommandFailure
+from pennon.cli.trust import FoundFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ class Options:
 
     root: str | None = None
     impl: str | None = None
-    properties: tuple[str, ...] = ()
+    properties: tuple[str, ...] = field(default=(), repr=False)
     config: Path | None = None
     profile: str | None = None
 
@@ -48,7 +49,9 @@ class Connection:
     """The catalog to open: an implementation and its properties, `root` among them."""
 
     impl: str
-    properties: dict[str, str]
+    properties: dict[str, str] = field(repr=False)
+    found: FoundFile | None = None
+    """The file in the working directory that chose some of them, if one did."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,11 @@ class _Given:
 
     root: str | None = None
     impl: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def all_properties(self) -> dict[str, str]:
+        """Return the properties with the root among them."""
+        return self.properties if self.root is None else {**self.properties, "root": self.root}
 
 
 def resolve(options: Options, environment: Mapping[str, str]) -> Connection:
@@ -68,13 +75,12 @@ def resolve(options: Options, environment: Mapping[str, str]) -> Connection:
         environment.get("PENNON_IMPL") or None,
         _environment_properties(environment.get("PENNON_PROPERTIES", "")),
     )
-    by_file = _from_file(options, environment)
+    path = _file(options, environment)
+    by_file = _from_file(path, options, environment)
     sources = (by_option, by_environment, by_file)
     properties: dict[str, str] = {}
     for source in reversed(sources):
-        properties |= source.properties
-        if source.root is not None:
-            properties["root"] = source.root
+        properties |= source.all_properties()
     # A catalog on a server has an address instead.
     if not properties.get("root") and not properties.get("uri"):
         raise CommandFailure(
@@ -82,7 +88,12 @@ def resolve(options: Options, environment: Mapping[str, str]) -> Connection:
             f"or {_user_file(environment)}"
         )
     impl = next((source.impl for source in sources if source.impl is not None), DEFAULT_IMPL)
-    return Connection(impl, properties)
+    found = None
+    if path is not None and path == Path(LOCAL_FILE) and not _is_named(options, environment):
+        trusted = by_option.all_properties().keys() | by_environment.all_properties().keys()
+        found = FoundFile(path, frozenset(by_file.all_properties().keys() - trusted))
+        found.require_no_foreign_credential(properties, environment)
+    return Connection(impl, properties, found)
 
 
 def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
@@ -109,9 +120,8 @@ def _environment_properties(text: str) -> dict[str, str]:
     return pairs([part for part in text.split(",") if part.strip()], "PENNON_PROPERTIES")
 
 
-def _from_file(options: Options, environment: Mapping[str, str]) -> _Given:
+def _from_file(path: Path | None, options: Options, environment: Mapping[str, str]) -> _Given:
     profile = options.profile or environment.get("PENNON_PROFILE") or None
-    path = _file(options, environment)
     if path is None:
         if profile is not None:
             raise CommandFailure(f"There is no file of settings that could have the profile {profile!r}")
@@ -146,6 +156,10 @@ def _file(options: Options, environment: Mapping[str, str]) -> Path | None:
             raise CommandFailure(f"There is no file of settings {str(path)!r}")
         return path
     return next((path for path in (Path(LOCAL_FILE), _user_file(environment)) if path.is_file()), None)
+
+
+def _is_named(options: Options, environment: Mapping[str, str]) -> bool:
+    return bool(options.config or environment.get("PENNON_CONFIG"))
 
 
 def _user_file(environment: Mapping[str, str]) -> Path:

@@ -68,11 +68,11 @@ def create(
         from pennon import modes  # noqa: PLC0415 - the same
         from pennon.cli import addresses, sources  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory import creation  # noqa: PLC0415 - the same
+        from pennon.directory.lifecycle import create  # noqa: PLC0415 - the same
 
         with asking("create", table):
             identifier = addresses.table(table)
-            wanted = modes.parsed(mode, modes.CreateMode.CREATE)
+            wanted = modes.parse_mode(mode, modes.CreateMode.CREATE)
             # Before anything is read: files may be large, and names are often taken.
             there = _require_creatable(catalog, identifier, wanted)
             version = None
@@ -82,7 +82,7 @@ def create(
                 with sources.table_of(files, format_, delimiter=delimiter) as data:
                     rows, columns = data.num_rows, data.num_columns
                     if not dry_run:
-                        made = creation.create(catalog, identifier, data, wanted, properties=given or None)
+                        made = create.create(catalog, identifier, data, wanted, properties=given or None)
                         version = made.version
     address = addresses.shown(identifier)
 
@@ -118,7 +118,7 @@ def rename(
         from pennon import modes  # noqa: PLC0415 - the same
         from pennon.cli import addresses  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory import registration  # noqa: PLC0415 - the same
+        from pennon.directory.lifecycle import register  # noqa: PLC0415 - the same
 
         with asking("rename", table):
             old, target = addresses.table(table), addresses.table(new)
@@ -128,7 +128,7 @@ def rename(
                 if old != target:
                     _require_creatable(catalog, target, modes.CreateMode.CREATE)
             else:
-                registration.rename(catalog, old, target)
+                register.rename(catalog, old, target)
     word = "would be renamed" if dry_run else "renamed"
     text = f"table {addresses.shown(old)} {word} to {addresses.shown(target)}"
     session.output.show({"id": list(old), "new_id": list(target), "dry_run": dry_run}, lambda: [Note(text)])

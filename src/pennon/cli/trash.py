@@ -105,7 +105,7 @@ def undrop(
     with session.catalog() as catalog:
         from pennon.cli import addresses, dropping  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory import restoring  # noqa: PLC0415 - the same
+        from pennon.directory.lifecycle import undrop  # noqa: PLC0415 - the same
 
         with asking("undrop", table):
             identifier = addresses.namespace(table) if namespace else addresses.table(table)
@@ -114,10 +114,10 @@ def undrop(
             if dry_run:
                 document |= dropping.require_restorable(catalog, identifier, target, drop_id, namespace=namespace)
             elif namespace:
-                restored = restoring.undrop_namespace(catalog, identifier, drop_id)
+                restored = undrop.undrop_namespace(catalog, identifier, drop_id)
                 document["tables"] = [list(one) for one in restored]
             else:
-                document["location"] = catalog.store.location(restoring.undrop(catalog, identifier, target, drop_id))
+                document["location"] = catalog.shown_location(undrop.undrop(catalog, identifier, target, drop_id))
     word = "would come back" if dry_run else "is back"
     text = f"{addresses.shown(tuple(document['id']))} {word}"
     session.output.show(document, lambda: [Note(text)])
@@ -135,6 +135,7 @@ def trash(
     with session.catalog() as catalog:
         from pennon.cli import addresses, dropping  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking  # noqa: PLC0415 - the same
+        from pennon.directory.retention import FIX  # noqa: PLC0415 - the same
 
         with asking("trash", namespace):
             below = addresses.namespace(namespace)
@@ -145,13 +146,17 @@ def trash(
         columns += [Column("rows", right=True), Column("size", right=True)] if long else []
         rows = []
         for one in found:
-            state = "being purged" if one["being_purged"] else moment(one["purgeable_at"])
+            state = _kept_until(one)
             row = [addresses.shown(tuple(one["id"])), one["type"], moment(one["dropped_at"]), state]
             if long:
                 row.append("" if one["rows"] is None else f"{one['rows']:,}")
                 row.append("" if one["bytes"] is None else size(one["bytes"]))
             rows.append([*row, one["drop_id"]])
         yield Table([*columns, Column("id", "dim", whole=True)], rows, empty="nothing is dropped")
+        for one in found:
+            if one["kept_because"]:
+                address = addresses.shown(tuple(one["id"]))
+                yield Note(f"for how long {address} is kept cannot be read: {one['kept_because']}; {FIX}")
 
     session.output.show({"dropped": found}, view)
 
@@ -219,13 +224,23 @@ def purge(
             for one in report.tables
         ]
         yield Table(columns, rows, empty="nothing to purge")
+        for one in report.kept:
+            yield Note(f"{addresses.shown(tuple(one.id))} is kept: {one.reason}; {one.fix}")
 
     content = [
         {"id": one.id, "drop_id": one.deletion_id, "files": one.files, "bytes": one.bytes, "error": one.error}
         for one in report.tables
     ]
-    session.output.show({"tables": content, "failed": len(report.failed), "dry_run": dry_run}, view)
+    kept = [{"id": one.id, "drop_id": one.deletion_id, "reason": one.reason, "fix": one.fix} for one in report.kept]
+    document = {"tables": content, "failed": len(report.failed), "kept": kept, "dry_run": dry_run}
+    session.output.show(document, view)
     return ExitCode.DONE if not report.failed else of_code(report.failed[0].code)
+
+
+def _kept_until(one: dict[str, Any]) -> str:
+    if one["being_purged"]:
+        return "being purged"
+    return "it is forced out" if one["kept_because"] else moment(one["purgeable_at"])
 
 
 def _question(there: list[Any], *, namespace: bool, how: Any) -> str:  # noqa: ANN401 - help does without the type

@@ -35,14 +35,14 @@ def versions(
         from pennon.cli import addresses  # noqa: PLC0415 - help does without
         from pennon.cli.opened import asking, summary  # noqa: PLC0415 - the same
         from pennon.cli.progress import progress  # noqa: PLC0415 - the same
-        from pennon.directory import tables  # noqa: PLC0415 - the same
-        from pennon.directory.dropped import moment as utc  # noqa: PLC0415 - the same
-        from pennon.directory.versions import operations  # noqa: PLC0415 - the same
+        from pennon.directory.lifecycle.dropped import moment as utc  # noqa: PLC0415 - the same
+        from pennon.directory.lookup import describe  # noqa: PLC0415 - the same
+        from pennon.directory.versions import service  # noqa: PLC0415 - the same
 
         with asking("versions", table):
             identifier = addresses.table(table)
-            records, token = operations.list_versions(catalog, identifier, page, most, descending=True, branch=branch)
-            _, dataset = tables.opened(catalog, identifier, branch=branch)
+            records, token = service.list_versions(catalog, identifier, page, most, descending=True, branch=branch)
+            _, dataset = describe.opened(catalog, identifier, branch=branch)
             tags: dict[int, list[str]] = {}
             for name, tag in {} if dataset is None else dataset.tags.list().items():
                 if tag["branch"] == branch:

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pennon.directory.multi_table.transactions import NewTable, TableCommit
     from pennon.directory.namespace import DirectoryNamespace
-    from pennon.directory.versions.transactions import NewTable, TableCommit
 
 __all__ = ["DirectoryNamespace", "NewTable", "TableCommit"]
 
@@ -15,8 +15,8 @@ __all__ = ["DirectoryNamespace", "NewTable", "TableCommit"]
 # models (docs/adr/0010).
 _HOMES = {
     "DirectoryNamespace": "pennon.directory.namespace",
-    "NewTable": "pennon.directory.versions.transactions",
-    "TableCommit": "pennon.directory.versions.transactions",
+    "NewTable": "pennon.directory.multi_table.transactions",
+    "TableCommit": "pennon.directory.multi_table.transactions",
 }
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 
+from pennon.directory import layout
+from pennon.directory.lookup.resolve import Resolver
 from pennon.directory.manifest import Manifest
-from pennon.directory.resolve import Resolver
 from pennon.errors import UnsupportedOperationError
 from pennon.table.handles import Handles
 
@@ -41,6 +42,10 @@ class Catalog:
     def lists_directories(self) -> bool:
         """Tell whether root tables are found by listing the root."""
         return self.settings.dir_listing_enabled
+
+    def shown_location(self, location: str) -> str:
+        """Return where a row says that its table is; one that leads out of the root is shown as it stands."""
+        return self.store.location(location) if layout.location_fault(location) is None else location
 
     def require_manifest(self, operation: str) -> Manifest:
         """Give the manifest, or raise UnsupportedOperationError (0) in V1, which has none."""

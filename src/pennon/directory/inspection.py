@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.listing import list_root
-from pennon.directory.manifest import TABLE, version_key
-from pennon.directory.versions import operations
-from pennon.directory.versions.record import Record, of_row
-from pennon.identifiers import Identifier, name_fault, object_id, split
+from pennon.directory.lookup.listing import list_root
+from pennon.directory.manifest import TABLE
+from pennon.directory.versions import service, version_rows
+from pennon.identifiers import Identifier, find_name_fault, split_object_id
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Snapshot
+    from pennon.directory.versions.record import Record
 
 
 @dataclass(frozen=True)
@@ -39,33 +39,28 @@ def inspect(catalog: Catalog) -> Inspection:
         rows = catalog.manifest.read(_locations)
     elif layout.MANIFEST in there:
         return Inspection({}, [])
-    gone = {split(key): location for key, location in rows.items() if location.split("/")[0] not in there}
+    gone = {split_object_id(key): location for key, location in rows.items() if location.split("/")[0] not in there}
     known = {location.split("/")[0] for location in rows.values()}
     listing = list_root(catalog.store)
     marked = listing.markers.keys() | listing.deregistered
     unknown = []
     for directory in sorted(there - known):
         name = layout.root_table_name(directory)
-        is_table = name is not None and name_fault(name, at_root=True) is None
+        is_table = name is not None and find_name_fault(name, at_root=True) is None
         if directory.startswith(("__", ".")) or (is_table and (catalog.lists_directories or name in marked)):
             continue
         unknown.append(directory)
-    visible = {key: location for key, location in gone.items() if not name_fault(key[0], at_root=True)}
+    visible = {key: location for key, location in gone.items() if not find_name_fault(key[0], at_root=True)}
     return Inspection(visible, unknown)
 
 
-def version_rows(catalog: Catalog, identifier: Identifier) -> dict[int, Record] | None:
+def list_version_rows(catalog: Catalog, identifier: Identifier) -> dict[int, Record] | None:
     """Give the rows of a table's versions as they stand in the manifest; None if the catalog does not manage them."""
     found = catalog.resolver.table(identifier)
-    if not operations.is_managed(catalog, found):
+    if not service.is_managed(catalog, found):
         return None
-    key = object_id(identifier)
-
-    def look(snapshot: Snapshot) -> dict[int, Record]:
-        rows = [snapshot.get(version_key(key, version)) for version in snapshot.versions_of(key)]
-        return {record.version: record for record in (of_row(row) for row in rows if row is not None)}
-
-    return catalog.require_manifest("verify").read(look)
+    table = service.table_of(found)
+    return catalog.require_manifest("verify").read(lambda snapshot: version_rows.records_in(snapshot, table))
 
 
 def _locations(snapshot: Snapshot) -> dict[str, str]:
@@ -74,5 +69,8 @@ def _locations(snapshot: Snapshot) -> dict[str, str]:
     return {
         row.object_id: layout.normalised(row.location)
         for row in rows
-        if row is not None and row.object_type == TABLE and row.location is not None
+        if row is not None
+        and row.object_type == TABLE
+        and row.location is not None
+        and row.object_id not in snapshot.location_faults()
     }

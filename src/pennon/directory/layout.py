@@ -23,6 +23,7 @@ import secrets
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import DELIMITER
+from pennon.store.root_paths import shortened
 
 MANIFEST = "__manifest"
 TABLE_SUFFIX = ".lance"
@@ -42,6 +43,9 @@ DROPPED_BODY = b"dropped "
 _MARKER_SUFFIXES = (DELETED_SUFFIX, DEREGISTERED_SUFFIX, DECLARED_SUFFIX)
 _SPOKEN_SUFFIXES = (TABLE_SUFFIX, *_MARKER_SUFFIXES)
 _FORBIDDEN = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_ORDINARY_LOCATION = re.compile(r"[0-9a-f]{8}_[0-9A-Za-z$_-]{1,200}|[0-9A-Za-z][0-9A-Za-z_-]{0,199}\.lance")
+_INTERNAL = ("__manifest", "__pennon", ".lance-trash", ".lance-locks")
+_DIGITS = re.compile(r"[0-9a-f]{8}")
 _LONGEST_LOCATION = 800
 _LONGEST_PART = 246
 SHORTEST_CLAIM = 32
@@ -62,9 +66,18 @@ def root_table_name(location: str) -> str | None:
 
 def hashed(object_id: str) -> str:
     """Choose a new directory for `object_id`, with random digits in front."""
+    return f"{secrets.randbits(32):08x}_{_hashed_name(object_id)}"
+
+
+def is_hashed(location: str, object_id: str) -> bool:
+    """Return True if a directory is one that `hashed` may have chosen for `object_id`."""
+    digits, _, name = location.partition("_")
+    return _DIGITS.fullmatch(digits) is not None and name == _hashed_name(object_id)
+
+
+def _hashed_name(object_id: str) -> str:
     # With the suffix of a root table or of a marker, a listing of the root would take it for one.
-    end = "_" if object_id.endswith(_SPOKEN_SUFFIXES) else ""
-    return f"{secrets.randbits(32):08x}_{object_id}{end}"
+    return object_id + "_" if object_id.endswith(_SPOKEN_SUFFIXES) else object_id
 
 
 def deleted(name: str) -> str:
@@ -98,23 +111,59 @@ def normalised(location: str) -> str:
 
 def checked_location(location: str) -> str:
     """Normalise a location given by a caller: relative, inside of the root, no part of the manifest; else 13."""
-    parts = location.rstrip("/").split("/")
-    first = parts[0]
-    fault = None
-    if not location or location.startswith("/") or "://" in location:
-        fault = "it must be a path relative to the root"
-    elif any(part in {"", ".", ".."} for part in parts):
-        fault = "it must not hold empty or relative parts"
-    elif _FORBIDDEN.search(location):
-        fault = "it holds a backslash, a control character or a lone surrogate"
-    elif len(location.encode()) > _LONGEST_LOCATION or any(len(part.encode()) > _LONGEST_PART for part in parts):
-        fault = "it is too long"
-    elif first.startswith("__") or (first.startswith(".lance-") and root_table_name(first) is None):
-        fault = f"{first!r} is reserved"
-    elif len(parts) == 1 and first.endswith(_MARKER_SUFFIXES):
-        fault = "it is the name of a marker"
-    elif len(parts) > 1 and root_table_name(first) is not None:
-        fault = f"it lies inside of the table directory {first!r}"
+    given = location.rstrip("/")
+    # A path that is nothing but slashes is an absolute one.
+    fault = location_fault(given or location)
     if fault is not None:
-        raise InvalidInputError(f"Bad table location {location!r}: {fault}")
-    return "/".join(parts)
+        raise InvalidInputError(f"Bad table location {shortened(location)}: {fault}")
+    return given
+
+
+def location_fault(location: str) -> str | None:
+    """Say why no table can be at a location, whoever names it; None if one can."""
+    if _ORDINARY_LOCATION.fullmatch(location):
+        return None
+    parts = location.split("/")
+    first = parts[0]
+    outside = _way_out(location, parts)
+    if outside is not None:
+        return f"{outside}it must be a path relative to the root"
+    if any(part in {"", "."} for part in parts):
+        return "it must not hold empty or relative parts"
+    if _FORBIDDEN.search(location):
+        return "it holds a backslash, a control character or a lone surrogate"
+    if len(location.encode()) > _LONGEST_LOCATION or any(len(part.encode()) > _LONGEST_PART for part in parts):
+        return "it is too long"
+    if first.startswith("__") or (first.lower().startswith(".lance-") and root_table_name(first) is None):
+        return f"{first!r} is reserved"
+    internal = next((part for part in parts if part.lower() in _INTERNAL), None)
+    if internal is not None:
+        return f"{internal!r} is reserved"
+    if len(parts) == 1 and first.endswith(_MARKER_SUFFIXES):
+        return "it is the name of a marker"
+    if len(parts) > 1 and root_table_name(first) is not None:
+        return f"it lies inside of the table directory {first!r}"
+    return None
+
+
+def stored_location(location: str) -> str:
+    """Write the location of a row in the one way in which a path is written, if it is one that a table can be at.
+
+    Other clients store what their callers gave, which may begin with `./` or end with `/`.
+    """
+    if _ORDINARY_LOCATION.fullmatch(location) or location.startswith("/") or "://" in location:
+        return location
+    if ".." in location.split("/"):
+        return location
+    return normalised(location) if location else location
+
+
+def _way_out(location: str, parts: list[str]) -> str | None:
+    """Return how a location leaves the root, in the words of the reference client; None if it stays inside."""
+    if "://" in location:
+        return "Absolute URIs are not allowed; "
+    if location.startswith("/"):
+        return "Absolute paths are not allowed; "
+    if ".." in parts:
+        return "Path traversal is not allowed; "
+    return None if location else ""

@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.listing import list_root, look_at
+from pennon.directory.lookup.listing import list_root, look_if_usable
 from pennon.directory.manifest import TABLE, Draft, Row
-from pennon.identifiers import name_fault
+from pennon.identifiers import find_name_fault
+from pennon.store.root_paths import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.listing import RootListing, TableDirectory
+    from pennon.directory.lookup.listing import RootListing
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,15 @@ def migrate_to_manifest(catalog: Catalog, *, dry_run: bool, names: Collection[st
     if names is not None:
         candidates = [name for name in candidates if name in names]
         refused = [entry for entry in refused if entry.name in names]
-    looked = catalog.store.concurrently([_look(catalog, name) for name in candidates])
-    deregistered = {name for name, directory in zip(candidates, looked, strict=True) if directory.deregistered}
+    found = catalog.store.map(lambda name: look_if_usable(catalog.store, layout.root_table(name)), candidates)
+    looked = dict(zip(candidates, found, strict=True))
+    refused += [
+        SkippedEntry(name, "a file or directory in it is a symbolic link, or is too large")
+        for name, directory in looked.items()
+        if directory is None
+    ]
+    candidates = [name for name in candidates if looked[name] is not None]
+    deregistered = {name for name, directory in looked.items() if directory is not None and directory.deregistered}
     deregistered |= listing.deregistered
 
     def plan(draft: Draft) -> MigrationReport:
@@ -97,10 +105,14 @@ def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
     listing = list_root(catalog.store)
     report = MarkerReport(dry_run)
     names = [
-        name for name in sorted(listing.directories - listing.markers.keys()) if name_fault(name, at_root=True) is None
+        name
+        for name in sorted(listing.directories - listing.markers.keys())
+        if find_name_fault(name, at_root=True) is None
     ]
-    looked = catalog.store.concurrently([_look(catalog, name) for name in names])
+    looked = catalog.store.map(lambda name: look_if_usable(catalog.store, layout.root_table(name)), names)
     for name, directory in zip(names, looked, strict=True):
+        if directory is None:
+            continue
         if directory.deregistered and name not in listing.deregistered:
             report.deregistered.append(name)
             if not dry_run:
@@ -120,9 +132,14 @@ def _sorted_out(listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
     """Tell directories that can become rows from entries that cannot."""
     refused = [SkippedEntry(name, "it is a plain file, not a directory") for name in sorted(listing.plain_files)]
     refused += [SkippedEntry(name, "the directory is empty") for name in sorted(listing.empty)]
+    refused += [
+        SkippedEntry(shortened(name), f"it cannot be a table: {reason}")
+        for entry, reason in sorted(listing.odd.items())
+        if (name := layout.root_table_name(entry)) is not None
+    ]
     candidates = []
     for name in sorted(listing.directories):
-        fault = name_fault(name, at_root=True)
+        fault = find_name_fault(name, at_root=True)
         if fault is not None:
             refused.append(SkippedEntry(name, f"the name cannot be represented: {fault}"))
         elif name in listing.markers:
@@ -130,7 +147,3 @@ def _sorted_out(listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
         else:
             candidates.append(name)
     return candidates, refused
-
-
-def _look(catalog: Catalog, name: str) -> Callable[[], TableDirectory]:
-    return lambda: look_at(catalog.store, layout.root_table(name))

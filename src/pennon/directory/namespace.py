@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import dataclass
 from threading import Lock
@@ -51,28 +52,16 @@ from lance_namespace import (
 )
 
 from pennon import durations, modes
-from pennon.config import DirectorySettings
-from pennon.directory import (
-    adoption,
-    creation,
-    dropped,
-    dropping,
-    handles,
-    late_commits,
-    migrate,
-    namespaces,
-    protection,
-    purge_run,
-    registration,
-    removal,
-    restoring,
-    tables,
-)
+from pennon.config import EXPIRY, DirectorySettings
+from pennon.directory import migrate, namespaces, problem_search, protection
 from pennon.directory.catalog import open_catalog
-from pennon.directory.versions import batch, client, management, operations, transactions
-from pennon.errors import InvalidInputError, translated
-from pennon.identifiers import Identifier, namespace_identifier, shown, table_identifier
-from pennon.requests import operation
+from pennon.directory.lifecycle import adopt, create, deregister, drop, dropped, late_commits, purge, register, undrop
+from pennon.directory.lookup import describe, opening
+from pennon.directory.multi_table import batch, transactions
+from pennon.directory.versions import callback, management, service
+from pennon.errors import InvalidInputError, translate_errors
+from pennon.identifiers import Identifier, format_identifier, namespace_identifier, table_identifier
+from pennon.requests import OperationCounter, operation
 from pennon.store import branching, open_store
 from pennon.store.root import absolute_root
 from pennon.table.bases import Base
@@ -92,6 +81,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pennon.directory.catalog import Catalog
+    from pennon.directory.problems import Problem
+
+
+_CLEANS_ITSELF = "lance.auto_cleanup."
 
 
 class DirectoryNamespace(TableOperations):
@@ -109,6 +102,7 @@ class DirectoryNamespace(TableOperations):
         self._lock = Lock()
         self._opened: Catalog | None = None
         self._closed = False
+        self._ops_metrics = OperationCounter() if self._settings.ops_metrics_enabled else None
 
     def namespace_id(self) -> str:
         """Name this namespace for people; equal for equal roots."""
@@ -146,6 +140,15 @@ class DirectoryNamespace(TableOperations):
         else:
             self._store.close()
 
+    def retrieve_ops_metrics(self) -> dict[str, int]:
+        """Return how often each operation was called on this object, also in vain; {} unless `ops_metrics_enabled`."""
+        return {} if self._ops_metrics is None else self._ops_metrics.counts()
+
+    def reset_ops_metrics(self) -> None:
+        """Begin to count operations from zero."""
+        if self._ops_metrics is not None:
+            self._ops_metrics.reset()
+
     @property
     def _catalog(self) -> Catalog:
         with self._lock:
@@ -164,12 +167,15 @@ class DirectoryNamespace(TableOperations):
         branch: str | None = None,
         shared: bool = False,
     ) -> LanceDataset:
-        return handles.opened(self._catalog, identifier, Point(version, tag, branch), shared=shared)
+        return opening.opened(self._catalog, identifier, Point(version, tag, branch), shared=shared)
 
     def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
         self._catalog.handles.moved(before, after)
 
     def _base(self, dataset: LanceDataset, branch: str | None) -> Base:
+        if self._store.is_local and any(key.startswith(_CLEANS_ITSELF) for key in dataset.config()):
+            # A commit to such a table deletes files that it finds, also behind links.
+            self._store.resolve(str(self._store.relative(dataset.uri)), deeply=True)
         return Base.of(dataset, branch, self._catalog.handles.stamp_of(dataset))
 
     def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
@@ -179,18 +185,18 @@ class DirectoryNamespace(TableOperations):
         late_commits.clear_refused(self._catalog, dataset, branch)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
-        return creation.fill(self._catalog, identifier, data)
+        return create.fill(self._catalog, identifier, data)
 
-    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
+    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[bool], None]]:
         location = self._catalog.resolver.table(identifier).location
-        return branching.beginning(self._store, location, branch, shown(identifier))
+        return branching.beginning(self._store, location, branch, format_identifier(identifier))
 
     # Namespaces
 
     @operation(CreateNamespaceRequest)
     def create_namespace(self, request: CreateNamespaceRequest) -> CreateNamespaceResponse:
         """Create a namespace; errors 1 (parent), 2 (exists), 13."""
-        mode = modes.parsed(request.mode, modes.CreateMode.CREATE)
+        mode = modes.parse_mode(request.mode, modes.CreateMode.CREATE)
         identifier = namespace_identifier(request.id)
         return CreateNamespaceResponse(
             properties=namespaces.create(self._catalog, identifier, mode, request.properties)
@@ -213,8 +219,8 @@ class DirectoryNamespace(TableOperations):
     @operation(DropNamespaceRequest)
     def drop_namespace(self, request: DropNamespaceRequest) -> DropNamespaceResponse:
         """Drop a namespace: mode fail or skip, behavior restrict or cascade; errors 1, 3."""
-        mode = modes.parsed(request.mode, modes.DropMode.FAIL)
-        behavior = modes.parsed(request.behavior, modes.DropBehavior.RESTRICT)
+        mode = modes.parse_mode(request.mode, modes.DropMode.FAIL)
+        behavior = modes.parse_mode(request.behavior, modes.DropBehavior.RESTRICT)
         identifier = namespace_identifier(request.id)
         wish = _Wish.of(request.context, self._settings.drop_ttl_ms)
         properties = namespaces.drop(self._catalog, identifier, mode, behavior, ttl_ms=wish.ttl_ms, force=wish.force)
@@ -233,7 +239,7 @@ class DirectoryNamespace(TableOperations):
     ) -> dict[str, str]:
         """Set and remove (None) properties of a namespace, the root included; returns those it has then."""
         identifier = namespace_identifier(id)
-        with translated(f"alter_namespace_properties of {shown(identifier)}"):
+        with translate_errors(f"alter_namespace_properties of {format_identifier(identifier)}"):
             return namespaces.alter_properties(self._catalog, identifier, changes)
 
     # Tables
@@ -241,7 +247,7 @@ class DirectoryNamespace(TableOperations):
     @operation(ListTablesRequest)
     def list_tables(self, request: ListTablesRequest) -> ListTablesResponse:
         """List the names of a namespace's tables, sorted, in pages; error 1."""
-        names, token = tables.list_tables(
+        names, token = describe.list_tables(
             self._catalog,
             namespace_identifier(request.id),
             request.page_token,
@@ -253,7 +259,7 @@ class DirectoryNamespace(TableOperations):
     @operation(ListTablesRequest)
     def list_all_tables(self, request: ListTablesRequest) -> ListTablesResponse:
         """List the full identifiers of all tables at any depth, sorted, in pages."""
-        ids, token = tables.list_all_tables(
+        ids, token = describe.list_all_tables(
             self._catalog,
             namespace_identifier(request.id),
             request.page_token,
@@ -265,19 +271,19 @@ class DirectoryNamespace(TableOperations):
     @operation(DeclareTableRequest)
     def declare_table(self, request: DeclareTableRequest) -> DeclareTableResponse:
         """Reserve a name and a location without data; errors 1, 5, 13, 14."""
-        made = creation.declare(self._catalog, table_identifier(request.id), request.location, request.properties)
+        made = create.declare(self._catalog, table_identifier(request.id), request.location, request.properties)
         return DeclareTableResponse(
-            location=self._store.location(made.location),
+            location=self._store.resolve(made.location),
             properties=made.properties,
             storage_options=self._vended(vend=request.vend_credentials),
-            managed_versioning=operations.manages(self._catalog) or None,
+            managed_versioning=self._commits_come_here(service.manages(self._catalog)),
         )
 
     @operation(CreateTableRequest)
     def create_empty_table(self, request: CreateTableRequest) -> CreateTableResponse:
         """Reserve a name as declare_table does, which is to be used in its place; errors 1, 5, 13, 14."""
         warnings.warn("create_empty_table is deprecated, use declare_table instead", DeprecationWarning, stacklevel=3)
-        if modes.parsed(request.mode, modes.CreateMode.CREATE) is not modes.CreateMode.CREATE:
+        if modes.parse_mode(request.mode, modes.CreateMode.CREATE) is not modes.CreateMode.CREATE:
             raise InvalidInputError(f"An empty table is made by the mode create, got {request.mode!r}")
         made = self.declare_table(DeclareTableRequest(id=request.id, properties=request.properties))
         return CreateTableResponse(
@@ -287,9 +293,9 @@ class DirectoryNamespace(TableOperations):
     @operation(CreateTableRequest)
     def create_table(self, request: CreateTableRequest, request_data: bytes) -> CreateTableResponse:
         """Create a table from Arrow IPC data: mode create, exist_ok or overwrite; errors 1, 5, 13, 14."""
-        mode = modes.parsed(request.mode, modes.CreateMode.CREATE)
+        mode = modes.parse_mode(request.mode, modes.CreateMode.CREATE)
         identifier = table_identifier(request.id)
-        made = creation.create(
+        made = create.create(
             self._catalog,
             identifier,
             read_ipc(request_data),
@@ -298,7 +304,7 @@ class DirectoryNamespace(TableOperations):
             storage_options=request.storage_options,
         )
         return CreateTableResponse(
-            location=self._store.location(made.location),
+            location=self._store.resolve(made.location),
             version=made.version,
             properties=made.properties,
             storage_options=self._vended(vend=None),
@@ -307,8 +313,8 @@ class DirectoryNamespace(TableOperations):
     def new_table_location(self, id: Sequence[str]) -> str:  # noqa: A002 - as in the SDK's requests
         """Name a place at which a new table may be written before the catalog knows of it; errors 1, 5."""
         identifier = table_identifier(id)
-        with translated(f"new_table_location of {shown(identifier)}"):
-            return self._store.location(adoption.place(self._catalog, identifier))
+        with translate_errors(f"new_table_location of {format_identifier(identifier)}"):
+            return self._store.location(adopt.place(self._catalog, identifier))
 
     def adopt_table(
         self,
@@ -318,12 +324,29 @@ class DirectoryNamespace(TableOperations):
     ) -> int:
         """Make what was written at such a place the table, in one commit; returns its version. Errors 1, 5, 13, 14."""
         identifier = table_identifier(id)
-        with translated(f"adopt_table of {shown(identifier)}"):
+        with translate_errors(f"adopt_table of {format_identifier(identifier)}"):
             inside = self._store.relative(location)
             if inside is None:
-                raise InvalidInputError(f"The location {location!r} of {shown(identifier)} is not in the root")
-            made = adoption.adopt(self._catalog, identifier, inside, properties)
+                raise InvalidInputError(
+                    f"The location {location!r} of {format_identifier(identifier)} is not in the root"
+                )
+            made = adopt.adopt(self._catalog, identifier, inside, properties)
             return made.version or 1
+
+    def require_new_table_location(self, id: Sequence[str], location: str) -> None:  # noqa: A002 - as above
+        """Raise InvalidTableStateError unless a place is one for this table that the catalog does not refer to."""
+        identifier = table_identifier(id)
+        with translate_errors(f"require_new_table_location of {format_identifier(identifier)}"):
+            adopt.require_unadopted(self._catalog, identifier, location)
+
+    def discard_table_location(self, id: Sequence[str], location: str) -> None:  # noqa: A002 - as above
+        """Delete what was written at such a place and did not become a table.
+
+        Raises InvalidTableStateError, before anything is deleted, if it cannot be proven that it is no table's.
+        """
+        identifier = table_identifier(id)
+        with translate_errors(f"discard_table_location of {format_identifier(identifier)}"):
+            adopt.discard(self._catalog, identifier, location)
 
     @operation(RegisterTableRequest)
     def register_table(self, request: RegisterTableRequest) -> RegisterTableResponse:
@@ -331,11 +354,11 @@ class DirectoryNamespace(TableOperations):
 
         The context entry `allow_missing=true` accepts a location that holds no table yet.
         """
-        location, properties = registration.register(
+        location, properties = register.register(
             self._catalog,
             table_identifier(request.id),
             request.location,
-            modes.parsed(request.mode, modes.RegisterMode.CREATE),
+            modes.parse_mode(request.mode, modes.RegisterMode.CREATE),
             request.properties,
             allow_missing=(request.context or {}).get("allow_missing") == "true",
         )
@@ -345,16 +368,16 @@ class DirectoryNamespace(TableOperations):
     def deregister_table(self, request: DeregisterTableRequest) -> DeregisterTableResponse:
         """Take a table out of the catalog and keep its data; errors 1, 4."""
         identifier = table_identifier(request.id)
-        location, properties = removal.deregister(self._catalog, identifier)
+        location, properties = deregister.deregister(self._catalog, identifier)
         return DeregisterTableResponse(
-            id=list(identifier), location=self._store.location(location), properties=properties
+            id=list(identifier), location=self._catalog.shown_location(location), properties=properties
         )
 
     @operation(DescribeTableRequest)
     def describe_table(self, request: DescribeTableRequest) -> DescribeTableResponse:
         """Tell where a table is and, if asked, what it is; errors 1, 4, 8 (tag), 11 (version), 22 (branch)."""
         identifier = table_identifier(request.id)
-        described = tables.describe_table(
+        described = describe.describe_table(
             self._catalog,
             identifier,
             version=request.version,
@@ -368,7 +391,7 @@ class DirectoryNamespace(TableOperations):
         return DescribeTableResponse(
             table=identifier[-1],
             namespace=list(identifier[:-1]),
-            location=self._store.location(found.location),
+            location=self._store.resolve(found.location),
             table_uri=self._store.uri(found.location) if request.with_table_uri else None,
             properties=properties,
             storage_options=self._vended(vend=request.vend_credentials),
@@ -377,7 +400,7 @@ class DirectoryNamespace(TableOperations):
             schema=None if details is None else details.schema,
             stats=None if details is None else details.stats,
             metadata=None if details is None else details.metadata,
-            managed_versioning=operations.is_managed(self._catalog, found) or None,
+            managed_versioning=self._commits_come_here(service.is_managed(self._catalog, found)),
         )
 
     @operation(TableExistsRequest)
@@ -385,9 +408,9 @@ class DirectoryNamespace(TableOperations):
         """Answer if the table is there, raise 1 or 4 if not."""
         identifier = table_identifier(request.id)
         if request.version is not None:
-            tables.describe_table(self._catalog, identifier, version=request.version)
+            describe.describe_table(self._catalog, identifier, version=request.version)
         else:
-            tables.exists(self._catalog, identifier)
+            describe.exists(self._catalog, identifier)
         return TableExistsResponse()
 
     @operation(DropTableRequest)
@@ -400,11 +423,11 @@ class DirectoryNamespace(TableOperations):
         identifier = table_identifier(request.id)
         wish = _Wish.of(request.context, self._settings.drop_ttl_ms)
         if wish.purge:
-            gone = dropping.drop_for_good(self._catalog, identifier, force=wish.force)
+            gone = drop.drop_for_good(self._catalog, identifier, force=wish.force)
         else:
-            gone = dropping.drop(self._catalog, identifier, wish.ttl_ms, force=wish.force)
+            gone = drop.drop(self._catalog, identifier, wish.ttl_ms, force=wish.force)
         return DropTableResponse(
-            id=list(identifier), location=self._store.location(gone.location), properties=gone.properties
+            id=list(identifier), location=self._catalog.shown_location(gone.location), properties=gone.properties
         )
 
     # Versions
@@ -412,24 +435,24 @@ class DirectoryNamespace(TableOperations):
     @operation(CreateTableVersionRequest)
     def create_table_version(self, request: CreateTableVersionRequest) -> CreateTableVersionResponse:
         """Make a staged manifest the next version of a table; errors 4, 13, 14 (also if the version exists)."""
-        return client.create_version(self._catalog, request)
+        return callback.create_version(self._catalog, request)
 
     @operation(BatchCreateTableVersionsRequest)
     def batch_create_table_versions(self, request: BatchCreateTableVersionsRequest) -> BatchCreateTableVersionsResponse:
         """Create versions of several tables: all or none if the catalog manages versions, else one after the other."""
-        wanted = [client.staged(entry, table_identifier(entry.id)) for entry in request.entries]
-        records = operations.create(self._catalog, wanted)
+        wanted = [callback.staged(entry, table_identifier(entry.id)) for entry in request.entries]
+        records = service.create(self._catalog, wanted)
         return BatchCreateTableVersionsResponse(versions=[record.shown(self._store) for record in records])
 
     @operation(ListTableVersionsRequest)
     def list_table_versions(self, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
         """List a table's versions, the newest first unless `descending` is false, in pages; errors 1, 4, 13, 22."""
-        return client.list_versions(self._catalog, request)
+        return callback.list_versions(self._catalog, request)
 
     @operation(DescribeTableVersionRequest)
     def describe_table_version(self, request: DescribeTableVersionRequest) -> DescribeTableVersionResponse:
         """Tell where the manifest of a version is, the latest unless one is named; errors 1, 4, 11, 22."""
-        return client.describe_version(self._catalog, request)
+        return callback.describe_version(self._catalog, request)
 
     @operation(BatchDeleteTableVersionsRequest)
     def batch_delete_table_versions(self, request: BatchDeleteTableVersionsRequest) -> BatchDeleteTableVersionsResponse:
@@ -437,7 +460,7 @@ class DirectoryNamespace(TableOperations):
 
         The context entry `ignore_missing=false` makes a version that is not there an error (11).
         """
-        deleted = operations.delete(
+        deleted = service.delete(
             self._catalog,
             table_identifier(request.id),
             request.ranges,
@@ -462,12 +485,12 @@ class DirectoryNamespace(TableOperations):
         meanwhile, or raises 14; a new table that is there raises 5. `check` is told the versions that are about to be
         made, whenever they are staged; what it raises stops the commit.
         """
-        with translated("commit_tables"):
+        with translate_errors("commit_tables"):
             return transactions.commit_tables(self._catalog, commits, check)
 
     def require_common_commits(self, ids: Sequence[Sequence[str]]) -> None:
         """Raise 0 unless these tables, of which some may not be there yet, can be part of one `commit_tables`."""
-        with translated("require_common_commits"):
+        with translate_errors("require_common_commits"):
             transactions.require_management(self._catalog, [table_identifier(one) for one in ids])
 
     def latest_table_versions(self, ids: Sequence[Sequence[str]]) -> list[int]:
@@ -475,20 +498,20 @@ class DirectoryNamespace(TableOperations):
 
         Opened at these versions, the tables show every commit of several tables as a whole.
         """
-        with translated("latest_table_versions"):
+        with translate_errors("latest_table_versions"):
             identifiers = [table_identifier(one) for one in ids]
-            return [record.version for record in operations.latest_of(self._catalog, identifiers)]
+            return [record.version for record in service.latest_of(self._catalog, identifiers)]
 
     def enable_table_version_management(
         self, progress: Callable[[int, int], None] | None = None
     ) -> management.ManagementReport:
         """Make the catalog the manifest store of all its tables; safe to interrupt and to repeat. Not in V1 (0)."""
-        with translated("enable_table_version_management"):
+        with translate_errors("enable_table_version_management"):
             return management.enable(self._catalog, progress)
 
     def disable_table_version_management(self) -> management.ManagementReport:
         """Let the files of tables alone decide about their versions again."""
-        with translated("disable_table_version_management"):
+        with translate_errors("disable_table_version_management"):
             return management.disable(self._catalog)
 
     @operation(RenameTableRequest)
@@ -496,7 +519,7 @@ class DirectoryNamespace(TableOperations):
         """Rename a table, also into another namespace; errors 1, 4, 5. Not in V1 (0)."""
         identifier = table_identifier(request.id)
         parent = identifier[:-1] if request.new_namespace_id is None else namespace_identifier(request.new_namespace_id)
-        registration.rename(self._catalog, identifier, table_identifier([*parent, request.new_table_name]))
+        register.rename(self._catalog, identifier, table_identifier([*parent, request.new_table_name]))
         return RenameTableResponse()
 
     # What is dropped. Identifiers are lists of names, as in the SDK's requests.
@@ -512,9 +535,9 @@ class DirectoryNamespace(TableOperations):
         The latest drop of the name is restored unless a deletion id names another one.
         """
         identifier = table_identifier(id)
-        with translated(f"undrop_table of {shown(identifier)}"):
+        with translate_errors(f"undrop_table of {format_identifier(identifier)}"):
             target = None if as_id is None else table_identifier(as_id)
-            return self._store.location(restoring.undrop(self._catalog, identifier, target, deletion_id))
+            return self._catalog.shown_location(undrop.undrop(self._catalog, identifier, target, deletion_id))
 
     def undrop_namespace(
         self,
@@ -523,8 +546,8 @@ class DirectoryNamespace(TableOperations):
     ) -> list[list[str]]:
         """Bring a dropped namespace back with all that was dropped along with it; returns the tables. Errors 1, 2."""
         identifier = namespace_identifier(id)
-        with translated(f"undrop_namespace of {shown(identifier)}"):
-            return [list(table) for table in restoring.undrop_namespace(self._catalog, identifier, deletion_id)]
+        with translate_errors(f"undrop_namespace of {format_identifier(identifier)}"):
+            return [list(table) for table in undrop.undrop_namespace(self._catalog, identifier, deletion_id)]
 
     def purge_table(
         self,
@@ -532,14 +555,14 @@ class DirectoryNamespace(TableOperations):
         deletion_id: str | None = None,
         *,
         force: bool = False,
-    ) -> purge_run.PurgeReport:
+    ) -> purge.PurgeReport:
         """Delete what was dropped under a name for good; errors 4, 13 (it is live), 14, and 0 where the store is unfit.
 
         Before its time, or protected, a table is purged only if forced (19).
         """
         identifier = table_identifier(id)
-        with translated(f"purge_table of {shown(identifier)}"):
-            return purge_run.purge_one(self._catalog, identifier, deletion_id, force=force)
+        with translate_errors(f"purge_table of {format_identifier(identifier)}"):
+            return purge.purge_one(self._catalog, identifier, deletion_id, force=force)
 
     def purge_tables(
         self,
@@ -548,22 +571,20 @@ class DirectoryNamespace(TableOperations):
         *,
         dry_run: bool = False,
         force: bool = False,
-        progress: Callable[[purge_run.PurgedTable, int, int], None] | None = None,
-    ) -> purge_run.PurgeReport:
+        progress: Callable[[purge.PurgedTable, int, int], None] | None = None,
+    ) -> purge.PurgeReport:
         """Delete dropped tables for good: all whose time is over, or exactly those given; reports each."""
-        with translated("purge_tables"):
+        with translate_errors("purge_tables"):
             if ids is None:
-                return purge_run.purge_all(
-                    self._catalog, deleted_before, dry_run=dry_run, force=force, progress=progress
-                )
+                return purge.purge_all(self._catalog, deleted_before, dry_run=dry_run, force=force, progress=progress)
             identifiers = [table_identifier(one) for one in ids]
-            return purge_run.purge_these(self._catalog, identifiers, dry_run=dry_run, force=force, progress=progress)
+            return purge.purge_these(self._catalog, identifiers, dry_run=dry_run, force=force, progress=progress)
 
     def list_purgable_tables(
         self, deleted_before: datetime | None = None, *, detailed: bool = False
     ) -> list[dropped.DroppedTable]:
         """List the dropped tables whose time is over, or those dropped before a moment; `detailed` as below."""
-        with translated("list_purgable_tables"):
+        with translate_errors("list_purgable_tables"):
             return dropped.list_purgable(self._catalog, deleted_before, detailed=detailed)
 
     def list_dropped_tables(
@@ -579,46 +600,59 @@ class DirectoryNamespace(TableOperations):
         `detailed` opens each table of the page to count its rows, and lists its files to add up their bytes.
         """
         identifier = namespace_identifier(namespace)
-        with translated(f"list_dropped_tables of {shown(identifier)}"):
+        with translate_errors(f"list_dropped_tables of {format_identifier(identifier)}"):
             return dropped.list_dropped(self._catalog, identifier, page_token, limit, detailed=detailed)
 
     def table_status(self, id: Sequence[str]) -> dropped.TableStatus:  # noqa: A002 - as in the SDK's requests
         """Tell whether a table is there, dropped, or neither."""
         identifier = table_identifier(id)
-        with translated(f"table_status of {shown(identifier)}"):
+        with translate_errors(f"table_status of {format_identifier(identifier)}"):
             return dropped.status(self._catalog, identifier)
 
     def set_table_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: A002, FBT001 - a setter
         """Protect a table from drop and purge, or lift the protection; errors 1, 4."""
         identifier = table_identifier(id)
-        with translated(f"set_table_protection of {shown(identifier)}"):
+        with translate_errors(f"set_table_protection of {format_identifier(identifier)}"):
             protection.set_on_table(self._catalog, identifier, protected=protected)
 
     def set_namespace_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: A002, FBT001 - a setter
         """Protect a namespace from drop, or lift the protection; error 1."""
         identifier = namespace_identifier(id)
-        with translated(f"set_namespace_protection of {shown(identifier)}"):
+        with translate_errors(f"set_namespace_protection of {format_identifier(identifier)}"):
             protection.set_on_namespace(self._catalog, identifier, protected=protected)
 
     # Care of the catalog
+
+    def list_problems(self) -> list[Problem]:
+        """List the entries of the root that cannot be used and are skipped, each with the reason and what to do."""
+        with translate_errors("list_problems"):
+            return problem_search.find_problems(self._catalog)
 
     def migrate_to_manifest(
         self, *, dry_run: bool = False, names: Collection[str] | None = None
     ) -> migrate.MigrationReport:
         """Register every V1 directory, or those of some names, in one commit; safe to repeat and to interrupt."""
-        with translated("migrate_to_manifest"):
+        with translate_errors("migrate_to_manifest"):
             return management.migrate_tables(self._catalog, dry_run=dry_run, names=names)
 
     def migrate_markers(self, *, dry_run: bool = False) -> migrate.MarkerReport:
         """Lift markers that other clients left inside of directories to the root, where listings see them."""
-        with translated("migrate_markers"):
+        with translate_errors("migrate_markers"):
             return migrate.migrate_markers(self._catalog, dry_run=dry_run)
 
     def _vended(self, *, vend: bool | None) -> dict[str, str] | None:
         """Give the storage options to callers that ask for them, or where the namespace is set up to."""
         if not (vend or self._settings.vend_input_storage_options):
             return None
-        return dict(self._settings.storage_options)
+        options = dict(self._settings.storage_options)
+        interval = self._settings.vend_input_storage_options_refresh_interval_millis
+        if interval is not None:
+            options[EXPIRY] = str(int(time.time() * 1000) + interval)
+        return options
+
+    def _commits_come_here(self, is_managed: bool) -> bool | None:  # noqa: FBT001 - an answer, passed on
+        """Return True if Lance is to commit through this client: the catalog manages versions, or it was asked to."""
+        return is_managed or self._settings.table_version_tracking_enabled or None
 
 
 @dataclass(frozen=True)
@@ -633,7 +667,7 @@ class _Wish:
     def of(cls, context: Mapping[str, str] | None, default_ttl_ms: int) -> _Wish:
         given = context or {}
         ttl = durations.milliseconds(given["ttl"], "The context's 'ttl'") if "ttl" in given else default_ttl_ms
-        return cls(ttl, modes.flag(given, "purge"), modes.flag(given, "force"))
+        return cls(ttl, modes.parse_flag(given, "purge"), modes.parse_flag(given, "force"))
 
 
 def _rebuilt(kind: type[DirectoryNamespace], properties: dict[str, Any]) -> DirectoryNamespace:

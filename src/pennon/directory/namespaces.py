@@ -6,20 +6,21 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pennon.directory import layout, trash
-from pennon.directory.listing import look_at_root_table
+from pennon.directory import layout
+from pennon.directory.claims.marker import milliseconds
+from pennon.directory.lookup.listing import look_at_root_table
+from pennon.directory.lookup.resolve import namespace_exists
 from pennon.directory.manifest import NAMESPACE, Draft, Row, Snapshot, flags, properties_json
-from pennon.directory.marker import milliseconds
-from pennon.directory.names import forgetting_dead_rows
+from pennon.directory.manifest_tables import trash
+from pennon.directory.manifest_tables.table_rows import forgetting_dead_rows
 from pennon.directory.protection import require_unprotected
-from pennon.directory.resolve import namespace_exists
 from pennon.errors import (
     InvalidInputError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
 )
-from pennon.identifiers import ROOT, Identifier, object_id, shown
+from pennon.identifiers import ROOT, Identifier, format_identifier, object_id
 from pennon.modes import CreateMode, DropBehavior, DropMode
 from pennon.paging import page
 
@@ -50,13 +51,14 @@ def create(
         if existing is None:
             if not draft.parent_exists(key):
                 raise NamespaceNotFoundError(
-                    f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
+                    f"Namespace not found: {format_identifier(identifier[:-1])}, parent of "
+                    f"{format_identifier(identifier)}"
                 )
             draft.put(wanted)
             return wanted
         if existing.object_type != NAMESPACE or mode is CreateMode.CREATE:
             what = "Namespace" if existing.object_type == NAMESPACE else "A table of that name"
-            raise NamespaceAlreadyExistsError(f"{what} already exists: {shown(identifier)}")
+            raise NamespaceAlreadyExistsError(f"{what} already exists: {format_identifier(identifier)}")
         if mode is CreateMode.EXIST_OK:
             return existing
         _put_into_trash(draft, existing, deletion, force=False)
@@ -91,9 +93,9 @@ def drop(
         if row is None or row.object_type != NAMESPACE or not draft.parent_exists(key):
             if mode is DropMode.SKIP:
                 return None
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
         if behavior is DropBehavior.RESTRICT and draft.has_children(key):
-            raise NamespaceNotEmptyError(f"Namespace is not empty: {shown(identifier)}")
+            raise NamespaceNotEmptyError(f"Namespace not empty: {format_identifier(identifier)}")
         if behavior is DropBehavior.RESTRICT:
             require_unprotected(row, force=force)
             draft.remove(key)
@@ -116,7 +118,7 @@ def describe(catalog: Catalog, identifier: Identifier) -> dict[str, str] | None:
             return flags.root_properties(snapshot.metadata)
         row = snapshot.get(object_id(identifier))
         if row is None or not namespace_exists(snapshot, identifier):
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
         return row.properties()
 
     return catalog.manifest.read(look)
@@ -137,7 +139,8 @@ def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[
     def plan(draft: Draft) -> dict[str, str]:
         row = draft.get(object_id(identifier))
         if row is None or row.object_type != NAMESPACE:
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
+        row.require_readable_metadata()
         merged = {**row.properties(), **changes}
         kept = {key: value for key, value in merged.items() if value is not None}
         draft.put(row.with_properties(properties_json(kept)))
@@ -156,7 +159,7 @@ def list_children(
 
     def look(snapshot: Snapshot) -> tuple[list[str], str | None]:
         if not namespace_exists(snapshot, identifier):
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
         return page(snapshot.namespace_names(object_id(identifier)), token, limit)
 
     return catalog.manifest.read(look)
@@ -169,14 +172,18 @@ def list_all(catalog: Catalog, below: Identifier) -> list[str]:
         return []
 
     def walk(snapshot: Snapshot, parent: str) -> Iterator[str]:
-        for name in snapshot.namespace_names(parent):
-            key = object_id((parent, name)) if parent else name
-            yield key
-            yield from walk(snapshot, key)
+        # Not recursive: rows of other clients may be nested deeper than the stack is.
+        waiting = [parent]
+        while waiting:
+            above = waiting.pop()
+            if above != parent:
+                yield above
+            names = snapshot.namespace_names(above)
+            waiting += [object_id((above, name)) if above else name for name in reversed(names)]
 
     def look(snapshot: Snapshot) -> list[str]:
         if not namespace_exists(snapshot, below):
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(below)}")
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(below)}")
         return list(walk(snapshot, object_id(below)))
 
     return catalog.manifest.read(look)
@@ -200,4 +207,4 @@ def _require_no_root_table(catalog: Catalog, identifier: Identifier) -> None:
         return
     # Nearly always there is nothing, which one request tells.
     if catalog.store.names(layout.root_table(name)) and look_at_root_table(catalog.store, name).visible:
-        raise NamespaceAlreadyExistsError(f"A table of that name already exists: {shown(identifier)}")
+        raise NamespaceAlreadyExistsError(f"A table of that name already exists: {format_identifier(identifier)}")

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from pennon.directory import layout
 from pennon.directory.manifest import NAMESPACE, TABLE
 from pennon.errors import InvalidInputError, InvalidTableStateError, NamespaceNotFoundError, TableNotFoundError
-from pennon.identifiers import ROOT, Identifier, object_id, shown
+from pennon.identifiers import ROOT, Identifier, format_identifier, object_id
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
-    from pennon.directory.listing import TableDirectory
+    from pennon.directory.lookup.listing import TableDirectory
     from pennon.directory.manifest import Draft, Row
 
 FORCE_HINT = "lift the protection, or force it"
@@ -30,7 +30,7 @@ def require_unprotected(row: Row, *, force: bool) -> None:
 def require_unprotected_directory(identifier: Identifier, directory: TableDirectory, *, force: bool) -> None:
     """Refuse a root table whose directory is protected with InvalidTableStateError (19)."""
     if directory.protected and not force:
-        raise InvalidTableStateError(f"Table {shown(identifier)} is protected: {FORCE_HINT}")
+        raise InvalidTableStateError(f"Table {format_identifier(identifier)} is protected: {FORCE_HINT}")
 
 
 def set_on_table(catalog: Catalog, identifier: Identifier, *, protected: bool) -> None:
@@ -60,8 +60,8 @@ def _set_on_row(catalog: Catalog, identifier: Identifier, kind: str, *, protecte
         row = draft.get(key)
         if row is None or row.object_type != kind:
             if kind == TABLE:
-                raise TableNotFoundError(f"Table not found: {shown(identifier)}")
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}")
+                raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
         draft.put(row.with_protection(protected=protected))
 
     catalog.require_manifest("protection").mutate(plan)

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pennon.errors import InvalidInputError, UnsupportedOperationError
-from pennon.iceberg import arriving, batch, creation, entries
-from pennon.iceberg.dropping import CHOSEN
-from pennon.iceberg.entry import MANAGED_BY
+from pennon.errors import (
+    InvalidInputError,
+    InvalidTableStateError,
+    UnsupportedOperationError,
+)
+from pennon.iceberg import arriving, batch, creation, dropping, entries
+from pennon.iceberg.entry import CHOSEN, MANAGED_BY
+from pennon.iceberg.places import name_ending
 from pennon.iceberg.schema import converted
 from pennon.iceberg.settings import IMPL
-from pennon.identifiers import Identifier, shown
-from pennon.table.writing import PreparedData
+from pennon.identifiers import Identifier, format_identifier
+from pennon.table.writing import WRITTEN, PreparedData
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 
 _DATA = "data"
 _FIRST = 1
+_DIGITS = 32
+"""How many random digits the name of a new directory begins with."""
 
 
 def place(catalog: Catalog, identifier: Identifier) -> str:
@@ -38,8 +44,45 @@ def place(catalog: Catalog, identifier: Identifier) -> str:
     root, location = catalog.places.root, catalog.places.new(identifier)
     path = None if location is None else catalog.places.below_root(location)
     if root is None or path is None:
-        raise InvalidInputError(f"To write {shown(identifier)} before it is in the catalog needs the property 'root'")
+        raise InvalidInputError(
+            f"To write {format_identifier(identifier)} before it is in the catalog needs the property 'root'"
+        )
     return root.location(path)
+
+
+def require_unadopted(catalog: Catalog, identifier: Identifier, location: str) -> str:
+    """Return the path of a place that `place` may have named for a table, and in which no table of the server lies.
+
+    Looks at every table. Raises InvalidTableStateError for any other place, and for a directory in which there is more
+    than a table has while it is written.
+    """
+    root, path = catalog.places.root, catalog.places.below_root(location)
+    known = path is not None and catalog.places.is_new_name(path) and path[_DIGITS:] == name_ending(identifier)
+    if root is None or path is None or not known:
+        raise _not_new(identifier, location, "the catalog gives no such place to a new table of this name")
+    for entry in dropping.all_tables(catalog):
+        there = catalog.places.below_root(entry.location)
+        if there is not None and (there == path or there.startswith(f"{path}/")):
+            raise _not_new(identifier, location, f"table {format_identifier(entry.identifier)} is there")
+    level = root.list_level(path)
+    strange = sorted({*(one.name for one in level.files), *level.directories} - WRITTEN)
+    if strange:
+        raise _not_new(identifier, location, f"no new table has {strange[0]!r} in its directory")
+    return path
+
+
+def discard(catalog: Catalog, identifier: Identifier, location: str) -> None:
+    """Delete what was written at a place, once it is proven to be no table of the server; error 19 if it is not."""
+    path = require_unadopted(catalog, identifier, location)
+    if catalog.places.root is not None:
+        catalog.places.root.delete_tree(path)
+
+
+def _not_new(identifier: Identifier, location: str, reason: str) -> InvalidTableStateError:
+    return InvalidTableStateError(
+        f"{location!r} is not a place where {format_identifier(identifier)} was written before it is in the "
+        f"catalog: {reason}"
+    )
 
 
 def adopt(
@@ -80,7 +123,8 @@ def _prepared(catalog: Catalog, declared: Entry, dataset: LanceDataset, path: st
     root, target = catalog.places.root, catalog.places.below_root(declared.location)
     if root is None or target is None:
         raise UnsupportedOperationError(
-            f"Table {shown(declared.identifier)} was declared outside of the root, at {declared.location!r}: what was "
+            f"Table {format_identifier(declared.identifier)} was declared outside of the root, at "
+            f"{declared.location!r}: what was "
             "written below the root cannot be copied there"
         )
 

@@ -16,12 +16,12 @@ from pennon.errors import (
     is_not_found,
 )
 from pennon.iceberg import entries, files, tables
-from pennon.iceberg.dropping import CHOSEN
-from pennon.iceberg.entry import MANAGED_BY
+from pennon.iceberg.entry import CHOSEN, MANAGED_BY
 from pennon.iceberg.files import Staged
 from pennon.iceberg.preparing import Placed
+from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL
-from pennon.identifiers import Identifier, shown, table_identifier
+from pennon.identifiers import Identifier, format_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,21 +76,25 @@ def absent(catalog: Catalog, identifier: Identifier) -> Entry | None:
         return None
     if entry.is_lance and tables.is_only_declared(catalog, entry):
         return entry
-    raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+    raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
 
 
 def written(catalog: Catalog, identifier: Identifier, location: str) -> tuple[str, LanceDataset]:
     """Open what was written at a place, and give its path below the root; 13 if it is no such place."""
     path = catalog.places.below_root(location)
     if path is None or catalog.places.root is None or not catalog.places.is_new_name(path):
-        raise InvalidInputError(f"{location!r} is no place at which {shown(identifier)} could have been written")
+        raise InvalidInputError(
+            f"{location!r} is no place at which {format_identifier(identifier)} could have been written"
+        )
     try:
         dataset = lance.dataset(
             catalog.places.root.location(path), storage_options=catalog.options(None) or None, session=catalog.session
         )
     except (OSError, ValueError) as error:
         if is_not_found(error):
-            raise InvalidInputError(f"There is no table at {location!r} to become {shown(identifier)}") from error
+            raise InvalidInputError(
+                f"There is no table at {location!r} to become {format_identifier(identifier)}"
+            ) from error
         raise
     return path, dataset
 
@@ -109,7 +113,8 @@ def _placed(catalog: Catalog, new: Arrival, undoing: list[Callable[[], object]])
     entry = absent(catalog, identifier)
     if entry is None and stored[MANAGED_BY] != IMPL:
         raise UnsupportedOperationError(
-            f"Table {shown(identifier)} is to have managed_by={stored[MANAGED_BY]}, so its first version cannot be "
+            f"Table {format_identifier(identifier)} is to have managed_by={stored[MANAGED_BY]}, so its first "
+            "version cannot be "
             "part of a transaction: connect with managed_by=impl"
         )
     uri = directory_uri(catalog, path)
@@ -118,7 +123,8 @@ def _placed(catalog: Catalog, new: Arrival, undoing: list[Callable[[], object]])
         entry = _declared(catalog, identifier, uri, {**stored, CHOSEN: "true"}, undoing)
     if entry is not None and entry.properties.get(CHOSEN) != "true":
         raise UnsupportedOperationError(
-            f"Table {shown(identifier)} was declared at a place of its own, {entry.location!r}, where this cannot go"
+            f"Table {format_identifier(identifier)} was declared at a place of its own, {entry.location!r}, "
+            "where this cannot go"
         )
     return placed
 
@@ -128,7 +134,9 @@ def _staged(store: Store, dataset: LanceDataset, identifier: Identifier, undoing
     found = files.find(store, int(dataset.version))
     blob = None if found is None else store.get(found.path)
     if found is None or blob is None or found.version != 1:
-        raise InvalidInputError(f"What is to become {shown(identifier)} has to have one version, and no other")
+        raise InvalidInputError(
+            f"What is to become {format_identifier(identifier)} has to have one version, and no other"
+        )
     staged = f"{found.path}-{uuid.uuid4()}"
     store.create(staged, blob.body)
 
@@ -162,7 +170,7 @@ def _take_away(catalog: Catalog, entry: Entry) -> None:
     """Free a name again, unless somebody has filled the table meanwhile. Its data stays where it was written."""
     try:
         there = catalog.any_table(entry.identifier)
-        if there is not None and there.uuid == entry.uuid and tables.is_only_declared(catalog, there):
+        if there is not None and entries.is_same(there, entry) and tables.is_only_declared(catalog, there):
             entries.remove(catalog, there)
     except LanceNamespaceError:
         # It stays behind as a declared table.

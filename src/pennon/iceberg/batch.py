@@ -25,8 +25,9 @@ from pennon.errors import (
 from pennon.iceberg import arriving, managed, rest
 from pennon.iceberg.files import Staged
 from pennon.iceberg.handles import Asked
+from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL
-from pennon.identifiers import Identifier, shown, table_identifier
+from pennon.identifiers import Identifier, format_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +105,7 @@ def require_managed(catalog: Catalog, identifiers: Sequence[Identifier]) -> None
             _require_managed(entry)
         elif catalog.settings.managed_by != IMPL:
             raise UnsupportedOperationError(
-                f"Table {shown(identifier)} is new, and would not be managed by the catalog: connect with "
+                f"Table {format_identifier(identifier)} is new, and would not be managed by the catalog: connect with "
                 "managed_by=impl to make its first version part of a transaction"
             )
     require_transactions(catalog, len(identifiers))
@@ -119,7 +120,7 @@ def require_transactions(catalog: Catalog, count: int) -> None:
 def _require_managed(entry: Entry) -> None:
     if not entry.is_managed:
         raise UnsupportedOperationError(
-            f"Table {shown(entry.identifier)} is not managed by the catalog (managed_by=impl), "
+            f"Table {format_identifier(entry.identifier)} is not managed by the catalog (managed_by=impl), "
             "so its versions cannot be part of a transaction"
         )
 
@@ -138,11 +139,11 @@ def latest_versions(catalog: Catalog, identifiers: Sequence[Identifier]) -> list
         if seen == before or len(seen) <= 1:
             for entry in found:
                 if entry.version is None:
-                    raise TableVersionNotFoundError(f"Table {shown(entry.identifier)} has no version yet")
+                    raise TableVersionNotFoundError(f"Table {format_identifier(entry.identifier)} has no version yet")
             return [int(version or 0) for _, version in seen]
         before = seen
     raise ConcurrentModificationError(
-        f"{', '.join(map(shown, identifiers))}: commits came too fast for one look at all"
+        f"{', '.join(map(format_identifier, identifiers))}: commits came too fast for one look at all"
     )
 
 
@@ -176,7 +177,7 @@ def commit_tables(
                 _withdraw(catalog, staged)
                 continue
             return {entry.identifier: one.version for one, entry in made}
-    tables = ", ".join(shown(table_identifier(one.id)) for one in changes)
+    tables = ", ".join(format_identifier(table_identifier(one.id)) for one in changes)
     raise ConcurrentModificationError(f"Could not commit to {tables}: others committed first every time")
 
 
@@ -198,7 +199,7 @@ def _staged(catalog: Catalog, client: LanceNamespace, one: Change) -> tuple[Iden
     except (OSError, ValueError) as error:
         if is_commit_conflict(error):
             raise ConcurrentModificationError(
-                f"The change of table {shown(identifier)} cannot be made: {error}"
+                f"The change of table {format_identifier(identifier)} cannot be made: {error}"
             ) from error
         raise
     return identifier, holding.held[-1]
@@ -207,7 +208,7 @@ def _staged(catalog: Catalog, client: LanceNamespace, one: Change) -> tuple[Iden
 def _withdraw(catalog: Catalog, staged: Sequence[tuple[Identifier, Staged]]) -> None:
     for identifier, one in staged:
         store = catalog.store(catalog.table(identifier))
-        store.delete(one.checked(store, shown(identifier)).path)
+        store.delete(one.checked(store, format_identifier(identifier)).path)
 
 
 class _Holding(Asked):

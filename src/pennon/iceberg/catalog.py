@@ -14,8 +14,9 @@ from pennon.iceberg import answers, rest
 from pennon.iceberg.entry import Entry, parsed
 from pennon.iceberg.http import UnknownOutcomeError
 from pennon.iceberg.places import Places, checked
+from pennon.iceberg.reserved import TRASHES, require_not_reserved
 from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS, ONLY_LANCE
-from pennon.identifiers import ROOT, Identifier, shown
+from pennon.identifiers import ROOT, Identifier, format_identifier
 from pennon.table.handles import Handles
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from pennon.iceberg.settings import IcebergSettings
     from pennon.store import Store
 
-TRASH: Identifier = ("__pennon_trash",)
-"""The namespace of dropped tables; its name is reserved, so no request can mean it."""
 _SIDE_BY_SIDE = 8
 _ATTEMPTS = 5
 _CACHE_BYTES = 64 << 20
@@ -59,10 +58,10 @@ class Catalog:
 
     def table(self, identifier: Identifier) -> Entry:
         """Give a Lance table; 4 if there is none of that name, 1 if its namespace is not there."""
-        entry = self.any_table(identifier)
+        entry = self.any_table(require_not_reserved(identifier))
         if entry is None or not entry.is_lance:
             self.require_namespace(identifier[:-1])
-            raise TableNotFoundError(f"Table not found: {shown(identifier)}")
+            raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
         return entry
 
     def any_table(self, identifier: Identifier) -> Entry | None:
@@ -82,24 +81,27 @@ class Catalog:
         try:
             answer = self.server.call(rest.LOAD_NAMESPACE, identifier)
         except NamespaceNotFoundError:
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}") from None
-        return answers.texts(answer, "properties", f"Namespace {shown(identifier)}")
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}") from None
+        return answers.texts(answer, "properties", f"Namespace {format_identifier(identifier)}")
 
     def children(self, identifier: Identifier) -> list[Identifier]:
         """List the namespaces directly below one; 1 if that is not there."""
         query = {"parent": "\x1f".join(identifier)} if identifier else None
-        what = f"Namespaces below {shown(identifier)}"
+        what = f"Namespaces below {format_identifier(identifier)}"
         try:
             found = {
                 answers.names(one, what) for one in self.server.pages(rest.LIST_NAMESPACES, ROOT, "namespaces", query)
             }
         except NamespaceNotFoundError:
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}") from None
+            if identifier == ROOT:
+                # The server's own words: it does not know the prefix, or hides it from this user.
+                raise
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}") from None
         # A server without levels may answer with all that it has.
         below = {one for one in found if len(one) == len(identifier) + 1 and one[:-1] == identifier}
         if identifier and not below:
             self.require_namespace(identifier)
-        return sorted(below - {TRASH})
+        return sorted(below.difference(TRASHES))
 
     def walk(self, below: Identifier) -> list[Identifier]:
         """Give a namespace and all at any depth below it."""
@@ -109,16 +111,19 @@ class Catalog:
         return found
 
     def names(self, identifier: Identifier) -> list[str]:
-        """List the names of tables of any kind in a namespace; 1 if that is not there."""
+        """List the names of tables of any kind in a namespace.
+
+        Raises NamespaceNotFoundError if the server answers that the namespace does not exist; some list nothing then.
+        """
         if identifier == ROOT:
             return []
-        what = f"Tables of {shown(identifier)}"
+        what = f"Tables of {format_identifier(identifier)}"
         try:
             listed = [
                 answers.mapping(one, what) for one in self.server.pages(rest.LIST_TABLES, identifier, "identifiers")
             ]
         except NamespaceNotFoundError:
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(identifier)}") from None
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}") from None
         return sorted({answers.text(one, "name", what) for one in listed})
 
     def side_by_side(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -199,7 +204,8 @@ class Catalog:
                 self._checks_requirements = True
                 return
         raise UnsupportedOperationError(
-            f"Table {shown(entry.identifier)} cannot have managed_by=impl: the server does not check requirements of "
+            f"Table {format_identifier(entry.identifier)} cannot have managed_by=impl: the server does not "
+            "check requirements of "
             "commits, so writers would overwrite each other's versions"
         )
 

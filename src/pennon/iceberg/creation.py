@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -15,14 +15,14 @@ from pennon.errors import (
     LanceNamespaceError,
     TableAlreadyExistsError,
     is_not_found,
+    translate_errors,
 )
 from pennon.iceberg import dropping, entries, evolution, files, preparing, tables
-from pennon.iceberg.dropping import CHOSEN
-from pennon.iceberg.entry import MANAGED_BY
+from pennon.iceberg.entry import CHOSEN, MANAGED_BY
 from pennon.iceberg.places import checked, is_remote
 from pennon.iceberg.schema import converted
 from pennon.iceberg.settings import IMPL
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.modes import CreateMode, RegisterMode
 from pennon.table import writing
 
@@ -43,7 +43,7 @@ class Wanted:
     identifier: Identifier
     data: pa.Table | writing.PreparedData
     properties: Mapping[str, str] | None
-    storage_options: Mapping[str, str]
+    storage_options: Mapping[str, str] = field(repr=False)
     client: LanceNamespace
 
 
@@ -65,7 +65,9 @@ def declare(
     if wish is not None:
         store = catalog.places.store(wish, catalog.options(None))
         if store.has_files(""):
-            raise TableAlreadyExistsError(f"There is something at the location {wish!r} of {shown(identifier)} already")
+            raise TableAlreadyExistsError(
+                f"There is something at the location {wish!r} of {format_identifier(identifier)} already"
+            )
     return _declared(catalog, identifier, wish, stored)
 
 
@@ -83,11 +85,13 @@ def create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
             if existing is None:
                 raise
     if not existing.is_lance:
-        raise TableAlreadyExistsError(f"A table that is not a Lance table already exists: {shown(identifier)}")
+        raise TableAlreadyExistsError(
+            f"A table that is not a Lance table already exists: {format_identifier(identifier)}"
+        )
     if tables.is_only_declared(catalog, existing):
         return filled(catalog, existing, wanted)
     if mode is CreateMode.CREATE:
-        raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
     if mode is CreateMode.EXIST_OK:
         return Created(existing)
     return _overwritten(catalog, existing, wanted)
@@ -100,7 +104,7 @@ def fill(catalog: Catalog, wanted: Wanted) -> int:
     """
     entry = catalog.table(wanted.identifier)
     if not tables.is_only_declared(catalog, entry):
-        raise TableAlreadyExistsError(f"Table already exists: {shown(wanted.identifier)}")
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(wanted.identifier)}")
     return filled(catalog, entry, wanted).version or 1
 
 
@@ -124,7 +128,7 @@ def register(
     existing = catalog.any_table(identifier)
     if existing is not None:
         if mode is RegisterMode.CREATE or not existing.is_lance:
-            raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+            raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
         dropping.deregister(catalog, identifier)
     shape = entries.NO_COLUMNS if columns is None else converted(columns)
     entry = entries.create(catalog, identifier, where, shape, stored)
@@ -137,7 +141,7 @@ def register(
         store = catalog.store(entry)
         found = files.find(store, version)
         if found is None:
-            raise ConcurrentModificationError(f"Version {version} of table {shown(identifier)} is gone")
+            raise ConcurrentModificationError(f"Version {version} of table {format_identifier(identifier)} is gone")
         return catalog.commit(entry, preparing.snapshot_updates(entry, store, found), [preparing.current_is(entry)])
 
 
@@ -165,17 +169,29 @@ def _new(catalog: Catalog, wanted: Wanted, stored: dict[str, str]) -> Created:
             return filled(catalog, entry, wanted, is_new=True)
     options = {**catalog.options(None), **wanted.storage_options}
     path = catalog.places.below_root(location)
+    is_written = False
     try:
         store = catalog.places.store(location, options)
         version = writing.write_version(_plain(store.location("")), wanted.data, options, session=catalog.session)
         shape = converted(wanted.data.schema)
+        is_written = True
         entry = entries.create(catalog, wanted.identifier, location, shape, {**stored, CHOSEN: "true"})
     except BaseException as error:
-        # If nobody knows whether the entry is there, its data stays.
-        if path is not None and not _is_unknown(error):
+        if path is not None and not (is_written and _may_be_used(catalog, wanted.identifier, location, error)):
             catalog.places.delete(path)
         raise
     return Created(entry, version)
+
+
+def _may_be_used(catalog: Catalog, identifier: Identifier, location: str, error: BaseException) -> bool:
+    """Return True unless it is certain that the failed creation of an entry has left none that refers to a place."""
+    if not isinstance(error, LanceNamespaceError) or _is_unknown(error):
+        return True
+    try:
+        there = catalog.any_table(identifier)
+        return there is not None and checked(there.location) == checked(location)
+    except LanceNamespaceError:
+        return True
 
 
 def _needs_credentials(catalog: Catalog, location: str, wanted: Wanted) -> bool:
@@ -201,7 +217,7 @@ def filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = Fal
         )
     except writing.TableIsThere as error:
         store.delete(*error.leftovers)
-        raise TableAlreadyExistsError(f"Table already exists: {shown(entry.identifier)}") from None
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(entry.identifier)}") from None
     updates: list[dict[str, Any]] = []
     if not entry.is_managed:
         updates += evolution.schema_updates(entry, wanted.data.schema)
@@ -221,7 +237,7 @@ def _overwritten(catalog: Catalog, entry: Entry, wanted: Wanted) -> Created:
         )
     except (writing.TableIsThere, writing.TableIsGone) as error:
         raise ConcurrentModificationError(
-            f"Table {shown(entry.identifier)} was changed by others while it was overwritten"
+            f"Table {format_identifier(entry.identifier)} was changed by others while it was overwritten"
         ) from error
     updates: list[dict[str, Any]] = []
     if not entry.is_managed:
@@ -255,22 +271,25 @@ def _undone_on_error(catalog: Catalog, entry: Entry) -> Iterator[None]:
 
 
 def _undo(catalog: Catalog, entry: Entry) -> None:
-    there = catalog.any_table(entry.identifier)
-    # Somebody else may have filled it.
-    if there is None or there.uuid != entry.uuid or not tables.is_only_declared(catalog, there):
-        return
+    is_chosen = entry.properties.get(CHOSEN) == "true"
     try:
-        entries.remove(catalog, entry)
+        with translate_errors(f"undoing the creation of {format_identifier(entry.identifier)}"):
+            there = catalog.any_table(entry.identifier)
+            # Somebody else may have filled it, or made another one.
+            if there is None or not entries.is_same(there, entry) or not tables.is_only_declared(catalog, there):
+                return
+            entries.remove(catalog, there, keeps_data=not is_chosen)
     except LanceNamespaceError:
         # It stays behind as a declared table.
         return
     path = catalog.places.below_root(entry.location)
-    if path is not None and entry.properties.get(CHOSEN) == "true":
+    if path is not None and is_chosen and catalog.places.is_new_name(path):
         catalog.places.delete(path)
 
 
 def _is_unknown(error: BaseException) -> bool:
-    return int(getattr(error, "code", -1)) == 17  # noqa: PLR2004 - ServiceUnavailable
+    """Return True if nobody knows whether the server did what it was asked: no answer, or one without sense."""
+    return int(getattr(error, "code", -1)) in {17, 18}
 
 
 def _absolute(catalog: Catalog, identifier: Identifier, location: str) -> str:
@@ -279,11 +298,15 @@ def _absolute(catalog: Catalog, identifier: Identifier, location: str) -> str:
     text = str(location or "").strip()
     if text and "://" not in text and not text.startswith(("/", "file:")):
         if root is None:
-            raise InvalidInputError(f"The location {location!r} of {shown(identifier)} needs the property 'root'")
+            raise InvalidInputError(
+                f"The location {location!r} of {format_identifier(identifier)} needs the property 'root'"
+            )
         text = root.uri(text.rstrip("/"))
     where = checked(text, identifier)
     if root is not None and root.relative(where) is not None and catalog.places.below_root(where) is None:
-        raise InvalidInputError(f"The location {location!r} of {shown(identifier)} is not a table's own directory")
+        raise InvalidInputError(
+            f"The location {location!r} of {format_identifier(identifier)} is not a table's own directory"
+        )
     return f"file://{where}" if where.startswith("/") else where
 
 
@@ -300,7 +323,9 @@ def _looked_at(
             raise InvalidTableStateError(f"What is at {location!r} cannot be opened: {error}") from error
         if allow_missing:
             return None, None
-        raise InvalidInputError(f"There is no Lance table at {location!r} for {shown(identifier)}") from error
+        raise InvalidInputError(
+            f"There is no Lance table at {location!r} for {format_identifier(identifier)}"
+        ) from error
     return dataset.schema, int(dataset.version)
 
 

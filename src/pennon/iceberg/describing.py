@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, TableVersionNotFoundError
 from pennon.iceberg import handles, tables
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.table.description import Description, describe
 from pennon.table.handles import Point
 
@@ -45,11 +45,11 @@ def describe_table(
         return Described(entry, tables.is_only_declared(catalog, entry) if check_declared else None, None)
     if tables.is_only_declared(catalog, entry):
         if tag is not None:
-            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'")
+            raise TableTagNotFoundError(f"Table {format_identifier(identifier)} has no tag '{tag}'")
         if branch is not None:
-            raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{branch}'")
+            raise TableBranchNotFoundError(f"Table {format_identifier(identifier)} has no branch '{branch}'")
         if version is not None:
-            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}")
+            raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {version}")
         return Described(entry, only_declared=True, details=None)
     dataset = handles.opened(catalog, client, entry, Point(version, tag, branch), shared=True)
     return Described(entry, only_declared=False, details=describe(dataset) if detailed else None)

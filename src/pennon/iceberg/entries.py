@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import (
+    ConcurrentModificationError,
     InvalidInputError,
+    LanceNamespaceError,
     NamespaceNotFoundError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
@@ -14,11 +17,11 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.iceberg import rest
-from pennon.iceberg.entry import CREATION_ID, LANCE, MANAGED_BY, OURS, TABLE_TYPE, Entry, parsed
+from pennon.iceberg.entry import CHOSEN, CREATION_ID, LANCE, MANAGED_BY, OURS, TABLE_TYPE, Entry, parsed
 from pennon.iceberg.http import UnknownOutcomeError
 from pennon.iceberg.places import checked
 from pennon.iceberg.settings import checked_manager
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,15 +30,19 @@ if TYPE_CHECKING:
 
 NO_COLUMNS: dict[str, Any] = {"type": "struct", "fields": []}
 _ATTEMPTS = 4
+_SETTLE_SECONDS = 0.1
+_SETTLE_FACTOR = 10
 
 
 def properties_of(catalog: Catalog, identifier: Identifier, given: Mapping[str, str] | None) -> dict[str, str]:
     """Give the properties of a new entry: the caller's, and those that make it a Lance table. Error 13."""
     properties = {str(key): str(value) for key, value in (given or {}).items()}
     if properties.get(TABLE_TYPE, LANCE).strip().lower() != LANCE:
-        raise InvalidInputError(f"Table {shown(identifier)} cannot have the property {TABLE_TYPE} other than {LANCE!r}")
+        raise InvalidInputError(
+            f"Table {format_identifier(identifier)} cannot have the property {TABLE_TYPE} other than {LANCE!r}"
+        )
     if any(key.startswith(OURS) for key in properties):
-        raise InvalidInputError(f"Properties of table {shown(identifier)} cannot begin with {OURS!r}")
+        raise InvalidInputError(f"Properties of table {format_identifier(identifier)} cannot begin with {OURS!r}")
     manager = checked_manager(properties.get(MANAGED_BY, catalog.settings.managed_by))
     # No cleaner of Iceberg may delete files of Lance.
     return {**properties, TABLE_TYPE: LANCE, MANAGED_BY: manager, "gc.enabled": "false"}
@@ -48,34 +55,54 @@ def create(
     schema: Mapping[str, Any],
     properties: Mapping[str, str],
 ) -> Entry:
-    """Make an entry; the commit point is the server's CreateTable. Errors 1, 5, 13 (at the root), 17."""
+    """Create an entry; the commit point is the server's CreateTable.
+
+    Raises NamespaceNotFoundError; TableAlreadyExistsError, also if the server answers with a table that somebody else
+    has created; InvalidInputError at the root; UnsupportedOperationError if the server chooses another location.
+    """
     require_namespace_level(identifier)
     mark = uuid.uuid4().hex
     stored = {**properties, CREATION_ID: mark}
     metadata_path = None if location is None else catalog.places.metadata_path(location)
     if metadata_path is not None:
         stored["write.metadata.path"] = metadata_path
-    body: dict[str, Any] = {"name": identifier[-1], "schema": {**schema, "schema-id": 1}, "properties": stored}
+    body: dict[str, Any] = {
+        "name": identifier[-1],
+        "schema": {**schema, "schema-id": 1},
+        "properties": stored,
+        # Some servers refuse a request that leaves it out.
+        "stage-create": False,
+    }
     if location is not None:
         body["location"] = location
+    begun = time.monotonic()
     entry = _create(catalog, identifier, body, mark)
-    if location is not None and checked(entry.location, identifier) != checked(location, identifier):
-        remove(catalog, entry)
-        raise UnsupportedOperationError(
-            f"The server does not let table {shown(identifier)} be at {location!r}: it chose {entry.location!r}; "
-            "connect without the property 'root' to leave the choice to the server"
-        )
+    seconds = time.monotonic() - begun
+    is_there = location is not None and checked(entry.location, identifier) == checked(location, identifier)
+    if not _is_created_by(entry, mark, is_there=is_there):
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
+    if location is not None and not is_there:
+        raise _relocated(catalog, entry, location, is_chosen=CHOSEN in properties)
+    if entry.has_numbered_metadata:
+        entry = _settled(catalog, entry, seconds)
     if not entry.is_lance or any(entry.properties.get(key) != value for key, value in stored.items()):
         # Some servers take no properties along with a new table.
         entry = catalog.set_properties(entry, stored)
     return entry
 
 
-def remove(catalog: Catalog, entry: Entry, how: Mapping[str, str] | None = None) -> None:
-    """Take an entry away and nothing else; the commit point is the server's DropTable. Errors 4, 17.
+def remove(catalog: Catalog, entry: Entry, how: Mapping[str, str] | None = None, *, keeps_data: bool = True) -> None:
+    """Remove an entry and nothing else; the commit point is the server's DropTable.
 
-    `how` are other parameters of DropTable, for a server that does more by them.
+    `how` are other parameters of DropTable, for a server that does more by them. Raises TableNotFoundError, and
+    UnsupportedOperationError if the data has to stay and this server would delete it.
     """
+    if keeps_data and entry.is_deleted_with_entry:
+        raise UnsupportedOperationError(
+            f"Table {format_identifier(entry.identifier)} stays in the catalog: this server deletes "
+            f"{entry.location!r} with the "
+            "entry, although asked not to. Copy the data first, then drop the table with purge=true"
+        )
     for attempt in range(_ATTEMPTS):
         try:
             catalog.server.call(
@@ -88,11 +115,11 @@ def remove(catalog: Catalog, entry: Entry, how: Mapping[str, str] | None = None)
             there = catalog.any_table(entry.identifier)
             if there is not None and there.uuid == entry.uuid:
                 raise UnsupportedOperationError(
-                    f"The server does not drop table {shown(entry.identifier)}: it says that there is none"
+                    f"The server does not drop table {format_identifier(entry.identifier)}: it says that there is none"
                 ) from None
             if attempt:
                 return
-            raise TableNotFoundError(f"Table not found: {shown(entry.identifier)}") from None
+            raise TableNotFoundError(f"Table not found: {format_identifier(entry.identifier)}") from None
         except UnknownOutcomeError:
             there = catalog.any_table(entry.identifier)
             if there is None or there.uuid != entry.uuid:
@@ -115,26 +142,32 @@ def rename(catalog: Catalog, entry: Entry, target: Identifier) -> None:
         try:
             catalog.server.call(rest.RENAME_TABLE, source, body)
         except NamespaceNotFoundError:
-            raise NamespaceNotFoundError(f"Namespace not found: {shown(target[:-1])}") from None
+            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(target[:-1])}") from None
         except (TableNotFoundError, TableAlreadyExistsError, UnknownOutcomeError) as error:
             is_lost = isinstance(error, UnknownOutcomeError)
             if (is_lost or attempt) and _is_at(catalog, entry, target):
                 return
             if isinstance(error, TableAlreadyExistsError):
-                raise TableAlreadyExistsError(f"Table already exists: {shown(target)}") from None
+                raise TableAlreadyExistsError(f"Table already exists: {format_identifier(target)}") from None
             if not is_lost:
-                raise TableNotFoundError(f"Table not found: {shown(source)}") from None
+                raise TableNotFoundError(f"Table not found: {format_identifier(source)}") from None
             if attempt + 1 == _ATTEMPTS:
                 raise
         else:
             return
 
 
+def is_same(there: Entry, entry: Entry) -> bool:
+    """Return True if an entry is still the one that was created: not another one of the same name."""
+    mark = entry.properties.get(CREATION_ID)
+    return there.uuid == entry.uuid and there.properties.get(CREATION_ID) == mark
+
+
 def require_namespace_level(identifier: Identifier) -> None:
     """Refuse a table at the root: the protocol has tables in namespaces only (13)."""
     if len(identifier) == 1:
         raise InvalidInputError(
-            f"Table {shown(identifier)} needs a namespace: an Iceberg REST catalog has no root tables"
+            f"Table {format_identifier(identifier)} needs a namespace: an Iceberg REST catalog has no root tables"
         )
 
 
@@ -144,7 +177,7 @@ def _create(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], m
             return parsed(identifier, catalog.server.call(rest.CREATE_TABLE, identifier[:-1], body))
         except NamespaceNotFoundError:
             raise NamespaceNotFoundError(
-                f"Namespace not found: {shown(identifier[:-1])}, of table {shown(identifier)}"
+                f"Namespace not found: {format_identifier(identifier[:-1])}, of table {format_identifier(identifier)}"
             ) from None
         except (TableAlreadyExistsError, UnknownOutcomeError) as error:
             is_lost = isinstance(error, ServiceUnavailableError)
@@ -154,10 +187,60 @@ def _create(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], m
             if there is not None and is_lost and CREATION_ID not in there.properties:
                 raise
             if not is_lost or there is not None:
-                raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}") from None
+                raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}") from None
             if attempt + 1 == _ATTEMPTS:
                 raise
     raise AssertionError
+
+
+def _settled(catalog: Catalog, entry: Entry, seconds: float) -> Entry:
+    """Return our entry as it is when all who create one of this name at the same time have done so.
+
+    A server with numbered metadata files looks for a table and then writes a new one: of several requests at once each
+    is told that it has created the table, and the last one has. `seconds` is how long ours took. Raises
+    TableAlreadyExistsError if it was not the last one.
+    """
+    time.sleep(max(_SETTLE_SECONDS, _SETTLE_FACTOR * seconds))
+    there = catalog.any_table(entry.identifier)
+    if there is None:
+        raise ConcurrentModificationError(
+            f"Table {format_identifier(entry.identifier)} was dropped while it was created"
+        )
+    if not is_same(there, entry):
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(entry.identifier)}")
+    return there
+
+
+def _is_created_by(entry: Entry, mark: str, *, is_there: bool) -> bool:
+    """Return True if the entry that the server answers with is a new one of ours.
+
+    Some servers answer with the table of that name if there is one. Some take no properties with a new table, so that
+    only a place that was asked for shows that it is the new one.
+    """
+    found = entry.properties.get(CREATION_ID)
+    return found == mark or (found is None and is_there and not entry.is_lance and entry.version is None)
+
+
+def _relocated(catalog: Catalog, entry: Entry, location: str, *, is_chosen: bool) -> UnsupportedOperationError:
+    """Remove a new entry for which the server has chosen another place, and return the error to raise."""
+    stays = ""
+    try:
+        there = catalog.any_table(entry.identifier)
+        # Somebody may have found and filled it.
+        if there is not None and is_same(there, entry) and there.version is None and there.location == entry.location:
+            remove(catalog, there)
+    except LanceNamespaceError as error:
+        stays = f" The new entry is still there: {error}"
+    advice = (
+        "connect without the property 'root' to leave the choice to the server."
+        if is_chosen
+        else "it puts every table at a place of its own choice, so data elsewhere cannot be registered."
+    )
+    return UnsupportedOperationError(
+        f"The server does not let table {format_identifier(entry.identifier)} be at {location!r}: it chose "
+        f"{entry.location!r}; "
+        f"{advice}{stays}"
+    )
 
 
 def _is_at(catalog: Catalog, entry: Entry, target: Identifier) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pennon.iceberg import answers
 from pennon.iceberg.settings import IMPL
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,13 +21,17 @@ LANCE = "lance"
 OURS = "pennon."
 """What the names of properties begin with that are ours alone."""
 CREATION_ID = OURS + "creation-id"
+CHOSEN = OURS + "location-chosen"
+"""Marks a table whose directory nobody else can have, because it was named for it."""
 NO_SNAPSHOT = -1
+# SeaweedFS adds a UUID to the number if there is such a file already.
+_NUMBERED = re.compile(r"(.+)/metadata/v[0-9]+[^/]*\.metadata\.json(?:\.gz)?")
 MAIN = "main"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What LoadTable says about a table. `metadata-location` is not looked at."""
+    """What LoadTable says about a table."""
 
     identifier: Identifier
     uuid: str
@@ -35,8 +40,10 @@ class Entry:
     version: int | None
     """The current snapshot, which is the Lance version if the catalog manages versions."""
     metadata: Mapping[str, Any]
-    config: dict[str, str]
-    credentials: list[Any]
+    config: dict[str, str] = field(repr=False)
+    credentials: list[Any] = field(repr=False)
+    metadata_location: str = ""
+    """Where the server keeps its newest metadata file, if it says so."""
 
     @property
     def is_lance(self) -> bool:
@@ -48,17 +55,42 @@ class Entry:
         """Tell whether the catalog manages its versions."""
         return self.properties.get(MANAGED_BY, "").strip().lower() == IMPL
 
+    def is_below(self, directory: str) -> bool:
+        """Return True if the table's place is a directory, or below it."""
+        return f"{_path(self.location)}/".startswith(f"{_path(directory)}/")
+
+    @property
+    def has_numbered_metadata(self) -> bool:
+        """Return True if the names of the server's metadata files begin with a number: `metadata/v<number>…`.
+
+        Others give each file a name of its own, which one atomic change of a pointer makes the current one.
+        """
+        return _NUMBERED.fullmatch(self.metadata_location) is not None
+
+    @property
+    def is_deleted_with_entry(self) -> bool:
+        """Return True if the server deletes the table's directory with the entry, although asked not to.
+
+        A server whose metadata files are numbered takes the directory above them for the table itself, as Hadoop's
+        catalog does: whatever is in it goes with the entry.
+        """
+        found = _NUMBERED.fullmatch(self.metadata_location)
+        if found is None:
+            return False
+        doomed, mine = f"{_path(found[1])}/", f"{_path(self.location)}/"
+        return doomed.startswith(mine) or mine.startswith(doomed)
+
     @property
     def snapshots(self) -> dict[int, dict[str, Any]]:
         """Give the snapshots by their ids."""
-        what = f"Table {shown(self.identifier)}"
+        what = f"Table {format_identifier(self.identifier)}"
         found = [answers.mapping(one, f"{what}: a snapshot") for one in _list(self.metadata, "snapshots", what)]
         return {answers.number(one, "snapshot-id", what): one for one in found}
 
     @property
     def schemas(self) -> dict[int, dict[str, Any]]:
         """Give the schemas by their ids."""
-        what = f"Table {shown(self.identifier)}"
+        what = f"Table {format_identifier(self.identifier)}"
         found = [answers.mapping(one, f"{what}: a schema") for one in _list(self.metadata, "schemas", what)]
         return {one["schema-id"] if isinstance(one.get("schema-id"), int) else 0: one for one in found}
 
@@ -81,9 +113,10 @@ class Entry:
 
 def parsed(identifier: Identifier, answer: Mapping[str, Any]) -> Entry:
     """Read the answer to LoadTable, CreateTable or UpdateTable."""
-    what = f"Table {shown(identifier)}"
+    what = f"Table {format_identifier(identifier)}"
     metadata = answers.mapping(answer.get("metadata"), f"{what}: 'metadata'")
     credentials = answers.items(answer, "storage-credentials", what, required=False)
+    place = answer.get("metadata-location")
     return Entry(
         identifier,
         answers.optional_text(metadata, "table-uuid", what) or "",
@@ -93,6 +126,7 @@ def parsed(identifier: Identifier, answer: Mapping[str, Any]) -> Entry:
         metadata,
         answers.texts(answer, "config", what),
         credentials,
+        place if isinstance(place, str) else "",
     )
 
 
@@ -109,3 +143,8 @@ def _current(metadata: Mapping[str, Any], what: str) -> int | None:
 
 def _list(metadata: Mapping[str, Any], key: str, what: str) -> list[Any]:
     return answers.items(metadata, key, what, required=False)
+
+
+def _path(location: str) -> str:
+    """Return a location without its scheme, whose spelling differs (`file:/x`, `s3a://x`)."""
+    return location.partition(":")[2].strip("/") if ":" in location else location.strip("/")

@@ -24,7 +24,7 @@ from pennon.errors import (
     is_not_found,
 )
 from pennon.iceberg import tables
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.table.branches import MAIN
 from pennon.table.handles import Handle, Point
 from pennon.table.kept import Place, by_files
@@ -49,7 +49,7 @@ def opened(
     if point.branch == MAIN:
         point = point.on_main()
     if entry.is_managed and entry.version is None:
-        raise TableIsOnlyDeclaredError(f"Table {shown(entry.identifier)} is declared, and has no data yet")
+        raise TableIsOnlyDeclaredError(f"Table {format_identifier(entry.identifier)} is declared, and has no data yet")
     try:
         # Files decide about branches; about everything else the server does, if it decides at all.
         if entry.is_managed and point.branch is None:
@@ -74,13 +74,13 @@ def _by_snapshots(
     if point.tag is not None:
         tag = kept.dataset.tags.list().get(point.tag)
         if tag is None:
-            raise TableTagNotFoundError(f"Table {shown(entry.identifier)} has no tag '{point.tag}'")
+            raise TableTagNotFoundError(f"Table {format_identifier(entry.identifier)} has no tag '{point.tag}'")
         if tag["branch"] is not None:
             return _by_files(catalog, client, entry, point, shared=shared)
         point = point.at(int(tag["version"]))
     version = entry.version if point.version is None else point.version
     if version is None or version > (entry.version or 0):
-        raise TableVersionNotFoundError(f"Table {shown(entry.identifier)} has no version {version}")
+        raise TableVersionNotFoundError(f"Table {format_identifier(entry.identifier)} has no version {version}")
     if shared and kept.stamp == (entry.uuid, version):
         return kept.dataset
     dataset = kept.dataset.checkout_version((None, version))
@@ -98,7 +98,9 @@ def _by_files(catalog: Catalog, client: LanceNamespace, entry: Entry, point: Poi
             return _managed(catalog, client, entry)
         return lance.dataset(location, storage_options=catalog.options(entry) or None, session=catalog.session)
 
-    place = Place((location, *_way(catalog, entry)), location, store.is_local, latest, shown(entry.identifier))
+    place = Place(
+        (location, *_way(catalog, entry)), location, store.is_local, latest, format_identifier(entry.identifier)
+    )
     return by_files(catalog.handles, place, point, shared=shared)
 
 
@@ -121,7 +123,7 @@ def _way(catalog: Catalog, entry: Entry) -> tuple[Hashable, ...]:
 
 def _reason(catalog: Catalog, entry: Entry, point: Point, error: Exception) -> Exception:
     """Give the error to raise for one that Lance raised when it opened a table, which may be that very one."""
-    what = f"Table {shown(entry.identifier)}"
+    what = f"Table {format_identifier(entry.identifier)}"
     is_missing = is_not_found(error) or isinstance(error, OverflowError) or "has no version" in str(error)
     if is_damaged(error):
         return InvalidTableStateError(f"{what} is damaged: {error}")

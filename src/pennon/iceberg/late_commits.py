@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pennon.errors import ConcurrentModificationError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.table import naming
 from pennon.table.bases import Base, Ground, written_files
 
@@ -48,7 +48,9 @@ def require_ground(catalog: Catalog, identifier: Identifier, base: Base, made: L
     options = catalog.options(entry) if entry is not None and stays else catalog.places.options(None, {})
     _take_back(catalog.places.store(place, options), made, base.branch)
     clear_refused(catalog, made, base.branch)
-    raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped or replaced while it was changed")
+    raise ConcurrentModificationError(
+        f"Table {format_identifier(identifier)} was dropped or replaced while it was changed"
+    )
 
 
 def clear_refused(catalog: Catalog, dataset: LanceDataset, branch: str | None) -> None:

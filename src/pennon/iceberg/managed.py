@@ -21,14 +21,14 @@ from pennon.errors import (
     ServiceUnavailableError,
     TableAlreadyExistsError,
     TableVersionNotFoundError,
-    translated,
+    translate_errors,
 )
 from pennon.iceberg import files, rest
 from pennon.iceberg.catalog import change
 from pennon.iceberg.files import Staged, Version
 from pennon.iceberg.preparing import Placed, Prepared, current_is, prepare, summary
 from pennon.iceberg.summaries import STAGED
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.table import naming
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Wanted]], just_s
         if all(one.is_done for one in prepared):
             return [_finished_or_later(one.store, one.entry, one.staged, one.body) for one in prepared]
         _pause(attempt)
-    tables = ", ".join(shown(identifier) for identifier, _ in wanted)
+    tables = ", ".join(format_identifier(identifier) for identifier, _ in wanted)
     raise trouble or ServiceUnavailableError(f"The server takes commits to {tables} and does not make them")
 
 
@@ -100,7 +100,7 @@ def describe(entry: Entry, store: Store, version: int | None) -> Version:
     found = None if number is None or number < 1 or number > (entry.version or 0) else _found(entry, store, number)
     if found is None:
         what = "no version yet" if number is None else f"no version {number}"
-        raise TableVersionNotFoundError(f"Table {shown(entry.identifier)} has {what}")
+        raise TableVersionNotFoundError(f"Table {format_identifier(entry.identifier)} has {what}")
     return found
 
 
@@ -114,7 +114,7 @@ def delete(catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]
         store = catalog.store(entry)
         there = {one.version: one for one in list_versions(entry, store)}
         gone = chosen(sorted(there))
-        files.require_not_latest(shown(identifier), gone, entry.version or 0)
+        files.require_not_latest(format_identifier(identifier), gone, entry.version or 0)
         snapshots = [number for number in gone if number in entry.snapshots]
         try:
             if snapshots:
@@ -147,10 +147,10 @@ def _prepared(
             taken = error
     if taken is None:
         return found
-    done = [shown(one.entry.identifier) for one in found if one.is_done]
+    done = [format_identifier(one.entry.identifier) for one in found if one.is_done]
     if not done:
         raise taken
-    missing = sorted({shown(identifier) for identifier, _ in wanted} - set(done))
+    missing = sorted({format_identifier(identifier) for identifier, _ in wanted} - set(done))
     raise InternalError(
         f"The server has committed {', '.join(done)}, but not {', '.join(missing)}, of one transaction: {taken}"
     ) from taken
@@ -192,7 +192,7 @@ def _finished_or_later(store: Store, entry: Entry, staged: Version, body: bytes 
     if body is None:
         return files.find(store, staged.version) or staged
     try:
-        with translated(f"finishing version {staged.version} of {shown(entry.identifier)}"):
+        with translate_errors(f"finishing version {staged.version} of {format_identifier(entry.identifier)}"):
             return files.put_in_place(store, staged, body) or staged
     except LanceNamespaceError as error:
         _log.warning("version is committed and not finished yet: %s", error)

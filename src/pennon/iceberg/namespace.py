@@ -49,7 +49,7 @@ from lance_namespace import (
 )
 
 from pennon import durations, modes
-from pennon.errors import InvalidInputError, translated
+from pennon.errors import InvalidInputError, translate_errors
 from pennon.iceberg import (
     adoption,
     arriving,
@@ -67,9 +67,10 @@ from pennon.iceberg import (
 from pennon.iceberg.catalog import Catalog
 from pennon.iceberg.files import Staged
 from pennon.iceberg.places import Places
+from pennon.iceberg.reserved import namespace_identifier, table_identifier
 from pennon.iceberg.rest import RestCatalog
 from pennon.iceberg.settings import IcebergSettings
-from pennon.identifiers import Identifier, namespace_identifier, shown, table_identifier
+from pennon.identifiers import Identifier, format_identifier
 from pennon.requests import operation
 from pennon.store import branching
 from pennon.store.root import absolute_root
@@ -179,16 +180,16 @@ class IcebergNamespace(TableOperations):
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         return creation.fill(self._catalog, creation.Wanted(identifier, data, None, {}, self))
 
-    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
+    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[bool], None]]:
         catalog = self._catalog
-        return branching.beginning(catalog.store(catalog.table(identifier)), "", branch, shown(identifier))
+        return branching.beginning(catalog.store(catalog.table(identifier)), "", branch, format_identifier(identifier))
 
     # Namespaces
 
     @operation(CreateNamespaceRequest)
     def create_namespace(self, request: CreateNamespaceRequest) -> CreateNamespaceResponse:
         """Create a namespace; errors 1 (parent), 2 (exists), 13, 17 (nobody knows)."""
-        mode = modes.parsed(request.mode, modes.CreateMode.CREATE)
+        mode = modes.parse_mode(request.mode, modes.CreateMode.CREATE)
         identifier = namespace_identifier(request.id)
         return CreateNamespaceResponse(
             properties=namespaces.create(self._catalog, identifier, mode, request.properties)
@@ -209,8 +210,8 @@ class IcebergNamespace(TableOperations):
     @operation(DropNamespaceRequest)
     def drop_namespace(self, request: DropNamespaceRequest) -> DropNamespaceResponse:
         """Drop a namespace: mode fail or skip, behavior restrict or cascade; errors 1, 3."""
-        mode = modes.parsed(request.mode, modes.DropMode.FAIL)
-        behavior = modes.parsed(request.behavior, modes.DropBehavior.RESTRICT)
+        mode = modes.parse_mode(request.mode, modes.DropMode.FAIL)
+        behavior = modes.parse_mode(request.behavior, modes.DropBehavior.RESTRICT)
         identifier = namespace_identifier(request.id)
         return DropNamespaceResponse(properties=namespaces.drop(self._catalog, identifier, mode, behavior))
 
@@ -227,7 +228,7 @@ class IcebergNamespace(TableOperations):
     ) -> dict[str, str]:
         """Set and remove (None) properties of a namespace; returns those it has then. Errors 1, 13 (the root)."""
         identifier = namespace_identifier(id)
-        with translated(f"alter_namespace_properties of {shown(identifier)}"):
+        with translate_errors(f"alter_namespace_properties of {format_identifier(identifier)}"):
             return namespaces.alter_properties(self._catalog, identifier, changes)
 
     # Tables
@@ -271,7 +272,7 @@ class IcebergNamespace(TableOperations):
     @operation(CreateTableRequest)
     def create_table(self, request: CreateTableRequest, request_data: bytes) -> CreateTableResponse:
         """Create a table from Arrow IPC data: mode create, exist_ok or overwrite; errors 1, 5, 13, 14."""
-        mode = modes.parsed(request.mode, modes.CreateMode.CREATE)
+        mode = modes.parse_mode(request.mode, modes.CreateMode.CREATE)
         identifier = table_identifier(request.id)
         options = request.storage_options or {}
         wanted = creation.Wanted(identifier, read_ipc(request_data), request.properties, options, self)
@@ -283,7 +284,7 @@ class IcebergNamespace(TableOperations):
     def new_table_location(self, id: Sequence[str]) -> str:  # noqa: A002 - as in the SDK's requests
         """Name a place at which a new table may be written before the catalog knows of it; errors 1, 5, 13."""
         identifier = table_identifier(id)
-        with translated(f"new_table_location of {shown(identifier)}"):
+        with translate_errors(f"new_table_location of {format_identifier(identifier)}"):
             return adoption.place(self._catalog, identifier)
 
     def adopt_table(
@@ -294,8 +295,23 @@ class IcebergNamespace(TableOperations):
     ) -> int:
         """Make what was written at such a place the table; returns its version. Errors 0, 1, 5, 13, 14."""
         identifier = table_identifier(id)
-        with translated(f"adopt_table of {shown(identifier)}"):
+        with translate_errors(f"adopt_table of {format_identifier(identifier)}"):
             return adoption.adopt(self._catalog, self, identifier, location, properties)
+
+    def require_new_table_location(self, id: Sequence[str], location: str) -> None:  # noqa: A002 - as above
+        """Raise InvalidTableStateError unless a place is one for this table that the catalog does not refer to."""
+        identifier = table_identifier(id)
+        with translate_errors(f"require_new_table_location of {format_identifier(identifier)}"):
+            adoption.require_unadopted(self._catalog, identifier, location)
+
+    def discard_table_location(self, id: Sequence[str], location: str) -> None:  # noqa: A002 - as above
+        """Delete what was written at such a place and did not become a table.
+
+        Raises InvalidTableStateError, before anything is deleted, if it cannot be proven that it is no table's.
+        """
+        identifier = table_identifier(id)
+        with translate_errors(f"discard_table_location of {format_identifier(identifier)}"):
+            adoption.discard(self._catalog, identifier, location)
 
     @operation(RegisterTableRequest)
     def register_table(self, request: RegisterTableRequest) -> RegisterTableResponse:
@@ -307,7 +323,7 @@ class IcebergNamespace(TableOperations):
             self._catalog,
             table_identifier(request.id),
             request.location,
-            modes.parsed(request.mode, modes.RegisterMode.CREATE),
+            modes.parse_mode(request.mode, modes.RegisterMode.CREATE),
             request.properties,
             allow_missing=(request.context or {}).get("allow_missing") == "true",
         )
@@ -378,7 +394,7 @@ class IcebergNamespace(TableOperations):
         ttl_ms = self._settings.drop_ttl_ms
         if "ttl" in context:
             ttl_ms = durations.milliseconds(context["ttl"], "The context's 'ttl'")
-        entry = dropping.drop(self._catalog, identifier, ttl_ms, purge=modes.flag(context, "purge"))
+        entry = dropping.drop(self._catalog, identifier, ttl_ms, purge=modes.parse_flag(context, "purge"))
         return DropTableResponse(id=list(identifier), location=self._location(entry), properties=entry.shown_properties)
 
     # What is dropped
@@ -391,7 +407,7 @@ class IcebergNamespace(TableOperations):
     ) -> str:
         """Bring a dropped table back, under its own name or another one; returns its location. Errors 1, 4, 5."""
         identifier = table_identifier(id)
-        with translated(f"undrop_table of {shown(identifier)}"):
+        with translate_errors(f"undrop_table of {format_identifier(identifier)}"):
             target = None if as_id is None else table_identifier(as_id)
             return self._location(dropping.undrop(self._catalog, identifier, target, deletion_id))
 
@@ -400,7 +416,7 @@ class IcebergNamespace(TableOperations):
     ) -> tuple[list[dropping.DroppedTable], str | None]:
         """List a page of the tables that were dropped from a namespace, the oldest drop first, and the next token."""
         identifier = namespace_identifier(namespace)
-        with translated(f"list_dropped_tables of {shown(identifier)}"):
+        with translate_errors(f"list_dropped_tables of {format_identifier(identifier)}"):
             return dropping.list_dropped(self._catalog, identifier, page_token, limit)
 
     def purge_table(
@@ -412,12 +428,12 @@ class IcebergNamespace(TableOperations):
     ) -> int:
         """Delete what was dropped under a name for good, data below the root included; errors 4, 19 (too early)."""
         identifier = table_identifier(id)
-        with translated(f"purge_table of {shown(identifier)}"):
+        with translate_errors(f"purge_table of {format_identifier(identifier)}"):
             return dropping.purge(self._catalog, identifier, deletion_id, force=force)
 
     def purge_tables(self) -> list[dropping.DroppedTable]:
         """Delete all dropped tables whose time is over; returns them."""
-        with translated("purge_tables"):
+        with translate_errors("purge_tables"):
             return dropping.purge_expired(self._catalog)
 
     # Versions
@@ -464,7 +480,7 @@ class IcebergNamespace(TableOperations):
     def batch_delete_table_versions(self, request: BatchDeleteTableVersionsRequest) -> BatchDeleteTableVersionsResponse:
         """Delete versions by ranges, never the latest (19); errors 1, 4, 11 (`ignore_missing=false`), 13."""
         identifier = table_identifier(request.id)
-        chosen = chooser(request.ranges, shown(identifier), ignore_missing=ignores_missing(request.context))
+        chosen = chooser(request.ranges, format_identifier(identifier), ignore_missing=ignores_missing(request.context))
         deleted = version_operations.delete(self._catalog, identifier, chosen, request.branch)
         return BatchDeleteTableVersionsResponse(deleted_count=deleted)
 
@@ -484,12 +500,12 @@ class IcebergNamespace(TableOperations):
         meanwhile, or raises 14; a new table that is there raises 5. `check` is told the versions that are about to be
         made, whenever they are staged; what it raises stops the commit.
         """
-        with translated("commit_tables"):
+        with translate_errors("commit_tables"):
             return batch.commit_tables(self._catalog, self, commits, check)
 
     def require_common_commits(self, ids: Sequence[Sequence[str]]) -> None:
         """Raise 0 unless these tables, of which some may not be there yet, can be part of one `commit_tables`."""
-        with translated("require_common_commits"):
+        with translate_errors("require_common_commits"):
             batch.require_managed(self._catalog, [table_identifier(one) for one in ids])
 
     def latest_table_versions(self, ids: Sequence[Sequence[str]]) -> list[int]:
@@ -498,7 +514,7 @@ class IcebergNamespace(TableOperations):
         Opened at these versions, the tables show every commit of several tables as a whole, if the server's own
         transactions are whole.
         """
-        with translated("latest_table_versions"):
+        with translate_errors("latest_table_versions"):
             return batch.latest_versions(self._catalog, [table_identifier(one) for one in ids])
 
     def _location(self, entry: Entry) -> str:

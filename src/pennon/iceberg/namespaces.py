@@ -12,7 +12,7 @@ from pennon.errors import (
 )
 from pennon.iceberg import answers, dropping, rest
 from pennon.iceberg.http import UnknownOutcomeError
-from pennon.identifiers import ROOT, Identifier, shown
+from pennon.identifiers import ROOT, Identifier, format_identifier
 from pennon.modes import CreateMode, DropBehavior, DropMode
 from pennon.paging import page
 
@@ -38,7 +38,7 @@ def create(
         return _create(catalog, identifier, properties or {})
     except NamespaceAlreadyExistsError:
         if mode is CreateMode.CREATE:
-            raise NamespaceAlreadyExistsError(f"Namespace already exists: {shown(identifier)}") from None
+            raise NamespaceAlreadyExistsError(f"Namespace already exists: {format_identifier(identifier)}") from None
     if mode is CreateMode.EXIST_OK:
         return catalog.require_namespace(identifier)
     drop(catalog, identifier, DropMode.SKIP, DropBehavior.CASCADE)
@@ -49,7 +49,7 @@ def drop(catalog: Catalog, identifier: Identifier, mode: DropMode, behavior: Dro
     """Drop a namespace, with everything in it if asked, and return its properties.
 
     A cascade is many requests, one for each thing: what is done before an error stays done. Tables that are not Lance
-    tables are never dropped (3).
+    tables are never dropped (3), and no namespace whose directory the server deletes with data in it (3).
     """
     if identifier == ROOT:
         raise InvalidInputError("The root namespace cannot be dropped")
@@ -61,12 +61,14 @@ def drop(catalog: Catalog, identifier: Identifier, mode: DropMode, behavior: Dro
             return {}
         raise
     if (children or tables) and behavior is DropBehavior.RESTRICT:
-        raise NamespaceNotEmptyError(f"Namespace is not empty: {shown(identifier)}")
+        raise NamespaceNotEmptyError(f"Namespace not empty: {format_identifier(identifier)}")
     foreign = _foreign(catalog, identifier) if children or tables else []
     if foreign:
         raise NamespaceNotEmptyError(
-            f"Namespace {shown(identifier)} holds tables of other kinds: {', '.join(map(shown, foreign[:5]))}"
+            f"Namespace {format_identifier(identifier)} holds tables of other kinds: "
+            f"{', '.join(map(format_identifier, foreign[:5]))}"
         )
+    _require_data_stays(catalog, identifier, properties)
     for child in children:
         drop(catalog, child, DropMode.SKIP, DropBehavior.CASCADE)
     for name in tables:
@@ -108,16 +110,16 @@ def _create(catalog: Catalog, identifier: Identifier, properties: Mapping[str, s
         except NamespaceNotFoundError:
             raise error from None
         raise UnknownOutcomeError(
-            f"Namespace {shown(identifier)} is there, but nobody knows who created it: {error}"
+            f"Namespace {format_identifier(identifier)} is there, but nobody knows who created it: {error}"
         ) from error
-    return answers.texts(answer, "properties", f"Namespace {shown(identifier)}")
+    return answers.texts(answer, "properties", f"Namespace {format_identifier(identifier)}")
 
 
 def _drop(catalog: Catalog, identifier: Identifier) -> None:
     try:
         catalog.server.call(rest.DROP_NAMESPACE, identifier)
     except NamespaceNotEmptyError:
-        raise NamespaceNotEmptyError(f"Namespace is not empty: {shown(identifier)}") from None
+        raise NamespaceNotEmptyError(f"Namespace not empty: {format_identifier(identifier)}") from None
     except NamespaceNotFoundError:
         # Somebody else was faster; servers whose namespaces come and go with their tables do it themselves.
         return
@@ -134,8 +136,26 @@ def _require_parent(catalog: Catalog, identifier: Identifier) -> None:
         catalog.require_namespace(identifier[:-1])
     except NamespaceNotFoundError:
         raise NamespaceNotFoundError(
-            f"Namespace not found: {shown(identifier[:-1])}, parent of {shown(identifier)}"
+            f"Namespace not found: {format_identifier(identifier[:-1])}, parent of {format_identifier(identifier)}"
         ) from None
+
+
+def _require_data_stays(catalog: Catalog, identifier: Identifier, properties: Mapping[str, str]) -> None:
+    """Raise NamespaceNotEmptyError if the server would delete the data of tables together with a namespace.
+
+    Tables that were dropped or renamed keep their places. A server that deletes tables with their entries deletes the
+    directory of a namespace, too.
+    """
+    location = properties.get("location")
+    if location is None or not dropping.may_have_data(catalog, location):
+        return
+    found = [one for one in dropping.all_tables(catalog) if one.is_deleted_with_entry and one.is_below(location)]
+    if found:
+        raise NamespaceNotEmptyError(
+            f"Namespace {format_identifier(identifier)} stays: this server deletes {location!r} with it, and "
+            "there is the data of "
+            f"{', '.join(map(dropping.shown_name, found[:5]))}. Purge these tables first"
+        )
 
 
 def _foreign(catalog: Catalog, below: Identifier) -> list[Identifier]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pennon.config import EXPIRY
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, object_id, shown
+from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.store import open_store
 from pennon.store.root import absolute_root
 
@@ -126,7 +126,7 @@ def name_ending(identifier: Identifier) -> str:
 
 def checked(location: str, identifier: Identifier | None = None) -> str:
     """Check the location of a table; 13 if it is none."""
-    of = "" if identifier is None else f" of {shown(identifier)}"
+    of = "" if identifier is None else f" of {format_identifier(identifier)}"
     text = str(location or "").strip()
     if not text or "\0" in text or ".." in text.split("/") or "?" in text or "#" in text:
         raise InvalidInputError(f"Bad location {location!r}{of}")

@@ -16,7 +16,7 @@ from pennon.iceberg import evolution
 from pennon.iceberg.entry import MAIN
 from pennon.iceberg.places import checked
 from pennon.iceberg.summaries import STAGED, summary_of
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 
 if TYPE_CHECKING:
     from pennon.iceberg.catalog import Catalog
@@ -50,19 +50,24 @@ def prepare(catalog: Catalog, entry: Entry, wanted: Staged | Placed) -> Prepared
     if isinstance(wanted, Placed):
         return _placed(catalog, entry, wanted)
     identifier, store = entry.identifier, catalog.store(entry)
-    staged = wanted.checked(store, shown(identifier))
+    staged = wanted.checked(store, format_identifier(identifier))
     blob = store.get(staged.path)
     body = None if blob is None else blob.body
     newest = entry.version or 0
     if staged.version <= newest:
         if is_made_of(entry, store, staged, body):
             return Prepared(entry, store, staged, body, is_done=True)
-        raise TableVersionAlreadyExistsError(f"Version {staged.version} of table {shown(identifier)} already exists")
+        raise TableVersionAlreadyExistsError(
+            f"Version {staged.version} of table {format_identifier(identifier)} already exists"
+        )
     if body is None:
-        raise InvalidInputError(f"There is no staged manifest for table {shown(identifier)} at {wanted.path!r}")
+        raise InvalidInputError(
+            f"There is no staged manifest for table {format_identifier(identifier)} at {wanted.path!r}"
+        )
     if staged.version != newest + 1:
         raise ConcurrentModificationError(
-            f"Version {staged.version} of table {shown(identifier)} cannot be created: the latest is {newest}"
+            f"Version {staged.version} of table {format_identifier(identifier)} cannot be created: the latest "
+            f"is {newest}"
         )
     columns = evolution.schema_of(staged, body)
     staged = replace(staged, size=len(body), timestamp_ms=_now(entry))
@@ -106,7 +111,7 @@ def _placed(catalog: Catalog, entry: Entry, wanted: Placed) -> Prepared:
     try:
         prepared = prepare(catalog, replace(entry, location=wanted.location), wanted.staged)
     except TableVersionAlreadyExistsError:
-        raise TableAlreadyExistsError(f"Table already exists: {shown(entry.identifier)}") from None
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(entry.identifier)}") from None
     if is_there or prepared.is_done:
         return prepared
     moving: list[dict[str, Any]] = [{"action": "set-location", "location": wanted.location}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -29,7 +29,7 @@ from pennon.iceberg import answers
 from pennon.iceberg.auth import authenticator
 from pennon.iceberg.http import Answer, Transport, UnknownOutcomeError
 from pennon.iceberg.settings import checked_uri, require_no_downgrade
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -143,7 +143,7 @@ class RestCatalog:
         With `table`, the subject's parent is the namespace of the path, else the subject itself.
         """
         config = self._configured()
-        what = f"{route.method} {route.template} of {shown(subject)}"
+        what = f"{route.method} {route.template} of {format_identifier(subject)}"
         if not self.offers(route):
             raise UnsupportedOperationError(f"{what}: the server says that it has no such endpoint")
         namespace = subject[:-1] if table is not None else subject
@@ -169,7 +169,7 @@ class RestCatalog:
             elif not token:
                 del asked["pageToken"]
             answer = self.call(route, subject, query=asked)
-            what = f"{route.method} {route.template} of {shown(subject)}"
+            what = f"{route.method} {route.template} of {format_identifier(subject)}"
             yield from answers.items(answer, key, what)
             token = answers.optional_text(answer, "next-page-token", what) or ""
             if not token:
@@ -252,5 +252,5 @@ class RestCatalog:
 class _Config:
     base: str
     auth: Authenticator
-    properties: dict[str, str]
+    properties: dict[str, str] = field(repr=False)
     endpoints: frozenset[str] | None

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pennon import durations
 from pennon.config import STORAGE_PREFIX
 from pennon.errors import InvalidInputError
+from pennon.redaction import hide_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ STORAGE, IMPL = "storage", "impl"
 _HEADER_PREFIX = "header."
 _TRUE = {"true", "1", "yes", "on"}
 _FALSE = {"false", "0", "no", "off"}
-_SHORTEST_SECRET = 4
 _LARGEST_PAGE = 100_000
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _TEXTS = {
@@ -111,9 +111,7 @@ class IcebergSettings:
 
     def redacted(self, text: str) -> str:
         """Give a text of somebody else's without the secrets in it."""
-        for secret in self._secrets():
-            text = text.replace(secret, "***")
-        return text
+        return hide_secrets(text, self._secrets())
 
     def _secrets(self) -> list[str]:
         given = [getattr(self, one.name) for one in fields(self) if not one.repr]
@@ -123,7 +121,7 @@ class IcebergSettings:
         if self.credential:
             parts.append(self.credential.partition(":")[2])
         parts += [part for value in self.headers.values() for part in value.split(" ")]
-        return sorted({part for part in parts if len(part) >= _SHORTEST_SECRET}, key=len, reverse=True)
+        return parts
 
 
 def checked_uri(value: object, what: str) -> str:

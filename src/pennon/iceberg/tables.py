@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError
 from pennon.iceberg import files, managed
-from pennon.identifiers import Identifier, object_id, shown
+from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.paging import page
 
 if TYPE_CHECKING:
@@ -19,11 +19,14 @@ _BATCH = 16
 def list_tables(
     catalog: Catalog, identifier: Identifier, token: str | None, limit: int | None, *, include_declared: bool
 ) -> tuple[list[str], str | None]:
-    """List a page of the Lance tables in a namespace.
+    """List a page of the Lance tables in a namespace. Raises NamespaceNotFoundError if there is none.
 
     The protocol lists names only: each table of the page is loaded to see what it is, unless all are known to be ours.
     """
     names = catalog.names(identifier)
+    if not names:
+        # Some servers list nothing where there is no namespace.
+        catalog.require_namespace(identifier)
     if catalog.has_only_lance_tables and include_declared:
         return page(names, token, limit)
     wanted = [(name, (*identifier, name)) for name in names]
@@ -49,7 +52,9 @@ def is_only_declared(catalog: Catalog, entry: Entry) -> bool:
 def require_one_point(identifier: Identifier, version: int | None, tag: str | None, branch: str | None) -> None:
     """Refuse a tag together with a version or a branch (13)."""
     if tag is not None and (version is not None or branch is not None):
-        raise InvalidInputError(f"A tag names a version of table {shown(identifier)}: give no other one with it")
+        raise InvalidInputError(
+            f"A tag names a version of table {format_identifier(identifier)}: give no other one with it"
+        )
 
 
 def latest_version(catalog: Catalog, entry: Entry) -> int:

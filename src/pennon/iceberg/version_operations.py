@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import TableBranchNotFoundError
 from pennon.iceberg import files, managed
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.paging import page
 from pennon.table import naming
-from pennon.table.branches import named_branch
+from pennon.table.branches import named_branch, ref_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +28,9 @@ def create(catalog: Catalog, identifier: Identifier, wanted: Staged, branch: str
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
         return managed.create(catalog, [(identifier, wanted)], [entry])[0].shown(store)
-    directory = files.directory_of(branch, shown(identifier))
-    staged = wanted.checked(store, shown(identifier), directory)
-    return files.create(store, shown(identifier), staged, directory).shown(store)
+    directory = files.directory_of(branch, format_identifier(identifier))
+    staged = wanted.checked(store, format_identifier(identifier), directory)
+    return files.create(store, format_identifier(identifier), staged, directory).shown(store)
 
 
 def list_versions(
@@ -50,9 +50,9 @@ def list_versions(
             return _latest(catalog, entry)
         found = managed.list_versions(entry, store)
     else:
-        found = list(files.listed(store, _directory(store, branch, shown(identifier))).values())
+        found = list(files.listed(store, _directory(store, branch, format_identifier(identifier))).values())
     by_key = {_key(one, descending=descending): one for one in found}
-    keys, following = page(sorted(by_key), token, limit)
+    keys, following = page(sorted(by_key), token, limit, takes_names=False)
     return [by_key[key].shown(store) for key in keys], following
 
 
@@ -62,8 +62,8 @@ def describe(catalog: Catalog, identifier: Identifier, version: int | None, bran
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
         return managed.describe(entry, store, version).shown(store)
-    directory = _directory(store, branch, shown(identifier))
-    return files.describe(store, shown(identifier), version, directory).shown(store)
+    directory = _directory(store, branch, format_identifier(identifier))
+    return files.describe(store, format_identifier(identifier), version, directory).shown(store)
 
 
 def delete(
@@ -74,14 +74,14 @@ def delete(
     if entry.is_managed and branch is None:
         return managed.delete(catalog, identifier, chosen)
     store = catalog.store(entry)
-    directory = _directory(store, branch, shown(identifier))
-    return files.delete(store, shown(identifier), chosen, directory)
+    directory = _directory(store, branch, format_identifier(identifier))
+    return files.delete(store, format_identifier(identifier), chosen, directory)
 
 
 def _directory(store: Store, branch: str | None, what: str) -> str:
-    """Give the directory of a branch; 22 for one that has no versions, which is not there."""
+    """Return the directory of a branch; raises TableBranchNotFoundError if no file names the branch."""
     directory = files.directory_of(branch, what)
-    if branch is not None and not files.listed(store, directory):
+    if branch is not None and store.size(ref_path(branch)) is None:
         raise TableBranchNotFoundError(f"Table {what} has no branch {branch!r}")
     return directory
 

@@ -18,6 +18,7 @@ TOKEN_VARIABLE = "PENNON_SERVER_TOKEN"  # noqa: S105 - the variable's name
 _SHORTEST_TOKEN = 16
 _SCHEME = "bearer "
 _LOCAL_NAMES = {"localhost"}
+_OWN_PAGE, _NO_PAGE = "same-origin", "none"
 
 
 @dataclass(frozen=True)
@@ -26,18 +27,19 @@ class Access:
 
     token: str | None = field(default=None, repr=False)
 
-    def refusal(self, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
+    def refusal(self, headers: Mapping[str, str], scheme: str) -> tuple[int, str, str] | None:
         """Say why a request is not let in: status, type and message; None if it is."""
         if self.token is not None:
             given = headers.get("authorization", "")
             proof = given[len(_SCHEME) :].strip() if given[: len(_SCHEME)].lower() == _SCHEME else ""
             # Compared as bytes, in a time that says nothing of how much of it is right.
-            if hmac.compare_digest(proof.encode("utf-8", "replace"), self.token.encode()):
-                return None
-            return 401, "NotAuthorizedException", "A bearer token is needed, and none or a wrong one was given"
+            if not hmac.compare_digest(proof.encode("utf-8", "replace"), self.token.encode()):
+                return 401, "NotAuthorizedException", "A bearer token is needed, and none or a wrong one was given"
         # Without a token, a web page that a browser was tricked to load under a name of its own must not get in.
-        if not is_loopback(_host_of(headers.get("host", ""))):
+        elif not is_loopback(_host_of(headers.get("host", ""))):
             return 403, "ForbiddenException", "Without a token, only this machine is served, by a name of its own"
+        if not is_own_page(headers, scheme):
+            return 403, "ForbiddenException", "Web pages of other origins are not served"
         return None
 
 
@@ -60,6 +62,17 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_own_page(headers: Mapping[str, str], scheme: str) -> bool:
+    """Return True unless a browser says that a page of another origin sends the request.
+
+    Only browsers send these headers, and a page cannot change them. Another port of the same host is another origin.
+    """
+    if headers.get("sec-fetch-site", _OWN_PAGE).strip().lower() not in {_OWN_PAGE, _NO_PAGE}:
+        return False
+    origin = headers.get("origin")
+    return origin is None or origin.strip().lower() == f"{scheme}://{headers.get('host', '')}".lower()
 
 
 def _token(environment: Mapping[str, str], token_file: Path | None) -> str | None:

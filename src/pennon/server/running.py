@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.config import LOGGING_CONFIG
 
 from pennon.errors import InvalidInputError
+from pennon.server.connections import Acceptor, BoundedProtocol, connection_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,27 @@ _LOGGING["handlers"]["access"]["stream"] = "ext://sys.stderr"
 
 
 class Server(uvicorn.Server):
-    """A server that ends when it is told to; the second time, at once."""
+    """A server that ends when it is told to; the second time, at once. It holds a bounded number of connections."""
+
+    _acceptors: tuple[Acceptor, ...] = ()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections by our own rule; uvicorn would accept as many as there are."""
+        await super().startup(sockets=[])
+
+        def make_protocol() -> BoundedProtocol:
+            return BoundedProtocol(self.config, self.server_state, self.lifespan.state)
+
+        limit = connection_limit()
+        self._acceptors = tuple(
+            Acceptor(one, self.server_state, make_protocol, tls=self.config.ssl, limit=limit) for one in sockets or ()
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more, and let those that are connected finish."""
+        for acceptor in self._acceptors:
+            await acceptor.close()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -95,6 +116,7 @@ def server(app: FastAPI, *, certificate: Certificate | None = None, log_requests
             # Who asks is the one that is connected, whatever headers say.
             proxy_headers=False,
             server_header=False,
+            http=BoundedProtocol,
             ws="none",
             lifespan="off",
             timeout_graceful_shutdown=_LAST_REQUESTS_SECONDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pennon.identifiers import Identifier, written
+from pennon.identifiers import Identifier, quote_identifier
 from pennon.spark.options import PLAN
 from pennon.spark.reading.pinned import pin
 from pennon.spark.reading.scan import Scan, cores, packed
@@ -24,7 +24,7 @@ def source_frame(spark: SparkSession, address: Address, wanted: Scan) -> DataFra
     """Read a scan by the data source, which lets Spark push filters into it."""
     reader = spark.read.format("pennon").schema(wanted.spark_schema()).option(PLAN, packed(wanted))
     reader = reader.option("impl", address.impl).option("splits", cores(spark))
-    return reader.load(written(wanted.table.identifier))
+    return reader.load(quote_identifier(wanted.table.identifier))
 
 
 def namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame:
@@ -35,7 +35,10 @@ def namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame:
 
 def tables(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame:
     """List tables."""
-    rows = [(written(one[:-1]), one[-1], written(one)) for one in identifiers(lake, parent, recursive=recursive)]
+    rows = [
+        (quote_identifier(one[:-1]), one[-1], quote_identifier(one))
+        for one in identifiers(lake, parent, recursive=recursive)
+    ]
     return lake.spark.createDataFrame(rows, "namespace string, name string, table string")
 
 
@@ -53,7 +56,7 @@ def dropped(lake: Lake, parent: Identifier) -> DataFrame:
     token = None
     while True:
         page, token = lake.catalog.list_dropped_tables(parent, token, _PAGE)
-        rows += [(written(tuple(one.id)), one.deletion_id, one.dropped_at, one.purgeable_at) for one in page]
+        rows += [(quote_identifier(tuple(one.id)), one.deletion_id, one.dropped_at, one.purgeable_at) for one in page]
         if not token:
             break
     schema = "table string, deletion_id string, dropped_at timestamp, purgeable_at timestamp"

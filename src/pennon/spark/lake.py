@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pennon.identifiers import Identifier, namespace_identifier, parsed, table_identifier
+from pennon.identifiers import Identifier, namespace_identifier, parse_identifier, table_identifier
 from pennon.spark import browsing
 from pennon.spark.address import Address
 from pennon.spark.reading import scan
@@ -194,9 +194,9 @@ class Lake:
 
 def table_of(name: Name) -> Identifier:
     """Read a table's name as people write it, or as a list."""
-    return table_identifier(parsed(name) if isinstance(name, str) else name)
+    return table_identifier(parse_identifier(name) if isinstance(name, str) else name)
 
 
 def namespace_of(name: Name) -> Identifier:
     """Read a namespace's name as people write it, or as a list; the empty one is the root."""
-    return namespace_identifier(parsed(name) if isinstance(name, str) else name)
+    return namespace_identifier(parse_identifier(name) if isinstance(name, str) else name)

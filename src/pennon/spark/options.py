@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, parsed, table_identifier
+from pennon.identifiers import Identifier, parse_identifier, table_identifier
 from pennon.spark.address import Address
 from pennon.spark.reading.pinned import Moment
 
@@ -71,7 +71,7 @@ class SourceOptions:
         if not given.get("path"):
             raise InvalidInputError("Name the table: load('prod.events') or save('prod.events')")
         address = Address.of(given.get("impl", "dir"), properties)
-        return cls(address, table_identifier(parsed(given["path"])), given)
+        return cls(address, table_identifier(parse_identifier(given["path"])), given)
 
     def text(self, name: str) -> str | None:
         """Give an option, None where it is missing or empty."""

@@ -24,11 +24,11 @@ def expire(options: Options) -> bool:
     return EXPIRY in dict(options)
 
 
-def renewed(options: Options, address: Address, identifier: Identifier) -> Options:
-    """Give options that hold for a while yet: these, or new ones."""
+def renewed(options: Options, address: Address, identifier: Identifier, uri: str) -> Options:
+    """Give options that hold for a while yet: these, or new ones. They are for one place: that of the table, `uri`."""
     if _hold(options):
         return options
-    kept = _kept(address, identifier)
+    kept = _kept(address, identifier, uri)
     if not kept or not _hold(kept[0]):
         kept[:] = [_handed_out(address, identifier)]
     return kept[0]
@@ -55,6 +55,6 @@ def _hold(options: Options) -> bool:
 
 
 @lru_cache(maxsize=_TABLES)
-def _kept(address: Address, identifier: Identifier) -> list[Options]:  # noqa: ARG001 - they are the key
+def _kept(address: Address, identifier: Identifier, uri: str) -> list[Options]:  # noqa: ARG001 - they are the key
     """Give the place for what this process got last."""
     return []

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from pennon.spark.classic import context_of
+from pennon.spark.interpreters import require_pennon_in_workers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
@@ -26,28 +30,55 @@ _OURS = {
     # Batches that Lance reads are large. By default each one's memory goes back to the system, which clears it anew.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 * 1024 * 1024),
-    # Arrow batches pass between Java and Python through a socket; the local kind is faster by a tenth.
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 # Writes by a classic session choose that themselves (writing/light_rows.py).
 _REMOTE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 
+_OTHER_NAMES = ("spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.parser.quotedRegexColumnNames")
+
 # Spark warns of a source that is registered twice.
 _PREPARED: WeakSet[SparkSession] = WeakSet()
 
 
 def prepare(spark: SparkSession) -> None:
-    """Register the data source, and switch on filters for Python data sources, without which they refuse to work."""
+    """Register the data source, and switch on filters for Python data sources, without which they refuse to work.
+
+    Raises InvalidInputError if the session's Python workers would not find Pennon.
+    """
     from pennon.spark.source import PennonDataSource  # noqa: PLC0415 - it needs pyspark's classes
 
     if spark in _PREPARED:
         return
+    require_pennon_in_workers(spark)
     spark.conf.set(PUSH_DOWN, "true")
-    spark.dataSource.register(PennonDataSource)
+    with _active(spark):
+        spark.dataSource.register(PennonDataSource)
     _announce_arrow(spark)
     _PREPARED.add(spark)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one for a while.
+
+    Spark looks in the active session whether it has a data source of a name, whichever session is asked to register it.
+    """
+    context = context_of(spark)
+    if context is None:
+        yield
+        return
+    java: Any = context._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]  # noqa: SLF001 - there is no other way
+    before = java.getActiveSession()
+    java.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as above
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            java.setActiveSession(before.get())
+        else:
+            java.clearActiveSession()
 
 
 def _announce_arrow(spark: SparkSession) -> None:
@@ -85,6 +116,14 @@ def new_session(app: str, *, master: str | None = None, remote: str | None = Non
     for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def has_plain_names(spark: SparkSession) -> bool:
+    """Return True if quoted names in the session's queries are names of columns, and texts are texts.
+
+    Otherwise a text may be a name, or a name a pattern for several columns.
+    """
+    return not any((spark.conf.get(key) or "false").lower() == "true" for key in _OTHER_NAMES)
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pennon.spark.options import PLAN, SourceOptions
 from pennon.spark.reading import filters
 from pennon.spark.reading.scan import Scan, read_split, scan, unpacked
+from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -126,12 +127,14 @@ class PennonReader(DataSourceReader):
         taken: list[str] = []
         for one in filters_:
             predicate = filters.pushed(one, self._wanted.schema)
-            if predicate is None or self._wanted.limit is not None:
+            if predicate is None or self._wanted.limit is not None or find_excess(self._joined(*taken, predicate)):
                 yield one
             else:
                 taken.append(predicate)
-        conditions = [f"({one})" for one in (self._wanted.where, *taken) if one is not None]
-        self._wanted = replace(self._wanted, where=" AND ".join(conditions) or None)
+        self._wanted = replace(self._wanted, where=self._joined(*taken) or None)
+
+    def _joined(self, *predicates: str) -> str:
+        return " AND ".join(f"({one})" for one in (self._wanted.where, *predicates) if one is not None)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Cut the read into tasks."""

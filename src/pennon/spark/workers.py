@@ -4,6 +4,20 @@ from __future__ import annotations
 
 import gc
 import sys
+import traceback
+from typing import Any
+
+
+class _Reporter:
+    """The module `traceback` as PySpark's daemon uses it, without reports of closed connections."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the module has
+        return getattr(traceback, name)
+
+    def print_exc(self) -> None:
+        """Print the exception that is being handled, unless the other side has closed the connection."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            traceback.print_exc()
 
 
 def settle() -> None:
@@ -17,6 +31,18 @@ def settle() -> None:
         return
     gc.collect()
     gc.freeze()
+
+
+def silence_closed_connections() -> None:
+    """Keep the daemon of PySpark from printing a traceback when Spark has read enough, as for `head()`.
+
+    Spark closes the connection to the worker then. The last write of the worker fails, the worker ends, which is what
+    Spark wants, and the daemon prints the BrokenPipeError to the stderr of the user's program.
+    """
+    daemon = sys.modules["__main__"]
+    # In any other process this is somebody's program.
+    if getattr(daemon.__spec__, "name", None) == "pyspark.daemon":
+        vars(daemon)["traceback"] = _Reporter()
 
 
 def _is_worker() -> bool:

@@ -1,6 +1,16 @@
 """Object stores behind one small protocol."""
 
-from pennon.store.protocol import Amount, Blob, FileEntry, LeaseOver, Level, Store
+from pennon.store.protocol import LARGEST_MANIFEST, Amount, Blob, FileEntry, LeaseOver, Level, OddEntry, Store
 from pennon.store.root import open_store
 
-__all__ = ["Amount", "Blob", "FileEntry", "LeaseOver", "Level", "Store", "open_store"]
+__all__ = [
+    "LARGEST_MANIFEST",
+    "Amount",
+    "Blob",
+    "FileEntry",
+    "LeaseOver",
+    "Level",
+    "OddEntry",
+    "Store",
+    "open_store",
+]

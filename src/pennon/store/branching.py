@@ -27,12 +27,12 @@ _VERSIONS = "_versions"
 
 
 @contextmanager
-def beginning(store: Store, location: str, branch: str, shown: str) -> Iterator[Callable[[], None]]:
+def beginning(store: Store, location: str, branch: str, shown: str) -> Iterator[Callable[[bool], None]]:
     """Let nobody else begin the branch meanwhile; 14 if somebody is at it. The name is one that a branch can have.
 
     `location` is the table's directory in the store, "" if that is the store's root. Gives what clears the place of the
-    branch, to be called once it is known that there is none. The claim is a file in
-    the table's `_refs` directory. A crash leaves it there until its lease is over.
+    branch, to be called once it is known that there is none, with True if the caller has just deleted the branch. The
+    claim is a file in the table's `_refs` directory. A crash leaves it there until its lease is over.
     """
     folder = f"{location}/" if location else ""
     path = f"{folder}_refs/{hashlib.sha256(branch.encode()).hexdigest()[:32]}.claim"
@@ -40,7 +40,7 @@ def beginning(store: Store, location: str, branch: str, shown: str) -> Iterator[
     if e_tag is None:
         raise _another(shown, branch)
     try:
-        yield lambda: _clear(store, f"{folder}tree/{branch}/{_VERSIONS}", shown, branch)
+        yield lambda deleted: _clear(store, f"{folder}tree/{branch}/{_VERSIONS}", shown, branch, deleted=deleted)
     finally:
         store.delete_if(path, e_tag)
 
@@ -58,12 +58,15 @@ def _claimed(store: Store, path: str) -> str | None:
     return store.swap(path, body, there.e_tag) if is_over else None
 
 
-def _clear(store: Store, folder: str, shown: str, branch: str) -> None:
-    """Delete what a dead client has left of a branch that nothing names; 14 if it may be alive."""
+def _clear(store: Store, folder: str, shown: str, branch: str, *, deleted: bool) -> None:
+    """Delete what a dead client has left of a branch that nothing names; 14 if it may be alive.
+
+    With `deleted`, the files are those of a branch that was deleted: Lance leaves them if another branch is below it.
+    """
     left = store.list_level(folder).files
     if not left:
         return
-    if store.now() - max(file.modified for file in left) <= LEASE_SECONDS:
+    if not deleted and store.now() - max(file.modified for file in left) <= LEASE_SECONDS:
         raise _another(shown, branch)
     store.delete(*(f"{folder}/{file.name}" for file in left))
 

@@ -2,6 +2,9 @@
 
 Compare-and-swap is a `flock` on one of a fixed number of lock files, which are never unlinked, then read, compare,
 write beside and rename; the lock dies with its holder. Put-if-absent writes beside and hard-links.
+
+Nothing is followed that is a symbolic link below the root (see `root_paths`). A file counts only if it is a regular
+one: links, pipes, sockets and devices are as good as absent to reads, and an error to writes that meet one.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
-from pennon.store.protocol import Amount, Blob, FileEntry, Level
+from pennon.errors import UnusableEntryError
+from pennon.store import root_paths
+from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, Level, OddEntry, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,10 +39,27 @@ _TABLE_LINKS = 5
 _GRAIN_NANOSECONDS = 2_000_000_000
 _TRUSTED_NANOSECONDS = 30_000_000_000
 _ATTEMPTS = 10
+_PLAIN_TABLES = 10_000
 _NEW = "new-"
 _LEFTOVER_SECONDS = 3600.0
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LANCE_DIRECTORIES = frozenset(
+    ("data", "_versions", "_transactions", "_deletions", "_indices", "_refs", "_mem_wal", "tree")
+)
+"""What Lance reads and writes by name in a table's directory."""
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a directory",
+}
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -56,9 +78,12 @@ class LocalStore:
 
     def __init__(self, root: Path, storage_options: dict[str, str]) -> None:
         self._root = root
+        self._top = str(root)
         self._prefix = f"{root}/"
         self.storage_options = storage_options
         self._full = _Full()
+        self._plain: dict[str, tuple[int, int]] = {}
+        """Directories in which nothing that Lance knows is a link, with their number and time of change."""
 
     def identity(self) -> str:
         """Name the root by its path."""
@@ -66,7 +91,34 @@ class LocalStore:
 
     def location(self, path: str) -> str:
         """Give the plain absolute path, which Lance takes as it is, whatever characters it holds."""
-        return self._prefix + path
+        return self._prefix + root_paths.checked(path)
+
+    def resolve(self, path: str, *, deeply: bool = False) -> str:
+        """Look at the directory and at those in it that Lance knows; `deeply` looks at everything below it."""
+        address = self.location(path)
+        seen = None if deeply or "/" in path else root_paths.status(self._top, path)
+        if seen is not None and self._plain.get(path) == (seen.st_ino, seen.st_ctime_ns):
+            return address
+        try:
+            descriptor = root_paths.open_directory(self._top, path)
+        except (FileNotFoundError, NotADirectoryError):
+            return address
+        try:
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    if entry.is_symlink() and entry.name in _LANCE_DIRECTORIES:
+                        raise root_paths.linked(f"{path}/{entry.name}")
+            for _, below, entry in root_paths.walk(descriptor) if deeply else ():
+                if entry.is_symlink():
+                    raise root_paths.linked(f"{path}/{below}{entry.name}")
+        finally:
+            os.close(descriptor)
+        # Nothing comes into a directory, or goes, without a new time. A change within the clock's grain would not show.
+        if seen is not None and time.time_ns() - seen.st_ctime_ns > _GRAIN_NANOSECONDS:
+            if len(self._plain) >= _PLAIN_TABLES:
+                self._plain.clear()
+            self._plain[path] = (seen.st_ino, seen.st_ctime_ns)
+        return address
 
     def uri(self, path: str) -> str:
         """Give a percent-encoded file URI."""
@@ -77,9 +129,10 @@ class LocalStore:
         if location.startswith("file:"):
             location = unquote(urlsplit(location).path)
         try:
-            return Path(location).relative_to(self._root).as_posix()
+            inside = Path(location).relative_to(self._root)
         except ValueError:
             return None
+        return None if ".." in inside.parts else inside.as_posix()
 
     def absolute(self, path: str) -> str:
         """Give the path from the top of the disk."""
@@ -93,19 +146,25 @@ class LocalStore:
         """List one level; only files are looked at."""
         files: list[FileEntry] = []
         directories: list[str] = []
+        odd: list[OddEntry] = []
         try:
-            with os.scandir(self._path(path)) as entries:
+            with root_paths.directory(self._top, path) as descriptor, os.scandir(descriptor) as entries:
                 for entry in entries:
-                    if entry.is_dir():
+                    if not root_paths.is_text(entry.name):
+                        odd.append(OddEntry(entry.name, "its name is not valid UTF-8"))
+                    elif entry.is_dir(follow_symlinks=False):
                         directories.append(entry.name)
-                        continue
-                    # What goes away during the listing is not there.
-                    with contextlib.suppress(FileNotFoundError):
-                        status = entry.stat()
-                        files.append(FileEntry(entry.name, status.st_size, status.st_mtime))
+                    elif entry.is_file(follow_symlinks=False):
+                        # What goes away during the listing is not there.
+                        with contextlib.suppress(FileNotFoundError):
+                            status = entry.stat(follow_symlinks=False)
+                            files.append(FileEntry(entry.name, status.st_size, status.st_mtime))
+                    else:
+                        with contextlib.suppress(FileNotFoundError):
+                            odd.append(OddEntry(entry.name, _kind(entry.stat(follow_symlinks=False))))
         except (FileNotFoundError, NotADirectoryError):
             return Level((), ())
-        return Level(tuple(files), tuple(directories))
+        return Level(tuple(files), tuple(directories), tuple(odd))
 
     def empty_tables(self, names: Sequence[str]) -> frozenset[str]:
         """Look into each directory, but for those that were full before, as long as the root has not changed since."""
@@ -126,9 +185,14 @@ class LocalStore:
     def names(self, path: str) -> set[str]:
         """List one level without looking at the entries."""
         try:
-            return set(os.listdir(f"{self._prefix}{path}"))  # noqa: PTH208 - three times as fast as Path.iterdir
+            descriptor = root_paths.open_directory(self._top, path)
         except (FileNotFoundError, NotADirectoryError):
             return set()
+        try:
+            found = os.listdir(descriptor)  # noqa: PTH208 - three times as fast as Path.iterdir
+        finally:
+            os.close(descriptor)
+        return set(found) if all(map(str.isascii, found)) else {name for name in found if root_paths.is_text(name)}
 
     def now(self) -> float:
         """Tell the time: the clock of this machine is the one that dates its files."""
@@ -137,59 +201,74 @@ class LocalStore:
     def measure(self, path: str) -> Amount:
         """Walk the directory; what goes away meanwhile does not count."""
         sizes = []
-        for folder, _, names in os.walk(self._path(path)):
-            for name in names:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), root_paths.directory(self._top, path) as top:
+            for _, _, entry in root_paths.walk(top):
                 with contextlib.suppress(FileNotFoundError):
-                    sizes.append((Path(folder) / name).lstat().st_size)
+                    sizes.append(entry.stat(follow_symlinks=False).st_size)
         return Amount(len(sizes), sum(sizes))
 
     def has_files(self, path: str) -> bool:
         """Tell whether there is a file somewhere below `path`."""
-        return any(files for _, _, files in os.walk(self._path(path)))
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), root_paths.directory(self._top, path) as top:
+            return next(root_paths.walk(top), None) is not None
+        return False
 
-    def get(self, path: str) -> Blob | None:
+    def get(self, path: str, *, most: int = LARGEST_OBJECT) -> Blob | None:
         """Read a file; its e-tag is a hash of the body."""
-        try:
-            with self._path(path).open("rb") as file:
-                body, modified = file.read(), os.fstat(file.fileno()).st_mtime
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        found = root_paths.status(self._top, path)
+        if found is None or not stat.S_ISREG(found.st_mode):
             return None
-        return Blob(body, _e_tag(body), modified)
+        try:
+            with root_paths.parent(self._top, path) as (folder, name):
+                descriptor = os.open(name, _READ, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - what is open is looked at, not a name
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            body = file.read(most + 1)
+        if len(body) > most:
+            raise too_large(path, max(status.st_size, len(body)), most)
+        return Blob(body, _e_tag(body), status.st_mtime)
 
     def size(self, path: str) -> int | None:
         """Give a file's size."""
-        try:
-            status = os.stat(self._prefix + path)  # noqa: PTH116 - on the way of every look at a table
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return None if stat.S_ISDIR(status.st_mode) else status.st_size
+        found = root_paths.status(self._top, path)
+        return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
 
     def stamp(self, path: str) -> str | None:
         """Tell files apart by their number, time and size."""
-        try:
-            status = self._path(path).stat()
-        except (FileNotFoundError, NotADirectoryError):
+        found = root_paths.status(self._top, path)
+        if found is None or not stat.S_ISREG(found.st_mode):
             return None
-        return f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}"
+        return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
 
     def put(self, path: str, body: bytes) -> None:
         """Write beside and rename, so that nobody sees half a file."""
-        target = self._path(path)
-        with self._written_beside(body) as temporary:
-            _into(target, lambda: temporary.replace(target))
+        with self._written_beside(body) as (beside, temporary):
+
+            def replace(folder: int, name: str) -> None:
+                os.replace(temporary, name, src_dir_fd=beside, dst_dir_fd=folder)
+
+            self._into(path, replace)
 
     def create(self, path: str, body: bytes) -> str | None:
         """Write beside and hard-link, which fails if the name is taken."""
-        target = self._path(path)
-        with self._written_beside(body) as temporary:
+        with self._written_beside(body) as (beside, temporary):
+
+            def link(folder: int, name: str) -> None:
+                os.link(temporary, name, src_dir_fd=beside, dst_dir_fd=folder, follow_symlinks=False)
+
             try:
-                _into(target, lambda: os.link(temporary, target))
+                self._into(path, link)
             except FileExistsError:
+                self._require_file(path)
                 return None
             except OSError as error:
                 if error.errno not in _NO_HARD_LINKS:
                     raise
-                return self._create_without_links(target, body)
+                return self._create_without_links(path, body)
         return _e_tag(body)
 
     def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
@@ -204,8 +283,11 @@ class LocalStore:
     def delete(self, *paths: str) -> None:
         """Delete files."""
         for path in paths:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                self._path(path).unlink()
+            with (
+                contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                root_paths.parent(self._top, path) as (folder, name),
+            ):
+                os.unlink(name, dir_fd=folder)
 
     def delete_if(self, path: str, e_tag: str) -> bool:
         """Delete under the lock if the body is still the same."""
@@ -226,31 +308,29 @@ class LocalStore:
         """Rename the directory away, which is atomic, and delete it there. A plain file is no tree and stays."""
         self.delete(*also)
         self._remove_leftovers()
-        tree = self._path(path)
-        if not tree.is_dir():
+        found = root_paths.status(self._top, path)
+        if found is not None and stat.S_ISLNK(found.st_mode):
+            raise root_paths.linked(path)
+        if not path or found is None or not stat.S_ISDIR(found.st_mode):
             return Amount()
-        doomed = self._path(TRASH_DIRECTORY) / uuid.uuid4().hex
-        try:
-            _into(doomed, lambda: tree.rename(doomed))
-        except FileNotFoundError:
-            return Amount()
-        if doomed.is_symlink():
-            doomed.unlink()
-            return Amount(1)
-        sizes = [(Path(folder) / name).stat().st_size for folder, _, names in os.walk(doomed) for name in names]
-        shutil.rmtree(doomed)
-        return Amount(len(sizes), sum(sizes))
+        with root_paths.directory(self._top, TRASH_DIRECTORY, make=True) as trash:
+            doomed = uuid.uuid4().hex
+            try:
+                with root_paths.parent(self._top, path) as (folder, name):
+                    os.rename(name, doomed, src_dir_fd=folder, dst_dir_fd=trash)
+            except (FileNotFoundError, NotADirectoryError):
+                return Amount()
+            return _removed(trash, doomed)
 
     def copy_tree(self, source: str, target: str) -> list[str]:
-        """Hard-link each file, or copy it where there are no such links."""
+        """Hard-link each file, or copy it where there are no such links. Symbolic links are left out."""
         copies = []
-        origin = self._path(source)
-        for folder, _, names in os.walk(origin):
-            for name in names:
-                file = Path(folder) / name
-                path = f"{target}/{file.relative_to(origin).as_posix()}"
-                self._link(file, self._path(path))
-                copies.append(path)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), root_paths.directory(self._top, source) as top:
+            for folder, below, entry in root_paths.walk(top):
+                if entry.is_file(follow_symlinks=False):
+                    path = f"{target}/{below}{entry.name}"
+                    self._link(folder, entry.name, path)
+                    copies.append(path)
         return copies
 
     def purge_tree(
@@ -269,11 +349,11 @@ class LocalStore:
 
     def prune(self, path: str) -> None:
         """Remove a directory, and those above it that are then empty too, up to the root."""
-        folder = self._path(path)
         with contextlib.suppress(OSError):
-            while folder != self._root:
-                folder.rmdir()
-                folder = folder.parent
+            while path:
+                with root_paths.parent(self._top, path) as (folder, name):
+                    os.rmdir(name, dir_fd=folder)
+                path = path.rpartition("/")[0]
 
     @contextlib.contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
@@ -281,76 +361,109 @@ class LocalStore:
         with self._locked("name", name):
             yield
 
-    def concurrently(self, calls: Iterable[Callable[[], T]]) -> list[T]:
-        """Run the calls one after the other: system calls cost less than threads."""
-        return [call() for call in calls]
+    def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
+        """Return the function's results in order. The calls run one by one: system calls cost less than threads."""
+        return [function(item) for item in items]
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    @staticmethod
-    def _link(file: Path, target: Path) -> None:
+    def _link(self, folder: int, name: str, target: str) -> None:
+        def link(there: int, called: str) -> None:
+            os.link(name, called, src_dir_fd=folder, dst_dir_fd=there, follow_symlinks=False)
+
         try:
-            _into(target, lambda: os.link(file, target))
+            self._into(target, link)
         except FileExistsError:
-            return
+            self._require_file(target)
         except OSError as error:
             if error.errno not in {*_NO_HARD_LINKS, errno.EXDEV}:
                 raise
-            shutil.copyfile(file, target)
+            with (
+                open(os.open(name, _READ, dir_fd=folder), "rb") as source,  # noqa: PTH123 - a file of an open directory
+                root_paths.parent(self._top, target, make=True) as (there, called),
+                open(os.open(called, _WRITE_NEW, 0o666, dir_fd=there), "wb") as copy,  # noqa: PTH123 - the same
+            ):
+                shutil.copyfileobj(source, copy)
 
     def _remove_leftovers(self) -> None:
         """Delete what processes that were killed left half deleted or half written."""
         before = time.time() - _LEFTOVER_SECONDS
-        for folder, prefix in ((TRASH_DIRECTORY, ""), (LOCK_DIRECTORY, _NEW)):
-            with contextlib.suppress(FileNotFoundError), os.scandir(self._path(folder)) as entries:
-                for entry in entries:
-                    if not entry.name.startswith(prefix) or _changed(entry) > before:
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        shutil.rmtree(entry.path, ignore_errors=True)
-                    else:
-                        with contextlib.suppress(FileNotFoundError):
-                            os.unlink(entry.path)  # noqa: PTH108 - an entry of a listing
+        for place, prefix in ((TRASH_DIRECTORY, ""), (LOCK_DIRECTORY, _NEW)):
+            with contextlib.suppress(FileNotFoundError), root_paths.directory(self._top, place) as folder:
+                with os.scandir(folder) as entries:
+                    old = [
+                        (entry.name, entry.is_dir(follow_symlinks=False))
+                        for entry in entries
+                        if entry.name.startswith(prefix) and _changed(entry) <= before
+                    ]
+                for name, is_directory in old:
+                    # Another process may be at it as well; whatever stays is there for the next one.
+                    with contextlib.suppress(OSError):
+                        root_paths.remove_tree(folder, name) if is_directory else os.unlink(name, dir_fd=folder)
 
-    def _path(self, path: str) -> Path:
-        return self._root / path if path else self._root
+    def _into(self, path: str, write: Callable[[int, str], None]) -> None:
+        """Write into a directory, which is made first, and again if somebody removes it as empty at that moment."""
+        for remaining in reversed(range(_ATTEMPTS)):
+            try:
+                with root_paths.parent(self._top, path, make=True) as (folder, name):
+                    write(folder, name)
+            except FileNotFoundError:
+                if not remaining:
+                    raise
+            else:
+                return
+
+    def _require_file(self, path: str) -> None:
+        """Raise UnusableEntryError if what is in the way of a file is something else."""
+        found = root_paths.status(self._top, path)
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            raise UnusableEntryError(
+                f"{root_paths.shortened(path)} in the root is {_kind(found)} where a file should be: remove it"
+            )
 
     def _holds_table(self, name: str) -> bool:
         # Most file systems count a directory's sub-directories in its link count: a table that was written has data,
         # transactions and versions. Whatever has less is looked at closely.
         try:
-            links = os.stat(self._prefix + name).st_nlink  # noqa: PTH116 - once per table of a listing
+            # Once per table of a listing.
+            links = os.stat(self._prefix + name, follow_symlinks=False).st_nlink  # noqa: PTH116
         except FileNotFoundError:
             return False
         return links >= _TABLE_LINKS or self.has_files(name)
 
     @contextlib.contextmanager
-    def _written_beside(self, body: bytes) -> Iterator[Path]:
-        folder = self._path(LOCK_DIRECTORY)
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f"{_NEW}{uuid.uuid4().hex}"
-        try:
-            temporary.write_bytes(body)
-            yield temporary
-        finally:
-            temporary.unlink(missing_ok=True)
+    def _written_beside(self, body: bytes) -> Iterator[tuple[int, str]]:
+        temporary = f"{_NEW}{uuid.uuid4().hex}"
+        with root_paths.directory(self._top, LOCK_DIRECTORY, make=True) as folder:
+            try:
+                _write(os.open(temporary, _WRITE_NEW, 0o666, dir_fd=folder), body)
+                yield folder, temporary
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=folder)
 
-    def _create_without_links(self, target: Path, body: bytes) -> str | None:
+    def _create_without_links(self, path: str, body: bytes) -> str | None:
         try:
-            with target.open("xb") as file:
-                file.write(body)
+            with root_paths.parent(self._top, path, make=True) as (folder, name):
+                _write(os.open(name, _WRITE_NEW, 0o666, dir_fd=folder), body)
         except FileExistsError:
+            self._require_file(path)
             return None
         return _e_tag(body)
 
     @contextlib.contextmanager
     def _locked(self, purpose: str, name: str) -> Iterator[None]:
         # Swaps happen inside of `exclusive`: the two have lock files of their own, so that no thread waits for itself.
-        folder = self._path(LOCK_DIRECTORY)
-        folder.mkdir(parents=True, exist_ok=True)
         slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % _LOCK_FILES
-        descriptor = os.open(folder / f"{purpose}-{slot:02}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = f"{purpose}-{slot:02}"
+        with root_paths.directory(self._top, LOCK_DIRECTORY, make=True) as folder:
+            try:
+                descriptor = os.open(file, _LOCK, 0o666, dir_fd=folder)
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                raise root_paths.linked(f"{LOCK_DIRECTORY}/{file}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -358,14 +471,31 @@ class LocalStore:
             os.close(descriptor)
 
 
-def _into(target: Path, write: Callable[[], object]) -> None:
-    """Write into a directory, which is made first, and again if somebody removes it as empty at that moment."""
-    for _ in range(_ATTEMPTS):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            write()
-            return
-    write()
+def _write(descriptor: int, body: bytes) -> None:
+    with open(descriptor, "wb") as file:
+        file.write(body)
+
+
+def _removed(trash: int, doomed: str) -> Amount:
+    """Delete a tree that was renamed away, and tell what it was."""
+    if stat.S_ISLNK(os.stat(doomed, dir_fd=trash, follow_symlinks=False).st_mode):
+        # Somebody put a link in the place of the directory after it was looked at.
+        os.unlink(doomed, dir_fd=trash)
+        return Amount(1)
+    sizes = []
+    descriptor = os.open(doomed, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=trash)
+    try:
+        for _, _, entry in root_paths.walk(descriptor):
+            with contextlib.suppress(FileNotFoundError):
+                sizes.append(entry.stat(follow_symlinks=False).st_size)
+    finally:
+        os.close(descriptor)
+    root_paths.remove_tree(trash, doomed)
+    return Amount(len(sizes), sum(sizes))
+
+
+def _kind(status: os.stat_result) -> str:
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "a file of an unknown kind")
 
 
 def _modified(path: Path) -> int:

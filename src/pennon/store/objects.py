@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import time
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import mktime_tz, parsedate_tz
@@ -27,12 +28,14 @@ from pennon.errors import (
     ServiceUnavailableError,
     UnsupportedOperationError,
 )
-from pennon.store.protocol import Amount, Blob, FileEntry, LeaseOver, Level
+from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, LeaseOver, Level, too_large
+from pennon.store.root_paths import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 _SIGNED_DELETE_SCHEMES = ("s3", "s3a", "az", "abfs", "abfss")
 # Options of the HTTP client rather than of the store; obstore wants them apart.
 _CLIENT_OPTIONS = {
@@ -55,6 +58,7 @@ _SIGNATURE_LIFETIME = timedelta(seconds=60)
 _DONE, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _STALE_TAG = 204, 403, 404, 409, 412
 _ATTEMPTS = 3
 _GONE, _STALE, _LATE = "gone", "stale", "late"
+_SIGNED_QUERY = re.compile(r"\?\S*(?:X-Amz-Signature|Signature|sig)=\S*", re.IGNORECASE)
 _NAMED_ONCE = ("data/", "_transactions/", "_deletions/", "_indices/")
 ABSENT_BODY = b"{}"
 """What a conditional delete leaves where the store cannot delete conditionally: too short to be a marker."""
@@ -93,6 +97,10 @@ class ObjectStore:
     def location(self, path: str) -> str:
         """Give the percent-encoded URI: Lance decodes it to exactly the key that obstore uses."""
         return f"{self._base}/{quote(self._key(path))}"
+
+    def resolve(self, path: str, *, deeply: bool = False) -> str:  # noqa: ARG002 - there is nothing to look at
+        """Give the same as `location`: a bucket has no links."""
+        return self.location(path)
 
     def uri(self, path: str) -> str:
         """Give the same as `location`."""
@@ -160,11 +168,13 @@ class ObjectStore:
             return bool(chunk)
         return False
 
-    def get(self, path: str) -> Blob | None:
+    def get(self, path: str, *, most: int = LARGEST_OBJECT) -> Blob | None:
         """Read an object with its e-tag."""
         try:
             result = obstore.get(self._store, self._key(path))
             meta = result.meta
+            if meta["size"] > most:
+                raise too_large(path, meta["size"], most)
             return Blob(bytes(result.bytes()), meta["e_tag"] or "", meta["last_modified"].timestamp())
         except (FileNotFoundError, NotFoundError):
             return None
@@ -222,7 +232,8 @@ class ObjectStore:
             except urllib3.exceptions.HTTPError as error:
                 unclear = True
                 if attempt == _ATTEMPTS - 1:
-                    raise ServiceUnavailableError(f"Conditional delete of {key!r} got no answer: {error}") from error
+                    reason = _without_query(str(error))
+                    raise ServiceUnavailableError(f"Conditional delete of {key!r} got no answer: {reason}") from error
                 continue
             if answer.status in {200, 202, 204}:
                 return _DONE, unclear
@@ -247,10 +258,7 @@ class ObjectStore:
         beginning = f"{self._key(source)}/"
         pairs = [(key, f"{target}/{key.removeprefix(beginning)}") for key, _ in self._walk(source)]
 
-        def copy(key: str, path: str) -> Callable[[], object]:
-            return lambda: obstore.copy(self._store, key, self._key(path))
-
-        self.concurrently([copy(key, path) for key, path in pairs])
+        self.map(lambda pair: obstore.copy(self._store, pair[0], self._key(pair[1])), pairs)
         return [path for _, path in pairs]
 
     def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Amount:
@@ -307,10 +315,7 @@ class ObjectStore:
             self.delete(path)
 
     def _delete_fenced(self, entries: Sequence[_Tagged], deadline: float, so_far: Amount) -> Amount:
-        def delete(entry: _Tagged) -> Callable[[], object]:
-            return lambda: self._delete_in_time(entry, deadline)
-
-        outcomes = self.concurrently([delete(entry) for entry in entries])
+        outcomes = self.map(lambda entry: self._delete_in_time(entry, deadline), entries)
         gone = [entry for entry, outcome in zip(entries, outcomes, strict=True) if outcome == _GONE]
         removed = Amount(len(gone), sum(entry.size for entry in gone))
         if _STALE in outcomes:
@@ -351,15 +356,24 @@ class ObjectStore:
         """Do nothing: object stores have no locks, and conditional writes decide."""
         return contextlib.nullcontext()
 
-    def concurrently(self, calls: Iterable[Callable[[], T]]) -> list[T]:
-        """Run the calls in threads: each waits for the network. Calls made from such a thread run one by one."""
-        if current_thread().name.startswith(_POOL_NAME):
-            return [call() for call in calls]
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix=_POOL_NAME)
-            futures = [self._pool.submit(call) for call in calls]
-        return [future.result() for future in futures]
+    def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
+        """Return the results in order. The calls run in threads; calls from within such a thread run one by one."""
+        items = list(items)
+        futures: list[Future[T]] = []
+        if not current_thread().name.startswith(_POOL_NAME):
+            with self._lock:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix=_POOL_NAME)
+                # Once the main thread has ended, Python's pools refuse work: exit handlers do it themselves.
+                with contextlib.suppress(RuntimeError):
+                    futures.extend(self._pool.submit(function, item) for item in items)
+        try:
+            return [future.result() for future in futures] + [function(item) for item in items[len(futures) :]]
+        except (KeyboardInterrupt, SystemExit):
+            # Nobody waits any more, but the end of the process would.
+            for future in futures:
+                future.cancel()
+            raise
 
     def close(self) -> None:
         """Stop the threads and drop the connections."""
@@ -383,11 +397,12 @@ class ObjectStore:
     def _client(self) -> urllib3.PoolManager:
         with self._lock:
             if self._http is None:
+                _hide_queries()
                 self._http = urllib3.PoolManager(maxsize=8, timeout=urllib3.Timeout(connect=10, read=30))
             return self._http
 
     def _key(self, path: str) -> str:
-        return "/".join(part for part in (self._prefix, path) if part)
+        return "/".join(part for part in (self._prefix, checked(path)) if part)
 
     def _walk(self, path: str) -> Iterator[tuple[str, int]]:
         for chunk in obstore.list(self._store, self._key(path)):
@@ -398,6 +413,26 @@ class ObjectStore:
         # A write whose answer was lost and that was retried reports a conflict with itself.
         current = self.get(path)
         return current.e_tag if current is not None and current.body == body else None
+
+
+class _WithoutQueries(logging.Filter):
+    """Takes the query off the URLs in the debug log of urllib3: the signature in it is as good as the key."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change a record that holds a signed URL, and keep it."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(_without_query(one) if isinstance(one, str) else one for one in record.args)
+        return True
+
+
+def _without_query(text: str) -> str:
+    return _SIGNED_QUERY.sub("?***", text)
+
+
+def _hide_queries() -> None:
+    logger = logging.getLogger("urllib3.connectionpool")
+    if not any(isinstance(one, _WithoutQueries) for one in logger.filters):
+        logger.addFilter(_WithoutQueries())
 
 
 def _open(base: str, options: dict[str, str]) -> Any:  # noqa: ANN401 - obstore's stores have no common public type

@@ -1,6 +1,7 @@
 """What Pennon asks of a store: list one level, small reads and conditional writes, deletion of a tree.
 
-Paths are relative to the root, with `/` between segments and names as they are (no escaping). A missing object is
+Paths are relative to the root, with `/` between segments and names as they are (no escaping); any other is
+InvalidInputError (13), whoever gives it. A missing object is
 None or False, never an exception. Outcomes of conditional writes are known by looking: a lost answer that was retried
 looks like a conflict, so every body that is written conditionally carries a token of its own, and `create` and `swap`
 compare bodies before they report a conflict.
@@ -11,11 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from pennon.errors import UnusableEntryError
+from pennon.store.root_paths import shortened
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+
+LARGEST_OBJECT = 16 << 20
+"""Small objects are no larger: markers, claims, notes. What is larger was not written by Pennon."""
+LARGEST_MANIFEST = 2 << 30
+"""The manifest of one version of a table, which lists all its files, is no larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +39,21 @@ class FileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class OddEntry:
+    """An entry of a directory that is neither a file nor a directory, or whose name is no text."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
     """One level of a directory: the files in it, and its sub-directories, which may be empty on a disk."""
 
     files: tuple[FileEntry, ...]
     directories: tuple[str, ...]
+    odd: tuple[OddEntry, ...] = ()
+    """What counts as absent: symbolic links, pipes, sockets, devices, names that are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +86,13 @@ class LeaseOver(Exception):  # noqa: N818 - an outcome: whoever asked renews the
         self.removed = removed
 
 
+def too_large(path: str, size: int, most: int) -> UnusableEntryError:
+    """Say that an object is larger than anything that is written in its place."""
+    return UnusableEntryError(
+        f"{shortened(path)} in the root has {size} bytes, and what belongs there has {most} at most: remove it"
+    )
+
+
 class Store(Protocol):
     """A root directory on a disk or in a bucket."""
 
@@ -76,7 +103,14 @@ class Store(Protocol):
         """Name the root for people and for equality."""
 
     def location(self, path: str) -> str:
-        """Give the address of `path` that Lance opens."""
+        """Give the address of `path` as Lance writes it; nothing is looked at."""
+
+    def resolve(self, path: str, *, deeply: bool = False) -> str:
+        """Give the address of a table's directory that Lance may open, read and write now.
+
+        Lance follows symbolic links. Raises UnusableEntryError (19) if a part of the path is one, or a directory in
+        it that Lance knows; `deeply` also if one is anywhere below it, for what deletes files that it finds.
+        """
 
     def uri(self, path: str) -> str:
         """Give the address of `path` as a complete, valid URI."""
@@ -108,8 +142,8 @@ class Store(Protocol):
     def has_files(self, path: str) -> bool:
         """Tell whether there is at least one file somewhere below `path`."""
 
-    def get(self, path: str) -> Blob | None:
-        """Read a small object."""
+    def get(self, path: str, *, most: int = LARGEST_OBJECT) -> Blob | None:
+        """Read an object; raises UnusableEntryError (19) if it has more than `most` bytes."""
 
     def size(self, path: str) -> int | None:
         """Give an object's size, or None if it is absent."""
@@ -157,8 +191,11 @@ class Store(Protocol):
     def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Hold the root's lock for `name` where the store has locks (local disk); elsewhere do nothing."""
 
-    def concurrently(self, calls: Iterable[Callable[[], T]]) -> list[T]:
-        """Run independent calls side by side where that saves time, and return their results in order."""
+    def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
+        """Return the function's results for all items, in order; calls run in parallel where that saves time.
+
+        Raises what the first failing call raises.
+        """
 
     def close(self) -> None:
         """Let go of connections and threads."""

@@ -17,7 +17,7 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 
 from pennon.errors import ConcurrentModificationError, UnsupportedOperationError, is_commit_conflict
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.table.blobs import as_blobs
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def assign(
     """Set columns at once; gives the table at the new version, and the number of rows. Errors 0, 13, 14, 20."""
     if dataset.has_stable_row_ids:
         raise UnsupportedOperationError(
-            f"Table {shown(identifier)} has stable row ids: set columns that other expressions read one by one"
+            f"Table {format_identifier(identifier)} has stable row ids: set columns that other expressions "
+            "read one by one"
         )
     set_columns = {path.strip("`"): expression for path, expression in changes.items()}
     for _ in range(_ATTEMPTS):
@@ -69,7 +70,9 @@ def assign(
             if not is_commit_conflict(error):
                 raise
         dataset.checkout_latest()
-    raise ConcurrentModificationError(f"Table {shown(identifier)} was changed by others whenever it was updated")
+    raise ConcurrentModificationError(
+        f"Table {format_identifier(identifier)} was changed by others whenever it was updated"
+    )
 
 
 def _new_rows(dataset: LanceDataset, changes: Mapping[str, str], predicate: str | None) -> pa.RecordBatchReader:

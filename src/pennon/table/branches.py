@@ -14,7 +14,7 @@ from pennon.errors import (
     TableVersionNotFoundError,
     is_not_found,
 )
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.table.lance_errors import bad_input_told
 from pennon.table.tags import LARGEST_VERSION, require_branch
 
@@ -66,7 +66,7 @@ def create(
     if from_version is not None:
         _require_version(dataset, identifier, from_branch, from_version)
     clear()
-    subject = f"Branch '{name}' of table {shown(identifier)}"
+    subject = f"Branch '{name}' of table {format_identifier(identifier)}"
     try:
         with bad_input_told(subject):
             dataset.create_branch(name, (from_branch, from_version))
@@ -79,23 +79,36 @@ def create(
         raise
 
 
-def delete(dataset: LanceDataset, identifier: Identifier, name: str) -> None:
-    """Delete a branch with its versions; errors 19 (a branch or a tag comes from it), 22."""
-    require_branch(dataset, identifier, name)
+def ref_path(branch: str) -> str:
+    """Return the path, below the table's directory, of the file that makes a branch exist."""
+    return f"_refs/branches/{branch.replace('/', '%2F')}.json"
+
+
+def delete(dataset: LanceDataset, identifier: Identifier, name: str) -> bool:
+    """Delete a branch with its versions; errors 19 (a branch or a tag comes from it), 22.
+
+    Return True if Lance left the files of its versions, which it does while there is a branch below this one.
+    """
+    there = dataset.branches.list()
+    if name not in there:
+        raise TableBranchNotFoundError(f"Table {format_identifier(identifier)} has no branch '{name}'")
     try:
-        with bad_input_told(f"Branch '{name}' of table {shown(identifier)}"):
+        with bad_input_told(f"Branch '{name}' of table {format_identifier(identifier)}"):
             dataset.branches.delete(name)
     except (OSError, ValueError) as error:
         text = str(error).lower()
         if "referenced by" in text:
-            raise InvalidTableStateError(f"Branch '{name}' of table {shown(identifier)} is in use: {error}") from error
+            raise InvalidTableStateError(
+                f"Branch '{name}' of table {format_identifier(identifier)} is in use: {error}"
+            ) from error
         if "ref not found" in text:
-            raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{name}'") from error
+            raise TableBranchNotFoundError(f"Table {format_identifier(identifier)} has no branch '{name}'") from error
         raise
+    return any(other.startswith(f"{name}/") for other in there)
 
 
 def _require_version(dataset: LanceDataset, identifier: Identifier, branch: str | None, version: int) -> None:
-    missing = f"Table {shown(identifier)} has no version {version}"
+    missing = f"Table {format_identifier(identifier)} has no version {version}"
     if branch is not None:
         missing += f" in its branch '{branch}'"
     if not 0 < version <= LARGEST_VERSION:
@@ -109,4 +122,4 @@ def _require_version(dataset: LanceDataset, identifier: Identifier, branch: str 
 
 
 def _exists(identifier: Identifier, name: str) -> TableBranchAlreadyExistsError:
-    return TableBranchAlreadyExistsError(f"Table {shown(identifier)} has a branch '{name}' already")
+    return TableBranchAlreadyExistsError(f"Table {format_identifier(identifier)} has a branch '{name}' already")

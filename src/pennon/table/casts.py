@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lance import LanceDataset, LanceOperation
 
 from pennon.errors import ConcurrentModificationError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,8 @@ def taking_back(appended: LanceDataset) -> LanceOperation.BaseOperation:
 def refusal(cast: list[tuple[str, ...]], identifier: Identifier) -> ConcurrentModificationError:
     """Say what came in between."""
     return ConcurrentModificationError(
-        f"Column '{'.'.join(cast[0])}' of table {shown(identifier)} was cast meanwhile; no rows were inserted"
+        f"Column '{'.'.join(cast[0])}' of table {format_identifier(identifier)} was cast meanwhile; no rows "
+        "were inserted"
     )
 
 

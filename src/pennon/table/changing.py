@@ -14,7 +14,7 @@ import lance
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError, LanceNamespaceError, TableSchemaValidationError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.table import assigning
 from pennon.table.blobs import as_blobs
 from pennon.table.casts import require_no_cast
@@ -81,7 +81,9 @@ def merge(
     require_complete(identifier, clauses.update_matched_if, clauses.delete_unmatched_by_source_if)
     missing = [name for name in clauses.on if name.partition(".")[0].strip("`") not in data.schema.names]
     if missing:
-        raise TableSchemaValidationError(f"The rows to merge into table {shown(identifier)} have no column {missing}")
+        raise TableSchemaValidationError(
+            f"The rows to merge into table {format_identifier(identifier)} have no column {missing}"
+        )
     data = without_values(data, dataset, identifier)
     if clauses.update_matched or clauses.update_matched_if is not None:
         data = emptying(data, dataset)
@@ -112,10 +114,12 @@ def update(
     The dataset may move. Errors 12, 13, 14.
     """
     if not updates:
-        raise InvalidInputError(f"An update of table {shown(identifier)} needs a column and an expression at least")
+        raise InvalidInputError(
+            f"An update of table {format_identifier(identifier)} needs a column and an expression at least"
+        )
     changes = {path: expression for path, expression in updates}  # noqa: C416 - pairs are lists
     if len(changes) < len(updates):
-        raise InvalidInputError(f"An update of table {shown(identifier)} sets a column more than once")
+        raise InvalidInputError(f"An update of table {format_identifier(identifier)} sets a column more than once")
     require_fields(dataset, identifier, changes)
     require_complete(identifier, predicate, *changes.values())
     changes = emptied(changes, dataset, identifier)
@@ -130,7 +134,9 @@ def update(
 def delete(dataset: LanceDataset, identifier: Identifier, predicate: str) -> Changed:
     """Delete the rows that meet a predicate; moves the dataset. Errors 13, 14."""
     if not predicate.strip():
-        raise InvalidInputError(f"Deleting from table {shown(identifier)} needs a predicate; 'true' is all rows")
+        raise InvalidInputError(
+            f"Deleting from table {format_identifier(identifier)} needs a predicate; 'true' is all rows"
+        )
     require_complete(identifier, predicate)
     with judged(f"deleting {predicate!r} from the rows", identifier):
         done = dataset.delete(predicate)
@@ -176,4 +182,6 @@ def _require_no_nulls(dataset: LanceDataset, identifier: Identifier, data: pa.Ta
         return
     for column in dataset.schema:
         if column.name in having and not column.nullable:
-            raise TableSchemaValidationError(f"Column {column.name!r} of table {shown(identifier)} takes no nulls")
+            raise TableSchemaValidationError(
+                f"Column {column.name!r} of table {format_identifier(identifier)} takes no nulls"
+            )

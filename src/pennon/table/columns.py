@@ -13,7 +13,7 @@ from pennon.errors import (
     InvalidTableStateError,
     TableSchemaValidationError,
 )
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.table import computed, expressions, field_paths
 from pennon.table.lance_errors import bad_input_told, is_race
 from pennon.table.requirements import require_complete
@@ -54,7 +54,7 @@ def add(dataset: LanceDataset, identifier: Identifier, wanted: Sequence[NewColum
     Rows that come later have no value in them. A column whose expression gives no nulls may have none, as far as Lance
     goes; where that cannot be said in the expression, a second version says it. Errors 13, 14, 20 (a column is there).
     """
-    subject = f"Adding columns to table {shown(identifier)}"
+    subject = f"Adding columns to table {format_identifier(identifier)}"
     _check_new(dataset, subject, wanted)
     require_complete(identifier, *(one.expression for one in wanted), *(one.computed for one in wanted))
     if any(one.computed is not None for one in wanted):
@@ -84,14 +84,14 @@ def alter(dataset: LanceDataset, identifier: Identifier, alterations: Sequence[A
     allow it).
     """
     if not alterations:
-        raise InvalidInputError(f"There is nothing to alter in table {shown(identifier)}")
+        raise InvalidInputError(f"There is nothing to alter in table {format_identifier(identifier)}")
     asked: Any = [_altered(dataset, identifier, one) for one in alterations]
     twice = [path for path, count in Counter(one["path"] for one in asked).items() if count > 1]
     if twice:
-        raise InvalidInputError(f"Column {twice[0]!r} of table {shown(identifier)} is altered twice")
+        raise InvalidInputError(f"Column {twice[0]!r} of table {format_identifier(identifier)} is altered twice")
     _check_renames(dataset, identifier, asked)
     try:
-        with bad_input_told(f"Altering columns of table {shown(identifier)}"):
+        with bad_input_told(f"Altering columns of table {format_identifier(identifier)}"):
             dataset.alter_columns(*asked)
     except (InvalidInputError, OSError, ValueError, RuntimeError) as error:
         cause = error.__cause__ or error
@@ -99,23 +99,27 @@ def alter(dataset: LanceDataset, identifier: Identifier, alterations: Sequence[A
         if is_race(cause):
             raise
         if "index(es) attached" in text:
-            raise InvalidTableStateError(f"Altering columns of table {shown(identifier)}: {cause}") from error
+            raise InvalidTableStateError(
+                f"Altering columns of table {format_identifier(identifier)}: {cause}"
+            ) from error
         if any(part in text for part in _AGAINST_THE_TABLE):
-            raise TableSchemaValidationError(f"Altering columns of table {shown(identifier)}: {cause}") from error
+            raise TableSchemaValidationError(
+                f"Altering columns of table {format_identifier(identifier)}: {cause}"
+            ) from error
         raise
 
 
 def drop(dataset: LanceDataset, identifier: Identifier, paths: Sequence[str]) -> None:
     """Take columns away, with the indexes on them; errors 12, 13, 14, 19 (a computed column reads it)."""
     if not paths:
-        raise InvalidInputError(f"There is no column to drop from table {shown(identifier)}")
+        raise InvalidInputError(f"There is no column to drop from table {format_identifier(identifier)}")
     found = [field_paths.resolved(dataset, identifier, path)[0] for path in paths]
     tops = {field_paths.parsed(path)[0] for path in found if len(field_paths.parsed(path)) == 1}
     for path in found:
         computed.require_no_input(dataset, identifier, path, leaving=tops)
     if tops == set(dataset.schema.names):
-        raise InvalidInputError(f"Table {shown(identifier)} cannot lose all of its columns")
-    with bad_input_told(f"Dropping columns of table {shown(identifier)}"):
+        raise InvalidInputError(f"Table {format_identifier(identifier)} cannot lose all of its columns")
+    with bad_input_told(f"Dropping columns of table {format_identifier(identifier)}"):
         dataset.drop_columns(list(dict.fromkeys(found)))
 
 
@@ -140,14 +144,16 @@ def _check_new(dataset: LanceDataset, subject: str, wanted: Sequence[NewColumn])
 def _altered(dataset: LanceDataset, identifier: Identifier, wanted: Alteration) -> dict[str, Any]:
     path, field = field_paths.resolved(dataset, identifier, wanted.path)
     if wanted.rename is None and wanted.data_type is None and wanted.nullable is None:
-        raise InvalidInputError(f"Column {path!r} of table {shown(identifier)}: nothing about it is altered")
+        raise InvalidInputError(
+            f"Column {path!r} of table {format_identifier(identifier)}: nothing about it is altered"
+        )
     if wanted.rename is not None:
         field_paths.require_new_name(wanted.rename, top_level=len(field_paths.parsed(path)) == 1)
     if wanted.rename is not None or wanted.data_type is not None:
         computed.require_no_input(dataset, identifier, path)
     if computed.is_declared(field) and (wanted.data_type is not None or wanted.nullable is False):
         raise InvalidTableStateError(
-            f"Column {path!r} of table {shown(identifier)} is a computed one: its type is fixed"
+            f"Column {path!r} of table {format_identifier(identifier)} is a computed one: its type is fixed"
         )
     changes = {"name": wanted.rename, "data_type": wanted.data_type, "nullable": wanted.nullable}
     return {"path": path} | {key: value for key, value in changes.items() if value is not None}
@@ -164,4 +170,4 @@ def _check_renames(dataset: LanceDataset, identifier: Identifier, asked: Sequenc
         after = Counter(renamed.get((*parent, field.name()), field.name()) for field in fields)
         for name, count in after.items():
             if count > 1:
-                raise TableSchemaValidationError(f"Table {shown(identifier)} has a column {name!r} already")
+                raise TableSchemaValidationError(f"Table {format_identifier(identifier)} has a column {name!r} already")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.table import expressions, field_paths
 from pennon.table.lance_errors import bad_input_told
 from pennon.table.requirements import require_complete
@@ -56,7 +56,8 @@ def require_no_input(dataset: LanceDataset, identifier: Identifier, path: str, l
     for field in dataset.schema:
         if is_declared(field) and field.name not in leaving and top in inputs(field):
             raise InvalidTableStateError(
-                f"Column {path!r} of table {shown(identifier)} is read by its computed column {field.name!r}"
+                f"Column {path!r} of table {format_identifier(identifier)} is read by its computed column "
+                f"{field.name!r}"
             )
 
 
@@ -70,7 +71,8 @@ def require_other_keys(identifier: Identifier, path: str, keys: Iterable[str]) -
     wrong = [key for key in keys if is_key(key)]
     if wrong:
         raise InvalidInputError(
-            f"Column {path!r} of table {shown(identifier)}: {wrong[0]!r} declares a computed column, which only "
+            f"Column {path!r} of table {format_identifier(identifier)}: {wrong[0]!r} declares a computed "
+            "column, which only "
             "alter_table_add_columns does"
         )
 
@@ -82,7 +84,7 @@ def backfill(dataset: LanceDataset, identifier: Identifier, path: str, where: st
     computed here), 12, 13, 14, 19 (no computed column).
     """
     column, field = field_paths.resolved(dataset, identifier, path)
-    subject = f"Column {column!r} of table {shown(identifier)}"
+    subject = f"Column {column!r} of table {format_identifier(identifier)}"
     if not is_declared(field):
         raise InvalidTableStateError(f"{subject} is no computed column: there is nothing to fill it with")
     kind = _read_text(field, _KIND, _SQL)

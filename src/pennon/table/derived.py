@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.table import field_paths
 from pennon.table.computed import inputs, is_declared
 
@@ -94,5 +94,6 @@ def _require_empty(rows: pa.Table | pa.RecordBatch, names: list[str], identifier
 
 def _refusal(name: str, identifier: Identifier) -> InvalidInputError:
     return InvalidInputError(
-        f"Column {name!r} of table {shown(identifier)} is a computed one: only alter_table_backfill_columns fills it"
+        f"Column {name!r} of table {format_identifier(identifier)} is a computed one: only "
+        "alter_table_backfill_columns fills it"
     )

@@ -11,7 +11,7 @@ from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, Table
 from pennon.table.branches import MAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lance_namespace_urllib3_client.models.json_arrow_schema import JsonArrowSchema
     from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
@@ -36,8 +36,11 @@ def open_table(
     version: int | None = None,
     tag: str | None = None,
     branch: str | None = None,
+    require_branch: Callable[[str], object] = lambda _: None,
 ) -> lance.LanceDataset:
     """Open a table at a version, tag or branch; raises 11, 8 or 22 if that is not there.
+
+    `require_branch` is told the branch before it is opened, and raises what speaks against that.
 
     A session remembers what was read of a version, by the e-tag of its manifest, and so saves reading it again.
     """
@@ -52,6 +55,8 @@ def open_table(
         raise TableBranchNotFoundError(f"Table {shown} has no branch '{branch}'")
     if branch is None and version in {None, dataset.version}:
         return dataset
+    if branch is not None:
+        require_branch(branch)
     try:
         return dataset.checkout_version((branch, version))
     except (OSError, ValueError, OverflowError) as error:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ def resolved(dataset: LanceDataset, identifier: Identifier, path: str) -> tuple[
     for name in names:
         found = next((field for field in fields if field.name() == name), None)
         if found is None:
-            raise TableColumnNotFoundError(f"Table {shown(identifier)} has no column {path!r}")
+            raise TableColumnNotFoundError(f"Table {format_identifier(identifier)} has no column {path!r}")
         fields = found.children()
     return canonical(names), found.to_arrow()
 

@@ -12,7 +12,7 @@ from pennon.errors import (
     UnsupportedOperationError,
     is_not_found,
 )
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.table.lance_errors import is_race
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def restore(dataset: LanceDataset, identifier: Identifier) -> str | None:
         dataset.restore()
     except (OSError, ValueError) as error:
         if is_race(error):
-            raise ConcurrentModificationError(f"Restoring table {shown(identifier)}: {error}") from error
+            raise ConcurrentModificationError(f"Restoring table {format_identifier(identifier)}: {error}") from error
         raise
     return transaction_id(dataset)
 
@@ -79,7 +79,7 @@ def find(dataset: LanceDataset, identifier: Identifier, wanted: str) -> Committe
     else:
         found = next((one for one in _all(dataset) if one.transaction.uuid == wanted), None)
     if found is None:
-        raise TransactionNotFoundError(f"Table {shown(identifier)} has no transaction '{wanted}'")
+        raise TransactionNotFoundError(f"Table {format_identifier(identifier)} has no transaction '{wanted}'")
     return found
 
 

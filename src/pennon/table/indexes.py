@@ -12,7 +12,7 @@ from pennon.errors import (
     TableIndexAlreadyExistsError,
     TableIndexNotFoundError,
 )
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.table import field_paths, index_kinds
 from pennon.table.lance_errors import bad_input_told, is_race
 
@@ -80,11 +80,13 @@ def create(dataset: LanceDataset, identifier: Identifier, wish: IndexWish) -> No
     options = _options(kind, path, column, wish.parameters)
     name = wish.name if wish.name is not None else _free_name(dataset, identifier, path, kind)
     if not name or name.startswith(_SYSTEM):
-        raise InvalidInputError(f"An index of table {shown(identifier)} cannot have the name {name!r}")
+        raise InvalidInputError(f"An index of table {format_identifier(identifier)} cannot have the name {name!r}")
     if name in _described(dataset):
         raise _exists(identifier, name)
     try:
-        with bad_input_told(f"Index '{name}' of kind {kind} on column {path!r} of table {shown(identifier)}"):
+        with bad_input_told(
+            f"Index '{name}' of kind {kind} on column {path!r} of table {format_identifier(identifier)}"
+        ):
             _build(dataset, path, kind, name, options)
     except Exception as error:
         cause = error.__cause__ or error
@@ -98,7 +100,9 @@ def create(dataset: LanceDataset, identifier: Identifier, wish: IndexWish) -> No
     if not set(_described(dataset)[name].fields) <= field_paths.ids(dataset):
         # Lance commits an index beside the end of its column. It would make every filtered read fail.
         dataset.drop_index(name)
-        raise ConcurrentModificationError(f"Column {path!r} of table {shown(identifier)} was dropped meanwhile")
+        raise ConcurrentModificationError(
+            f"Column {path!r} of table {format_identifier(identifier)} was dropped meanwhile"
+        )
 
 
 def names(dataset: LanceDataset) -> list[str]:
@@ -115,10 +119,10 @@ def list_indexes(dataset: LanceDataset) -> dict[str, IndexState]:
 def describe(dataset: LanceDataset, identifier: Identifier, name: str | None) -> IndexState:
     """Describe one index; errors 6, 13."""
     if not name:
-        raise InvalidInputError(f"Which index of table {shown(identifier)}? Give its name")
+        raise InvalidInputError(f"Which index of table {format_identifier(identifier)}? Give its name")
     found = _described(dataset).get(name)
     if found is None:
-        raise TableIndexNotFoundError(f"Table {shown(identifier)} has no index '{name}'")
+        raise TableIndexNotFoundError(f"Table {format_identifier(identifier)} has no index '{name}'")
     return _state(found, int(dataset.count_rows()))
 
 
@@ -129,11 +133,11 @@ def drop(dataset: LanceDataset, identifier: Identifier, name: str | None) -> Non
     """
     before, found = int(dataset.version), describe(dataset, identifier, name)
     try:
-        with bad_input_told(f"Index '{name}' of table {shown(identifier)}"):
+        with bad_input_told(f"Index '{name}' of table {format_identifier(identifier)}"):
             dataset.drop_index(str(name))
     except (OSError, ValueError, RuntimeError) as error:
         if "index not found" in str(error).lower():
-            raise TableIndexNotFoundError(f"Table {shown(identifier)} has no index '{name}'") from error
+            raise TableIndexNotFoundError(f"Table {format_identifier(identifier)} has no index '{name}'") from error
         raise
     if int(dataset.version) > before + 1:
         _require_own_drop(dataset, identifier, found)
@@ -143,10 +147,10 @@ def _require_own_drop(dataset: LanceDataset, identifier: Identifier, dropped: In
     """Raise unless the index was there until the open version: Lance lets everybody drop what was there at first."""
     there = _described(dataset.checkout_version(int(dataset.version) - 1)).get(dropped.name)
     if there is None:
-        raise TableIndexNotFoundError(f"Table {shown(identifier)} has no index '{dropped.name}' any more")
+        raise TableIndexNotFoundError(f"Table {format_identifier(identifier)} has no index '{dropped.name}' any more")
     if dropped.uuid not in {str(one.uuid) for one in there.segments}:
         raise ConcurrentModificationError(
-            f"Index '{dropped.name}' of table {shown(identifier)} was built anew meanwhile"
+            f"Index '{dropped.name}' of table {format_identifier(identifier)} was built anew meanwhile"
         )
 
 
@@ -208,4 +212,4 @@ def _state(found: Any, rows: int) -> IndexState:  # noqa: ANN401 - Lance's Index
 
 
 def _exists(identifier: Identifier, name: str) -> TableIndexAlreadyExistsError:
-    return TableIndexAlreadyExistsError(f"Table {shown(identifier)} has an index '{name}' already")
+    return TableIndexAlreadyExistsError(f"Table {format_identifier(identifier)} has an index '{name}' already")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
+from pennon.table.ipc_limits import Allowance, CheckedSource, check_file, check_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,9 +28,13 @@ def read_ipc(data: object) -> pa.Table:
     with _garbage_refused():
         buffer = pa.py_buffer(data)
         magic = buffer.slice(0, min(len(buffer), len(_FILE_MAGIC))).to_pybytes()
-        reader = pa.ipc.open_file(buffer) if magic == _FILE_MAGIC else pa.ipc.open_stream(buffer)
+        is_file = magic == _FILE_MAGIC
+        allowance = (check_file if is_file else check_stream)(buffer)
+        reader = pa.ipc.open_file(buffer) if is_file else pa.ipc.open_stream(buffer)
         table = reader.read_all()
         table.validate(full=True)
+        for batch in table.to_batches():
+            allowance.take_views(batch)
         _require_texts(table.schema)
     _require_columns(table.schema)
     return _aligned(table)
@@ -44,10 +50,11 @@ def open_ipc(data: object) -> pa.Table | pa.RecordBatchReader:
     if not hasattr(data, "read"):
         return read_ipc(data)
     with _garbage_refused():
-        reader = pa.ipc.open_stream(data)
+        source = CheckedSource(data)
+        reader = pa.ipc.open_stream(source)
         _require_texts(reader.schema)
     _require_columns(reader.schema)
-    return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader))
+    return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader, source.allowance))
 
 
 def write_ipc(reader: pa.RecordBatchReader) -> bytes:
@@ -82,7 +89,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
     return any(_has_dictionary(kind.field(number).type) for number in range(kind.num_fields))
 
 
-def _checked(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+def _checked(reader: pa.RecordBatchReader, allowance: Allowance) -> Iterator[pa.RecordBatch]:
     while True:
         with _garbage_refused():
             try:
@@ -90,6 +97,7 @@ def _checked(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
             except StopIteration:
                 return
             batch.validate(full=True)
+            allowance.take_views(batch)
         yield _aligned(pa.Table.from_batches([batch])).to_batches()[0] if batch.num_rows else batch
 
 
@@ -99,7 +107,7 @@ def _garbage_refused() -> Iterator[None]:
         yield
     except LanceNamespaceError:
         raise
-    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+    except (pa.ArrowException, OSError, TypeError, ValueError, struct.error) as error:
         raise InvalidInputError(f"The table's data is not a valid Arrow IPC stream: {error}") from error
 
 

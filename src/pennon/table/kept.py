@@ -29,6 +29,8 @@ class Place:
     open: Callable[[], LanceDataset]
     shown: str
     """The table's name, for messages."""
+    require_branch: Callable[[str], object] = lambda _: None
+    """Is told a branch before it is opened, and raises what speaks against that."""
 
 
 def by_files(handles: Handles, place: Place, point: Point, *, shared: bool) -> LanceDataset:
@@ -68,7 +70,11 @@ def _at(dataset: LanceDataset, place: Place, point: Point) -> LanceDataset:
         tag = dataset.tags.list().get(point.tag)
         if tag is None:
             raise TableTagNotFoundError(f"Table {place.shown} has no tag '{point.tag}'")
+        if tag["branch"] is not None:
+            place.require_branch(tag["branch"])
         return dataset.checkout_version((tag["branch"], int(tag["version"])))
-    if point.branch is not None and point.branch not in dataset.branches.list():
-        raise TableBranchNotFoundError(f"Table {place.shown} has no branch '{point.branch}'")
+    if point.branch is not None:
+        if point.branch not in dataset.branches.list():
+            raise TableBranchNotFoundError(f"Table {place.shown} has no branch '{point.branch}'")
+        place.require_branch(point.branch)
     return dataset.checkout_version((point.branch, point.version))

@@ -19,7 +19,7 @@ from pennon.errors import (
     is_commit_conflict,
     is_not_found,
 )
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ def judged(what: str, identifier: Identifier) -> Iterator[None]:
 
     A ValueError that says nothing else is about the request: Lance's Python side raises it by itself.
     """
-    subject = f"{what} of table {shown(identifier)}"
+    subject = f"{what} of table {format_identifier(identifier)}"
     with bad_input_told(subject):
         try:
             yield

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.table import computed, field_paths
 from pennon.table.lance_errors import bad_input_told
 
@@ -31,7 +31,7 @@ def replace_schema_metadata(
     dataset: LanceDataset, identifier: Identifier, metadata: Mapping[str, str]
 ) -> dict[str, str]:
     """Replace the schema's metadata as a whole; gives what is there then. Errors 13, 14."""
-    with bad_input_told(f"Schema metadata of table {shown(identifier)}"):
+    with bad_input_told(f"Schema metadata of table {format_identifier(identifier)}"):
         dataset.update_schema_metadata(dict(metadata), replace=True)
     return {str(key): str(value) for key, value in dataset.schema_metadata.items()}
 
@@ -41,7 +41,7 @@ def update_fields(
 ) -> dict[str, dict[str, str]]:
     """Update the metadata of columns, all in one commit; gives what each has then, by its path. Errors 12, 13, 14."""
     if not updates:
-        raise InvalidInputError(f"There is no metadata to update in table {shown(identifier)}")
+        raise InvalidInputError(f"There is no metadata to update in table {format_identifier(identifier)}")
     result: dict[str, dict[str, str]] = {}
     for one in updates:
         path, field = field_paths.resolved(dataset, identifier, one.path)
@@ -51,7 +51,7 @@ def update_fields(
         kept = {key: value for key, value in there.items() if not one.replace or computed.is_key(key)}
         merged = kept | {key: value for key, value in one.metadata.items() if value is not None}
         result[path] = {key: value for key, value in merged.items() if one.metadata.get(key, value) is not None}
-    with bad_input_told(f"Field metadata of table {shown(identifier)}"):
+    with bad_input_told(f"Field metadata of table {format_identifier(identifier)}"):
         dataset.update_field_metadata({path: dict(values) for path, values in result.items()}, replace=True)
     return result
 

@@ -7,15 +7,22 @@ the newest first. A staged manifest has a suffix of its own, `7.manifest-<uuid>`
 from __future__ import annotations
 
 import os
+import re
+import stat
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, InvalidTableStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 V1, V2 = "V1", "V2"
 FOLDER = "_versions"
 SUFFIX = ".manifest"
 LARGEST = (1 << 64) - 1
 _DIGITS = 20
+_TOKEN = re.compile(r"[0-9A-Za-z-]{1,100}")
 
 
 def file_name(version: int, scheme: str) -> str:
@@ -30,15 +37,18 @@ def file_name(version: int, scheme: str) -> str:
 def parsed(name: str) -> tuple[int, str] | None:
     """Read version and scheme from the name of a manifest file; None if it is something else, a staged one included."""
     stem = name.removesuffix(SUFFIX)
-    if stem == name or not (stem.isascii() and stem.isdecimal()):
+    if stem == name or len(stem) > _DIGITS or not (stem.isascii() and stem.isdecimal()):
         return None
-    return (LARGEST - int(stem), V2) if len(stem) == _DIGITS else (int(stem), V1)
+    number = int(stem)
+    if number > LARGEST:
+        return None
+    return (LARGEST - number, V2) if len(stem) == _DIGITS else (number, V1)
 
 
 def parsed_staged(name: str) -> tuple[int, str] | None:
     """Read version and scheme from the name of a staged manifest; None if it is none."""
     stem, _, token = name.partition(SUFFIX + "-")
-    return parsed(stem + SUFFIX) if token else None
+    return parsed(stem + SUFFIX) if _TOKEN.fullmatch(token) else None
 
 
 @dataclass(frozen=True)
@@ -62,22 +72,29 @@ def newest_in(folder: str) -> tuple[int, str] | None:
     """Read version and scheme from the name of the newest manifest in a folder on a local disk; None if none is."""
     try:
         # Faster than Path, which counts here.
-        names = [name for name in os.listdir(folder) if name.endswith(SUFFIX)]  # noqa: PTH208
-    except FileNotFoundError:
+        return newest(os.listdir(folder))  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def newest(files: Iterable[str]) -> tuple[int, str] | None:
+    """Read version and scheme from the name of the newest manifest among files; None if none is."""
+    names = [name for name in files if name.endswith(SUFFIX)]
     # The newest of the second scheme comes first, unless there is one of the first scheme, which is shorter.
     first = min(names, default="")
-    if len(first) == _DIGITS + len(SUFFIX):
-        return parsed(first)
+    if len(first) == _DIGITS + len(SUFFIX) and (found := parsed(first)) is not None:
+        return found
     return max((found for name in names if (found := parsed(name)) is not None), default=None)
 
 
 def stamped(location: str, version: int, scheme: str) -> Stamp | None:
     """Look at the file of a version on a local disk; None if it is not there."""
     try:
-        seen = os.stat(f"{location}/{FOLDER}/{file_name(version, scheme)}")  # noqa: PTH116 - as above
+        seen = os.stat(f"{location}/{FOLDER}/{file_name(version, scheme)}", follow_symlinks=False)  # noqa: PTH116
     except FileNotFoundError:
         return None
+    if not stat.S_ISREG(seen.st_mode):
+        raise InvalidTableStateError(f"Version {version} in {location!r} is not a regular file: remove it")
     return Stamp(version, scheme, seen.st_ino, seen.st_mtime_ns, seen.st_size)
 
 

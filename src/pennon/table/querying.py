@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.table import fusion
 from pennon.table.blobs import has_blobs
 from pennon.table.full_text import full_text
@@ -92,7 +92,7 @@ def understood(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> Q
         text,
     )
     if query.is_hybrid and is_batch:
-        raise InvalidInputError(f"A hybrid query of table {shown(identifier)} has one vector, not several")
+        raise InvalidInputError(f"A hybrid query of table {format_identifier(identifier)} has one vector, not several")
     return query
 
 
@@ -252,7 +252,8 @@ def _vector_column(dataset: LanceDataset, identifier: Identifier, named: str | N
         return _DEFAULT_VECTOR, vectors[_DEFAULT_VECTOR]
     if len(vectors) != 1:
         raise InvalidInputError(
-            f"A vector query of table {shown(identifier)} has to name its vector_column: it has {sorted(vectors)}"
+            f"A vector query of table {format_identifier(identifier)} has to name its vector_column: it has "
+            f"{sorted(vectors)}"
         )
     return next(iter(vectors.items()))
 

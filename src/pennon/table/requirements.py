@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from lance.schema import LanceSchema
+
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
+from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import pyarrow as pa
     from lance import LanceDataset
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"")
@@ -18,17 +22,44 @@ _PLACEHOLDER = re.compile(r"\?|\$\w|(?<!:):\w")
 
 
 def require_complete(identifier: Identifier, *expressions: str | None) -> None:
-    """Raise 13 for an SQL expression with a placeholder, for which there is no value: Lance panics at one."""
+    """Raise 13 for an SQL expression that Lance cannot take: too long, too deep, or with a placeholder in it."""
+    require_bounded(identifier, *expressions)
     for expression in expressions:
+        # Lance panics at one.
         if expression and _PLACEHOLDER.search(_QUOTED.sub("", expression)):
             raise InvalidInputError(
-                f"An expression for table {shown(identifier)} has a placeholder and no value for it: {expression}"
+                f"An expression for table {format_identifier(identifier)} has a placeholder and no value for "
+                f"it: {expression}"
+            )
+
+
+def require_bounded(identifier: Identifier, *expressions: str | None) -> None:
+    """Raise 13 for an SQL expression that would end the process inside of Lance, or keep it busy for minutes."""
+    for expression in expressions:
+        excess = None if expression is None else find_excess(expression)
+        if excess is not None:
+            raise InvalidInputError(
+                f"An expression for table {format_identifier(identifier)} {excess}. Simplify it, or split it"
             )
 
 
 def require_fields(dataset: LanceDataset, identifier: Identifier, paths: Iterable[str]) -> None:
     """Raise 12 unless each Lance field path leads to a field of the table."""
-    schema = dataset.lance_schema
+    _require(dataset.lance_schema, identifier, paths)
+
+
+def require_columns(identifier: Identifier, schema: pa.Schema, paths: Iterable[str]) -> None:
+    """Raise TableColumnNotFoundError unless each Lance field path leads to a field of the rows for a new table."""
+    try:
+        lance_schema = LanceSchema.from_pyarrow(schema)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"Table {format_identifier(identifier)} cannot have the columns of the rows: {error}"
+        ) from error
+    _require(lance_schema, identifier, paths)
+
+
+def _require(schema: LanceSchema, identifier: Identifier, paths: Iterable[str]) -> None:
     for path in paths:
         if schema.field(path) is None:
-            raise TableColumnNotFoundError(f"Table {shown(identifier)} has no column {path!r}")
+            raise TableColumnNotFoundError(f"Table {format_identifier(identifier)} has no column {path!r}")

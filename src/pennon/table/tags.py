@@ -11,7 +11,7 @@ from pennon.errors import (
     TableTagNotFoundError,
     TableVersionNotFoundError,
 )
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.table.lance_errors import bad_input_told
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def get(dataset: LanceDataset, identifier: Identifier, tag: str) -> Any:  # noqa
     """Give one tag; error 8."""
     there = dataset.tags.list().get(tag)
     if there is None:
-        raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'")
+        raise TableTagNotFoundError(f"Table {format_identifier(identifier)} has no tag '{tag}'")
     return there
 
 
@@ -60,27 +60,31 @@ def delete(dataset: LanceDataset, identifier: Identifier, tag: str) -> None:
 def require_branch(dataset: LanceDataset, identifier: Identifier, branch: str | None) -> None:
     """Raise 22 unless the branch is there; None is the main one."""
     if branch is not None and branch not in dataset.branches.list():
-        raise TableBranchNotFoundError(f"Table {shown(identifier)} has no branch '{branch}'")
+        raise TableBranchNotFoundError(f"Table {format_identifier(identifier)} has no branch '{branch}'")
 
 
 def _require_version(dataset: LanceDataset, identifier: Identifier, version: int, branch: str | None) -> None:
     require_branch(dataset, identifier, branch)
     if not 0 < version <= LARGEST_VERSION:
-        raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}")
+        raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {version}")
 
 
 def _done(change: Callable[[], None], identifier: Identifier, tag: str, version: int | None) -> None:
     try:
-        with bad_input_told(f"Tag '{tag}' of table {shown(identifier)}"):
+        with bad_input_told(f"Tag '{tag}' of table {format_identifier(identifier)}"):
             change()
     except (OSError, ValueError) as error:
         text = str(error).lower()
         if "version not found" in text:
-            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {version}") from error
+            raise TableVersionNotFoundError(
+                f"Table {format_identifier(identifier)} has no version {version}"
+            ) from error
         if "already exists" in text:
-            raise TableTagAlreadyExistsError(f"Table {shown(identifier)} has a tag '{tag}' already") from error
+            raise TableTagAlreadyExistsError(
+                f"Table {format_identifier(identifier)} has a tag '{tag}' already"
+            ) from error
         if "not found" in text:
-            raise TableTagNotFoundError(f"Table {shown(identifier)} has no tag '{tag}'") from error
+            raise TableTagNotFoundError(f"Table {format_identifier(identifier)} has no tag '{tag}'") from error
         if not tag:
             raise InvalidInputError("A tag needs a name") from error
         raise

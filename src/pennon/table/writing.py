@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import FragmentMetadata
 
+WRITTEN = frozenset({"data", "_versions", "_transactions", "_deletions", "_indices", "_pennon"})
+"""What may be in the directory of a table while it is written, before it has a name."""
 _TIMEOUT = timedelta(seconds=60)
 _ATTEMPTS = 20
 _ROWS_PER_FILE = 1_000_000

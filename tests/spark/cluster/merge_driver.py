@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from threading import Thread
 
-from driver import once, session, until
+from tests.spark.cluster.driver import once, session, until
 
 
 def tell_of_last_tasks(spark, signals):

@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from stock import Stock
-from support import MODES
 
 from pennon.spark.address import Address
+from tests.spark.jobs.stock import Stock
+from tests.support import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

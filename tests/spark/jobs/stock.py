@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 import pyarrow as pa
-from support import create_namespace, create_table, declare_table, describe_table, ipc
+
+from tests.support import create_namespace, create_table, declare_table, describe_table, ipc
 
 if TYPE_CHECKING:
     from pennon import DirectoryNamespace

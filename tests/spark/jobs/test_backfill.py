@@ -5,10 +5,10 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-from stock import by_table
-from support import create_table, fails, ipc
 
 from pennon.spark.jobs import backfill, compact, verify
+from tests.spark.jobs.stock import by_table
+from tests.support import create_table, fails, ipc
 
 
 def values(stock, *names: str, column: str) -> dict[int, object]:

@@ -10,11 +10,11 @@ import pytest
 from lance import LanceOperation
 from lance.blob import blob_array, blob_field
 from lance.fragment import write_fragments
-from stock import files
 
 from pennon.spark.jobs.checking import Asked, looked_at
 from pennon.spark.jobs.outcome import DONE, FAILED, SKIPPED
 from pennon.spark.jobs.running import TableWork
+from tests.spark.jobs.stock import files
 
 WEEK = 7 * 24 * 3600
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-from stock import by_table, files
-from support import fails
 
 from pennon.spark.jobs import cleanup, compact, stats, verify
+from tests.spark.jobs.stock import by_table, files
+from tests.support import fails
 
 
 @pytest.mark.parametrize("place", ["v1", "v2", "compatibility", "managed"])

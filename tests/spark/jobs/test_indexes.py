@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lance import LanceOperation
-from stock import by_table
-from support import create_table, fails, ipc
 
 from pennon.spark.jobs import compact, index, optimize_indexes, verify
 from pennon.spark.jobs import index_building as building
 from pennon.spark.jobs.index_building import IndexWish, Task, grouped
 from pennon.spark.jobs.running import TableWork
 from pennon.spark.reading.splits import FragmentSize
+from tests.spark.jobs.stock import by_table
+from tests.support import create_table, fails, ipc
 
 WIDTH = 16
 

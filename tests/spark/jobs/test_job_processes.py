@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from stock import by_table
 
 from pennon.spark.jobs import __file__ as jobs_file
 from pennon.spark.jobs import compact, verify
+from tests.spark.jobs.stock import by_table
 
 # Each starts a Spark of its own, which takes long on a machine that has other things to do.
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(900)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support import fails
 
 from pennon.spark.jobs.outcome import DONE, FAILED, Outcome
 from pennon.spark.jobs.running import Settings
 from pennon.spark.jobs.state import State
+from tests.support import fails
 
 
 def test_finished_tables_are_known_to_the_same_job_and_id(tmp_path):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support import fails
 
 from pennon.spark.jobs import targets
 from pennon.spark.jobs.targets import Pattern, chosen, is_pattern
+from tests.support import fails
 
 
 @pytest.fixture

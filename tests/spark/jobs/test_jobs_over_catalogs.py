@@ -7,11 +7,11 @@ from datetime import datetime, timedelta, timezone
 import lance
 import pyarrow as pa
 import pytest
-from stock import by_table, files
-from support import MODES, deregister_table, drop_table, fails, list_all_tables
 
 from pennon.spark import attach
 from pennon.spark.jobs import cleanup, migrate, purge, stats, verify
+from tests.spark.jobs.stock import by_table, files
+from tests.support import MODES, deregister_table, drop_table, fails, list_all_tables
 
 
 def test_figures_of_tables(spark, stock, tmp_path):

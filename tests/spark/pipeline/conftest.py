@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from lance_namespace import CreateNamespaceRequest
-from shop import Shop
+
+from tests.spark.pipeline.shop import Shop
 
 
 @pytest.fixture

@@ -8,15 +8,12 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "concurrency"))
-
-from hooks import Point, count_at, strike_at
 from pyspark.sql import SparkSession
 
 from pennon.spark import attach
 from pennon.spark.pipeline import Pipeline
+from tests.concurrency.hooks import Point, count_at, strike_at
 
 COUNTED = {
     "steps": "pennon.spark.pipeline.running:stage_step",

@@ -10,9 +10,9 @@ import sys
 import time
 
 import pytest
-from support import fails
 
 from pennon.cli.app import run
+from tests.support import fails
 
 PIPELINE = """
 name: shop

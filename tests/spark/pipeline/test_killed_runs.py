@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from shop import Shop
 
 from pennon.spark.address import Address
+from tests.spark.pipeline.shop import Shop
 
 pytestmark = [
     pytest.mark.spark,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from support import fails
+
+from tests.support import create_table, fails, ipc
 
 SHOP = """
 name: shop
@@ -223,3 +224,35 @@ def test_a_catalog_that_does_not_manage_versions_publishes_table_by_table(lake, 
     assert [one.version for one in report.targets] == [1, 1]
     assert lake.count("t") == lake.count("u") == 1
     assert Pipeline({**pipeline, "publish": "per-table"}).run(lake, run_id="r").status == "already published"
+
+
+def test_staged_steps_and_checks_aggregate_tables(shop):
+    create_table(shop.lake.catalog, "shop", "orders", data=ipc({"k": [1, 1, 2], "v": [10, 20, 5]}))
+    pipeline = shop.pipeline(
+        """
+        name: sums
+        vars: {files: null}
+        sources:
+          orders: {table: shop.orders}
+        steps:
+          sums: {sql: "SELECT k, sum(v) AS total, count(*) AS n FROM shop.orders WHERE v > 5 GROUP BY k", stage: always}
+          most:
+            sql: SELECT max(v) AS v FROM orders
+            stage: always
+            checks: [{sql: SELECT sum(v) AS s FROM this HAVING sum(v) <> 20}]
+        targets:
+          - table: shop.sums
+            from: sums
+            mode: overwrite
+            checks:
+              - sql: SELECT k, count(*) AS n FROM this GROUP BY k HAVING 1 < count(*)
+              - {sql: SELECT min(total) AS low FROM this HAVING min(total) < 30, scope: new}
+          - {table: shop.most, from: most}
+        checks:
+          - sql: SELECT sum(total) AS s FROM shop.sums HAVING sum(total) <> 30
+          - sql: SELECT max(v) AS most FROM shop.orders HAVING max(v) <> 20
+        """
+    )
+    report = pipeline.run(shop.lake)
+    assert report.status == "published", report.failures
+    assert (shop.rows("sums"), shop.rows("most")) == ([(1, 30, 2)], [(20,)])

@@ -12,12 +12,12 @@ import time
 
 import pytest
 from lance_namespace.errors import ConcurrentModificationError, InvalidInputError, InvalidTableStateError
-from support import fails, list_tables
 
 from pennon import DirectoryNamespace
 from pennon.spark.pipeline import lease as leases
 from pennon.spark.pipeline.state import RunState, checked_run_id, new_run_id
 from pennon.store import open_store
+from tests.support import fails, list_tables
 
 HOLDER = """
 import sys, time
@@ -81,7 +81,7 @@ def test_a_forgotten_run_can_begin_anew(state, tmp_path):
     state.store.put(f"{place}/x", b"data")
     state.forget({"status": "checks failed"})
     assert state.beginning() is None
-    assert state.all_done() == {}
+    assert state.all_done() == []
     left = {path.name for path in (tmp_path / "root/__pennon").rglob("*") if path.is_file()}
     assert left == {"last-report.json"}
     assert state.begin("f2", {})["fingerprint"] == "f2"
@@ -90,7 +90,7 @@ def test_a_forgotten_run_can_begin_anew(state, tmp_path):
 def test_damaged_state_is_refused(state):
     state.begin("f", {})
     state.store.put("__pennon/runs/p/r/run.json", b"{")
-    with pytest.raises(InvalidTableStateError, match=r"run\.json in its state is damaged"):
+    with pytest.raises(InvalidTableStateError, match=r"run\.json' in its state cannot be used"):
         state.beginning()
     state.store.put("__pennon/runs/p/r/run.json", json.dumps({"format": 99, "fingerprint": "f"}).encode())
     with pytest.raises(InvalidTableStateError, match="another version of Pennon"):

@@ -41,7 +41,7 @@ def find(parts, travel):
     """Look a table up; its name may begin with the lake's."""
     del travel
     identifier = parts[1:] if parts[0] == "lake" and len(parts) > 1 else parts
-    return Found(identifier, TABLES[identifier]) if identifier in TABLES else None
+    return Found(identifier, TABLES[identifier], lake="lake") if identifier in TABLES else None
 
 
 def planned(text, *, zone="UTC"):

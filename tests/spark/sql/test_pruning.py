@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from schemas import columns, planned
+
+from tests.spark.sql.schemas import columns, planned
 
 ALL = None
 

@@ -23,9 +23,9 @@ from pyspark.sql.datasource import (
     StringEndsWith,
     StringStartsWith,
 )
-from schemas import CUSTOMERS, EVENTS, TABLES, predicates
 
 from pennon.spark.reading import filters
+from tests.spark.sql.schemas import CUSTOMERS, EVENTS, TABLES, predicates
 
 UTC = dt.timezone.utc
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from pyspark.errors import ArithmeticException
-from support import create_table, ipc
 
 from pennon.spark.reading import scan
 from pennon.spark.sql.names import LakeNames
 from pennon.spark.sql.query import Reader
+from tests.support import create_table, ipc
 
 QUERIES = [
     "SELECT * FROM prod.events",

@@ -7,10 +7,10 @@ from datetime import datetime, timezone
 
 import pyarrow as pa
 import pytest
-from streams import Table, applied, rows, told
-from support import fails
 
 from pennon.spark.streaming.planning import Limits
+from tests.spark.streaming.streams import Table, applied, rows, told
+from tests.support import fails
 
 
 @pytest.fixture(params=[False, True], ids=["addresses", "stable ids"])

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from streams import Table, rows
-from support import describe_table, drop_table, fails, remove_table
 
 from pennon import connect
 from pennon.spark import types
@@ -16,6 +14,8 @@ from pennon.spark.commits import committing
 from pennon.spark.options import SourceOptions
 from pennon.spark.streaming.epochs import Epoch, Epochs
 from pennon.spark.streaming.stream_writer import stream_writer
+from tests.spark.streaming.streams import Table, rows
+from tests.support import describe_table, drop_table, fails, remove_table
 
 QUERY = "4730cc7d-c6b6-4458-8a66-29c59e6e267c"
 

@@ -6,10 +6,10 @@ import threading
 
 import lance
 import pytest
-from streams import Table, rows
-from support import fails
 
 from pennon.spark.streaming.planning import Limits
+from tests.spark.streaming.streams import Table, rows
+from tests.support import fails
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "managed"])

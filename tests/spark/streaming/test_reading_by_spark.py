@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from streams import Table, rows, told
+
+from tests.spark.streaming.streams import Table, rows, told
 
 pytestmark = pytest.mark.timeout(900)  # a query starts several Python processes, which takes long on a busy machine
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import lance
 import pyarrow as pa
 import pytest
-from streams import Table, rows
-from support import describe_table, drop_table, fails, remove_table
 
 from pennon.spark.streaming.planning import Limits
+from tests.spark.streaming.streams import Table, rows
+from tests.support import describe_table, drop_table, fails, remove_table
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "managed"])
@@ -114,7 +114,8 @@ def test_a_table_that_was_made_anew_is_noticed_whatever_its_versions(table, appe
         stream.again().batch()
 
 
-def test_a_table_that_is_made_anew_in_the_same_place_is_noticed_by_a_stream_that_runs(root):
+@pytest.mark.parametrize("appends", [1, 2])
+def test_a_table_that_is_made_anew_in_the_same_place_is_noticed_by_a_stream_that_runs(root, appends):
     table = Table(root)
     table.write(rows(3, 5))
     stream = table.stream()
@@ -123,10 +124,24 @@ def test_a_table_that_is_made_anew_in_the_same_place_is_noticed_by_a_stream_that
     remove_table(table.catalog, "t")
     table.write(rows(0, 3), "create")
     assert describe_table(table.catalog, "t").location == location
-    for first in (10, 11):
-        table.write(rows(first, first + 1))
+    for number in range(appends):
+        table.write(rows(10 + number, 11 + number))
     with fails(19, "'t'"):
         stream.batch()
+
+
+def test_a_history_forgets_a_table_that_was_there_before(root):
+    table = Table(root)
+    table.write(rows(3, 5))
+    stream = table.stream()
+    history = stream.planner.history
+    assert [one.rows for one in history.made(2, 2)] == [2]
+    remove_table(table.catalog, "t")
+    table.write(rows(0, 3), "create")
+    table.write(rows(3, 9))
+    assert history.refresh() == 2
+    assert [one.rows for one in history.made(2, 2)] == [6]
+    assert history.at(2).count_rows() == 9
 
 
 def test_a_table_of_which_an_older_copy_was_put_back_is_noticed(root, tmp_path):

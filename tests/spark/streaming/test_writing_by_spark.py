@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from streams import Table, rows
 
 from pennon.spark.streaming import merge_batches
+from tests.spark.streaming.streams import Table, rows
 
 pytestmark = pytest.mark.timeout(900)  # a query starts five Python processes, which takes long on a busy machine
 

@@ -3,7 +3,7 @@
 from pennon.directory.manifest.draft import Draft, version_key
 from pennon.directory.manifest.manifest import Manifest
 from pennon.directory.manifest.row import NAMESPACE, PROTECTED, TABLE, TABLE_VERSION, Row, properties_json
-from pennon.directory.manifest.snapshot import Snapshot
+from pennon.directory.manifest.snapshot import Snapshot, is_version
 
 __all__ = [
     "NAMESPACE",
@@ -14,6 +14,7 @@ __all__ = [
     "Manifest",
     "Row",
     "Snapshot",
+    "is_version",
     "properties_json",
     "version_key",
 ]

@@ -86,7 +86,11 @@ class Work:
             for row in snapshot.live_rows(fragment_id)
             if snapshot.place(row.object_id)[1] not in gone.get(fragment_id, ())
         ]
-        emptied = {key for key, offsets in gone.items() if len(offsets) == snapshot.fragments[key].live}
+        emptied = {
+            key
+            for key, offsets in gone.items()
+            if len(offsets) == snapshot.fragments[key].live and not snapshot.fragments[key].unreadable
+        }
         return cls(added, removed, moved + added, gone, frozenset(absorbed | emptied), snapshot.highest_fragment)
 
 
@@ -156,7 +160,8 @@ def _absorbed(snapshot: Snapshot, gone: dict[int, list[int]], *, inserting: bool
             small = {key for key, fragment in snapshot.fragments.items() if fragment.live < tier}
             if len(small) >= _FEW_FRAGMENTS:
                 chosen |= small
-    return chosen
+    # Rows that cannot be read cannot be written again either.
+    return {key for key in chosen if not snapshot.fragments[key].unreadable}
 
 
 def _by_fragment(snapshot: Snapshot, object_ids: list[str]) -> dict[int, list[int]]:

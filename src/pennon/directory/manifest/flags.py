@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError, UnsupportedOperationError
+from pennon.stored_json import parse_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,7 +44,7 @@ def manages_versions(metadata: Mapping[str, str]) -> bool:
 def version_management(metadata: Mapping[str, str], *, on: bool) -> dict[str, str | None]:
     """Give the changes of the metadata map that turn the management of versions on or off."""
     text = metadata.get(WRITER_FLAGS, "0")
-    bits = int(text) if text.isdecimal() else 0
+    bits = parse_digits(text) or 0
     bits = bits | VERSION_ROWS if on else bits & ~VERSION_ROWS
     return {VERSION_MANAGEMENT: "true" if on else None, WRITER_FLAGS: str(bits) if bits else None}
 
@@ -66,8 +67,8 @@ def _reserved(key: str) -> bool:
 
 def _require(metadata: Mapping[str, str], key: str, known: int, action: str) -> None:
     text = metadata.get(key, "0")
-    bits = int(text) if text.isdecimal() else -1
-    if bits < 0 or bits & ~known:
+    bits = parse_digits(text)
+    if bits is None or bits & ~known:
         raise UnsupportedOperationError(
-            f"Cannot {action}: its manifest has {key}={text}, known here: {known}; upgrade Pennon to use it"
+            f"Cannot {action}: its manifest has {key}={text[:50]}, known here: {known}; upgrade Pennon to use it"
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from threading import Thread
+from threading import current_thread
 from typing import TYPE_CHECKING, Any
 
+from pennon import background
 from pennon.directory.manifest.row import COLUMNS, Row, extra_columns, table_rows
 from pennon.directory.manifest.snapshot import Fragment, Snapshot
+from pennon.errors import ConcurrentModificationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,14 +72,23 @@ def _take_new(
         else:
             _add(snapshot, fragment_id, now, dict(enumerate(rows)))
     for fragment_id, found in _read(dataset, unread).items():
-        _add(snapshot, fragment_id, metadata[fragment_id], found)
+        readable = {offset: row for offset, row in found.items() if row is not None}
+        _add(snapshot, fragment_id, metadata[fragment_id], readable, unreadable=len(found) - len(readable))
 
 
-def _add(snapshot: Snapshot, fragment_id: int, metadata: Any, rows: Mapping[int, Row]) -> None:  # noqa: ANN401 - lance has no stubs
+def _add(
+    snapshot: Snapshot,
+    fragment_id: int,
+    metadata: Any,  # noqa: ANN401 - lance has no stubs
+    rows: Mapping[int, Row],
+    *,
+    unreadable: int = 0,
+) -> None:
     ids: list[str | None] = [None] * metadata.physical_rows
     for offset, row in rows.items():
         ids[offset] = row.object_id
-    snapshot.add_fragment(fragment_id, Fragment(_files(metadata), _deletions(metadata), ids, len(rows)), rows)
+    fragment = Fragment(_files(metadata), _deletions(metadata), ids, len(rows), unreadable)
+    snapshot.add_fragment(fragment_id, fragment, rows)
 
 
 def _files(metadata: Any) -> str:  # noqa: ANN401 - lance has no stubs
@@ -94,12 +105,12 @@ def _vanished(dataset: lance.LanceDataset, fragment: Any, known: Fragment) -> li
     return [offset for offset, key in enumerate(known.ids) if key is not None and offset not in alive]
 
 
-def _read(dataset: lance.LanceDataset, fragments: Sequence[Any]) -> dict[int, dict[int, Row]]:
+def _read(dataset: lance.LanceDataset, fragments: Sequence[Any]) -> dict[int, dict[int, Row | None]]:
     if not fragments:
         return {}
     extra = extra_columns(dataset.schema)
     table = _scanned(dataset, COLUMNS + extra, fragments)
-    found: dict[int, dict[int, Row]] = {fragment.fragment_id: {} for fragment in fragments}
+    found: dict[int, dict[int, Row | None]] = {fragment.fragment_id: {} for fragment in fragments}
     for address, row in zip(table["_rowaddr"].to_pylist(), table_rows(table, extra), strict=True):
         found[address >> _FRAGMENT_SHIFT][address & _OFFSET_MASK] = row
     return found
@@ -111,14 +122,17 @@ def _scanned(dataset: lance.LanceDataset, columns: list[str], fragments: Sequenc
     Lance calls back from its own threads when it commits to a table whose versions the catalog manages. A scan that is
     read to its end on such a thread ends the process: "the function must be called with the GIL held".
     """
+    scanner = dataset.scanner(columns=columns, fragments=list(fragments), with_row_address=True)
     answer: Future[pa.Table] = Future()
 
     def scan() -> None:
         try:
-            scanner = dataset.scanner(columns=columns, fragments=list(fragments), with_row_address=True)
             answer.set_result(scanner.to_table())
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
             answer.set_exception(error)
 
-    Thread(target=scan, name="pennon-scan", daemon=True).start()
-    return answer.result()
+    if background.start(scan, name="pennon-scan") is not None:
+        return answer.result()
+    if current_thread().daemon:
+        raise ConcurrentModificationError("The process is ending: the catalog can no longer be read from this thread")
+    return scanner.to_table()

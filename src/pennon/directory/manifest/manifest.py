@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import lance
 
 from pennon.directory import layout
-from pennon.directory.manifest import flags, versions
+from pennon.directory.manifest import flags, history
 from pennon.directory.manifest.commit import Change, CommitConflict, Work, commit, create_table
 from pennon.directory.manifest.draft import Draft
 from pennon.directory.manifest.loading import advance
+from pennon.directory.manifest.skipped import skipped_rows
 from pennon.directory.manifest.snapshot import Snapshot
 from pennon.directory.manifest.upkeep import Upkeep
+from pennon.directory.problem_log import warn_once
 from pennon.errors import ConcurrentModificationError, is_commit_conflict, is_not_found
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class Manifest:
         self._location = store.location(layout.MANIFEST)
         self._snapshot = Snapshot()
         self._dataset: lance.LanceDataset | None = None
+        self._mark: object = None
+        """Tells the version in memory from one of the same number in a root that was deleted and created again."""
         self._looked = False
         self._guard = RLock()
         self._commit_lock = Lock()
@@ -112,6 +116,7 @@ class Manifest:
                 dataset = self._dataset
                 flags.require_readable(self._snapshot.metadata, self._store.identity())
                 flags.require_writable(self._snapshot.metadata, self._store.identity())
+            self._store.resolve(layout.MANIFEST)
             try:
                 if dataset is None:
                     create_table(self._location, self._store.storage_options, [])
@@ -189,6 +194,7 @@ class Manifest:
     def _try_commit(self, dataset: lance.LanceDataset | None, work: Work) -> bool:
         """Commit and bring the snapshot along; False after a conflict."""
         started = time.monotonic()
+        self._store.resolve(layout.MANIFEST)
         try:
             if dataset is None:
                 landed, change = create_table(self._location, self._store.storage_options, work.rows)
@@ -211,7 +217,7 @@ class Manifest:
             if self._dataset is not None and self._snapshot.version >= landed.version:
                 return  # a reader has come by and read it, or what came after
             advance(self._snapshot, landed, written=change.written, deleted=change.deleted if alone else None)
-            self._dataset = landed
+            self._hold(landed)
 
     def _stands(self, landed: lance.LanceDataset, started: float) -> bool:
         """Tell whether a commit is part of the table's history.
@@ -223,7 +229,7 @@ class Manifest:
         surely_current = 0.05 if self._store.is_local else 1.0
         if time.monotonic() - started < surely_current:
             return True
-        found = versions.listed(self._store)
+        found = history.listed(self._store)
         mine = found.get(landed.version)
         later = [modified for version, modified in found.items() if version > landed.version]
         if not later:
@@ -249,21 +255,32 @@ class Manifest:
         with self._guard:
             if self._dataset is None:
                 self._open()
+                self._warn()
                 return
-            version, dataset = self._snapshot.version, self._dataset
-        latest = versions.latest(self._store, self._location, dataset)
-        if latest == version:
+            version, dataset, mark = self._snapshot.version, self._dataset, self._mark
+        latest = history.latest(self._store, dataset)
+        if latest == history.Latest(version, mark):
             return
         with self._guard:
-            if self._snapshot.version < latest or self._snapshot.version == version:
-                self._refresh(latest)
+            if self._snapshot.version < latest.version or (self._snapshot.version, self._mark) == (version, mark):
+                self._refresh(latest.version)
+                self._warn()
+
+    def _hold(self, dataset: lance.LanceDataset) -> None:
+        self._dataset, self._mark = dataset, history.mark_of(self._store, dataset)
+
+    def _warn(self) -> None:
+        """Log which rows were skipped."""
+        for problem in skipped_rows(self._snapshot):
+            warn_once(problem, self._store.identity())
 
     def _open(self) -> None:
         """Open the latest version and read it; there may be no manifest."""
         self._snapshot = Snapshot()
         self._looked = True
-        if self._store.is_local and not versions.local(self._location):
+        if history.is_absent(self._store):
             return
+        self._store.resolve(layout.MANIFEST)
         for remaining in reversed(range(_OPEN_ATTEMPTS)):
             try:
                 dataset = lance.dataset(self._location, storage_options=self._store.storage_options or None)
@@ -279,7 +296,7 @@ class Manifest:
                 if not is_not_found(error) or not remaining:
                     raise
             else:
-                self._dataset = dataset
+                self._hold(dataset)
                 return
 
     def _refresh(self, latest: int) -> None:
@@ -293,7 +310,7 @@ class Manifest:
                 if not is_not_found(error):
                     raise
             else:
-                self._dataset = newer
+                self._hold(newer)
                 return
         self._open()
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError
+from pennon.directory import layout
+from pennon.errors import InvalidInputError, InvalidTableStateError
+from pennon.stored_json import UnreadableJsonError, parse_stored_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,32 +48,61 @@ class Row:
     """Values of columns that Pennon does not know, in the table's order: carried along, never lost."""
 
     def properties(self) -> dict[str, str]:
-        """Read the properties; values that other clients wrote as something else than text are given as JSON."""
+        """Read the properties; values that other clients wrote as something else than text are given as JSON.
+
+        There are none if the metadata cannot be read: see `metadata_fault`.
+        """
         return {key: value for key, value in self._content().items() if key != PROTECTED}
+
+    def parse_metadata(self) -> dict[str, str]:
+        """Read the metadata as texts. Raises UnreadableJsonError if it cannot be read."""
+        loaded = parse_stored_object(self.metadata) if self.metadata else {}
+        return {key: value if isinstance(value, str) else json.dumps(value) for key, value in loaded.items()}
+
+    @property
+    def metadata_fault(self) -> str:
+        """Say why the metadata cannot be read; "" if it can."""
+        try:
+            self.parse_metadata()
+        except UnreadableJsonError as error:
+            return str(error)
+        return ""
 
     @property
     def protected(self) -> bool:
-        """Tell whether drop and purge refuse this object."""
-        return PROTECTED in (self.metadata or "") and self._content().get(PROTECTED) == "true"
+        """Tell whether drop and purge refuse this object; it counts as protected if nobody can tell."""
+        if PROTECTED not in (self.metadata or ""):
+            return False
+        try:
+            return self.parse_metadata().get(PROTECTED) == "true"
+        except UnreadableJsonError:
+            return True
+
+    def require_readable_metadata(self) -> None:
+        """Raise InvalidTableStateError (19) if changing the metadata would lose what cannot be read of it."""
+        fault = self.metadata_fault
+        if fault:
+            raise InvalidTableStateError(
+                f"The metadata of {self.object_type} '{self.object_id}' cannot be read: {fault}; it is kept as it is. "
+                "Drop the object and create it again, or have the client that wrote it repair it"
+            )
 
     def with_protection(self, *, protected: bool) -> Row:
         """Give the row with or without protection; the properties stay."""
+        self.require_readable_metadata()
         content = self.properties()
         return replace(self, metadata=properties_json({**content, PROTECTED: "true"} if protected else content))
 
     def with_properties(self, metadata: str | None) -> Row:
         """Give the row with other properties, as `properties_json` writes them; protection stays."""
         changed = replace(self, metadata=metadata)
-        return changed.with_protection(protected=True) if self.protected else changed
+        return changed.with_protection(protected=True) if self.protected and not changed.metadata_fault else changed
 
     def _content(self) -> dict[str, str]:
         try:
-            loaded = json.loads(self.metadata) if self.metadata else {}
-        except ValueError:
-            loaded = {}
-        if not isinstance(loaded, dict):
+            return self.parse_metadata()
+        except UnreadableJsonError:
             return {}
-        return {key: value if isinstance(value, str) else json.dumps(value) for key, value in loaded.items()}
 
 
 def properties_json(properties: Mapping[str, str] | None) -> str | None:
@@ -101,17 +132,28 @@ def rows_table(rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def table_rows(table: pa.Table, extra: Sequence[str] = ()) -> list[Row]:
-    """Read rows from an Arrow table that has the five columns and those named in `extra`."""
+def table_rows(table: pa.Table, extra: Sequence[str] = ()) -> list[Row | None]:
+    """Read rows from an Arrow table that has the five columns and those named in `extra`.
+
+    None stands for a row without an id or a type.
+    """
     columns = [table.column(name).to_pylist() for name in COLUMNS]
     rows = [
-        Row(object_id, object_type, location, metadata, None if bases is None else tuple(bases))
+        Row(
+            object_id,
+            object_type,
+            None if location is None else layout.stored_location(location),
+            metadata,
+            None if bases is None else tuple(bases),
+        )
+        if object_id is not None and object_type is not None
+        else None
         for object_id, object_type, location, metadata, bases in zip(*columns, strict=True)
     ]
     if extra:
         # As Arrow scalars: not every Arrow value has a Python type that holds it.
         values = zip(*(list(table.column(name)) for name in extra), strict=True)
-        rows = [replace(row, extra=value) for row, value in zip(rows, values, strict=True)]
+        rows = [None if row is None else replace(row, extra=value) for row, value in zip(rows, values, strict=True)]
     return rows
 
 

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout
 from pennon.directory.manifest.row import NAMESPACE, TABLE, TABLE_VERSION, Row
-from pennon.identifiers import DELIMITER, name_fault, parent_and_name, split
+from pennon.identifiers import DELIMITER, RESERVED_PREFIX, find_name_fault, parent_and_name, split_object_id
+from pennon.stored_json import parse_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+_LONGEST_NUMBER = 20
 _BULK = 64
 """From this many new entries on, sorting once is cheaper than inserting one by one."""
+_LAST_VERSION = (1 << 64) - 1
 
 
 @dataclass(slots=True)
@@ -31,6 +34,8 @@ class Fragment:
     deletions: str | None
     ids: list[str | None]
     live: int
+    unreadable: int = 0
+    """How many of its rows cannot be read: they are skipped, and the fragment is never rewritten, which keeps them."""
 
 
 @dataclass(slots=True)
@@ -63,6 +68,9 @@ class Snapshot:
         self._locations: dict[str, tuple[str, ...]] = {}
         self._deep_locations: set[str] = set()
         self._versions: dict[str, list[int]] = {}
+        self._faults: dict[str, str] = {}
+        self.skipped: dict[str, str] = {}
+        """Ids that cannot be asked for, and why."""
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -76,6 +84,10 @@ class Snapshot:
         """List the keys of all rows."""
         return list(self._rows)
 
+    def unreadable_rows(self) -> int:
+        """Count the rows that were skipped because they cannot be read."""
+        return sum(fragment.unreadable for fragment in self.fragments.values())
+
     def place(self, object_id: str) -> tuple[int, int]:
         """Tell the fragment and the offset of a row."""
         return self._places[object_id]
@@ -85,8 +97,16 @@ class Snapshot:
         return self._children.get(parent, _NO_CHILDREN).namespaces
 
     def table_names(self, parent: str) -> list[str]:
-        """List the tables directly below `parent`, sorted. The list is the snapshot's own: do not change it."""
-        return self._children.get(parent, _NO_CHILDREN).tables
+        """List the usable tables directly below `parent`, sorted. Do not change the list: it may be shared."""
+        names = self._children.get(parent, _NO_CHILDREN).tables
+        if not self._faults:
+            return names
+        prefix = parent + DELIMITER if parent else ""
+        return [name for name in names if prefix + name not in self._faults]
+
+    def location_faults(self) -> Mapping[str, str]:
+        """Tell why the locations of some rows of tables cannot be used, by key. The map is the snapshot's own."""
+        return self._faults
 
     def versions_of(self, table: str) -> list[int]:
         """List the versions of a table that have rows, sorted. The list is the snapshot's own: do not change it."""
@@ -105,25 +125,31 @@ class Snapshot:
         return self._deep_locations
 
     def table_ids(self, below: str = "") -> list[str]:
-        """List the ids of all tables below a namespace, at any depth, sorted; reserved rows are left out."""
+        """List the ids of all usable tables below a namespace, at any depth, sorted; reserved rows are left out."""
         prefix = below + DELIMITER if below else ""
         return sorted(
             object_id
             for object_id, row in self._rows.items()
             if row.object_type == TABLE
             and object_id.startswith(prefix)
-            and not any(name_fault(name, at_root=level == 0) for level, name in enumerate(split(object_id)))
+            and object_id not in self._faults
+            and not any(
+                find_name_fault(name, at_root=level == 0) for level, name in enumerate(split_object_id(object_id))
+            )
         )
 
     def descendants(self, parent: str) -> Iterator[str]:
-        """Iterate over the ids of everything below a namespace."""
-        children = self._children.get(parent, _NO_CHILDREN)
-        for name in children.tables:
-            yield f"{parent}{DELIMITER}{name}"
-        for name in children.namespaces:
-            child = f"{parent}{DELIMITER}{name}"
-            yield child
-            yield from self.descendants(child)
+        """Iterate over the ids of everything below a namespace, parents before children."""
+        # Not recursive: rows of other clients may be nested deeper than the stack is.
+        waiting = [parent]
+        while waiting:
+            above = waiting.pop()
+            if above != parent:
+                yield above
+            children = self._children.get(above, _NO_CHILDREN)
+            for name in children.tables:
+                yield f"{above}{DELIMITER}{name}"
+            waiting += [f"{above}{DELIMITER}{name}" for name in reversed(children.namespaces)]
 
     def live_rows(self, fragment_id: int) -> list[Row]:
         """Give the rows of a fragment, in order."""
@@ -176,15 +202,24 @@ class Snapshot:
     def _learn(self, row: Row) -> tuple[list[Any] | None, str | int]:
         """Index a row by key and location; returns the list that its name belongs into, None if it is not listed."""
         self._rows[row.object_id] = row
-        if row.location is not None:
+        if row.object_type == TABLE and row.location is not None:
             location = layout.normalised(row.location)
             self._locations[location] = (*self._locations.get(location, ()), row.object_id)
             if "/" in location:
                 self._deep_locations.add(location)
+        fault = table_fault(row)
+        if fault is not None:
+            self._faults[row.object_id] = fault
         parent, name = parent_and_name(row.object_id)
         if row.object_type == TABLE_VERSION:
-            return (self._versions.setdefault(parent, []), int(name)) if is_version(name) else (None, name)
-        if name_fault(name, at_root=not parent) is not None:
+            if is_version(name):
+                return self._versions.setdefault(parent, []), int(name)
+            self.skipped[row.object_id] = "it does not end with the number of a version"
+            return None, name
+        fault = find_name_fault(name, at_root=not parent)
+        if fault is not None:
+            if parent or not name.startswith(RESERVED_PREFIX):
+                self.skipped[row.object_id] = f"its name cannot be used: {fault}"
             return None, name
         children = self._children.get(parent)
         if children is None:
@@ -193,8 +228,10 @@ class Snapshot:
 
     def _forget(self, object_id: str) -> None:
         row = self._rows.pop(object_id)
+        self.skipped.pop(object_id, None)
         del self._places[object_id]
-        if row.location is not None:
+        self._faults.pop(object_id, None)
+        if row.object_type == TABLE and row.location is not None:
             location = layout.normalised(row.location)
             left = tuple(other for other in self._locations[location] if other != object_id)
             if left:
@@ -211,9 +248,17 @@ class Snapshot:
         _take(self._children.get(parent, _NO_CHILDREN).of(row.object_type), name)
 
 
+def table_fault(row: Row) -> str | None:
+    """Say why the location of a table's row cannot be used; None if it can, or if the row is no table's."""
+    if row.object_type != TABLE or row.location is None:
+        return None
+    return layout.location_fault(row.location)
+
+
 def is_version(name: str) -> bool:
-    """Tell whether the last part of a row's key is the number of a version."""
-    return name.isascii() and name.isdecimal()
+    """Tell whether the last part of a row's key is the number of a version, written as `version_key` writes it."""
+    number = parse_digits(name)
+    return number is not None and 0 < number <= _LAST_VERSION and name[0] != "0"
 
 
 def _take(names: list[Any] | None, name: str | int) -> None:

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import migrate
-from pennon.directory.manifest import TABLE, Draft, Snapshot, flags, version_key
-from pennon.directory.versions import managed, operations, storage
-from pennon.directory.versions.managed import Table
-from pennon.directory.versions.record import Record, of_row
+from pennon.directory.manifest import TABLE, Draft, Snapshot, flags
+from pennon.directory.versions import service, version_files, version_rows
+from pennon.directory.versions.version_rows import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Manifest
+    from pennon.directory.versions.record import Record
 
 _TABLES_PER_COMMIT = 64
 _ROWS_PER_COMMIT = 10_000
@@ -52,7 +52,7 @@ def enable(catalog: Catalog, progress: Callable[[int, int], None] | None = None)
 def migrate_tables(catalog: Catalog, *, dry_run: bool, names: Collection[str] | None = None) -> migrate.MigrationReport:
     """Register V1 directories, all or those of some names, with their versions where the catalog manages them."""
     report = migrate.migrate_to_manifest(catalog, dry_run=dry_run, names=names)
-    if report.migrated and not dry_run and operations.manages(catalog):
+    if report.migrated and not dry_run and service.manages(catalog):
         enable(catalog)
     return report
 
@@ -60,13 +60,13 @@ def migrate_tables(catalog: Catalog, *, dry_run: bool, names: Collection[str] | 
 def disable(catalog: Catalog) -> ManagementReport:
     """Let the files alone decide again. Every version is finished first, so that nothing is lost."""
     manifest = catalog.require_manifest("disable_table_version_management")
-    managed.finish(catalog, manifest.read(_staged))
+    version_rows.finish(catalog, manifest.read(_staged), tidy=True)
     manifest.update_metadata(flags.version_management(manifest.read(lambda snapshot: snapshot.metadata), on=False))
     tables = manifest.read(lambda snapshot: len(snapshot.versioned_tables()))
     removed = 0
     while manifest.read(lambda snapshot: snapshot.versioned_tables()):
         # A writer that had not seen the change may have added a version since; one that cannot be finished goes too.
-        tried = {record.path for record in managed.finish(catalog, manifest.read(_staged))}
+        tried = {record.path for record in version_rows.finish(catalog, manifest.read(_staged), tidy=True)}
         removed += manifest.mutate(lambda draft, tried=tried: _forget_some(draft, tried))  # type: ignore[misc]
     return ManagementReport(tables, removed)
 
@@ -77,7 +77,7 @@ def _import_all(
     added = 0
     for start in range(0, len(tables), _TABLES_PER_COMMIT):
         batch = tables[start : start + _TABLES_PER_COMMIT]
-        found = catalog.store.concurrently([_listing(catalog, table) for table in batch])
+        found = catalog.store.map(lambda table: version_files.records(catalog.store, table.location), batch)
 
         def plan(draft: Draft, batch: list[Table] = batch, found: list[dict[int, Record]] = found) -> int:
             return sum(_brought_in(draft, table, records) for table, records in zip(batch, found, strict=True))
@@ -94,16 +94,12 @@ def _brought_in(draft: Draft, table: Table, records: dict[int, Record]) -> int:
         return 0
     if not flags.manages_versions(draft.metadata):
         # The files still decide: rows of an earlier try that was interrupted may be of versions that are gone.
-        return managed.replace_rows(draft, table.key, list(records.values()))
+        return version_rows.replace_rows(draft, table.key, list(records.values()))
     newest = max(draft.versions_of(table.key), default=0)
     # A row that is newer than the files was committed through the catalog: older files say nothing new then.
-    return managed.import_rows(
+    return version_rows.import_rows(
         draft, table.key, [record for record in records.values() if not newest or record.version > newest]
     )
-
-
-def _listing(catalog: Catalog, table: Table) -> Callable[[], dict[int, Record]]:
-    return lambda: storage.records(catalog.store, table.location)
 
 
 def _tables(snapshot: Snapshot) -> list[Table]:
@@ -111,7 +107,10 @@ def _tables(snapshot: Snapshot) -> list[Table]:
     return [
         Table(key, row.location)
         for key in snapshot.object_ids()
-        if (row := snapshot.get(key)) is not None and row.object_type == TABLE and row.location is not None
+        if (row := snapshot.get(key)) is not None
+        and row.object_type == TABLE
+        and row.location is not None
+        and key not in snapshot.location_faults()
     ]
 
 
@@ -119,11 +118,10 @@ def _staged(snapshot: Snapshot) -> list[tuple[Table, Record]]:
     found = []
     for key in snapshot.versioned_tables():
         row = snapshot.get(key)
-        for version in snapshot.versions_of(key):
-            version_row = snapshot.get(version_key(key, version))
-            record = None if version_row is None else of_row(version_row)
-            if record is not None and record.is_staged and row is not None and row.location is not None:
-                found.append((Table(key, row.location), record))
+        if row is None or row.location is None or key in snapshot.location_faults():
+            continue
+        table = Table(key, row.location)
+        found += [(table, record) for record in version_rows.records_in(snapshot, table).values() if record.is_staged]
     return found
 
 
@@ -131,9 +129,10 @@ def _forget_some(draft: Draft, tried: set[str]) -> int:
     """Remove rows of versions, but none that is unfinished and was not tried to be finished."""
     removed = 0
     for key in draft.versioned_tables():
+        row = draft.get(key)
+        table = Table(key, "" if row is None else str(row.location))
         for version in draft.versions_of(key):
-            row = draft.get(version_key(key, version))
-            record = None if row is None else of_row(row)
+            record = version_rows.record_in(draft, table, version)
             if record is None or not record.is_staged or record.path in tried:
                 draft.remove_version(key, version)
                 removed += 1

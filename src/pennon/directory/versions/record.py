@@ -3,6 +3,10 @@
 The row's key is the table's id and the number. Its metadata are texts, as other clients expect them: where the table's
 manifest of that version is (below the root), its size, and where it was staged. As long as the two paths are the same,
 the version is committed but not yet finished: its file has to be copied to the name under which readers look for it.
+
+Anybody who can write to the root can write such a row, so its paths are compared with those that the version can have:
+its file's name, and names of files staged for it, in the `_versions` directory of the table. A row that says anything
+else is no version, and nothing that it names is read, copied or deleted.
 """
 
 from __future__ import annotations
@@ -11,8 +15,12 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pennon.directory.manifest import TABLE_VERSION, Row, version_key
+from pennon.directory.manifest import TABLE_VERSION, Row, is_version, version_key
+from pennon.directory.manifest.skipped import shown_id
+from pennon.directory.problems import Problem
 from pennon.identifiers import parent_and_name
+from pennon.store.root_paths import shortened
+from pennon.stored_json import UnreadableJsonError, parse_digits, parse_stored_object
 from pennon.table import naming
 
 if TYPE_CHECKING:
@@ -85,22 +93,64 @@ class Record:
         )
 
 
-def of_row(row: Row) -> Record:
-    """Read the row of a version."""
-    content = row.properties()
+def of_row(row: Row | None, location: str) -> Record | None:
+    """Read the row of a version of the table at a location; None if there is none, or one that cannot be used."""
+    if row is None:
+        return None
+    try:
+        return _parse(row, location)
+    except UnreadableJsonError:
+        return None
+
+
+def problem_of(row: Row, location: str) -> Problem | None:
+    """Return what is wrong with the row of a version and how to fix it, or None if it can be used."""
+    try:
+        _parse(row, location)
+    except UnreadableJsonError as error:
+        fix = "the next commit to the table replaces it; until then the table's files decide"
+        return Problem(shown_id(row.object_id), f"the version cannot be used: {error}", fix)
+    return None
+
+
+def _parse(row: Row, location: str) -> Record:
+    """Read the row of a version; its manifest is where Lance puts those of the table at `location`, or nowhere."""
     _, number = parent_and_name(row.object_id)
-    metadata = content.get("metadata")
-    return Record(
-        version=int(number),
-        path=content.get("manifest_path", ""),
-        scheme=content.get("naming_scheme", naming.V2),
-        size=_number(content.get("manifest_size")),
+    if row.object_type != TABLE_VERSION or not is_version(number):
+        raise UnreadableJsonError("its id does not end with the number of a version")
+    version = int(number)
+    if version >= naming.LARGEST:
+        raise UnreadableJsonError("no table has so many versions")
+    content = row.parse_metadata()
+    path, staged = content.get("manifest_path"), content.get("staged_path")
+    scheme = content.get("naming_scheme", naming.V2)
+    if scheme not in {naming.V1, naming.V2}:
+        raise UnreadableJsonError(f"its naming scheme is {shortened(scheme)}")
+    record = Record(
+        version=version,
+        path="",
+        scheme=scheme,
+        size=parse_digits(content.get("manifest_size")),
         e_tag=content.get("e_tag"),
-        timestamp_ms=_number(content.get("timestamp_millis")),
-        staged=content.get("staged_path"),
-        metadata=json.loads(metadata) if metadata else None,
+        timestamp_ms=parse_digits(content.get("timestamp_millis")),
+        staged=staged if is_staged(staged, location, version) else None,
+        metadata=_texts(content.get("metadata")),
     )
+    final = record.final_path(location)
+    if path is None or (path != final and not is_staged(path, location, version)):
+        raise UnreadableJsonError(f"its manifest path {shortened(str(path))} is not one of the table")
+    return replace(record, path=path)
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+def is_staged(path: str | None, location: str, version: int) -> bool:
+    """Return True if a path is one under which Lance stages a version of the table at a location."""
+    folder = f"{location}/{naming.FOLDER}/"
+    if path is None or not path.startswith(folder):
+        return False
+    staged = naming.parsed_staged(path.removeprefix(folder))
+    return staged is not None and staged[0] == version
+
+
+def _texts(text: str | None) -> dict[str, str] | None:
+    content = parse_stored_object(text) if text else {}
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in content.items()} or None

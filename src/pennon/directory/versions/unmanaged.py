@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pennon.directory.versions import storage
+from pennon.directory.versions import version_files
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -13,6 +13,7 @@ from pennon.errors import (
     TableVersionAlreadyExistsError,
     TableVersionNotFoundError,
 )
+from pennon.store import LARGEST_MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +27,8 @@ def create(store: Store, location: str, shown: str, record: Record, *, is_branch
 
     The first version of a branch has the number of the one that it comes from.
     """
-    staged = store.get(record.path)
-    there = storage.records(store, location)
+    staged = store.get(record.path, most=LARGEST_MANIFEST)
+    there = version_files.records(store, location)
     if staged is None and record.version not in there:
         raise InvalidInputError(f"There is no staged manifest for {shown} at {store.absolute(record.path)!r}")
     newest = max(there, default=0)
@@ -38,7 +39,7 @@ def create(store: Store, location: str, shown: str, record: Record, *, is_branch
         )
     e_tag = None
     if staged is not None and (record.version not in there or there[record.version].scheme == record.scheme):
-        e_tag = storage.put_in_place(store, location, record, staged.body)
+        e_tag = version_files.put_in_place(store, location, record, staged.body)
     if staged is None or e_tag is None:
         raise TableVersionAlreadyExistsError(f"Version {record.version} of table {shown} already exists")
     store.delete(record.path)
@@ -47,7 +48,7 @@ def create(store: Store, location: str, shown: str, record: Record, *, is_branch
 
 def describe(store: Store, location: str, shown: str, version: int) -> Record:
     """Look for one version; error 11 if it is not there."""
-    found = storage.find(store, location, version)
+    found = version_files.find(store, location, version)
     if found is None:
         raise TableVersionNotFoundError(f"Table {shown} has no version {version}")
     return found
@@ -55,7 +56,7 @@ def describe(store: Store, location: str, shown: str, version: int) -> Record:
 
 def delete(store: Store, location: str, shown: str, chosen: Callable[[list[int]], list[int]]) -> int:
     """Delete the files of the chosen versions; the latest one stays (19)."""
-    there = storage.records(store, location)
+    there = version_files.records(store, location)
     versions = list(there)
     gone = chosen(versions)
     if gone and gone[-1] == versions[-1]:

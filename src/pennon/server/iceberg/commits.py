@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout
 from pennon.directory.manifest import properties_json
-from pennon.directory.versions import managed, operations
+from pennon.directory.versions import service, version_rows
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
-from pennon.identifiers import Identifier, object_id, shown
+from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.server.iceberg import documents, fields, requirements, updates
 from pennon.server.iceberg.columns import same_columns
 from pennon.server.iceberg.tables import looking_for
@@ -46,14 +46,14 @@ class _Change:
     """Versions that the commit lets go; told anew whenever it is tried."""
 
     @property
-    def table(self) -> managed.Table:
+    def table(self) -> version_rows.Table:
         """The table as it is before the commit."""
-        return operations.table_of(self.wanted.looked.found)
+        return service.table_of(self.wanted.looked.found)
 
 
 def update_table(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) -> None:
     """Change one table; errors 0, 1, 4, 13, 14."""
-    what = f"The change of {shown(identifier)}"
+    what = f"The change of {format_identifier(identifier)}"
     if body.get("identifier") is not None and fields.identifier(body, "identifier", what) != identifier:
         raise InvalidInputError(f"{what}: the body names another table than the path")
     _commit(catalog, [_change(catalog, identifier, body, what)])
@@ -72,7 +72,7 @@ def commit_transaction(catalog: Catalog, body: Mapping[str, Any]) -> None:
     _commit(
         catalog,
         [
-            _change(catalog, identifier, part, f"The change of {shown(identifier)}")
+            _change(catalog, identifier, part, f"The change of {format_identifier(identifier)}")
             for identifier, part in zip(identifiers, parts, strict=True)
         ],
     )
@@ -121,7 +121,7 @@ def _is_there(wanted: Wanted) -> bool:
     if version is None or naming.parsed(version.staged) is None:
         return False
     try:
-        record = operations.describe(looked.catalog, looked.found.identifier, version.version)
+        record = service.describe(looked.catalog, looked.found.identifier, version.version)
     except TableVersionNotFoundError:
         return False
     is_same = record.path == f"{looked.found.location}/{naming.FOLDER}/{version.staged}"
@@ -130,7 +130,7 @@ def _is_there(wanted: Wanted) -> bool:
 
 def _require_current(wanted: Wanted, main: int) -> None:
     try:
-        current = operations.describe(wanted.looked.catalog, wanted.looked.found.identifier, None).version
+        current = service.describe(wanted.looked.catalog, wanted.looked.found.identifier, None).version
     except TableVersionNotFoundError:
         current = None
     if current != main:
@@ -146,11 +146,11 @@ def _commit(catalog: Catalog, changes: Sequence[_Change]) -> None:
 
     versions = [_version(catalog, change.wanted) for change in changes if change.wanted.version is not None]
     if versions:
-        managed.create(catalog, versions, prepare)
+        version_rows.create(catalog, versions, prepare)
     elif any(one.wanted.assigned or one.wanted.removed or one.wanted.expired for one in changes):
         catalog.require_manifest("UpdateTable").mutate(prepare)
     for change in changes:
-        managed.delete_files(catalog, change.table.location, change.removed)
+        version_rows.delete_files(catalog, change.table.location, change.removed)
         if change.wanted.place is not None:
             _leave(catalog, change.table.location)
 
@@ -161,18 +161,18 @@ def _leave(catalog: Catalog, declared: str) -> None:
     catalog.store.prune(declared)
 
 
-def _version(catalog: Catalog, wanted: Wanted) -> managed.Wanted:
+def _version(catalog: Catalog, wanted: Wanted) -> version_rows.Wanted:
     version, found = wanted.version, wanted.looked.found
     if version is None:
         raise AssertionError
-    staged = operations.Staged(
+    staged = service.Staged(
         found.identifier,
         version.version,
         f"{wanted.place or found.location}/{naming.FOLDER}/{version.staged}",
         version.scheme,
         version.metadata,
     )
-    return managed.Wanted(*operations.checked(catalog, staged, wanted.place))
+    return version_rows.Wanted(*service.checked(catalog, staged, wanted.place))
 
 
 def _moved(draft: Draft, wanted: Wanted, row: Row) -> Row:
@@ -195,7 +195,7 @@ def _apply(draft: Draft, change: _Change) -> None:
         raise UnsupportedOperationError(
             f"{wanted.what} is not in the manifest and keeps no properties; 'pennon migrate' brings it there"
         )
-    managed.require_table(draft, change.table)
+    version_rows.require_table(draft, change.table)
     if change.is_pinned and wanted.looked.is_managed and _last(draft, key) != change.newest_row:
         raise ConcurrentModificationError(f"{wanted.what} got another version since it was looked at")
     if wanted.place is not None:
@@ -210,4 +210,4 @@ def _apply(draft: Draft, change: _Change) -> None:
         gone = [number for number in draft.versions_of(key) if number in set(wanted.expired)]
         if gone and gone[-1] == _last(draft, key):
             raise InvalidInputError(f"{wanted.what} cannot be without its current version {gone[-1]}")
-        change.removed = managed.removal_plan(change.table, lambda _: gone)(draft)
+        change.removed = version_rows.removal_plan(change.table, lambda _: gone)(draft)

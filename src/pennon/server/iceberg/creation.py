@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pennon.directory import creation, layout, registration
-from pennon.directory.reservation import Reservation
-from pennon.directory.versions import operations, storage
+from pennon.directory import layout
+from pennon.directory.lifecycle import create, register
+from pennon.directory.manifest_tables.reservation import Reservation
+from pennon.directory.versions import service, version_files
 from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.iceberg.entry import LANCE, MANAGED_BY, TABLE_TYPE
 from pennon.iceberg.settings import IMPL, STORAGE
-from pennon.identifiers import Identifier, shown, table_identifier
+from pennon.identifiers import Identifier, format_identifier, table_identifier
 from pennon.modes import CreateMode, RegisterMode
 from pennon.server.iceberg import columns, documents, fields
 
@@ -29,7 +30,7 @@ def create_table(catalog: Catalog, namespace: Identifier, body: Mapping[str, Any
     are columns, else declare.
     """
     identifier = table_identifier([*namespace, fields.text(body, "name", "The table")])
-    what = f"Table {shown(identifier)}"
+    what = f"Table {format_identifier(identifier)}"
     schema = fields.mapping(body.get("schema"), f"{what}: 'schema'")
     properties = _properties(catalog, what, fields.texts(body, "properties", what))
     if body.get("stage-create"):
@@ -41,9 +42,9 @@ def create_table(catalog: Catalog, namespace: Identifier, body: Mapping[str, Any
     if body.get("location") is not None:
         _at(catalog, identifier, fields.text(body, "location", what), properties, has_columns=bool(len(arrow)))
     elif len(arrow):
-        creation.create(catalog, identifier, arrow.empty_table(), CreateMode.CREATE, properties=properties)
+        create.create(catalog, identifier, arrow.empty_table(), CreateMode.CREATE, properties=properties)
     else:
-        creation.declare(catalog, identifier, None, properties)
+        create.declare(catalog, identifier, None, properties)
     return identifier
 
 
@@ -54,21 +55,23 @@ def _at(
     inside = catalog.store.relative(location.rstrip("/"))
     if not inside:
         raise InvalidInputError(
-            f"The location {location!r} of {shown(identifier)} is not in the catalog's root; without a location, the "
+            f"The location {location!r} of {format_identifier(identifier)} is not in the catalog's root; "
+            "without a location, the "
             "catalog chooses one"
         )
     place = layout.checked_location(inside)
-    if storage.records(catalog.store, place):
-        registration.register(catalog, identifier, place, RegisterMode.CREATE, properties)
+    if version_files.records(catalog.store, place):
+        register.register(catalog, identifier, place, RegisterMode.CREATE, properties)
     elif has_columns:
         raise UnsupportedOperationError(
-            f"There is no Lance table at the location {location!r} of {shown(identifier)}; without a location, the "
+            f"There is no Lance table at the location {location!r} of {format_identifier(identifier)}; "
+            "without a location, the "
             "catalog chooses one, and makes an empty table"
         )
     elif catalog.store.has_files(place):
         _reserve_written(catalog, identifier, place, properties)
     else:
-        creation.declare(catalog, identifier, place, properties)
+        create.declare(catalog, identifier, place, properties)
 
 
 def _reserve_written(catalog: Catalog, identifier: Identifier, place: str, properties: Mapping[str, str]) -> None:
@@ -77,7 +80,7 @@ def _reserve_written(catalog: Catalog, identifier: Identifier, place: str, prope
     reservation.announce()
     with reservation.undone_on_error():
         reservation.make()
-        registration.register(catalog, identifier, place, RegisterMode.CREATE, properties, allow_missing=True)
+        register.register(catalog, identifier, place, RegisterMode.CREATE, properties, allow_missing=True)
 
 
 def _properties(catalog: Catalog, what: str, given: dict[str, str]) -> dict[str, str]:
@@ -85,7 +88,7 @@ def _properties(catalog: Catalog, what: str, given: dict[str, str]) -> dict[str,
     kind = given.get(TABLE_TYPE, LANCE)
     if kind.strip().lower() != LANCE:
         raise UnsupportedOperationError(f"{what} cannot have {TABLE_TYPE}={kind!r}: here are Lance tables only")
-    manager = IMPL if operations.manages(catalog) else STORAGE
+    manager = IMPL if service.manages(catalog) else STORAGE
     asked = given.get(MANAGED_BY, manager)
     if asked.strip().lower() != manager:
         who = "manages the versions of all its tables" if manager == IMPL else "does not manage versions"

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from pennon.directory import handles
-from pennon.directory.versions import operations
+from pennon.directory.lookup import opening
+from pennon.directory.versions import service
 from pennon.errors import ConcurrentModificationError, InvalidTableStateError
 from pennon.iceberg.entry import LANCE, MAIN, MANAGED_BY, TABLE_TYPE
 from pennon.iceberg.settings import IMPL, STORAGE
 from pennon.iceberg.summaries import OPERATION, summary_of
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.server.iceberg import columns
 from pennon.table import naming
 from pennon.table.handles import Point
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.resolve import Found
+    from pennon.directory.lookup.resolve import Found
     from pennon.directory.versions.record import Record
     from pennon.store import Store
 
@@ -75,7 +75,7 @@ class Looked:
 def look(catalog: Catalog, identifier: Identifier) -> Looked:
     """Find a table; errors 1, 4."""
     found = catalog.resolver.table(identifier)
-    return Looked(catalog, found, operations.is_managed(catalog, found))
+    return Looked(catalog, found, service.is_managed(catalog, found))
 
 
 def loaded(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = True) -> dict[str, Any]:
@@ -83,20 +83,22 @@ def loaded(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = Tr
     for _ in range(_ATTEMPTS):
         looked = look(catalog, identifier)
         try:
-            dataset = handles.opened(catalog, identifier, Point(None, None, None), shared=True)
+            dataset = opening.opened(catalog, identifier, Point(None, None, None), shared=True)
         except InvalidTableStateError:
             # A manifest that is only staged looks like a damaged table.
-            if operations.list_versions(catalog, identifier, None, 1, descending=False)[0]:
+            if service.list_versions(catalog, identifier, None, 1, descending=False)[0]:
                 raise
             return _metadata(looked, columns.empty(), 0, [], 0)
-        records, _ = operations.list_versions(catalog, identifier, None, None, descending=False)
+        records, _ = service.list_versions(catalog, identifier, None, None, descending=False)
         current = int(dataset.version)
         there = [record for record in records if record.version <= current]
         # It may have been replaced or cleaned since it was opened.
         if there and there[-1].version == current:
             schema, largest = columns.shown(dataset)
             return _metadata(looked, schema, largest, there, len(there) if all_snapshots else 1)
-    raise ConcurrentModificationError(f"Table {shown(identifier)} changes too fast to be looked at; try again")
+    raise ConcurrentModificationError(
+        f"Table {format_identifier(identifier)} changes too fast to be looked at; try again"
+    )
 
 
 def address(store: Store, path: str) -> str:

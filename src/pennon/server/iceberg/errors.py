@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse
 
-from pennon.identifiers import split
+from pennon.identifiers import split_object_id
 
 UNPROCESSABLE = 422
 _UNKNOWN_CODE = (500, "InternalServerErrorException")
@@ -57,7 +57,7 @@ def message(error: BaseException) -> str:
     found = _SAID.match(text)
     if found is None:
         return text
-    name = ".".join(split(found[3]))
+    name = ".".join(split_object_id(found[3]))
     return f"{found[1]} {_WORDS[found[2]]}: {name}{text[found.end() :]}"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.directory import namespaces
 from pennon.errors import InvalidInputError
-from pennon.identifiers import ROOT, Identifier, namespace_identifier, shown
+from pennon.identifiers import ROOT, Identifier, format_identifier, namespace_identifier
 from pennon.modes import CreateMode, DropBehavior, DropMode
 from pennon.server.iceberg import fields
 from pennon.server.iceberg.errors import UNPROCESSABLE, ProtocolError
@@ -28,7 +28,7 @@ def create(catalog: Catalog, body: Mapping[str, Any]) -> dict[str, Any]:
     identifier = namespace_identifier(fields.names(body, "namespace", "The namespace"))
     if identifier == ROOT:
         raise InvalidInputError("The namespace must have a name")
-    properties = fields.texts(body, "properties", f"Namespace {shown(identifier)}")
+    properties = fields.texts(body, "properties", f"Namespace {format_identifier(identifier)}")
     made = namespaces.create(catalog, identifier, CreateMode.CREATE, properties)
     return {"namespace": list(identifier), "properties": made}
 
@@ -40,7 +40,7 @@ def described(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
 
 def update(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) -> dict[str, Any]:
     """Set and remove properties in one commit; errors 1, 13."""
-    what = f"Namespace {shown(identifier)}"
+    what = f"Namespace {format_identifier(identifier)}"
     removals, updates = fields.names(body, "removals", what), fields.texts(body, "updates", what)
     both = sorted(set(removals) & updates.keys())
     if both:

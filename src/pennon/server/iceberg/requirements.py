@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pennon.directory import handles
-from pennon.directory.versions import operations
+from pennon.directory.lookup import opening
+from pennon.directory.versions import service
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -13,7 +13,7 @@ from pennon.errors import (
     TableVersionNotFoundError,
 )
 from pennon.iceberg.entry import MAIN
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.server.iceberg import columns, documents, fields
 from pennon.table.handles import Point
 
@@ -33,7 +33,7 @@ _NUMBERS = {
 def require(looked: Looked, requirements: Sequence[object]) -> bool:
     """Raise 14 if one does not hold; tells whether they hold for the current version alone."""
     is_pinned = False
-    what = f"Table {shown(looked.found.identifier)}"
+    what = f"Table {format_identifier(looked.found.identifier)}"
     for one in requirements:
         requirement = fields.mapping(one, f"{what}: a requirement")
         kind = fields.text(requirement, "type", f"{what}: a requirement")
@@ -65,14 +65,14 @@ def _require_ref(looked: Looked, what: str, requirement: Mapping[str, Any]) -> N
 
 def _current(looked: Looked) -> int | None:
     try:
-        return operations.describe(looked.catalog, looked.found.identifier, None).version
+        return service.describe(looked.catalog, looked.found.identifier, None).version
     except TableVersionNotFoundError:
         return None
 
 
 def _last_field_id(looked: Looked) -> int:
     try:
-        dataset = handles.opened(looked.catalog, looked.found.identifier, Point(None, None, None), shared=True)
+        dataset = opening.opened(looked.catalog, looked.found.identifier, Point(None, None, None), shared=True)
     except TableIsOnlyDeclaredError:
         return 0
     return columns.shown(dataset)[1]

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Depends, Header, Query
 from starlette.responses import JSONResponse, Response
 
 from pennon.directory.catalog import Catalog
-from pennon.errors import LanceNamespaceError, UnsupportedOperationError, translated
+from pennon.errors import LanceNamespaceError, UnsupportedOperationError, translate_errors
 from pennon.iceberg.server_promises import KEEPS_DROPPED, KEEPS_SNAPSHOTS, ONLY_LANCE, PURGE, TTL
-from pennon.identifiers import ROOT, shown
+from pennon.identifiers import ROOT, format_identifier
+from pennon.paging import require_token
 from pennon.server.iceberg import commits, creation, documents, fields, namespaces, tables
 from pennon.server.iceberg.errors import ProtocolError
 from pennon.server.requests import json_body
@@ -66,31 +67,32 @@ def _done() -> Response:
 
 
 def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
-    def list_namespaces(token: PageToken = None, size: PageSize = None, parent: str | None = None) -> dict[str, Any]:
-        with translated("ListNamespaces"):
+    def list_namespaces(token: PageToken = None, size: PageSize = None, parent: str | None = None) -> Response:
+        with translate_errors("ListNamespaces"):
             above = fields.namespace_of(parent) if parent else ROOT
-            return namespaces.listed(catalog, above, token or None, size)
+            require_token(token)
+            return _answer(namespaces.listed(catalog, above, token or None, size))
 
     def create_namespace(body: Body) -> dict[str, Any]:
-        with translated("CreateNamespace"):
+        with translate_errors("CreateNamespace"):
             return namespaces.create(catalog, body)
 
-    def load_namespace(namespace: str) -> dict[str, Any]:
-        with translated(f"LoadNamespace of {namespace!r}"):
-            return namespaces.described(catalog, fields.namespace_of(namespace))
+    def load_namespace(namespace: str) -> Response:
+        with translate_errors(f"LoadNamespace of {namespace!r}"):
+            return _answer(namespaces.described(catalog, fields.namespace_of(namespace)))
 
     def namespace_exists(namespace: str) -> Response:
-        with translated(f"NamespaceExists of {namespace!r}"):
+        with translate_errors(f"NamespaceExists of {namespace!r}"):
             catalog.resolver.require_namespace(fields.namespace_of(namespace))
         return _done()
 
     def drop_namespace(namespace: str) -> Response:
-        with translated(f"DropNamespace of {namespace!r}"):
+        with translate_errors(f"DropNamespace of {namespace!r}"):
             namespaces.drop(catalog, fields.namespace_of(namespace))
         return _done()
 
     def update_properties(namespace: str, body: Body) -> dict[str, Any]:
-        with translated(f"UpdateProperties of {namespace!r}"):
+        with translate_errors(f"UpdateProperties of {namespace!r}"):
             return namespaces.update(catalog, fields.namespace_of(namespace), body)
 
     _add(made, "GET", _NAMESPACES, list_namespaces)
@@ -102,12 +104,13 @@ def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
 
 
 def _add_tables(made: APIRouter, catalog: Catalog) -> None:
-    def list_tables(namespace: str, token: PageToken = None, size: PageSize = None) -> dict[str, Any]:
-        with translated(f"ListTables of {namespace!r}"):
-            return tables.listed(catalog, fields.namespace_of(namespace), token or None, size)
+    def list_tables(namespace: str, token: PageToken = None, size: PageSize = None) -> Response:
+        with translate_errors(f"ListTables of {namespace!r}"):
+            require_token(token)
+            return _answer(tables.listed(catalog, fields.namespace_of(namespace), token or None, size))
 
     def create_table(namespace: str, body: Body) -> Response:
-        with translated(f"CreateTable in {namespace!r}"):
+        with translate_errors(f"CreateTable in {namespace!r}"):
             identifier = creation.create_table(catalog, fields.namespace_of(namespace), body)
             return _loaded(documents.loaded(catalog, identifier))
 
@@ -117,13 +120,13 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
         snapshots: Literal["all", "refs"] = "all",
         known: Annotated[str | None, Header(alias="If-None-Match")] = None,
     ) -> Response:
-        with translated(f"LoadTable of {table!r}"):
+        with translate_errors(f"LoadTable of {table!r}"):
             identifier = fields.table_of(namespace, table)
             with tables.looking_for(identifier):
                 return _loaded(documents.loaded(catalog, identifier, all_snapshots=snapshots == "all"), known)
 
     def table_exists(namespace: str, table: str) -> Response:
-        with translated(f"TableExists of {table!r}"):
+        with translate_errors(f"TableExists of {table!r}"):
             identifier = fields.table_of(namespace, table)
             with tables.looking_for(identifier):
                 catalog.resolver.table(identifier)
@@ -137,14 +140,14 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
         ttl: Annotated[int | None, Query(alias=TTL, ge=0)] = None,
         purge: Annotated[bool, Query(alias=PURGE)] = False,
     ) -> Response:
-        with translated(f"DropTable of {table!r}"):
+        with translate_errors(f"DropTable of {table!r}"):
             identifier = fields.table_of(namespace, table)
             with tables.looking_for(identifier):
                 tables.drop(catalog, identifier, with_data=purge_requested, ttl_ms=ttl, now=purge)
         return _done()
 
     def rename_table(body: Body) -> Response:
-        with translated("RenameTable"):
+        with translate_errors("RenameTable"):
             tables.rename(catalog, body)
         return _done()
 
@@ -165,18 +168,18 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
 
 def _add_commits(made: APIRouter, catalog: Catalog) -> None:
     def update_table(namespace: str, table: str, body: Body) -> Response:
-        with translated(f"UpdateTable of {table!r}"):
+        with translate_errors(f"UpdateTable of {table!r}"):
             identifier = fields.table_of(namespace, table)
             commits.update_table(catalog, identifier, body)
         try:
-            with translated(f"UpdateTable of {table!r}"):
+            with translate_errors(f"UpdateTable of {table!r}"):
                 return _answer(tables.committed(catalog, identifier))
         except LanceNamespaceError as error:
-            _log.warning("table %s is changed, and cannot be shown: %s", shown(identifier), error)
+            _log.warning("table %s is changed, and cannot be shown: %s", format_identifier(identifier), error)
             raise ProtocolError(500, "CommitStateUnknownException", f"The table is changed, but: {error}") from error
 
     def commit_transaction(body: Body) -> Response:
-        with translated("CommitTransaction"):
+        with translate_errors("CommitTransaction"):
             commits.commit_transaction(catalog, body)
         return _done()
 
@@ -193,7 +196,7 @@ def _loaded(metadata: dict[str, Any], known: str | None = None) -> Response:
 
 
 def _answer(document: dict[str, Any]) -> Response:
-    # Metadata may be large: FastAPI would go through all of it once more before it writes it.
+    # Large answers are written here, by the thread of the request; FastAPI would do it on the event loop.
     return JSONResponse(document)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pennon.directory import dropping, registration, removal, tables
+from pennon.directory.lifecycle import deregister, register
+from pennon.directory.lifecycle import drop as table_drop
+from pennon.directory.lookup import describe
 from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError, TableNotFoundError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.server.iceberg import documents, fields
 
 if TYPE_CHECKING:
@@ -25,12 +27,12 @@ def looking_for(identifier: Identifier) -> Iterator[None]:
     try:
         yield
     except NamespaceNotFoundError as error:
-        raise TableNotFoundError(f"Table not found: {shown(identifier)}") from error
+        raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}") from error
 
 
 def listed(catalog: Catalog, namespace: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
     """List a page of the tables of a namespace; error 1."""
-    names, following = tables.list_tables(catalog, namespace, token, size, include_declared=True)
+    names, following = describe.list_tables(catalog, namespace, token, size, include_declared=True)
     identifiers = [{"namespace": list(namespace), "name": name} for name in names]
     return {"identifiers": identifiers, "next-page-token": following}
 
@@ -52,9 +54,9 @@ def rename(catalog: Catalog, body: Mapping[str, Any]) -> None:
     with looking_for(source):
         catalog.resolver.table(source)
     try:
-        registration.rename(catalog, source, target)
+        register.rename(catalog, source, target)
     except TableAlreadyExistsError as error:
-        raise TableAlreadyExistsError(f"Table already exists: {shown(target)}; {error}") from error
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(target)}; {error}") from error
 
 
 def drop(catalog: Catalog, identifier: Identifier, *, with_data: bool, ttl_ms: int | None, now: bool) -> None:
@@ -64,8 +66,8 @@ def drop(catalog: Catalog, identifier: Identifier, *, with_data: bool, ttl_ms: i
     data goes at once only if `now` is said.
     """
     if not with_data:
-        removal.deregister(catalog, identifier)
+        deregister.deregister(catalog, identifier)
     elif now:
-        dropping.drop_for_good(catalog, identifier)
+        table_drop.drop_for_good(catalog, identifier)
     else:
-        dropping.drop(catalog, identifier, catalog.settings.drop_ttl_ms if ttl_ms is None else ttl_ms)
+        table_drop.drop(catalog, identifier, catalog.settings.drop_ttl_ms if ttl_ms is None else ttl_ms)

@@ -15,7 +15,7 @@ from pennon.directory import layout
 from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.iceberg.entry import MAIN
 from pennon.iceberg.summaries import OPERATION, OURS, SCHEME, STAGED
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.server.iceberg import columns, documents, fields
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Wanted:
     @property
     def what(self) -> str:
         """Name the table."""
-        return f"Table {shown(self.looked.found.identifier)}"
+        return f"Table {format_identifier(self.looked.found.identifier)}"
 
 
 def parsed(looked: Looked, updates: Sequence[object]) -> Wanted:
@@ -231,4 +231,4 @@ def require_each_once(identifiers: Sequence[tuple[str, ...]]) -> None:
     """Refuse a transaction that names a table twice (13)."""
     repeated = [one for one, times in Counter(identifiers).items() if times > 1]
     if repeated:
-        raise InvalidInputError(f"The transaction names table {shown(repeated[0])} more than once")
+        raise InvalidInputError(f"The transaction names table {format_identifier(repeated[0])} more than once")

@@ -26,9 +26,9 @@ from pennon.errors import (
     UnsupportedOperationError,
     is_commit_conflict,
     is_not_found,
-    translated,
+    translate_errors,
 )
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.commits.destination import Destination, located
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def commit(
     """
     destination = located(address, identifier, branch)
     if expected_uri is not None and destination.uri != expected_uri:
-        raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped and made anew; nothing was committed")
+        raise ConcurrentModificationError(
+            f"Table {format_identifier(identifier)} was dropped and made anew; nothing was committed"
+        )
     return commit_to(
         destination, operation, read_version=read_version, job_id=job_id, properties=properties, since=since
     )
@@ -110,7 +112,7 @@ def commit_to(
     from lance import LanceDataset  # noqa: PLC0415 - it must not be imported before a worker forks
 
     transaction = prepared(operation, read_version, job_id, properties)
-    with translated(f"Committing to table {shown(destination.identifier)}"):
+    with translate_errors(f"Committing to table {format_identifier(destination.identifier)}"):
         guard = None
         if job_id is not None:
             latest = destination.latest()
@@ -140,7 +142,7 @@ def find(address: Address, identifier: Identifier, job_id: str, branch: str | No
     destination = located(address, identifier, branch)
     if destination.declared:
         return None
-    with translated(f"Looking for job {job_id!r} in table {shown(identifier)}"):
+    with translate_errors(f"Looking for job {job_id!r} in table {format_identifier(identifier)}"):
         return find_in(destination.latest(), destination, job_id)
 
 
@@ -249,7 +251,8 @@ def _looked_up(destination: Destination, transaction: Transaction, error: Except
                 return Committed(version, transaction=transaction)
     except (OSError, ValueError, RuntimeError) as blind:
         raise OutcomeUnknownError(
-            f"Nobody knows whether table {shown(destination.identifier)} was written: {error}; then {blind}. "
+            f"Nobody knows whether table {format_identifier(destination.identifier)} was written: {error}; "
+            f"then {blind}. "
             "The same job id, run again, writes it once"
         ) from error
     raise error
@@ -334,6 +337,7 @@ class _Guard:
             path = str(request["manifest_path"] if isinstance(request, dict) else request.manifest_path)
             self._refused.append(path.rpartition("/")[2])
             raise TableVersionAlreadyExistsError(
-                f"Job {self._job_id!r} has made version {self.found.version} of {shown(self._destination.identifier)}"
+                f"Job {self._job_id!r} has made version {self.found.version} of "
+                f"{format_identifier(self._destination.identifier)}"
             )
         return self._client.create_table_version(request)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pennon.config import EXPIRY
 from pennon.errors import TableBranchNotFoundError, is_not_found
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import renewal
 from pennon.spark.reading.pinned import PinnedTable
 
@@ -25,7 +25,7 @@ class Destination:
     address: Address
     identifier: Identifier
     uri: str
-    storage_options: tuple[tuple[str, str], ...] = ()
+    storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     managed: bool = False
     """Whether the catalog manages the table's versions."""
     branch: str | None = None
@@ -35,7 +35,7 @@ class Destination:
     @property
     def options(self) -> dict[str, str] | None:
         """Give the storage options as Lance takes them; new ones if those that were handed out expire soon."""
-        return dict(renewal.renewed(self.storage_options, self.address, self.identifier)) or None
+        return dict(renewal.renewed(self.storage_options, self.address, self.identifier, self.uri)) or None
 
     @property
     def renewing(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Destination:
         except (OSError, ValueError) as error:
             if is_not_found(error):
                 raise TableBranchNotFoundError(
-                    f"Table {shown(self.identifier)} has no branch {self.branch!r}"
+                    f"Table {format_identifier(self.identifier)} has no branch {self.branch!r}"
                 ) from error
             raise
 

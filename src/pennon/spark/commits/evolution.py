@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon.errors import ConcurrentModificationError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 
 if TYPE_CHECKING:
     from lance import LanceDataset, LanceOperation
@@ -62,7 +62,8 @@ class Evolution:
             there = now.field(field.name) if field.name in now.names else None
             if (there is None and field.name in self.base.names) or (there is not None and there.type != before.type):
                 raise ConcurrentModificationError(
-                    f"Column {field.name!r} of table {shown(self.identifier)} was changed while rows were written"
+                    f"Column {field.name!r} of table {format_identifier(self.identifier)} was changed while "
+                    "rows were written"
                 )
         return [field for field in self.schema if field.name not in now.names]
 

@@ -12,9 +12,12 @@ when its own files are noted takes them back.
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from pennon.errors import InvalidTableStateError
 from pennon.store import open_store
 
 if TYPE_CHECKING:
@@ -30,6 +33,15 @@ _BODY = b"1"
 _OPEN = "open"
 _DATA = "data/"
 _SUFFIX = ".lance"
+UNCLEAR = "unclear"
+"""The note of a run of which nobody knows whether it was committed."""
+_NAME = r"[0-9A-Za-z_-][0-9A-Za-z._-]*"
+# Anybody who can write to the table can leave a note. Nothing but what a run writes is ever deleted for one.
+_NOTED = re.compile(
+    rf"data/{_NAME}\.lance|_deletions/{_NAME}\.(arrow|bin)|_transactions/{_NAME}\.txn|_versions/d[0-9]+\.manifest"
+)
+_RUN = re.compile(r"[0-9A-Za-z_-]{1,100}")
+_log = logging.getLogger(__name__)
 
 
 class TableFiles:
@@ -68,8 +80,8 @@ class TableFiles:
         return self._opened
 
     def names(self, path: str) -> set[str]:
-        """Name the entries of one level."""
-        return self._store.names(f"{self._folder}/{path}")
+        """Name the entries of one level; "" is the table's own directory."""
+        return self._store.names(f"{self._folder}/{path}" if path else self._folder)
 
     def read(self, path: str) -> bytes | None:
         """Read a small file; None if it is absent."""
@@ -94,15 +106,22 @@ class TableFiles:
             self._store.put(f"{self._folder}/{_note(run, path)}", _BODY)
 
     def noted(self, run: str) -> set[str]:
-        """Give the files that a run has made."""
-        return {name.replace(_JOINT, "/") for name in self.names(f"{NOTES}/{run}") if name != _OPEN}
+        """Return the files that a run has made; notes that name anything else are skipped with a warning."""
+        found = {name.replace(_JOINT, "/") for name in self.names(f"{NOTES}/{checked_run(run)}") if name != _OPEN}
+        strange = sorted(path for path in found if not is_noted(path) and path != UNCLEAR)
+        if strange:
+            _log.warning(
+                "%d notes in %s/%s/%s name no file that a write makes, the first %r; they are left there",
+                *(len(strange), self._folder, NOTES, run, strange[0]),
+            )
+        return found.difference(strange)
 
     def settle(self, run: str, keep: Collection[str] = ()) -> set[str]:
         """Remove what a run has made but for what is kept, then its notes; gives what was removed."""
         # From here on, tasks that note a file see that nobody will use it.
         self._forget(run, {_OPEN})
         noted = self.noted(run)
-        doomed = noted.difference(keep)
+        doomed = noted.difference(keep, {UNCLEAR})
         self.delete(*sorted(doomed))
         self._forget(run, noted)
         return doomed
@@ -134,5 +153,17 @@ class TableFiles:
             self._store.prune(f"{self._folder}/{NOTES}/{run}")
 
 
+def is_noted(path: str) -> bool:
+    """Return True if a path below a table's directory can be that of a file that a run has written."""
+    return _NOTED.fullmatch(path) is not None
+
+
+def checked_run(run: str) -> str:
+    """Return the name of a run's notes; raises InvalidTableStateError if it is none."""
+    if _RUN.fullmatch(run) is None:
+        raise InvalidTableStateError(f"{run[:100]!r} is not the name of a run's notes")
+    return run
+
+
 def _note(run: str, path: str) -> str:
-    return f"{NOTES}/{run}/{path.replace('/', _JOINT)}"
+    return f"{NOTES}/{checked_run(run)}/{path.replace('/', _JOINT)}"

@@ -12,9 +12,9 @@ from pennon.errors import (
     LanceNamespaceError,
     TableNotFoundError,
     UnsupportedOperationError,
-    translated,
+    translate_errors,
 )
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.commits import committing, publishing
 from pennon.spark.commits.committing import Committed
 from pennon.spark.commits.destination import located
@@ -49,7 +49,7 @@ def publish_together(
         if one.destination.branch is not None:
             raise UnsupportedOperationError(
                 f"Tables are published together, but not branches: {one.destination.branch!r} of "
-                f"{shown(one.identifier)}"
+                f"{format_identifier(one.identifier)}"
             )
     publication = _Publication(lake, staged, job_id, unchanged)
     return [publishing.finished(lake, one, publication.committed(one)) for one in staged]
@@ -117,7 +117,7 @@ class _Publication:
     def _was_done(self) -> bool:
         """Look for the job in all tables: it is in all of them or in none."""
         for one in self._changes:
-            with suppress(TableNotFoundError), translated(f"Looking for job {self._job_id!r}"):
+            with suppress(TableNotFoundError), translate_errors(f"Looking for job {self._job_id!r}"):
                 destination = located(self._lake.address, one.identifier)
                 if destination.declared:
                     continue
@@ -132,7 +132,7 @@ class _Publication:
         for identifier, version in versions.items():
             if self._only_after.get(identifier, version - 1) != version - 1 and not self._was_done():
                 raise ConcurrentModificationError(
-                    f"Table {shown(identifier)} was changed since a write was staged on its version "
+                    f"Table {format_identifier(identifier)} was changed since a write was staged on its version "
                     f"{self._only_after[identifier]}"
                 )
         if not self._is_named:

@@ -11,9 +11,9 @@ from pennon.errors import (
     ConcurrentModificationError,
     LanceNamespaceError,
     TableNotFoundError,
-    translated,
+    translate_errors,
 )
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.commits import committing
 from pennon.spark.commits.committing import NOT_COMMITTED, Committed
 from pennon.spark.commits.destination import located
@@ -46,7 +46,7 @@ def readable(lake: Lake, staged: StagedWrite) -> StagedWrite:  # noqa: ARG001 - 
     if staged.preview is not None:
         return staged
     destination = staged.destination
-    with translated(f"Staging table {shown(staged.identifier)}"):
+    with translate_errors(f"Staging table {format_identifier(staged.identifier)}"):
         if staged.new:
             _make_first_version(staged, None)
             return replace(staged, preview=destination.pinned(_FIRST))
@@ -107,7 +107,7 @@ def result_of(identifier: Identifier, found: Committed) -> WriteResult:
 def finished(lake: Lake, staged: StagedWrite, committed: Committed) -> WriteResult:
     """Remove the files that belong to no version, and say what was done. The commit stands, whatever fails here."""
     try:
-        with translated(f"Removing files of no version of table {shown(staged.identifier)}"):
+        with translate_errors(f"Removing files of no version of table {format_identifier(staged.identifier)}"):
             _remove_unused(lake, staged, committed)
     except LanceNamespaceError as error:
         _log.warning("files of run %s are left to be cleaned: %s", staged.run, error)
@@ -174,7 +174,7 @@ def made_anew(staged: StagedWrite) -> StagedWrite:
     """Make an operation that Lance cannot rebase anew, on the latest version; others stay as they are."""
     if staged.evolution is None:
         return staged
-    with translated(f"Opening table {shown(staged.identifier)}"):
+    with translate_errors(f"Opening table {format_identifier(staged.identifier)}"):
         latest = staged.destination.latest()
         return replace(staged, operation=staged.evolution.operation(latest), read_version=int(latest.version))
 
@@ -197,7 +197,7 @@ def _adopted(lake: Lake, staged: StagedWrite, job_id: str | None) -> Committed:
 
 def complete(staged: StagedWrite, job_id: str | None) -> str:
     """Make a new table what it is to be, at its own place; gives the uuid of its first transaction."""
-    with translated(f"Writing table {shown(staged.identifier)}"):
+    with translate_errors(f"Writing table {format_identifier(staged.identifier)}"):
         identity = _make_first_version(staged, job_id)
         with staged.destination.files(blobs=staged.blobs) as files:
             files.settle(staged.run, keep=staged.files)

@@ -13,7 +13,7 @@ from lance_namespace_urllib3_client.models.namespace_exists_request import Names
 from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
-from pennon.identifiers import split
+from pennon.identifiers import split_object_id
 from pennon.spark.reading.pinned import PinnedTable, pin
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def tables(catalog: DirectoryNamespace) -> Iterator[Identifier]:
     while True:
         page = catalog.list_all_tables(ListTablesRequest(limit=_PAGE, page_token=token))
         for joined in page.tables:
-            yield split(joined)
+            yield split_object_id(joined)
         token = page.page_token
         if not token:
             return

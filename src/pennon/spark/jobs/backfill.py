@@ -17,9 +17,9 @@ from pennon.errors import (
     InvalidInputError,
     LanceNamespaceError,
     TableColumnNotFoundError,
-    translated,
+    translate_errors,
 )
-from pennon.identifiers import Identifier, shown, written
+from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark.commits import committing
 from pennon.spark.jobs import column_filling as filling
 from pennon.spark.jobs.asking import opened
@@ -136,9 +136,9 @@ class _Work:
 def _filled(run: Run, identifier: Identifier, wish: _Wish) -> Outcome:
     """Fill one table; whatever goes wrong is its outcome."""
     begun = time.monotonic()
-    table = written(identifier)
+    table = quote_identifier(identifier)
     try:
-        with translated(f"backfill of {table}"):
+        with translate_errors(f"backfill of {table}"):
             outcome = _filled_or_raised(run, identifier, wish)
     except Exception as error:  # noqa: BLE001 - it is this table's result, and must not stop the others
         return failure(table, _reason(error)).after(time.monotonic() - begun)
@@ -146,7 +146,7 @@ def _filled(run: Run, identifier: Identifier, wish: _Wish) -> Outcome:
 
 
 def _filled_or_raised(run: Run, identifier: Identifier, wish: _Wish) -> Outcome:
-    address, table = run.lake.address, written(identifier)
+    address, table = run.lake.address, quote_identifier(identifier)
     there = opened(address, identifier)
     if there is None:
         return Outcome(table, SKIPPED, DECLARED)
@@ -182,18 +182,20 @@ def _check(dataset: LanceDataset, identifier: Identifier, wish: _Wish) -> bool:
     names = dataset.schema.names
     missing = [key for key in wish.on if key not in names]
     if missing:
-        raise TableColumnNotFoundError(f"Table {shown(identifier)} has no column {', '.join(map(repr, missing))}")
+        raise TableColumnNotFoundError(
+            f"Table {format_identifier(identifier)} has no column {', '.join(map(repr, missing))}"
+        )
     old = [name for name in wish.columns if name in names]
     if old and len(old) < len(wish.columns):
         raise InvalidInputError(
-            f"Table {shown(identifier)} has some of the columns {list(wish.columns)} and lacks others: "
+            f"Table {format_identifier(identifier)} has some of the columns {list(wish.columns)} and lacks others: "
             "fill new ones and those that are there in two jobs"
         )
     if wish.expressions:
         try:
             dataset.scanner(columns=dict(wish.expressions), limit=1).explain_plan()
         except (ValueError, OSError) as error:
-            raise InvalidInputError(f"Bad expression for table {shown(identifier)}: {error}") from error
+            raise InvalidInputError(f"Bad expression for table {format_identifier(identifier)}: {error}") from error
     return not old
 
 
@@ -230,14 +232,18 @@ def _committed(run: Run, identifier: Identifier, work: _Work, dataset: LanceData
         if committed.already:
             discard(address, work.first, work.files())
         return committed.version
-    raise ConcurrentModificationError(f"Could not backfill {shown(identifier)}: others committed first every time")
+    raise ConcurrentModificationError(
+        f"Could not backfill {format_identifier(identifier)}: others committed first every time"
+    )
 
 
 def _move_on(run: Run, identifier: Identifier, work: _Work) -> None:
     """Go on from the version that won, without what was made for fragments that are gone, or for another schema."""
     there = opened(run.lake.address, identifier)
     if there is None or there[0].uri != work.pinned.uri:
-        raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped and made anew; nothing was committed")
+        raise ConcurrentModificationError(
+            f"Table {format_identifier(identifier)} was dropped and made anew; nothing was committed"
+        )
     pinned, dataset = there
     mark = filling.schema_mark(dataset)
     current = {one.fragment_id: data_files(one.metadata) for one in dataset.get_fragments()}
@@ -249,7 +255,7 @@ def _move_on(run: Run, identifier: Identifier, work: _Work) -> None:
         work.looked_at.clear()
         if _check(dataset, identifier, work.wish) != work.is_new:
             raise ConcurrentModificationError(
-                f"The columns {list(work.wish.columns)} of table {shown(identifier)} came or went meanwhile"
+                f"The columns {list(work.wish.columns)} of table {format_identifier(identifier)} came or went meanwhile"
             )
         work.mark = mark
     work.pinned = pinned

@@ -122,7 +122,9 @@ def _look(
         did["orphans_removed"] = len(unnamed.orphans)
     outcome = judged(Outcome(work.table, DONE, None, None, latest, latest, did=did), findings)
     pinned = PinnedTable(work.identifier, location, latest, None, options)
-    return Looked(outcome, pinned, fragment_sizes(dataset) if asked.deep else ())
+    if not asked.deep:
+        return Looked(outcome, pinned)
+    return Looked(outcome, pinned.identified_by(dataset), fragment_sizes(dataset))
 
 
 def _again(dataset: LanceDataset, location: str, options: tuple[tuple[str, str], ...]) -> LanceDataset:
@@ -146,7 +148,7 @@ def judged(outcome: Outcome, findings: Sequence[str]) -> Outcome:
 
 def _rows(address: Address, identifier: Identifier) -> Mapping[int, Record] | None:
     """Give the rows of a table's versions, all finished; None where the catalog has none."""
-    from pennon.directory.inspection import version_rows  # noqa: PLC0415 - of the directory namespace alone
+    from pennon.directory.inspection import list_version_rows  # noqa: PLC0415 - of the directory namespace alone
 
     catalog = records(address)
     if catalog is None or catalog.manifest is None:
@@ -154,7 +156,7 @@ def _rows(address: Address, identifier: Identifier) -> Mapping[int, Record] | No
     # Finishes what a dead writer committed. If that fails, the look at the table says what is wrong with it.
     with suppress(LanceNamespaceError):
         versions(address, identifier)
-    return version_rows(catalog, identifier)
+    return list_version_rows(catalog, identifier)
 
 
 def _staged(rows: Mapping[int, Record] | None) -> set[str]:

@@ -18,6 +18,7 @@ from pennon.spark.jobs.asking import delete_versions, described, opened, version
 from pennon.spark.jobs.outcome import DONE, SKIPPED, Outcome, as_frame, failure
 from pennon.spark.jobs.running import DECLARED, Run, Settings, TableWork
 from pennon.spark.jobs.spreading import spread
+from pennon.store import open_store
 
 if TYPE_CHECKING:
     import os
@@ -117,6 +118,8 @@ def _cleaned_one(address: Address, work: TableWork) -> _Cleaned:
     if there is None:
         return _Cleaned(Outcome(work.table, SKIPPED, DECLARED))
     _, dataset = there
+    # Cleaning deletes files that it finds, also behind links; this raises if there are any.
+    open_store(str(dataset.uri), {}).resolve("", deeply=True)
     wanted: dict[str, Any] = {
         "older_than": asked.older_than,
         "retain_versions": asked.retain_versions,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon.errors import InvalidInputError, LanceNamespaceError, from_error_code
-from pennon.identifiers import shown, written
+from pennon.identifiers import format_identifier, quote_identifier
 from pennon.spark import types
 from pennon.spark.jobs.table_files import data_files
 from pennon.spark.reading import scan
@@ -62,7 +62,7 @@ class Expressions:
     @property
     def table(self) -> str:
         """Name the table as people write it."""
-        return written(self.pinned.identifier)
+        return quote_identifier(self.pinned.identifier)
 
 
 def by_expressions(_: Address, work: Expressions) -> list[Filled]:
@@ -140,7 +140,7 @@ def from_frame(
     schema = pinned.open().schema
     there = pa.schema([schema.field(name) for name in values.names if not is_new])
     target = types.table_schema(values) if is_new else there
-    plan = types.write_plan(values, target, into=f"table {shown(pinned.identifier)}")
+    plan = types.write_plan(values, target, into=f"table {format_identifier(pinned.identifier)}")
 
     def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # A bad value or key is an answer: as an exception it would make Spark try the task again.
@@ -230,6 +230,6 @@ def _require_once(rows: pa.Table, pinned: PinnedTable) -> None:
     addresses = rows.column(rows.num_columns - 1)
     if pc.count_distinct(addresses).as_py() != rows.num_rows:
         raise InvalidInputError(
-            f"Several rows have the same key and would fill one row of table {shown(pinned.identifier)}: "
+            f"Several rows have the same key and would fill one row of table {format_identifier(pinned.identifier)}: "
             "a backfill needs at most one row for each key"
         )

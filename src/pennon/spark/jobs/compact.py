@@ -11,8 +11,8 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
-from pennon.errors import ConcurrentModificationError, InvalidInputError, translated
-from pennon.identifiers import Identifier, written
+from pennon.errors import ConcurrentModificationError, InvalidInputError, translate_errors
+from pennon.identifiers import Identifier, quote_identifier
 from pennon.spark.jobs.asking import opened, through, versions
 from pennon.spark.jobs.leftovers import discard
 from pennon.spark.jobs.outcome import DONE, SKIPPED, Outcome, as_frame, failure
@@ -132,7 +132,7 @@ class _Planned:
 
     @property
     def table(self) -> str:
-        return written(self.identifier)
+        return quote_identifier(self.identifier)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class _Part:
 
     @property
     def table(self) -> str:
-        return written(self.identifier)
+        return quote_identifier(self.identifier)
 
 
 def _compacted(run: Run, tables: Sequence[Identifier], asked: _Asked) -> Iterator[Outcome]:
@@ -254,7 +254,7 @@ def _committed(
     begun = time.monotonic()
     before = planned.pinned.version
     try:
-        with translated(f"compact of {planned.table}"):
+        with translate_errors(f"compact of {planned.table}"):
             dataset = through(address, planned.identifier, before)
             _require_same(dataset, planned)
             Compaction.commit(dataset, list(rewrites), asked.options.for_lance())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidTableStateError
-from pennon.identifiers import written
+from pennon.identifiers import quote_identifier
 from pennon.spark import types
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Piece:
     @property
     def table(self) -> str:
         """Name the table as people write it."""
-        return written(self.pinned.identifier)
+        return quote_identifier(self.pinned.identifier)
 
 
 def pieces(pinned: PinnedTable, fragments: Sequence[FragmentSize]) -> Iterator[Piece]:

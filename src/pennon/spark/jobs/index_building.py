@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import written
+from pennon.identifiers import quote_identifier
 from pennon.spark.commits import committing
 from pennon.spark.jobs.asking import opened
 from pennon.spark.jobs.outcome import SKIPPED, Outcome
@@ -84,7 +84,7 @@ class ToBuild:
     @property
     def table(self) -> str:
         """Name the table as people write it."""
-        return written(self.pinned.identifier)
+        return quote_identifier(self.pinned.identifier)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Task:
     @property
     def table(self) -> str:
         """Name the table as people write it."""
-        return written(self.pinned.identifier)
+        return quote_identifier(self.pinned.identifier)
 
 
 def looked_at(address: Address, work: TableWork) -> Outcome | ToBuild:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pennon.errors import LanceNamespaceError, translated
+from pennon.errors import LanceNamespaceError, translate_errors
 from pennon.spark.jobs.asking import versions
 from pennon.store import open_store
 
@@ -28,7 +28,7 @@ def discard(address: Address, table: PinnedTable, paths: Iterable[str]) -> bool:
     if not wanted:
         return False
     try:
-        with translated(f"removing files of {table!r}"):
+        with translate_errors(f"removing files of {table!r}"):
             named = _named(address, table)
             gone = sorted(wanted - named)
             store = open_store(table.uri, dict(table.storage_options))

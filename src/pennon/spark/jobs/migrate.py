@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pennon.identifiers import Identifier, written
+from pennon.identifiers import Identifier, quote_identifier
 from pennon.spark.address import Address
 from pennon.spark.jobs.asking import opened
 from pennon.spark.jobs.outcome import DONE, SKIPPED, Outcome, as_frame, failure
@@ -88,4 +88,4 @@ def _as_directories(address: Address) -> Address:
 
 
 def _left(name: str, reason: str) -> Outcome:
-    return Outcome(written((name,)), SKIPPED, reason)
+    return Outcome(quote_identifier((name,)), SKIPPED, reason)

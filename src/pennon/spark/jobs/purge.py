@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
-from pennon.identifiers import Identifier, written
+from pennon.identifiers import Identifier, quote_identifier
 from pennon.spark.jobs.outcome import DONE, FAILED, SKIPPED, Outcome, as_frame, failure
 from pennon.spark.jobs.running import Run, Settings
 from pennon.spark.jobs.spreading import attempt, spread
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pennon.directory.dropped import DroppedTable
+    from pennon.directory.lifecycle.dropped import DroppedTable
     from pennon.spark.address import Address
     from pennon.spark.jobs.targets import Which
     from pennon.spark.lake import Lake
@@ -76,7 +76,7 @@ class _Drop:
 
     @property
     def table(self) -> str:
-        return written(self.identifier)
+        return quote_identifier(self.identifier)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _removed(address: Address, drop: _Drop) -> tuple[int, int]:
 
 def _would_go(table: DroppedTable) -> Outcome:
     did = {"deletion_id": table.deletion_id, "dropped_at": table.dropped_at, "bytes_removed": table.bytes}
-    return Outcome(written(tuple(table.id)), DONE, did=did)
+    return Outcome(quote_identifier(tuple(table.id)), DONE, did=did)
 
 
 def _named(drop: _Drop) -> dict[str, object]:

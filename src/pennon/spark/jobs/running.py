@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, written
+from pennon.identifiers import Identifier, quote_identifier
 from pennon.spark.jobs import progress, targets
 from pennon.spark.jobs.outcome import DONE, PLANNED, SKIPPED, Outcome, failure
 from pennon.spark.jobs.spreading import spread
@@ -60,7 +60,7 @@ class TableWork:
     @property
     def table(self) -> str:
         """Name the table as people write it."""
-        return written(self.identifier)
+        return quote_identifier(self.identifier)
 
 
 @dataclass
@@ -88,12 +88,12 @@ class Run:
         finished = {} if self.state is None else self.state.finished()
         left = []
         for identifier in identifiers:
-            at = finished.get(written(identifier))
+            at = finished.get(quote_identifier(identifier))
             if at is None:
                 left.append(identifier)
             else:
                 message = f"done by an earlier run of this job, at {at}"
-                self.outcomes.append(Outcome(written(identifier), SKIPPED, message))
+                self.outcomes.append(Outcome(quote_identifier(identifier), SKIPPED, message))
         return left
 
     def take(self, outcomes: Iterable[Outcome], total: int) -> list[Outcome]:

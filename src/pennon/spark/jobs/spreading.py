@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from pennon.errors import InternalError, LanceNamespaceError, from_error_code, translated
+from pennon.errors import InternalError, LanceNamespaceError, from_error_code, translate_errors
 from pennon.spark.classic import context_of
 from pennon.spark.reading.scan import cores
 
@@ -170,7 +170,7 @@ def attempt(
 ) -> tuple[Value | None, int | None, str | None]:
     """Do one piece of work here; whatever goes wrong becomes a code and a message."""
     try:
-        with translated(subject):
+        with translate_errors(subject):
             return work(address, item), None, None
     except LanceNamespaceError as error:
         return None, int(error.code), str(error)

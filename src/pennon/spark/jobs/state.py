@@ -70,6 +70,7 @@ class State:
 def _entry(line: str) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return entry if isinstance(entry, dict) and isinstance(entry.get("table"), str) and "at" in entry else None
+    is_entry = isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in ("table", "at"))
+    return entry if is_entry else None

@@ -12,7 +12,7 @@ from fnmatch import translate
 from typing import TYPE_CHECKING, TypeAlias
 
 from pennon.errors import InvalidInputError, TableNotFoundError
-from pennon.identifiers import Identifier, namespace_identifier, parsed, shown
+from pennon.identifiers import Identifier, format_identifier, namespace_identifier, parse_identifier
 from pennon.spark.jobs import asking
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def find(catalog: DirectoryNamespace, which: Which) -> list[Identifier]:
     wanted = _names(which)
     found = sorted(one for one in asking.tables(catalog) if one[: len(wanted)] == wanted)
     if not found and wanted and not asking.is_namespace(catalog, wanted):
-        raise TableNotFoundError(f"There is no table or namespace {shown(wanted)}")
+        raise TableNotFoundError(f"There is no table or namespace {format_identifier(wanted)}")
     return found
 
 
@@ -108,7 +108,7 @@ def _pattern(which: Which) -> Pattern | None:
 
 def _names(which: Which) -> Identifier:
     if isinstance(which, str):
-        return parsed(which)
+        return parse_identifier(which)
     return namespace_identifier(() if which is None or isinstance(which, Pattern) else which)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pennon import durations
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, written
+from pennon.identifiers import Identifier, quote_identifier
 from pennon.spark.jobs.asking import records
 from pennon.spark.jobs.checking import DAMAGED, Asked, Looked, judged, looked_at
 from pennon.spark.jobs.deep_reading import pieces, read_rows
@@ -73,7 +73,7 @@ def verify(
     tables = run.targets(which)
     beside = _beside(lake.address, which)
     broken = {outcome.table for outcome in beside}
-    left = [identifier for identifier in tables if written(identifier) not in broken]
+    left = [identifier for identifier in tables if quote_identifier(identifier) not in broken]
     asked = Asked(age / 1000, remove_orphans and not dry_run, deep)
     outcomes = run.take(_verified(run, left, beside, asked), len(left) + len(beside))
     return as_frame(lake.spark, outcomes, COLUMNS)
@@ -92,7 +92,7 @@ def _beside(address: Address, which: Which) -> list[Outcome]:
         if chosen(identifier, which):
             message = f"the catalog has the table, but its directory {location!r} is gone"
             did = {"location": location, "findings": [message]}
-            outcomes.append(Outcome(written(identifier), FAILED, message, DAMAGED, did=did))
+            outcomes.append(Outcome(quote_identifier(identifier), FAILED, message, DAMAGED, did=did))
     if which is None:
         message = "no table of the catalog lies in this directory; it is left alone"
         outcomes += [Outcome(None, SKIPPED, message, did={"location": directory}) for directory in found.without_row]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark import types
 from pennon.spark.merging import narrowing
 from pennon.spark.merging.changes import ADDRESS, DELETE, INSERT, UPDATE, VALUE, Change
@@ -153,7 +153,7 @@ class Matcher:
         found = self._found(name, self._columns)
         if found is None:
             raise TableColumnNotFoundError(
-                f"Table {shown(self._base.identifier)} has no column {name!r} to merge on; it has "
+                f"Table {format_identifier(self._base.identifier)} has no column {name!r} to merge on; it has "
                 f"{', '.join(self._columns)}"
             )
         return found
@@ -190,14 +190,17 @@ class Matcher:
                 own,
                 merge_schema=merge_schema,
                 case_sensitive=self._exact,
-                into=f"table {shown(self._base.identifier)}",
+                into=f"table {format_identifier(self._base.identifier)}",
             )
         except InvalidInputError as error:
-            raise InvalidInputError(f"Table {shown(self._base.identifier)} cannot be merged: {error}") from error
+            raise InvalidInputError(
+                f"Table {format_identifier(self._base.identifier)} cannot be merged: {error}"
+            ) from error
         deeper = [field.name for field in plan.new_columns if field.name in self._columns]
         if deeper:
             raise InvalidInputError(
-                f"A merge into table {shown(self._base.identifier)} cannot add fields inside of column {deeper[0]!r}"
+                f"A merge into table {format_identifier(self._base.identifier)} cannot add fields inside of "
+                f"column {deeper[0]!r}"
             )
         passed: dict[int, str] = {}
         for target in plan.targets:
@@ -213,7 +216,8 @@ class Matcher:
             for number, field in enumerate(self._schema):
                 if number not in given and not field.nullable:
                     raise InvalidInputError(
-                        f"Column {field.name!r} of table {shown(self._base.identifier)} may not be null, and gets no "
+                        f"Column {field.name!r} of table {format_identifier(self._base.identifier)} may not "
+                        "be null, and gets no "
                         "value in rows that are inserted"
                     )
 
@@ -227,12 +231,14 @@ class Matcher:
             found = self._found(name, self._columns)
             if found is None:
                 raise TableColumnNotFoundError(
-                    f"Table {shown(self._base.identifier)} has no column {name!r} to set; it has "
+                    f"Table {format_identifier(self._base.identifier)} has no column {name!r} to set; it has "
                     f"{', '.join(self._columns)}"
                 )
             number = self._columns.index(found)
             if number in assigned:
-                raise InvalidInputError(f"Column {found!r} of table {shown(self._base.identifier)} is set twice")
+                raise InvalidInputError(
+                    f"Column {found!r} of table {format_identifier(self._base.identifier)} is set twice"
+                )
             assigned[number] = text
         return assigned
 
@@ -313,7 +319,7 @@ class Matcher:
         field = self._schema.field(column)
         given = frame.schema[f"{VALUE}{number}"].dataType
         incoming = StructType([StructField(field.name, given)])
-        return types.write_plan(incoming, pa.schema([field]), into=f"table {shown(self._base.identifier)}")
+        return types.write_plan(incoming, pa.schema([field]), into=f"table {format_identifier(self._base.identifier)}")
 
 
 _KINDS: dict[type[Clause], str] = {Update: UPDATE, Delete: DELETE, Insert: INSERT}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.commits import committing
 from pennon.spark.merging import clauses as given_clauses
 from pennon.spark.merging import operations, rewriting
@@ -158,7 +158,9 @@ class _Held:
 @contextmanager
 def _held(df: DataFrame, identifier: Identifier, *, cache: bool) -> Iterator[_Held]:
     if df.isStreaming:
-        raise InvalidInputError(f"A stream cannot be merged into table {shown(identifier)}: merge its micro-batches")
+        raise InvalidInputError(
+            f"A stream cannot be merged into table {format_identifier(identifier)}: merge its micro-batches"
+        )
     held = _Held(df, cache)
     try:
         yield held
@@ -186,7 +188,7 @@ def _staged(lake: Lake, held: _Held, identifier: Identifier, asked: _Asked, run:
         )
     except rewriting.TwiceError as error:
         raise InvalidInputError(
-            f"Several rows of the source would change the same row of table {shown(identifier)}: "
+            f"Several rows of the source would change the same row of table {format_identifier(identifier)}: "
             f"{_row(base, error.address, matcher.shown_columns())}"
         ) from None
     return operations.staged(base, done, updated_columns=actions.updated_columns, new_columns=actions.new_columns)

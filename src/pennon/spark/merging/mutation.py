@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructField, StructType
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
 from pennon.spark.commits import committing
 from pennon.spark.merging import narrowing, operations, rewriting
@@ -62,7 +62,7 @@ def update(
     version. A second update of the same `job_id` changes nothing. Errors 1, 4, 12, 13, 14, 22.
     """
     if not set:
-        raise InvalidInputError(f"An update of table {shown(identifier)} sets no column")
+        raise InvalidInputError(f"An update of table {format_identifier(identifier)} sets no column")
     wanted = _Wanted(lake, identifier, where, alias, branch)
     return wanted.done(UPDATE, lambda: wanted.updated(set), job_id)
 
@@ -82,7 +82,7 @@ def delete(
     `update`.
     """
     if not isinstance(where, str) or not where.strip():
-        raise InvalidInputError(f"To delete rows of table {shown(identifier)}, say which; 'true' means all")
+        raise InvalidInputError(f"To delete rows of table {format_identifier(identifier)}, say which; 'true' means all")
     wanted = _Wanted(lake, identifier, where, alias, branch)
     return wanted.done(DELETE, wanted.deleted, job_id)
 
@@ -142,15 +142,18 @@ def _columns(lake: Lake, base: Base, given: Mapping[str, str]) -> list[str]:
     found: list[str] = []
     for name, text in given.items():
         if not isinstance(text, str) or not text.strip():
-            raise InvalidInputError(f"Columns of table {shown(base.identifier)} are set to SQL, got {name!r}: {text!r}")
+            raise InvalidInputError(
+                f"Columns of table {format_identifier(base.identifier)} are set to SQL, got {name!r}: {text!r}"
+            )
         same = [one for one in base.schema.names if one == name]
         like = same or ([] if exact else [one for one in base.schema.names if one.lower() == name.lower()])
         if len(like) != 1:
             raise TableColumnNotFoundError(
-                f"Table {shown(base.identifier)} has no column {name!r} to set; it has {', '.join(base.schema.names)}"
+                f"Table {format_identifier(base.identifier)} has no column {name!r} to set; it has "
+                f"{', '.join(base.schema.names)}"
             )
         if like[0] in found:
-            raise InvalidInputError(f"Column {like[0]!r} of table {shown(base.identifier)} is set twice")
+            raise InvalidInputError(f"Column {like[0]!r} of table {format_identifier(base.identifier)} is set twice")
         found.append(like[0])
     return found
 
@@ -158,4 +161,4 @@ def _columns(lake: Lake, base: Base, given: Mapping[str, str]) -> list[str]:
 def _plan(base: Base, given: StructField, name: str) -> types.WritePlan:
     field = base.schema.field(name)
     incoming = StructType([StructField(name, given.dataType)])
-    return types.write_plan(incoming, pa.schema([field]), into=f"table {shown(base.identifier)}")
+    return types.write_plan(incoming, pa.schema([field]), into=f"table {format_identifier(base.identifier)}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pennon.spark.session import has_plain_names
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _ZONE = "spark.sql.session.timeZone"
-_QUOTED_IDENTIFIERS = "spark.sql.ansi.doubleQuotedIdentifiers"
 
 
 def of_condition(spark: SparkSession, schema: pa.Schema, name: str, condition: str) -> str | None:
@@ -34,8 +35,7 @@ def _planned(spark: SparkSession, schema: pa.Schema, name: str, text: str) -> st
     def find(parts: tuple[str, ...], travel: object) -> Found | None:
         return Found((name,), schema) if parts == (name,) and travel is None else None
 
-    analyse = (spark.conf.get(_QUOTED_IDENTIFIERS, "false") or "false").lower() != "true"
-    planned = plan(text, find, Session(spark.conf.get(_ZONE, None)), analyse=analyse)
+    planned = plan(text, find, Session(spark.conf.get(_ZONE)), analyse=has_plain_names(spark))
     return planned.reads[0].where if len(planned.reads) == 1 else None
 
 

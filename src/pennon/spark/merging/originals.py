@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon.errors import InternalError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark import types
 from pennon.spark.reading.scan import ROW_ADDRESS
 from pennon.spark.types.encodings import blob_of_bytes
@@ -62,7 +62,9 @@ def _rows(
     rows = pa.concat_tables(found)
     places = pc.index_in(addresses, value_set=rows.column(ROW_ADDRESS))
     if places.null_count:
-        raise InternalError(f"Version {table.version} of table {shown(table.identifier)} lacks rows that it had")
+        raise InternalError(
+            f"Version {table.version} of table {format_identifier(table.identifier)} lacks rows that it had"
+        )
     return rows.drop_columns([ROW_ADDRESS]).take(places)
 
 

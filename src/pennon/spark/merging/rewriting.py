@@ -19,8 +19,8 @@ from pyspark.errors import (
     NumberFormatException,
 )
 
-from pennon.errors import InternalError, InvalidInputError, TableNotFoundError, translated
-from pennon.identifiers import Identifier, shown
+from pennon.errors import InternalError, InvalidInputError, TableNotFoundError, translate_errors
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
 from pennon.spark.commits.destination import Destination, located
 from pennon.spark.merging import changes, deletions
@@ -100,10 +100,12 @@ def opened(lake: Lake, identifier: Identifier, branch: str | None = None) -> Bas
     """Find the latest version of a table; errors 1, 4, 22."""
     destination = located(lake.address, identifier, branch)
     if destination.declared:
-        raise TableNotFoundError(f"Table {shown(identifier)} is declared, but nothing has been written to it yet")
-    with translated(f"Opening table {shown(identifier)}"):
+        raise TableNotFoundError(
+            f"Table {format_identifier(identifier)} is declared, but nothing has been written to it yet"
+        )
+    with translate_errors(f"Opening table {format_identifier(identifier)}"):
         dataset = destination.latest()
-    return Base(destination, dataset, destination.pinned(int(dataset.version)))
+    return Base(destination, dataset, destination.pinned(int(dataset.version)).identified_by(dataset))
 
 
 def rewritten(
@@ -161,7 +163,7 @@ def refused(base: Base, what: str, error: BaseException) -> InvalidInputError:
     said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     said, _, _ = said.partition(" Did you mean")
     names = f" The table has {', '.join(base.schema.names)}." if "UNRESOLVED" in said else ""
-    return InvalidInputError(f"Table {shown(base.identifier)} cannot be {what}: {said}{names}")
+    return InvalidInputError(f"Table {format_identifier(base.identifier)} cannot be {what}: {said}{names}")
 
 
 def _reports(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite) -> list[dict[str, Any]]:
@@ -206,7 +208,7 @@ def _summed(base: Base, run: str, reports: Sequence[dict[str, Any]]) -> Rewritte
             _removed(base, run)
             if kind == changes.TWICE:
                 raise TwiceError(int(content))
-            raise InvalidInputError(f"Table {shown(base.identifier)}: {content.decode()}")
+            raise InvalidInputError(f"Table {format_identifier(base.identifier)}: {content.decode()}")
         if kind == changes.WRITTEN:
             said = json.loads(content)
             added += said["fragments"]
@@ -217,7 +219,7 @@ def _summed(base: Base, run: str, reports: Sequence[dict[str, Any]]) -> Rewritte
         elif kind == deletions.EMPTIED:
             emptied.append(int(one["fragment"]))
         else:
-            raise InternalError(f"Table {shown(base.identifier)}: a task reported {kind!r}")
+            raise InternalError(f"Table {format_identifier(base.identifier)}: a task reported {kind!r}")
     return Rewritten(run, tuple(added), tuple(shortened), tuple(emptied), counts)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.graph import CheckedPlace
     from pennon.spark.pipeline.model import Check
     from pennon.spark.pipeline.report import CheckReport
+    from pennon.spark.pipeline.scrubbing import Scrubber
     from pennon.spark.reading.scan import Scan
 
 
@@ -33,19 +34,21 @@ class Audit:
     """What is staged for targets, by number."""
     published: Mapping[Identifier, Scan]
     """Targets that are published already, one by one."""
+    scrubber: Scrubber
 
     def reports(self, place: CheckedPlace) -> list[CheckReport]:
         """Run the checks of one place."""
         samples = self.queries.graph.definition.samples
         if place.target is None:
-            return run_checks(self._subject(place), place.checks, samples=samples)
+            subject = replace(self._subject(place), scrubber=self.scrubber)
+            return run_checks(subject, place.checks, samples=samples)
         found: dict[int, CheckReport] = {}
         for scope in ("table", "new"):
             chosen: list[tuple[int, Check]] = [
                 (number, one) for number, one in enumerate(place.checks) if one.scope == scope
             ]
             if chosen:
-                subject = self._target(place, self.staged[place.target], scope)
+                subject = replace(self._target(place, self.staged[place.target], scope), scrubber=self.scrubber)
                 reports = run_checks(subject, [one for _, one in chosen], samples=samples)
                 found.update(zip([number for number, _ in chosen], reports, strict=True))
         return [found[number] for number in range(len(place.checks))]

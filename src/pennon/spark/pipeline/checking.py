@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
 from pennon.spark.pipeline.report import CheckReport
 from pennon.spark.pipeline.samples import sampled
+from pennon.spark.pipeline.scrubbing import Scrubber
 from pennon.spark.pipeline.spark_errors import short_message
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Subject:
     """Runs a query in which `this` is the data."""
     published_rows: int | None = None
     """How many rows the published version has; None if there is none."""
+    scrubber: Scrubber = field(default_factory=Scrubber)
 
     def top_level(self, column: str) -> str:
         """Give the name of the column in which a column of the checks is; error 13 if there is none."""
@@ -76,7 +78,8 @@ def run_checks(subject: Subject, checks: Sequence[Check], *, samples: int) -> li
     except LanceNamespaceError:
         raise
     except Exception as error:
-        raise InvalidInputError(f"A check of {subject.label} cannot be run: {short_message(error)}") from error
+        reason = short_message(error, subject.scrubber.text)
+        raise InvalidInputError(f"A check of {subject.label} cannot be run: {reason}") from error
 
 
 def _alone(subject: Subject, check: Check, samples: int) -> CheckReport:
@@ -105,7 +108,7 @@ def _row_by_row(subject: Subject, checks: Sequence[Check], samples: int) -> dict
         rows: tuple[dict[str, Any], ...] = ()
         if failing:
             wanted = [subject.expression(name) for name in columns_of(check)]
-            rows = sampled(frame.where(faults[id(check)]).selectExpr(*wanted), samples)
+            rows = sampled(frame.where(faults[id(check)]).selectExpr(*wanted), samples, subject.scrubber)
         reports[id(check)] = _report(subject, check, failing=failing, what="rows", seconds=share, samples=rows)
     return reports
 
@@ -147,7 +150,7 @@ def _unique(subject: Subject, check: Check, keys: Sequence[str], samples: int) -
     rows: tuple[dict[str, Any], ...] = ()
     if failing:
         shown = again.orderBy("count", ascending=False).toDF(*keys, "count")
-        rows = sampled(shown, samples)
+        rows = sampled(shown, samples, subject.scrubber)
     return _report(subject, check, failing=failing, what="keys stand more than once", samples=rows)
 
 
@@ -165,17 +168,19 @@ def _row_count(subject: Subject, check: Check, bounds: RowCount) -> CheckReport:
         if bounds.max_ratio is not None and rows > bounds.max_ratio * before:
             faults.append(f"more than {bounds.max_ratio:g} of the {before:,} that are published")
     message = f"{rows:,} rows" + (f": {' and '.join(faults)}" if faults else "")
-    return CheckReport(subject.label, check.title, check.severity, not faults, None, message)
+    return CheckReport(subject.label, subject.scrubber.title(check), check.severity, not faults, None, message)
 
 
 def _by_sql(subject: Subject, check: Check, text: str, samples: int) -> CheckReport:
     frame = subject.query(text)
     if check.expect == "empty":
         failing = frame.count()
-        rows = sampled(frame, samples) if failing else ()
+        rows = sampled(frame, samples, subject.scrubber) if failing else ()
         return _report(subject, check, failing=failing, what="rows", samples=rows)
     if [field.dataType.typeName() for field in frame.schema.fields] != ["boolean"]:
-        raise InvalidInputError(f"The check {check.title!r} of {subject.label} expects true: one column, a boolean")
+        raise InvalidInputError(
+            f"The check {subject.scrubber.title(check)!r} of {subject.label} expects true: one column, a boolean"
+        )
     told = frame.toDF("told")
     failing, held = _counted(told, [told["told"].isNull() | ~told["told"], told["told"]])
     if not failing and not held:
@@ -194,7 +199,14 @@ def _report(
 ) -> CheckReport:
     message = f"{failing:,} {what}" if failing else None
     return CheckReport(
-        subject.label, check.title, check.severity, not failing, failing, message, seconds, samples=samples
+        subject.label,
+        subject.scrubber.title(check),
+        check.severity,
+        not failing,
+        failing,
+        message,
+        seconds,
+        samples=samples,
     )
 
 

@@ -35,14 +35,14 @@ class Document:
     """A file's content for use and for show, the line of each value, and what is wrong so far."""
 
     file: str
-    used: Any
+    used: Any = field(repr=False)
     shown: Any
     lines: Mapping[Path, int]
     blocks: frozenset[Path]
     """Texts that stand as they are from the line after their key on, so that lines inside of them are known."""
     unfilled: frozenset[Path]
     """Texts whose references could not be filled in: their values say nothing."""
-    secrets: set[str]
+    secrets: set[str] = field(repr=False)
     problems: tuple[Problem, ...] = ()
 
 

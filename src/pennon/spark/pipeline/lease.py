@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pennon import background
 from pennon.errors import ConcurrentModificationError, LanceNamespaceError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 SECONDS = 60.0
 """How long an owner may be silent."""
 _RENEWALS = 4
+_LONGEST = 1000
+_LARGEST_PROCESS = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,7 @@ class Lease:
         self._lost: str | None = None
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"lease of {subject}", daemon=True)
-        self._thread.start()
+        self._thread = background.start(self._keep, name=f"lease of {subject}", stop=self._over.set)
 
     def require(self) -> None:
         """Renew the lease now; error 14 if somebody else has it."""
@@ -94,7 +96,8 @@ class Lease:
     def release(self) -> None:
         """Stop renewing, and let others have it."""
         self._over.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
         with self._lock:
             if self._lost is None:
                 self._store.delete_if(self._path, self._e_tag)
@@ -165,11 +168,18 @@ def _body(owner: Owner) -> bytes:
 
 def _owner(blob: Blob) -> Owner | None:
     try:
-        content: dict[str, Any] = json.loads(blob.body)
-        return Owner(content["host"], content["machine"], int(content["process"]), content["token"])
-    except (ValueError, KeyError, TypeError):
+        content: Any = json.loads(blob.body)
+    except (ValueError, RecursionError):
         # Released in a store that cannot delete conditionally.
         return None
+    found = content if isinstance(content, dict) else {}
+    texts = [found.get(key) for key in ("host", "machine", "token")]
+    process = found.get("process")
+    if not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts):
+        return None
+    if type(process) is not int or not 0 < process <= _LARGEST_PROCESS:
+        return None
+    return Owner(str(texts[0]), str(texts[1]), process, str(texts[2]))
 
 
 def _machine() -> str:

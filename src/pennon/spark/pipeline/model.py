@@ -34,6 +34,10 @@ AcceptedValues = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        """Show which keys are set: each value may hold a secret."""
+        return [(name, ...) for name in sorted(self.model_fields_set)]
+
 
 class Catalog(_Model):
     """Which catalog the pipeline works on, where the caller does not say it."""

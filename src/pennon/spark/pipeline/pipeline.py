@@ -8,19 +8,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
+from pennon.redaction import SHORTEST_SECRET
 from pennon.spark.pipeline import document, preflight, publishing, reads, targets
+from pennon.spark.pipeline.code_rules import code_problems, unknown_names
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.pipeline.interrupts import heard, held_back
 from pennon.spark.pipeline.observing import Observer, Silent
 from pennon.spark.pipeline.planning import Plan, planned
 from pennon.spark.pipeline.preflight import Shapes
-from pennon.spark.pipeline.problems import Path, dotted, line_of
+from pennon.spark.pipeline.problems import InvalidPipelineError, Path, Problem, dotted, line_of
 from pennon.spark.pipeline.queries import Queries
 from pennon.spark.pipeline.report import ALREADY, RunReport
 from pennon.spark.pipeline.running import Run
+from pennon.spark.pipeline.scrubbing import Scrubber
 from pennon.spark.pipeline.state import RunState, checked_run_id, new_run_id
 from pennon.spark.pipeline.validation import defined, validated
-from pennon.spark.pipeline.variables import SHORTEST_SECRET
 
 if TYPE_CHECKING:
     import os
@@ -97,9 +99,13 @@ class Pipeline:
         content = {key: value for key, value in self._shown.items() if key not in _CIRCUMSTANCES}
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
-    def plan(self, address: Address, *, lake_name: str = "lake") -> Plan:
+    def plan(self, address: Address, *, lake_name: str = "lake", allow_code: bool = True) -> Plan:
         """Say what a run would do now; nothing is changed, and Spark is not needed. Errors as of `run`."""
-        return planned(self.definition, address, lake_name, self._place)
+        if not allow_code:
+            self._refuse_code()
+            found = reads.resolved(address, lake_name, Graph(self.definition), lambda *_: None, self._place)
+            self._refuse_unknown_names(found)
+        return planned(self.definition, address, lake_name, self._place, self._scrubber)
 
     def run(
         self,
@@ -109,14 +115,18 @@ class Pipeline:
         take_over: bool = False,
         state: str | None = None,
         observer: Observer | None = None,
+        allow_code: bool = True,
     ) -> RunReport:
         """Stage all targets, check them, and publish them; the report says whether the checks let it.
 
         With the id of a run that did not come to its end, the run goes on; with one that did, nothing is done.
         `take_over` takes the run from a process that still seems to be at work; `state` is where runs are noted, the
-        catalog's root unless it is given. Errors 0 (the catalog cannot publish several tables at once), 1, 4, 13, 14
-        (others at work), 19 (the run was begun by another definition).
+        catalog's root unless it is given. With `allow_code=False`, a pipeline that may run programs or read files by
+        their path raises InvalidPipelineError. Errors 0 (the catalog cannot publish several tables at once), 1, 4, 13,
+        14 (others at work), 19 (the run was begun by another definition).
         """
+        if not allow_code:
+            self._refuse_code()
         lake = self._lake(spark)
         found = self._state(lake.address, run_id, state)
         done = self._already(found)
@@ -125,28 +135,39 @@ class Pipeline:
         if self.definition.publish == "atomic":
             targets.require_management(lake.address, self.definition)
         with found.lease(take_over=take_over) as lease:
-            return self._already(found) or self._run(lake, found, lease, observer or Silent())
+            return self._already(found) or self._run(lake, found, lease, observer or Silent(), allow_code=allow_code)
 
     def discard(self, address: Address, run_id: str, *, take_over: bool = False, state: str | None = None) -> bool:
-        """Remove what a run has staged, and forget it; False if there is nothing. Error 19 if it has published."""
+        """Remove what a run has staged, and forget it; False if there is nothing.
+
+        Raises InvalidTableStateError if it has published, or if something was kept because its state names what is not
+        certainly its own; everything else is removed then.
+        """
         found = self._state(address, run_id, state)
         if found.beginning() is None or found.outcome() is not None:
             return False
         with found.lease(take_over=take_over):
-            published = publishing.clean_up(address, found, self.definition)
-        if published:
-            names = ", ".join(self.definition.targets[number].table for number in sorted(published))
+            cleaned = publishing.clean_up(address, found, self.definition)
+        if cleaned.published:
+            names = ", ".join(self.definition.targets[number].table for number in sorted(cleaned.published))
             raise InvalidTableStateError(f"{found.subject} has published {names}: run it again to bring it to its end")
+        if cleaned.kept:
+            raise InvalidTableStateError(
+                f"{found.subject} is not discarded completely. What is not certainly its own was kept: "
+                + "; ".join(cleaned.kept)
+            )
         return True
 
-    def _run(self, lake: Lake, state: RunState, lease: Lease, observer: Observer) -> RunReport:
+    def _run(self, lake: Lake, state: RunState, lease: Lease, observer: Observer, *, allow_code: bool) -> RunReport:
         noted = state.beginning()
         graph = Graph(self.definition)
         if noted is not None:
             state.require_same(noted, self.fingerprint)
-            found = reads.restored(noted["reads"], lake.address.storage_options)
+            found = reads.restored(noted.get("reads"), lake.address)
         else:
             found = reads.resolved(lake.address, lake.name, graph, _moments(lake), self._place)
+        if not allow_code:
+            self._refuse_unknown_names(found)
         queries = Queries(lake, graph, found)
         try:
             with heard():
@@ -155,13 +176,14 @@ class Pipeline:
                     shapes = preflight.looked_at(queries, tables, file=self.file, lines=self._lines)
                     state.begin(self.fingerprint, {**found.note(), "unstageable": sorted(shapes.unstageable)})
                 else:
-                    shapes = Shapes({}, frozenset(noted["reads"]["unstageable"]))
-                return Run(state, lease, queries, shapes, observer, resumed=noted is not None).go()
+                    shapes = Shapes({}, reads.unstageable(noted.get("reads")))
+                run = Run(state, lease, queries, shapes, observer, scrubber=self._scrubber, resumed=noted is not None)
+                return run.go()
         except KeyboardInterrupt:
             done = state.outcome()
             if done is not None:
                 # It came too late: all is done.
-                return RunReport.of(done)
+                return self._scrubber.report(state.published_report(done))
             with held_back():
                 if lease.is_held:
                     publishing.clean_up(lake.address, state, self.definition)
@@ -174,8 +196,9 @@ class Pipeline:
         if done is None:
             return None
         state.require_same(done, self.fingerprint)
+        report = state.published_report(done)
         state.tidy()
-        return replace(RunReport.of(done), status=ALREADY)
+        return replace(self._scrubber.report(report), status=ALREADY)
 
     def _state(self, address: Address, run_id: str | None, place: str | None) -> RunState:
         return RunState(_store(address, place), self.name, checked_run_id(run_id or new_run_id()))
@@ -191,6 +214,20 @@ class Pipeline:
                 "The pipeline names no catalog: give a lake instead of a session, or write 'catalog'"
             )
         return attach(spark, impl=self.definition.catalog.impl, **properties)
+
+    def _refuse_code(self) -> None:
+        self._refuse(code_problems(self.definition, self._lines))
+
+    def _refuse_unknown_names(self, found: reads.Reads) -> None:
+        self._refuse(unknown_names(found))
+
+    def _refuse(self, problems: list[Problem]) -> None:
+        if problems:
+            raise InvalidPipelineError(self.file, problems)
+
+    @property
+    def _scrubber(self) -> Scrubber:
+        return Scrubber(frozenset(self.secrets))
 
     def _place(self, path: Path) -> str:
         """Say where something stands in the file."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pennon.identifiers import written
+from pennon.identifiers import quote_identifier
 from pennon.spark.pipeline import reads, targets
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.reading.pinned import Moment
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pennon.spark.address import Address
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.problems import Path
+    from pennon.spark.pipeline.scrubbing import Scrubber
     from pennon.spark.pipeline.statements import Name
 
 
@@ -90,7 +91,9 @@ class Plan:
         return asdict(self)
 
 
-def planned(definition: Definition, address: Address, lake_name: str, place: Callable[[Path], str]) -> Plan:
+def planned(
+    definition: Definition, address: Address, lake_name: str, place: Callable[[Path], str], scrubber: Scrubber
+) -> Plan:
     """Look at everything that a run would look at before it begins, as far as that needs no Spark."""
     if definition.publish == "atomic":
         targets.require_management(address, definition)
@@ -105,32 +108,41 @@ def planned(definition: Definition, address: Address, lake_name: str, place: Cal
             PlannedSource(
                 name,
                 source.format or "table",
-                source.table or ", ".join(source.path or ()),
+                scrubber.text(source.table or ", ".join(source.path or ())),
                 found.sources[name].version if name in found.sources else None,
                 name in used,
             )
             for name, source in definition.sources.items()
         ),
-        tuple(_step(graph, found, name) for name in definition.steps),
+        tuple(_step(graph, found, name, scrubber) for name in definition.steps),
         tuple(
-            PlannedTarget(target.table, target.from_, target.mode, target.on, table.version)
+            PlannedTarget(scrubber.text(target.table), target.from_, target.mode, target.on, table.version)
             for target, table in zip(definition.targets, tables, strict=True)
         ),
         tuple(
-            PlannedCheck(one.label, check.title, check.severity, check.scope if one.target is not None else None)
+            PlannedCheck(
+                scrubber.text(one.label),
+                scrubber.title(check),
+                check.severity,
+                check.scope if one.target is not None else None,
+            )
             for one in graph.places()
             for check in one.checks
         ),
     )
 
 
-def _step(graph: Graph, found: reads.Reads, name: str) -> PlannedStep:
+def _step(graph: Graph, found: reads.Reads, name: str, scrubber: Scrubber) -> PlannedStep:
     step = graph.definition.steps[name]
     staged = name in graph.staged()
     used = name in graph.used()
     within = () if staged or not used else graph.readers(name)
     fate = "staged" if staged else "part of " + ", ".join(within) if used else "not used"
-    return PlannedStep(name, fate, within, tuple(_reads(graph, found, step.sql)) if used else ())
+    read = [
+        replace(one, name=scrubber.text(one.name), where=None if one.where is None else scrubber.text(one.where))
+        for one in (_reads(graph, found, step.sql) if used else ())
+    ]
+    return PlannedStep(name, fate, within, tuple(read))
 
 
 def _reads(graph: Graph, found: reads.Reads, sql: str) -> list[PlannedRead]:
@@ -147,7 +159,7 @@ def _reads(graph: Graph, found: reads.Reads, sql: str) -> list[PlannedRead]:
         if table is None:
             return None
         key = (*parts, "" if travel is None else travel.text)
-        known[key] = (local or written(table.identifier), table.version)
+        known[key] = (local or quote_identifier(table.identifier), table.version)
         return Found(key, table.open().schema)
 
     made = plan(sql, find)

@@ -159,7 +159,7 @@ class _Look:
                 return None
             key = (*parts, "" if travel is None else travel.text)
             shapes[key] = known
-            return Found(key, pa.schema([]))
+            return Found(key, pa.schema([pa.field(name, pa.null()) for name in known.fieldNames()]))
 
         try:
             planned = plan(sql, find, analyse=False)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import NamespaceNotFoundError, TableNotFoundError
-from pennon.identifiers import Identifier, object_id
+from pennon.errors import InvalidTableStateError, NamespaceNotFoundError, TableNotFoundError
+from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.spark import writing
 from pennon.spark.commits import committing
 from pennon.spark.commits.destination import located
-from pennon.spark.commits.files import NOTES, TableFiles
+from pennon.spark.commits.files import NOTES, TableFiles, checked_run
+from pennon.spark.jobs import reading
+from pennon.spark.pipeline import staged_notes
 from pennon.spark.pipeline.queries import is_partial
 from pennon.spark.pipeline.references import identifier_of
 from pennon.spark.reading import scan
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pennon.spark.address import Address
+    from pennon.spark.commits.destination import Destination
     from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.lake import Lake
     from pennon.spark.pipeline.model import Definition
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from pennon.spark.reading.scan import Scan
 
 _PUBLISHING = "publishing"
+_log = logging.getLogger(__name__)
 
 
 # What is staged, as checks see it
@@ -89,7 +95,8 @@ class Intent:
         """Remove what a try that was killed while it staged the target has left."""
         note = self.state.done(self._work)
         if note is not None:
-            _sweep(address, self.identifier, note["run"])
+            for kept in _sweep(address, self.state, self.identifier, _run_of(self.state, self._work, note)):
+                _log.warning("%s", kept)
             self.state.undo(self._work)
 
     @property
@@ -110,7 +117,7 @@ def is_there(address: Address, identifier: Identifier) -> bool:
 
 def earlier(address: Address, state: RunState, definition: Definition) -> dict[int, int]:
     """Find the targets that an earlier try has published, with their versions; by number."""
-    if state.done(_PUBLISHING) is None:
+    if _PUBLISHING not in state.all_done():
         return {}
     found = {}
     for number, target in enumerate(definition.targets):
@@ -143,13 +150,18 @@ def publish(
     return {number: one.version for number, one in zip(staged, results, strict=True)}
 
 
-def settle(address: Address, state: RunState, published: Collection[int]) -> None:
+def settle(address: Address, state: RunState, published: Collection[int], definition: Definition) -> None:
     """Remove what an earlier try wrote for targets that it published, and that belongs to no version."""
     for number in published:
         note = state.done(f"target.{number}")
-        if note is not None and not note["new"]:
-            with _files(address, note["uri"], blobs=note["blobs"]) as files:
-                files.settle(note["run"], set(note["files"]))
+        if note is None:
+            continue
+        identifier = identifier_of(definition.targets[number].table)
+        parsed = staged_notes.parse(state, number, note, identifier)
+        destination = located(address, identifier)
+        if not parsed["new"] and destination.uri == parsed["uri"]:
+            for kept in _settled(state, destination, parsed["run"], set(parsed["files"])):
+                _log.warning("%s", kept)
 
 
 def moved(staged: StagedWrite) -> bool:
@@ -163,51 +175,161 @@ def moved(staged: StagedWrite) -> bool:
 # Giving up
 
 
+@dataclass(frozen=True)
+class CleanUp:
+    """What came of removing what a run has staged."""
+
+    published: dict[int, int]
+    """Targets that are published, with their versions: they stay."""
+    kept: tuple[str, ...] = ()
+    """What was kept because it is not certainly the run's own: the reasons, and how to remove it."""
+
+
 def clean_up(
     address: Address, state: RunState, definition: Definition, report: dict[str, Any] | None = None
-) -> dict[int, int]:
-    """Remove all that a run has staged, and let it begin anew; targets that are published stay, and are given back."""
+) -> CleanUp:
+    """Remove all that a run has staged, and let it begin again; targets that are published stay.
+
+    The state lies in the root, where others can write. So a place that it names is deleted only if the catalog proves
+    that it is one of a new table that did not come into it, and the files in it that this run wrote it.
+    """
     published = earlier(address, state, definition)
-    removed = [number for number, note in _staged(state) if number not in published and _remove(address, note)]
-    if not published:
-        state.forget(report)
-    else:
+    kept: list[str] = []
+    removed = []
+    for number, work in _staged(state, definition, kept):
+        if number in published:
+            continue
+        try:
+            left = _remove(address, state, identifier_of(definition.targets[number].table), number, work)
+        except InvalidTableStateError as error:
+            left = [str(error)]
+        kept += left
+        removed += [] if left else [number]
+    for one in kept:
+        _log.warning("%s", one)
+    if published or kept:
         # Some of the targets that are published one by one are: the run goes on with the others.
         for number in removed:
             for work in (f"checks-{number}", f"target.{number}", f"staging.{number}"):
                 state.undo(work)
-    return published
-
-
-def _staged(state: RunState) -> Iterator[tuple[int, dict[str, Any]]]:
-    done = state.all_done()
-    for work, note in done.items():
-        kind, _, number = work.partition(".")
-        if kind == "target" or (kind == "staging" and f"target.{number}" not in done):
-            yield int(number), note
-
-
-def _remove(address: Address, note: dict[str, Any]) -> bool:
-    """Remove what was staged for a target, or what is left of it."""
-    if note.get("new"):
-        with _files(address, note["uri"]) as files:
-            files.delete_tree()
-    elif "uri" in note:
-        with _files(address, note["uri"], blobs=bool(note.get("blobs"))) as files:
-            files.settle(note["run"])
     else:
-        _sweep(address, tuple(note["table"]), note["run"])
-    return True
+        state.forget(report)
+    return CleanUp(published, tuple(kept))
 
 
-def _sweep(address: Address, identifier: Identifier, run: str) -> None:
-    """Find by their notes the files that were written for a target, and remove them."""
-    if is_there(address, identifier):
-        with located(address, identifier).files(blobs=True) as files:
+def _staged(state: RunState, definition: Definition, kept: list[str]) -> Iterator[tuple[int, str]]:
+    """Give the targets of which something is staged, each with the piece of work that says what."""
+    done = state.all_done()
+    for work in done:
+        kind, _, number = work.partition(".")
+        if kind not in {"target", "staging"}:
+            continue
+        if number not in map(str, range(len(definition.targets))):
+            kept.append(str(state.damaged(state.place_of(work), "the pipeline has no such target")))
+        elif kind == "target" or f"target.{number}" not in done:
+            yield int(number), work
+
+
+def _remove(address: Address, state: RunState, identifier: Identifier, number: int, work: str) -> list[str]:
+    """Remove what was staged for a target, or what is left of it; gives what was kept, and why."""
+    note = state.done(work)
+    if note is None:
+        return []
+    if work == f"staging.{number}":
+        return _sweep(address, state, identifier, _run_of(state, work, note))
+    parsed = staged_notes.parse(state, number, note, identifier)
+    if parsed["new"]:
+        return _discard(address, state, work, _Place(identifier, parsed["uri"], parsed["run"]))
+    try:
+        destination = located(address, identifier)
+    except (TableNotFoundError, NamespaceNotFoundError):
+        return []
+    if destination.uri != parsed["uri"]:
+        return []  # the files went with the table that was there
+    return _settled(state, destination, parsed["run"])
+
+
+def _sweep(address: Address, state: RunState, identifier: Identifier, run: str) -> list[str]:
+    """Find by their notes the files that were written for a target, and remove them; gives what was kept, and why."""
+    kept = _settled(state, located(address, identifier), run) if is_there(address, identifier) else []
+    for uri in _places(address, identifier, run):
+        kept += _discard(address, state, "staging", _Place(identifier, uri, run))
+    return kept
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a run may have written a new table, under the name of its notes."""
+
+    identifier: Identifier
+    uri: str
+    run: str
+
+
+def _discard(address: Address, state: RunState, work: str, place: _Place) -> list[str]:
+    """Delete a place at which the run wrote a new table; gives what was kept, and why, if that is not proven."""
+    catalog = address.connect()
+    reason = ""
+    try:
+        catalog.require_new_table_location(list(place.identifier), place.uri)
+        if _wrote(address, state, place):
+            catalog.discard_table_location(list(place.identifier), place.uri)
+        else:
+            reason = "nothing in it says that this run wrote it"
+    except InvalidTableStateError as error:
+        reason = str(error)
+    if not reason:
+        return []
+    note = state.place_of(work)
+    text = f"{place.uri!r}, which {note!r} names, was kept: {reason}. If nobody needs it, delete it, and then {note!r}"
+    return [text]
+
+
+def _wrote(address: Address, state: RunState, place: _Place) -> bool:
+    """Return True if nothing is at a place, or if what is there says that this run wrote it."""
+    with _files(address, place.uri) as files:
+        if not files.names("") or files.names(f"{NOTES}/{place.run}"):
+            return True
+    return _is_named(address, place.uri, state.job_id)
+
+
+def _is_named(address: Address, uri: str, job_id: str) -> bool:
+    """Return True if the first version at a place says that it was made by this run."""
+    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+
+    try:
+        made = lance.dataset(uri, version=1, storage_options=address.storage_options or None).read_transaction(1)
+    except (OSError, ValueError):
+        return False
+    return made is not None and (made.transaction_properties or {}).get(committing.JOB) == job_id
+
+
+def _settled(state: RunState, destination: Destination, run: str, keep: Collection[str] = ()) -> list[str]:
+    """Remove the files that a run wrote into a table and that no version names; gives what was kept, and why."""
+    with destination.files(blobs=True) as files:
+        noted = files.noted(run)
+        if not noted:
             files.settle(run)
-    for place in _places(address, identifier, run):
-        with _files(address, place) as files:
-            files.delete_tree()
+            return []
+        dataset = destination.latest()
+        # Notes are files that anybody may have left: what a version names stays, whoever noted it.
+        seen = reading.read_versions(dataset, reading.listed_files(dataset), sorted(dataset.branches.list()), math.inf)
+        if seen.is_complete:
+            files.settle(run, seen.named.files.union(keep))
+            return []
+    text = (
+        f"Files that {state.subject} wrote into table {format_identifier(destination.identifier)} were kept, "
+        "as not all of its "
+        f"versions can be read: {seen.unreadable[0]}. Mend the table, and discard the run again"
+    )
+    return [text]
+
+
+def _run_of(state: RunState, work: str, note: dict[str, Any]) -> str:
+    run = note.get("run")
+    if not isinstance(run, str):
+        raise state.damaged(state.place_of(work), f"{run!r} is not the name of a run's notes")
+    return checked_run(run)
 
 
 def _places(address: Address, identifier: Identifier, run: str) -> list[str]:

@@ -15,6 +15,7 @@ from pennon.spark.pipeline import sources
 from pennon.spark.pipeline.references import THIS
 from pennon.spark.pipeline.statements import query as parsed_query
 from pennon.spark.reading import scan as scanning
+from pennon.spark.session import has_plain_names
 from pennon.spark.sql.constants import Session
 from pennon.spark.sql.cursor import tokens_of
 from pennon.spark.sql.plan import QueryPlan, TableRead, plan
@@ -118,11 +119,12 @@ class Queries:
 
         def find(parts: Name, travel: Travel | None) -> Found | None:
             key = self._key(parts, travel, sight)
-            return None if key is None else Found(key, self._scan(key, travel, sight).schema)
+            return None if key is None else Found(key, self._scan(key, travel, sight).schema, lake=self.lake.name)
 
         if sight.step is not None:
             sql = f"WITH `{THIS}` AS (SELECT * FROM `{sight.step}`) SELECT * FROM (\n{_trimmed(sql)}\n)"  # noqa: S608
         session = Session(self.lake.spark.conf.get(_ZONE))
+        analyse = analyse and has_plain_names(self.lake.spark)
         return plan(composed(self.graph, sql, self._inlined(sql)), find, session, analyse=analyse)
 
     def _inlined(self, sql: str) -> dict[str, str]:
@@ -160,7 +162,7 @@ class Queries:
     def _read(self, wanted: TableRead, sight: Sight) -> DataFrame:
         whole = self._scan(wanted.identifier, wanted.travel, sight)
         made = replace(whole, columns=wanted.columns, where=wanted.where, limit=wanted.limit)
-        return scanning.dataframe(self.lake.spark, made)
+        return scanning.dataframe(self.lake.spark, made, partials=wanted.partials)
 
 
 def is_partial(seen: Scan) -> bool:

@@ -12,13 +12,16 @@ from pennon.errors import (
     TableNotFoundError,
     UnsupportedOperationError,
 )
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
+from pennon.spark.commits.destination import located
 from pennon.spark.pipeline.references import identifier_of
 from pennon.spark.reading.pinned import Moment, PinnedTable, pin
 from pennon.spark.sql.references import Travel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from lance import LanceDataset
 
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
@@ -50,20 +53,43 @@ class Reads:
         }
 
 
-def restored(note: dict[str, Any], storage_options: dict[str, str]) -> Reads:
-    """Give the very same versions again; error 19 if one of them is another table's by now.
+def restored(note: Any, address: Address) -> Reads:  # noqa: ANN401 - whatever lies in the root
+    """Return the very same versions again; error 19 if the note cannot be used, or one of them is another by now.
 
     One that is gone may not be needed any more: whoever reads it gets the error.
     """
-    tables = {}
-    for one in note["tables"]:
-        travel = None if one["travel"] is None else Travel(*one["travel"])
-        tables[tuple(one["table"]), travel] = _pinned_again(one, storage_options)
-    return Reads(
-        {name: _pinned_again(one, storage_options) for name, one in note["sources"].items()},
-        tables,
-        {tuple(name): None if found is None else tuple(found) for name, found in note["names"]},
-    )
+    try:
+        tables = {}
+        for one in note["tables"]:
+            travel = None if one["travel"] is None else Travel(*map(_text, one["travel"]))
+            tables[_name(one["table"]), travel] = _pinned_again(one, address)
+        return Reads(
+            {_text(name): _pinned_again(one, address) for name, one in note["sources"].items()},
+            tables,
+            {_name(name): None if found is None else _name(found) for name, found in note["names"]},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidTableStateError(
+            f"What is noted of the tables that the run reads cannot be used ({type(error).__name__}: {error}); start a "
+            "new run"
+        ) from error
+
+
+def unstageable(note: Any) -> frozenset[str]:  # noqa: ANN401 - as above
+    """Return the steps that cannot be staged, as they were noted."""
+    return frozenset(map(str, note.get("unstageable") or ()))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _name(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise TypeError(f"{value!r} is no name")
+    return tuple(map(_text, value))
 
 
 def resolved(
@@ -86,7 +112,9 @@ def resolved(
     for name, source in wanted.items():
         identifier = identifier_of(str(source.table))
         if _existing(address, "", identifier) is None:
-            raise TableNotFoundError(f"{place(('sources', name, 'table'))}: Table not found: {shown(identifier)}")
+            raise TableNotFoundError(
+                f"{place(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
+            )
         if _moment(source) == Moment():
             latest[identifier] = None
     reads = Reads()
@@ -156,24 +184,57 @@ def _noted(table: PinnedTable) -> dict[str, Any]:
         "version": table.version,
         "branch": table.branch,
         "uri": table.uri,
-        "made": _made(table),
+        "made": _made(table.open()),
     }
 
 
-def _pinned_again(noted: dict[str, Any], storage_options: dict[str, str]) -> PinnedTable:
-    options = tuple(sorted(storage_options.items()))
-    table = PinnedTable(tuple(noted["table"]), noted["uri"], noted["version"], noted["branch"], options)
+def _pinned_again(noted: dict[str, Any], address: Address) -> PinnedTable:
+    identifier, uri, version = _name(noted["table"]), _text(noted["uri"]), noted["version"]
+    branch = None if noted["branch"] is None else _text(noted["branch"])
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise TypeError(f"{version!r} is no version")
+    _require_place(address, identifier, uri)
+    table = PinnedTable(identifier, uri, version, branch, tuple(sorted(address.storage_options.items())))
     try:
-        made = _made(table)
+        dataset = table.open()
     except (OSError, ValueError):
         return table
+    made = _made(dataset)
     if made != noted["made"]:
         raise InvalidTableStateError(
-            f"Table {shown(table.identifier)} is another one than when the run began: version {table.version} was "
+            f"Table {format_identifier(table.identifier)} is another one than when the run began: version "
+            f"{table.version} was "
             f"made at {made}, not at {noted['made']}"
         )
-    return table
+    return table.identified_by(dataset)
 
 
-def _made(table: PinnedTable) -> str:
-    return str(table.open().get_version()["timestamp"])
+def _require_place(address: Address, identifier: Identifier, uri: str) -> None:
+    """Raise 19 unless a table is where it was: the catalog says where; of a dropped one, that it is in the root."""
+    try:
+        now = located(address, identifier).uri
+    except (TableNotFoundError, NamespaceNotFoundError):
+        if _is_place(address, uri):
+            return
+        now = "no place of the catalog"
+    if now != uri:
+        raise InvalidTableStateError(
+            f"Table {format_identifier(identifier)} is another one than when the run began: it is at {now!r}, "
+            f"not at {uri!r}"
+        )
+
+
+def _is_place(address: Address, uri: str) -> bool:
+    from pennon.directory.layout import checked_location  # noqa: PLC0415 - this and the next are rarely needed
+    from pennon.store import open_store  # noqa: PLC0415
+
+    root = dict(address.properties).get("root")
+    inside = None if root is None else open_store(root, address.storage_options).relative(uri)
+    try:
+        return inside is not None and checked_location(inside) == inside
+    except InvalidInputError:
+        return False
+
+
+def _made(dataset: LanceDataset) -> str:
+    return str(dataset.get_version()["timestamp"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, parsed, table_identifier
+from pennon.identifiers import Identifier, parse_identifier, table_identifier
 from pennon.spark.pipeline.problems import Path, Problem, line_of, suggestion
 from pennon.spark.pipeline.statements import BadQueryError, Name, references
 
@@ -24,7 +24,7 @@ _LOCAL_NAME = re.compile(r"[A-Za-z_][0-9A-Za-z_]{0,99}")
 
 def identifier_of(text: str) -> Identifier:
     """Read a table's name; error 13 if it is none."""
-    return table_identifier(parsed(text))
+    return table_identifier(parse_identifier(text))
 
 
 def reference_problems(definition: Definition, lines: Mapping[Path, int], blocks: AbstractSet[Path]) -> list[Problem]:

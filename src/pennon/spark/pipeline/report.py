@@ -127,11 +127,32 @@ class RunReport:
         values = {key: document[key] for key in cls.__dataclass_fields__ if key in document}
         for key, kind in kinds.items():
             values[key] = tuple(_made(kind, one) for one in values.get(key, ()))
+        _require_kinds(cls, values)
         return cls(**values)
+
+
+_KINDS = {
+    "str": (str,),
+    "str | None": (str, type(None)),
+    "bool": (bool,),
+    "int | None": (int, type(None)),
+    "int": (int,),
+    "float": (int, float),
+}
+"""What values of fields can be, by the fields' annotations."""
+
+
+def _require_kinds(kind: Any, values: dict[str, Any]) -> None:  # noqa: ANN401 - as below
+    """Raise TypeError if a value is not of the kind of its field."""
+    for key, value in values.items():
+        allowed = _KINDS.get(str(kind.__dataclass_fields__[key].type))
+        if allowed is not None and type(value) not in allowed:
+            raise TypeError(f"{key!r} is {str(value)[:100]!r}")
 
 
 def _made(kind: Any, content: dict[str, Any]) -> Any:  # noqa: ANN401 - one of the dataclasses above
     values = {key: content[key] for key in kind.__dataclass_fields__ if key in content}
+    _require_kinds(kind, values)
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.observing import Observer
     from pennon.spark.pipeline.preflight import Shapes
     from pennon.spark.pipeline.queries import Queries
+    from pennon.spark.pipeline.scrubbing import Scrubber
     from pennon.spark.pipeline.state import RunState
     from pennon.spark.reading.scan import Scan
 
@@ -66,6 +67,7 @@ class Run:
         shapes: Shapes,
         observer: Observer,
         *,
+        scrubber: Scrubber,
         resumed: bool,
     ) -> None:
         self._state = state
@@ -76,6 +78,7 @@ class Run:
         self._lake = queries.lake
         self._shapes = shapes
         self._observer = observer
+        self._scrubber = scrubber
         self._resumed = resumed
         self._began = time.monotonic()
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -146,7 +149,7 @@ class Run:
             )
             note, _ = self._state.record(f"step.{name}", made)
         self._queries.steps[name] = staged_scan(self._lake.address, self._state, name, note)
-        figures = {key: note[key] for key in ("rows", "bytes", "seconds")}
+        figures: dict[str, Any] = {key: note.get(key) for key in ("rows", "bytes", "seconds")}
         self._steps[name] = StepReport(name, staged=True, reused=reused, **figures)
         self._observer.done(work, reused=reused)
 
@@ -157,16 +160,19 @@ class Run:
         self._observer.begun(work)
         note = self._state.done(f"target.{number}")
         reused = note is not None
+        mine = False
         if note is None:
-            note = self._stage_target(number, target)
+            note, mine = self._stage_target(number, target)
+        note = staged_notes.parse(self._state, number, note, identifier_of(target.table))
         if number not in self._earlier:
-            self._staged[number] = staged_notes.restored(self._lake, note)
+            self._staged[number] = staged_notes.restored(self._lake, note, proven=mine)
         figures = {key: note[key] for key in ("rows", "bytes", "seconds")}
         base = note["read_version"] or None
         self._targets.append(TargetReport(target.table, target.mode, base_version=base, reused=reused, **figures))
         self._observer.done(work, reused=reused)
 
-    def _stage_target(self, number: int, target: Target) -> dict[str, Any]:
+    def _stage_target(self, number: int, target: Target) -> tuple[dict[str, Any], bool]:
+        """Stage a target; gives what is noted of it, and whether this process noted it."""
         self._lease.require()
         started = time.monotonic()
         identifier = identifier_of(target.table)
@@ -196,7 +202,7 @@ class Run:
         if not mine:
             # Another process has taken the run over and was first: what it staged is what gets published.
             writing.discard(self._lake, staged)
-        return note
+        return note, mine
 
     # Checks
 
@@ -208,9 +214,14 @@ class Run:
         reused = note is not None
         if note is None:
             self._lease.require()
-            reports = Audit(self._queries, self._staged, self._published_targets()).reports(place)
+            audit = Audit(self._queries, self._staged, self._published_targets(), self._scrubber)
+            reports = audit.reports(place)
             note, _ = self._state.record(name, {"reports": [one.document() for one in reports]})
-        self._checks += [replace(CheckReport.of(one), reused=reused) for one in note["reports"]]
+        try:
+            reports = [CheckReport.of(one) for one in note["reports"]]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._state.damaged(self._state.place_of(name), f"{type(error).__name__}: {error}") from error
+        self._checks += [replace(one, reused=reused) for one in reports]
         self._observer.done(work, reused=reused)
 
     @property
@@ -249,7 +260,7 @@ class Run:
                 )
             self._targets = [replace(one, version=versions[number]) for number, one in enumerate(self._targets)]
             report = self._report(PUBLISHED)
-            publishing.settle(self._lake.address, self._state, self._earlier)
+            publishing.settle(self._lake.address, self._state, self._earlier, self._definition)
             self._state.finish(report.document())
         self._observer.done("publish", reused=False)
         return report
@@ -273,7 +284,7 @@ class Run:
             for name, source in self._definition.sources.items()
             if name in self._graph.used()
         ]
-        return RunReport(
+        report = RunReport(
             self._state.pipeline,
             self._state.run_id,
             status,
@@ -286,6 +297,7 @@ class Run:
             tuple(self._targets),
             tuple(self._checks),
         )
+        return self._scrubber.report(report)
 
     def _checked_whole(self) -> set[Identifier]:
         """Name the targets of which checks have seen more than the new rows: nobody may have changed those since."""

@@ -9,31 +9,39 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from pennon.spark.pipeline.scrubbing import Scrubber
+
 _LONGEST_TEXT = 200
 _MOST_ITEMS = 8
 
 
-def sampled(frame: DataFrame, number: int) -> tuple[dict[str, Any], ...]:
-    """Give the first rows of a DataFrame."""
+def sampled(frame: DataFrame, number: int, scrubber: Scrubber) -> tuple[dict[str, Any], ...]:
+    """Give the first rows of a DataFrame, without secrets."""
     if not number:
         return ()
-    return tuple({name: _plain(value) for name, value in row.asDict().items()} for row in frame.limit(number).collect())
+    rows = [row.asDict() for row in frame.limit(number).collect()]
+    return tuple({scrubber.text(name): _plain(value, scrubber) for name, value in row.items()} for row in rows)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of any column
+def _plain(value: Any, scrubber: Scrubber) -> Any:  # noqa: ANN401 - any value of any column
     if value is None or isinstance(value, (bool, int)):
-        return value
+        return scrubber.scalar(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return scrubber.scalar(value if math.isfinite(value) else str(value))
     if isinstance(value, (bytes, bytearray)):
-        return _cut(base64.b64encode(bytes(value[:_LONGEST_TEXT])).decode())
+        return _cut(base64.b64encode(_scrubbed_bytes(bytes(value), scrubber)[:_LONGEST_TEXT]).decode())
     if isinstance(value, (list, tuple)) and not hasattr(value, "asDict"):
-        return [_plain(one) for one in value[:_MOST_ITEMS]]
+        return [_plain(one, scrubber) for one in value[:_MOST_ITEMS]]
     if hasattr(value, "asDict"):
         value = value.asDict()
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in list(value.items())[:_MOST_ITEMS]}
-    return _cut(str(value))
+        few = list(value.items())[:_MOST_ITEMS]
+        return {scrubber.text(str(key)): _plain(one, scrubber) for key, one in few}
+    return _cut(scrubber.text(str(value)))
+
+
+def _scrubbed_bytes(value: bytes, scrubber: Scrubber) -> bytes:
+    return scrubber.text(value.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _cut(text: str) -> str:

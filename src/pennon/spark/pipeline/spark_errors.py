@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]\s*([^\n]*)")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*$")
@@ -19,9 +23,9 @@ def condition(error: BaseException) -> str | None:
     return None if found is None else found[1]
 
 
-def short_message(error: BaseException) -> str:
-    """Give what an error says without Java's stack and Spark's plans."""
-    text = str(error).strip()
+def short_message(error: BaseException, hide: Callable[[str], str] = str) -> str:
+    """Give what an error says without Java's stack, Spark's plans and what `hide` takes out."""
+    text = hide(str(error)).strip()
     found = _CONDITION.search(text)
     line = _SQL_STATE.sub("", found[2]) if found is not None else text.partition("\n")[0]
     line = line.strip() or type(error).__name__

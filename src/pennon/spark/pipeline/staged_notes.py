@@ -8,13 +8,31 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon.errors import ConcurrentModificationError, InvalidTableStateError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
+from pennon.json_fields import Fields
 from pennon.spark.commits.destination import Destination, located
 from pennon.spark.commits.evolution import Evolution
+from pennon.spark.commits.files import checked_run, is_noted
 from pennon.spark.commits.staged import StagedWrite
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
+    from pennon.spark.pipeline.state import RunState
+
+_FLAG, _NUMBER = (bool,), (int,)
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("new", "blobs", "empty"), _FLAG),
+    **dict.fromkeys(("read_version", "preview", "rows", "bytes"), _NUMBER),
+    "seconds": (int, float),
+}
+"""What each field of a note is; numbers are not negative."""
+# The numbers of versions beside a table's history need 64 bits.
+_TOO_LARGE = 1 << 64
+_SHOWN = 200
+"""How much of a bad value is shown."""
 
 
 def noted(staged: StagedWrite) -> dict[str, Any]:
@@ -43,9 +61,53 @@ def noted(staged: StagedWrite) -> dict[str, Any]:
     }
 
 
-def restored(lake: Lake, note: dict[str, Any]) -> StagedWrite:
-    """Take up what another process has staged; error 14 if the table is another one by now, 19 if it is gone."""
+def parse(state: RunState, number: int, note: dict[str, Any], identifier: Identifier) -> dict[str, Any]:
+    """Return a note of what is staged for a target if each of its fields can be what `noted` wrote; 19 if not."""
+    where = state.place_of(f"target.{number}")
+
+    def wrong(what: str, wanted: str, got: str) -> Exception:
+        return state.damaged(where, f"{what} must be {wanted}, not {got}")
+
+    fields = Fields(wrong)
+    for key, kind in _KINDS.items():
+        value: Any = note.get(key)
+        if type(value) not in kind or (kind != _FLAG and not 0 <= value < _TOO_LARGE):
+            raise wrong(key, " or ".join(one.__name__ for one in kind), repr(value)[:_SHOWN])
+    if fields.items(note, "table", "The note") != list(identifier):
+        raise wrong("table", f"the target {format_identifier(identifier)}", repr(note["table"])[:_SHOWN])
+    checked_run(fields.text(note, "run", "The note"))
+    fields.text(note, "uri", "The note")
+    files = fields.items(note, "files", "The note")
+    if not all(isinstance(path, str) and is_noted(path) for path in files):
+        raise wrong("files", "a list of files that a write makes", repr(files)[:_SHOWN])
+    if note.get("evolution") is not None:
+        _require_evolution(fields, fields.mapping(note["evolution"], "evolution"), set(files), wrong)
+    return note
+
+
+def _require_evolution(
+    fields: Fields, evolution: dict[str, Any], files: set[str], wrong: Callable[[str, str, str], Exception]
+) -> None:
+    for key in ("schema", "base"):
+        try:
+            _unpacked(fields.text(evolution, key, "evolution"))
+        except (ValueError, OSError) as error:
+            raise wrong(key, "a schema", str(error)[:_SHOWN]) from error
+    for fragment in fields.items(evolution, "fragments", "evolution"):
+        for file in fields.items(fields.mapping(fragment, "a fragment"), "files", "a fragment"):
+            path = fields.text(fields.mapping(file, "a file"), "path", "a file")
+            if f"data/{path}" not in files or fields.mapping(file, "a file").get("base_id") is not None:
+                raise wrong("a fragment", "made of the files of the note", repr(path)[:_SHOWN])
+
+
+def restored(lake: Lake, note: dict[str, Any], *, proven: bool = False) -> StagedWrite:
+    """Take up what another process has staged; error 14 if the table is another one by now, 19 if it is gone.
+
+    Unless it is `proven` that this process staged it, the catalog must not refer to the place of a new table.
+    """
     identifier = tuple(note["table"])
+    if note["new"] and not proven:
+        lake.catalog.require_new_table_location(list(identifier), note["uri"])
     destination = _destination(lake, note)
     preview = destination.pinned(note["preview"])
     operation, properties = None, {}
@@ -94,13 +156,16 @@ def _destination(lake: Lake, note: dict[str, Any]) -> Destination:
         return Destination(lake.address, identifier, note["uri"], tuple(sorted(lake.address.storage_options.items())))
     destination = located(lake.address, identifier)
     if destination.uri != note["uri"]:
-        raise ConcurrentModificationError(f"Table {shown(identifier)} was dropped and made anew since it was staged")
+        raise ConcurrentModificationError(
+            f"Table {format_identifier(identifier)} was dropped and made anew since it was staged"
+        )
     return destination
 
 
 def _gone(identifier: tuple[str, ...]) -> InvalidTableStateError:
     return InvalidTableStateError(
-        f"What was staged for table {shown(identifier)} is not there any more. If it was published before, the table's "
+        f"What was staged for table {format_identifier(identifier)} is not there any more. If it was "
+        "published before, the table's "
         "versions tell; otherwise discard the run and start a new one"
     )
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.spark.pipeline.lease import Lease, held
+from pennon.spark.pipeline.report import RunReport
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 DIRECTORY = "__pennon/runs"
 _RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,99}")
 _FORMAT = 1
+_DATA_BYTES = 8
+_DIGITS = re.compile(rf"[0-9a-f]{{{2 * _DATA_BYTES}}}")
 
 
 def new_run_id() -> str:
@@ -77,6 +80,13 @@ class RunState:
         """Give the report of a run that is published, None of one that is not."""
         return self._read("outcome.json")
 
+    def published_report(self, outcome: dict[str, Any]) -> RunReport:
+        """Return what `outcome` gave as a report; error 19 if it is none."""
+        try:
+            return RunReport.of(outcome)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.damaged(self._path("outcome.json"), f"{type(error).__name__}: {error}") from error
+
     def beginning(self) -> dict[str, Any] | None:
         """Give what was noted when the run began, None if it did not, or was cleaned up since."""
         return self._read("run.json")
@@ -90,7 +100,7 @@ class RunState:
         """Raise 19 if the run was begun by another definition of the pipeline."""
         if noted.get("format") != _FORMAT:
             raise InvalidTableStateError(f"{self.subject} was written by another version of Pennon; start a new run")
-        if noted["fingerprint"] != fingerprint:
+        if noted.get("fingerprint") != fingerprint:
             raise InvalidTableStateError(
                 f"{self.subject} was begun with another definition or other variables; take the old ones to go on with "
                 "it, or start a new run with another id"
@@ -108,17 +118,33 @@ class RunState:
         """Forget a piece of work, so that it is done again."""
         self.store.delete(self._path(f"done/{work}.json"))
 
-    def all_done(self) -> dict[str, dict[str, Any]]:
-        """Give all that is finished, by name."""
-        names = sorted(
-            one.name for one in self.store.list_level(self._path("done")).files if one.name.endswith(".json")
-        )
-        found = {name.removesuffix(".json"): self._read(f"done/{name}") for name in names}
-        return {name: content for name, content in found.items() if content is not None}
+    def all_done(self) -> list[str]:
+        """Return the names of all pieces of work that are finished."""
+        files = self.store.list_level(self._path("done")).files
+        return sorted(one.name.removesuffix(".json") for one in files if one.name.endswith(".json"))
+
+    def place_of(self, work: str) -> str:
+        """Return where a piece of work is recorded, below the root."""
+        return self._path(f"done/{work}.json")
 
     def data_path(self, work: str) -> str:
         """Choose a new place for the result of a piece of work."""
-        return self._path(f"data/{work}-{secrets.token_hex(8)}")
+        return self._path(f"data/{work}-{secrets.token_hex(_DATA_BYTES)}")
+
+    def require_data_path(self, work: str, path: object) -> str:
+        """Return a path that `data_path` may have chosen for a piece of work; any other raises 19."""
+        beginning = self._path(f"data/{work}-")
+        digits = path.removeprefix(beginning) if isinstance(path, str) else ""
+        if not isinstance(path, str) or path == digits or not _DIGITS.fullmatch(digits):
+            raise self.damaged(self.place_of(work), f"{path!r} is not a place of this run")
+        return path
+
+    def damaged(self, path: str, reason: object) -> InvalidTableStateError:
+        """Return the error for a part of the state that cannot be used."""
+        return InvalidTableStateError(
+            f"{self.subject}: {path!r} in its state cannot be used, and nothing was deleted for it: {reason}. If the "
+            "run is not needed any more, delete that object"
+        )
 
     def finish(self, report: dict[str, Any]) -> None:
         """Note that the run is published, and remove what it needs no more."""
@@ -148,9 +174,11 @@ class RunState:
             return None
         try:
             content = json.loads(blob.body)
-        except ValueError as error:
-            raise InvalidTableStateError(f"{self.subject}: {name} in its state is damaged: {error}") from error
-        return content if isinstance(content, dict) else None
+        except (ValueError, RecursionError) as error:
+            raise self.damaged(self._path(name), error) from error
+        if not isinstance(content, dict):
+            raise self.damaged(self._path(name), "it is no JSON object")
+        return content
 
     def _once(self, name: str, content: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         body = _encoded({**content, "format": _FORMAT, "token": uuid.uuid4().hex})

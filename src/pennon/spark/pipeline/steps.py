@@ -7,7 +7,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import InvalidTableStateError, is_not_found, translated
+from pennon.errors import InvalidTableStateError, is_not_found, translate_errors
 from pennon.spark import types
 from pennon.spark.commits.destination import Destination
 from pennon.spark.reading import scan
@@ -34,7 +34,7 @@ def stage_step(address: Address, state: RunState, name: str, frame: DataFrame) -
     plan = types.write_plan(frame.schema, types.table_schema(frame.schema))
     written = run(frame, FragmentWriter(destination, plan, uuid.uuid4().hex, "create"))
     fragments = [FragmentMetadata.from_json(json.dumps(one)) for one in written.fragments]
-    with translated(f"Staging step {name!r}"):
+    with translate_errors(f"Staging step {name!r}"):
         LanceDataset.commit(
             destination.uri,
             LanceOperation.Overwrite(plan.schema, fragments),
@@ -51,7 +51,8 @@ def stage_step(address: Address, state: RunState, name: str, frame: DataFrame) -
 
 def staged_scan(address: Address, state: RunState, name: str, note: dict[str, Any]) -> Scan:
     """Give what was staged; error 19 if it is gone."""
-    pinned = _destination(address, state, name, note["path"]).pinned(_FIRST)
+    path = state.require_data_path(f"step.{name}", note.get("path"))
+    pinned = _destination(address, state, name, path).pinned(_FIRST)
     try:
         return scan.of_pinned(pinned)
     except (OSError, ValueError) as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import LanceNamespaceError, TableNotFoundError, UnsupportedOperationError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark.pipeline.references import identifier_of
 from pennon.spark.reading.pinned import pin
 
@@ -61,7 +61,9 @@ def _looked_up(address: Address, identifier: Identifier, *, create: bool) -> Tar
         table, dataset = pin(address, identifier)
     except TableNotFoundError as error:
         if not create:
-            raise TableNotFoundError(f"Table {shown(identifier)} is not there, and 'create' is false") from error
+            raise TableNotFoundError(
+                f"Table {format_identifier(identifier)} is not there, and 'create' is false"
+            ) from error
         if len(identifier) > 1:
             address.connect().namespace_exists(NamespaceExistsRequest(id=list(identifier[:-1])))
         return TargetTable(identifier)

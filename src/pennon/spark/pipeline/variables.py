@@ -15,15 +15,13 @@ from pennon.spark.pipeline.problems import suggestion
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _ENVIRONMENT = re.compile(r"ENV:([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-SHORTEST_SECRET = 4
-"""A shorter value is as good as no secret, and would be found everywhere."""
 
 
 @dataclass(frozen=True)
 class Filled:
     """A text after its variables were filled in."""
 
-    used: str
+    used: str = field(repr=False)
     shown: str
     faults: tuple[str, ...] = ()
 
@@ -37,9 +35,9 @@ class Filled:
 class Variables:
     """Values for references: of the environment, and of the variables that the file declares."""
 
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
     values: Mapping[str, Filled] = field(default_factory=dict)
-    secrets: set[str] = field(default_factory=set)
+    secrets: set[str] = field(default_factory=set, repr=False)
     """Values that were used and may not be shown, gathered along the way."""
 
     def fill(self, text: str) -> Filled:

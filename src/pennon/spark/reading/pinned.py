@@ -6,9 +6,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import InvalidInputError, TableNotFoundError, TableVersionNotFoundError, translated
-from pennon.identifiers import Identifier, shown
+from pennon.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    TableNotFoundError,
+    TableVersionNotFoundError,
+    translate_errors,
+)
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import renewal
+from pennon.table.content import content_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,18 +39,30 @@ class PinnedTable:
     storage_options: Options = ()
     address: Address | None = None
     """The catalog that hands out new storage options, if these expire."""
+    content: str | None = None
+    """Identifies what the version holds (see `content_of`): a table that is created again has the same numbers.
+
+    None if nobody has looked yet.
+    """
 
     def renewed_by(self, address: Address) -> PinnedTable:
         """Say which catalog to ask, if there is a need to."""
         return replace(self, address=address) if renewal.expire(self.storage_options) else self
 
+    def identified_by(self, dataset: LanceDataset) -> PinnedTable:
+        """Return the same version with the content that is open in `dataset`."""
+        return replace(self, content=content_of(dataset))
+
     def open(self) -> LanceDataset:
-        """Open the version in this process; handles of versions, which never change, are kept."""
-        return _opened(self)
+        """Open the version in this process; a handle is cached if the content of the version is known.
+
+        Raises ConcurrentModificationError if the version at this place has another content.
+        """
+        return _opened(self) if self.content is None else _cached(self)
 
     def __repr__(self) -> str:
         """Show the table without its storage options, which hold secrets."""
-        return f"PinnedTable({shown(self.identifier)}, version={self.version}, branch={self.branch!r})"
+        return f"PinnedTable({format_identifier(self.identifier)}, version={self.version}, branch={self.branch!r})"
 
 
 @dataclass(frozen=True)
@@ -82,13 +101,16 @@ def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tu
         )
     )
     if described.is_only_declared:
-        raise TableNotFoundError(f"Table {shown(identifier)} is declared, but nothing has been written to it yet")
-    with translated(f"Opening table {shown(identifier)}"):
+        raise TableNotFoundError(
+            f"Table {format_identifier(identifier)} is declared, but nothing has been written to it yet"
+        )
+    with translate_errors(f"Opening table {format_identifier(identifier)}"):
         dataset = _resolved(address, identifier, moment, described)
     options = tuple(sorted((described.storage_options or {}).items()))
     branch = _branch(dataset, moment)
     location = str(described.location)
-    return PinnedTable(identifier, location, dataset.version, branch, options).renewed_by(address), dataset
+    pinned = PinnedTable(identifier, location, dataset.version, branch, options).renewed_by(address)
+    return pinned.identified_by(dataset), dataset
 
 
 def _resolved(address: Address, identifier: Identifier, moment: Moment, described: Any) -> LanceDataset:  # noqa: ANN401
@@ -129,7 +151,9 @@ def _version_at(dataset: LanceDataset, identifier: Identifier, instant: datetime
     # Lance gives times without a zone, in the machine's.
     versions = [int(one["version"]) for one in listed if one["timestamp"].astimezone() <= instant]
     if not versions:
-        raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version as old as {instant.isoformat()}")
+        raise TableVersionNotFoundError(
+            f"Table {format_identifier(identifier)} has no version as old as {instant.isoformat()}"
+        )
     return max(versions)
 
 
@@ -141,6 +165,17 @@ def _branch(dataset: LanceDataset, moment: Moment) -> str | None:
 
 
 @lru_cache(maxsize=_OPEN_DATASETS)
+def _cached(table: PinnedTable) -> LanceDataset:
+    dataset = _opened(table)
+    if content_of(dataset) != table.content:
+        raise ConcurrentModificationError(
+            f"Table {format_identifier(table.identifier)} was dropped and created again while it was being "
+            "read: version "
+            f"{table.version} is another one now. Run the query again"
+        )
+    return dataset
+
+
 def _opened(table: PinnedTable) -> LanceDataset:
     import lance  # noqa: PLC0415 - it must not be imported before a worker forks
 

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark import types
 from pennon.spark.address import Address
 from pennon.spark.classic import context_of
@@ -21,7 +21,8 @@ from pennon.spark.reading.density import Density, density
 from pennon.spark.reading.pinned import LATEST, Moment, PinnedTable, pin
 from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan
 from pennon.spark.types.extension import plain_schema
-from pennon.spark.workers import settle
+from pennon.spark.workers import settle, silence_closed_connections
+from pennon.table.requirements import require_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,6 +47,7 @@ _VARIABLE_WIDTH = 32
 # or of this many times of what would still be broadcast, as a number takes its time too.
 _BEYOND_BROADCAST = 8
 _ALWAYS_LARGE = 256 * 1024 * 1024
+_NUMBER_BYTES = 8
 # As Spark's settings give sizes.
 _SIZE = re.compile(r"(-?\d+)\s*([kmgtp])?b?")
 ROW_ADDRESS = "_rowaddr"
@@ -145,17 +147,20 @@ def of_pinned(
 ) -> Scan:
     """Scan a version that is already pinned, a staged one too."""
     dataset = table.open() if dataset is None else dataset
+    table = table if table.content is not None else table.identified_by(dataset)
     # In this form it reaches processes that have not imported Lance.
     schema: pa.Schema = plain_schema(dataset.schema)
     if columns is not None:
         unknown = [name for name in columns if name not in schema.names]
         if unknown:
             raise TableColumnNotFoundError(
-                f"Table {shown(table.identifier)} has no column {', '.join(map(repr, unknown))}; it has "
+                f"Table {format_identifier(table.identifier)} has no column {', '.join(map(repr, unknown))}; it has "
                 f"{', '.join(schema.names)}"
             )
     if limit is not None and limit < 0:
-        raise InvalidInputError(f"The limit of a read of table {shown(table.identifier)} is negative: {limit}")
+        raise InvalidInputError(
+            f"The limit of a read of table {format_identifier(table.identifier)} is negative: {limit}"
+        )
     plan = "" if where is None else check_predicate(dataset, table.identifier, where)
     return Scan(
         table,
@@ -171,10 +176,11 @@ def of_pinned(
 
 def check_predicate(dataset: Any, identifier: Identifier, where: str) -> str:  # noqa: ANN401 - a LanceDataset
     """Give Lance's plan for a predicate; raise 13 if Lance does not understand it."""
+    require_bounded(identifier, where)
     try:
         return str(dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan())
     except (ValueError, OSError) as error:
-        raise InvalidInputError(f"Bad predicate for table {shown(identifier)}: {where}: {error}") from error
+        raise InvalidInputError(f"Bad predicate for table {format_identifier(identifier)}: {where}: {error}") from error
 
 
 def _is_found_by_index(dataset: Any, plan: str) -> bool:  # noqa: ANN401 - a LanceDataset
@@ -204,9 +210,11 @@ def dataframe(
     target = wanted.read_schema()
     dense = density(wanted.table, wanted.projected(), wanted.bytes) if partials is None else Density()
 
-    weight = _weight(min(wanted.bytes, _announced(spark)), schema, len(splits)) if partials is None else 1
+    weight = _weight(min(wanted.bytes, _announced(spark)), len(splits)) if partials is None else 1
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Spark may have enough rows before it has passed the number of a split.
+        silence_closed_connections()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 rows = read_split(wanted, splits[number // weight], target)
@@ -219,24 +227,27 @@ def dataframe(
 
 
 def _announced(spark: SparkSession) -> int:
-    """Give a size that Spark surely does not broadcast."""
-    setting = spark.conf.get("spark.sql.autoBroadcastJoinThreshold", "0")
+    """Return a size that Spark surely does not broadcast."""
+    # Without a default of ours: PySpark would return that one wherever nothing is set, instead of Spark's own.
+    setting = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
     size = _SIZE.fullmatch(str(setting).strip().lower())
     if size is None:
         return _ALWAYS_LARGE
     return _BEYOND_BROADCAST * max(int(size[1]), 0) * int(1024 ** " kmgtp".index(size[2] or " "))
 
 
-def _weight(size: int, schema: StructType, splits: int) -> int:
-    """Say how many numbers, a power of two, stand for a split, so that all rows are about as large as Spark thinks."""
-    # Spark takes a row for 8 bytes and some for each column; of a number that was one of a range, for half of that.
-    row = (8 + 8 * len(schema)) / 2
-    numbers = int(size / row / splits)
-    return 1 << max(numbers.bit_length() - 1, 0)
+def _weight(size: int, splits: int) -> int:
+    """Return how many numbers, a power of two, stand for a split: Spark takes the table for this large at least.
+
+    Spark takes what a Python function makes of numbers to be as large as these.
+    """
+    numbers = size // _NUMBER_BYTES // splits
+    return 1 << max(numbers - 1, 0).bit_length()
 
 
 def read_split(wanted: Scan, split: Split, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read the rows of one split, as Spark wants them."""
+    silence_closed_connections()
     left = wanted.limit
     scanner = _scanner(wanted, split)
     settle()
@@ -290,6 +301,7 @@ def packed(wanted: Scan) -> str:
         "version": table.version,
         "branch": table.branch,
         "storage_options": table.storage_options,
+        "content": table.content,
         "catalog": None if table.address is None else [table.address.impl, table.address.properties],
         "schema": base64.b64encode(wanted.schema.serialize().to_pybytes()).decode(),
         "fragments": [(one.id, one.rows, one.bytes) for one in wanted.fragments],
@@ -307,7 +319,13 @@ def unpacked(text: str) -> Scan:
     catalog = content["catalog"]
     address = None if catalog is None else Address(catalog[0], tuple((key, value) for key, value in catalog[1]))
     table = PinnedTable(
-        tuple(content["identifier"]), content["uri"], content["version"], content["branch"], options, address
+        tuple(content["identifier"]),
+        content["uri"],
+        content["version"],
+        content["branch"],
+        options,
+        address,
+        content["content"],
     )
     return Scan(
         table,

@@ -14,9 +14,9 @@ from pennon.errors import (
     TableIndexNotFoundError,
     TableNotFoundError,
     from_error_code,
-    translated,
+    translate_errors,
 )
-from pennon.identifiers import Identifier, shown, written
+from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark.commits.destination import located
 from pennon.spark.quoting import quoted
 from pennon.spark.reading.pinned import pin
@@ -42,7 +42,7 @@ def create_namespace(lake: Lake, asked: made.CreateNamespace, reader: Reader) ->
     mode = "exist_ok" if asked.if_not_exists else "create"
     request = CreateNamespaceRequest(id=list(asked.namespace), mode=mode, properties=asked.properties or None)
     lake.catalog.create_namespace(request)
-    return lake.spark.createDataFrame([(written(asked.namespace),)], "namespace string")
+    return lake.spark.createDataFrame([(quote_identifier(asked.namespace),)], "namespace string")
 
 
 def alter_namespace(lake: Lake, asked: made.AlterNamespace, reader: Reader) -> DataFrame:
@@ -65,7 +65,9 @@ def drop_namespace(lake: Lake, asked: made.DropNamespace, reader: Reader) -> Dat
         if not asked.if_exists:
             raise
         dropped = False
-    return lake.spark.createDataFrame([(written(asked.namespace), dropped)], "namespace string, dropped boolean")
+    return lake.spark.createDataFrame(
+        [(quote_identifier(asked.namespace), dropped)], "namespace string, dropped boolean"
+    )
 
 
 def drop_table(lake: Lake, asked: made.DropTable, reader: Reader) -> DataFrame:
@@ -81,14 +83,14 @@ def drop_table(lake: Lake, asked: made.DropTable, reader: Reader) -> DataFrame:
         if not asked.if_exists:
             raise
         dropped = False
-    return lake.spark.createDataFrame([(written(asked.table), dropped)], "table string, dropped boolean")
+    return lake.spark.createDataFrame([(quote_identifier(asked.table), dropped)], "table string, dropped boolean")
 
 
 def undrop_table(lake: Lake, asked: made.UndropTable, reader: Reader) -> DataFrame:
     """Bring a dropped table back."""
     del reader
     location = lake.catalog.undrop_table(asked.table, asked.renamed, asked.deletion_id)
-    name = written(asked.table if asked.renamed is None else asked.renamed)
+    name = quote_identifier(asked.table if asked.renamed is None else asked.renamed)
     return lake.spark.createDataFrame([(name, location)], "table string, location string")
 
 
@@ -96,7 +98,7 @@ def undrop_namespace(lake: Lake, asked: made.UndropNamespace, reader: Reader) ->
     """Bring a dropped namespace back, and list the tables that came with it."""
     del reader
     tables = lake.directory.undrop_namespace(asked.namespace, asked.deletion_id)
-    return lake.spark.createDataFrame([(written(tuple(one)),) for one in tables], "table string")
+    return lake.spark.createDataFrame([(quote_identifier(tuple(one)),) for one in tables], "table string")
 
 
 def purge_table(lake: Lake, asked: made.PurgeTable, reader: Reader) -> DataFrame:
@@ -120,7 +122,7 @@ def protect(lake: Lake, asked: made.Protect, reader: Reader) -> DataFrame:
     else:
         lake.directory.set_namespace_protection(asked.identifier, asked.protected)
     kind = "table" if asked.is_table else "namespace"
-    row = (written(asked.identifier), asked.protected)
+    row = (quote_identifier(asked.identifier), asked.protected)
     return lake.spark.createDataFrame([row], f"{kind} string, protected boolean")
 
 
@@ -129,12 +131,14 @@ def restore(lake: Lake, asked: made.Restore, reader: Reader) -> DataFrame:
     moment = reader.moment(asked.table, asked.travel)
     old, _ = pin(lake.address, asked.table, moment)
     if old.branch is not None:
-        raise InvalidInputError(f"Table {shown(asked.table)} cannot be restored to a version of branch {old.branch!r}")
-    with translated(f"Restoring table {shown(asked.table)}"):
+        raise InvalidInputError(
+            f"Table {format_identifier(asked.table)} cannot be restored to a version of branch {old.branch!r}"
+        )
+    with translate_errors(f"Restoring table {format_identifier(asked.table)}"):
         latest = located(lake.address, asked.table).latest()
         restored = latest.checkout_version(old.version)
         restored.restore()
-    row = (written(asked.table), old.version, int(restored.version))
+    row = (quote_identifier(asked.table), old.version, int(restored.version))
     return lake.spark.createDataFrame([row], "table string, restored_version bigint, version bigint")
 
 
@@ -149,7 +153,7 @@ def optimize(lake: Lake, asked: made.Optimize, reader: Reader) -> DataFrame:
     version = indexed["version_after"] or compacted["version_after"] or compacted["version_before"]
     names = ("fragments_before", "fragments_after", "files_removed", "files_added", "bytes_rewritten")
     schema = "table string, version bigint, " + ", ".join(f"{name} bigint" for name in names)
-    row = (written(asked.table), version, *(compacted[name] for name in names))
+    row = (quote_identifier(asked.table), version, *(compacted[name] for name in names))
     return lake.spark.createDataFrame([row], schema)
 
 
@@ -161,7 +165,7 @@ def vacuum(lake: Lake, asked: made.Vacuum, reader: Reader) -> DataFrame:
     age = None if asked.hours is None else timedelta(hours=asked.hours)
     done = _answer(jobs.cleanup(lake, _just(asked.table), older_than=age, dry_run=asked.dry_run, progress=False))
     names = ("versions_removed", "versions_left", "bytes_removed", "data_files_removed")
-    row = (written(asked.table), *(done[name] for name in names), asked.dry_run)
+    row = (quote_identifier(asked.table), *(done[name] for name in names), asked.dry_run)
     schema = "table string, " + ", ".join(f"{name} bigint" for name in names) + ", dry_run boolean"
     return lake.spark.createDataFrame([row], schema)
 
@@ -172,13 +176,15 @@ def create_index(lake: Lake, asked: made.CreateIndex, reader: Reader) -> DataFra
     from pennon.spark import jobs  # noqa: PLC0415 - as above
 
     if len(asked.columns) != 1:
-        raise InvalidInputError(f"An index of table {shown(asked.table)} is on one column, got {len(asked.columns)}")
+        raise InvalidInputError(
+            f"An index of table {format_identifier(asked.table)} is on one column, got {len(asked.columns)}"
+        )
     column = asked.columns[0]
     name = asked.name or f"{column}_idx"
     _, dataset = pin(lake.address, asked.table)
     there = [one.name for one in dataset.describe_indices()]
     if name in there and not asked.replace and not asked.if_not_exists:
-        raise TableIndexAlreadyExistsError(f"Table {shown(asked.table)} has an index {name!r} already")
+        raise TableIndexAlreadyExistsError(f"Table {format_identifier(asked.table)} has an index {name!r} already")
     kind = _kind(dataset.schema, column, asked.kind)
     done = _answer(
         jobs.index(
@@ -193,7 +199,7 @@ def create_index(lake: Lake, asked: made.CreateIndex, reader: Reader) -> DataFra
         )
     )
     version = done["version_after"] or done["version_before"]
-    row = (written(asked.table), name, kind, column, done["rows"], version)
+    row = (quote_identifier(asked.table), name, kind, column, done["rows"], version)
     schema = "table string, index string, type string, column string, rows bigint, version bigint"
     return lake.spark.createDataFrame([row], schema)
 
@@ -201,19 +207,21 @@ def create_index(lake: Lake, asked: made.CreateIndex, reader: Reader) -> DataFra
 def drop_index(lake: Lake, asked: made.DropIndex, reader: Reader) -> DataFrame:
     """Drop an index."""
     del reader
-    with translated(f"Dropping an index of table {shown(asked.table)}"):
+    with translate_errors(f"Dropping an index of table {format_identifier(asked.table)}"):
         dataset = located(lake.address, asked.table).latest()
         dropped = asked.name in [one.name for one in dataset.describe_indices()]
         if not dropped and not asked.if_exists:
-            raise TableIndexNotFoundError(f"Table {shown(asked.table)} has no index {asked.name!r}")
+            raise TableIndexNotFoundError(f"Table {format_identifier(asked.table)} has no index {asked.name!r}")
         if dropped:
             dataset.drop_index(asked.name)
-    row = (written(asked.table), asked.name, dropped)
+    row = (quote_identifier(asked.table), asked.name, dropped)
     return lake.spark.createDataFrame([row], "table string, index string, dropped boolean")
 
 
 def _purged(lake: Lake, report: Any) -> DataFrame:  # noqa: ANN401 - a PurgeReport, whose module is slow to import
-    rows = [(written(tuple(one.id)), one.deletion_id, one.files, one.bytes, one.error) for one in report.tables]
+    rows = [
+        (quote_identifier(tuple(one.id)), one.deletion_id, one.files, one.bytes, one.error) for one in report.tables
+    ]
     schema = "table string, deletionId string, files bigint, bytes bigint, error string"
     return lake.spark.createDataFrame(rows, schema)
 

@@ -7,6 +7,7 @@ replaced by calls that put the partial results together; what stands around them
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as spark_types
@@ -20,7 +21,7 @@ from pennon.spark.sql.references import folded
 from pennon.spark.sql.renaming import Edit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pennon.spark.sql.pushdown import Pushdown
     from pennon.spark.sql.references import Reference
@@ -34,8 +35,6 @@ _FUNCTIONS: dict[str, type[exp.AggFunc]] = {
 }
 _CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
 _OURS = "__pennon_"
-_BEFORE_RESULT = {TokenType.SELECT, TokenType.COMMA}
-_AFTER_RESULT = {TokenType.COMMA, TokenType.FROM}
 _AFTER_WHERE = {"GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"}
 # What may stand around aggregates and keys: it makes one value of values, and none of it is an aggregate.
 _AROUND = (
@@ -121,30 +120,45 @@ def _column(tree: exp.Select, node: exp.Expr, found: Pushdown) -> str | None:
 
 
 def _calls(tokens: Sequence[Token], tree: exp.Select, found: Pushdown) -> list[_Call] | None:
-    """Find the calls of aggregates, None if one of them is not understood."""
+    """Find the calls of aggregates in the text, in its order; None if one of them is not understood."""
     places = identifiers_by_place(tree)
-    results = next((number for number, token in enumerate(tokens) if token.token_type is TokenType.FROM), 0)
+    # The parser says where each call begins. What looks like a call and is none to the parser, or the other way round,
+    # is not understood.
+    nodes = {node.meta.get("start"): node for node in tree.find_all(exp.AggFunc)}
+    written = [
+        number
+        for number, (token, following) in enumerate(pairwise(tokens))
+        if token.text.upper() in _FUNCTIONS and following.token_type is TokenType.L_PAREN
+    ]
+    if nodes.keys() != {tokens[number].start for number in written} or len(nodes) != len(written):
+        return None
     calls = []
-    for number, token in enumerate(tokens[:-1]):
-        function = token.text.upper()
-        if function not in _FUNCTIONS or tokens[number + 1].token_type is not TokenType.L_PAREN:
-            continue
-        inside, end = _inside(tokens, number + 2)
-        if end is None:
+    for number in written:
+        node = nodes[tokens[number].start]
+        made = _call(tokens, number, node, lambda inside: _argument(inside, places, tree, found))
+        if made is None:
             return None
-        written, column = "1", None
-        if function != "COUNT" or [one.text for one in inside] not in (["*"], ["1"]):
-            column = _argument(inside, places, tree, found)
-            if column is None:
-                return None
-            written = inside[-1].text
-        around = (tokens[number - 1].token_type, tokens[number + 3 + len(inside)].token_type)
-        alone = number < results and around[0] in _BEFORE_RESULT and around[1] in _AFTER_RESULT
-        name = f"{function.lower()}({written})" if alone else None
-        calls.append(_Call(function, token.start, end.end + 1, column, name))
-    # Each of them is one that was found, and none was hidden from the parser.
-    aggregates = list(tree.find_all(exp.AggFunc))
-    return calls if len(aggregates) == len(calls) and all(map(_is_call, aggregates)) else None
+        calls.append(made)
+    return calls
+
+
+def _call(
+    tokens: Sequence[Token], number: int, node: exp.AggFunc, column_of: Callable[[list[Token]], str | None]
+) -> _Call | None:
+    """Read the call that begins at a token; None if it is not understood. `column_of` reads what it is called with."""
+    function = tokens[number].text.upper()
+    inside, end = _inside(tokens, number + 2)
+    if end is None or type(node) is not _FUNCTIONS[function] or not _is_call(node):
+        return None
+    written, column = "1", None
+    if function != "COUNT" or [one.text for one in inside] not in (["*"], ["1"]):
+        column = column_of(inside)
+        if column is None:
+            return None
+        written = inside[-1].text
+    is_result = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
+    name = f"{function.lower()}({written})" if is_result else None
+    return _Call(function, tokens[number].start, end.end + 1, column, name)
 
 
 def _argument(
@@ -171,7 +185,8 @@ def _inside(tokens: Sequence[Token], at: int) -> tuple[list[Token], Token | None
 
 
 def _is_call(node: exp.AggFunc) -> bool:
-    return type(node) in _FUNCTIONS.values() and not node.expressions and not isinstance(node.this, exp.Distinct)
+    """Return True if an aggregate has one argument and nothing else."""
+    return not node.expressions and not isinstance(node.this, exp.Distinct)
 
 
 def _is_plain(tree: exp.Select, keys: Sequence[str], found: Pushdown, reference: Reference) -> bool:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotFoundError, translated
-from pennon.identifiers import Identifier, shown, written
+from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotFoundError, translate_errors
+from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import writing
 from pennon.spark.commits.destination import located
 from pennon.spark.sql import ddl
@@ -38,7 +38,7 @@ def create_table(lake: Lake, asked: made.CreateTable, reader: Reader) -> DataFra
     version = done.version
     if asked.properties and not done.skipped:
         version = _changed(lake, asked.table, lambda it: change_properties(it, asked.table, dict(asked.properties)))
-    row = (written(asked.table), version, done.rows, done.created)
+    row = (quote_identifier(asked.table), version, done.rows, done.created)
     return lake.spark.createDataFrame([row], "table string, version bigint, inserted bigint, created boolean")
 
 
@@ -52,7 +52,7 @@ def rename_table(lake: Lake, asked: made.RenameTable, reader: Reader) -> DataFra
             id=list(asked.table), new_namespace_id=list(asked.renamed[:-1]), new_table_name=asked.renamed[-1]
         )
     )
-    return lake.spark.createDataFrame([(written(asked.renamed),)], "table string")
+    return lake.spark.createDataFrame([(quote_identifier(asked.renamed),)], "table string")
 
 
 def add_columns(lake: Lake, asked: made.AddColumns, reader: Reader) -> DataFrame:
@@ -64,10 +64,11 @@ def add_columns(lake: Lake, asked: made.AddColumns, reader: Reader) -> DataFrame
         names = {folded(name) for name in dataset.schema.names}
         for field in fields:
             if folded(field.name) in names:
-                raise InvalidInputError(f"Table {shown(asked.table)} has a column {field.name!r} already")
+                raise InvalidInputError(f"Table {format_identifier(asked.table)} has a column {field.name!r} already")
             if not field.nullable:
                 raise InvalidInputError(
-                    f"Column {field.name!r} of table {shown(asked.table)} cannot be NOT NULL: it is null in all rows "
+                    f"Column {field.name!r} of table {format_identifier(asked.table)} cannot be NOT NULL: it "
+                    "is null in all rows "
                     "that are there"
                 )
             names.add(folded(field.name))
@@ -113,7 +114,9 @@ def alter_column(lake: Lake, asked: made.AlterColumn, reader: Reader) -> DataFra
         try:
             dataset.alter_columns(alteration)  # type: ignore[arg-type]  # Lance's AlterColumn is such a dict
         except (ValueError, OSError, NotImplementedError) as error:
-            raise InvalidInputError(f"Column {path!r} of table {shown(asked.table)} stays as it is: {error}") from error
+            raise InvalidInputError(
+                f"Column {path!r} of table {format_identifier(asked.table)} stays as it is: {error}"
+            ) from error
 
     return _answer(lake, asked.table, _changed(lake, asked.table, change))
 
@@ -131,15 +134,17 @@ def _changed(lake: Lake, table: Identifier, change: Any) -> int:  # noqa: ANN401
     """Let Lance change a table, through the catalog if that manages its versions; gives the version then."""
     there = located(lake.address, table)
     if there.declared:
-        raise TableNotFoundError(f"Table {shown(table)} is declared, but nothing has been written to it yet")
-    with translated(f"Altering table {shown(table)}"):
+        raise TableNotFoundError(
+            f"Table {format_identifier(table)} is declared, but nothing has been written to it yet"
+        )
+    with translate_errors(f"Altering table {format_identifier(table)}"):
         dataset = there.latest()
         change(dataset)
         return int(dataset.version)
 
 
 def _answer(lake: Lake, table: Identifier, version: int) -> DataFrame:
-    return lake.spark.createDataFrame([(written(table), version)], "table string, version bigint")
+    return lake.spark.createDataFrame([(quote_identifier(table), version)], "table string, version bigint")
 
 
 def _path(schema: pa.Schema, column: Sequence[str]) -> str | None:
@@ -159,5 +164,5 @@ def _path(schema: pa.Schema, column: Sequence[str]) -> str | None:
 
 def _no_column(table: Identifier, schema: pa.Schema, column: Sequence[str]) -> TableColumnNotFoundError:
     return TableColumnNotFoundError(
-        f"Table {shown(table)} has no column {'.'.join(column)!r}; it has {', '.join(schema.names)}"
+        f"Table {format_identifier(table)} has no column {'.'.join(column)!r}; it has {', '.join(schema.names)}"
     )

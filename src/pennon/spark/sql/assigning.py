@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as spark_types
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.quoting import quoted
 from pennon.spark.sql.ddl import literal
 from pennon.spark.sql.references import folded
@@ -32,12 +32,12 @@ def fitted(
     """
     given = {folded(name): number for number, name in enumerate(frame.columns)}
     if len(given) != len(frame.columns):
-        raise InvalidInputError(f"INSERT into table {shown(table)}: the query has two columns of one name")
+        raise InvalidInputError(f"INSERT into table {format_identifier(table)}: the query has two columns of one name")
     columns = [_column(frame, given.pop(folded(field.name), None), field) for field in schema]
     if given and not keep_others:
         extra = ", ".join(frame.columns[number] for number in given.values())
         raise InvalidInputError(
-            f"INSERT into table {shown(table)}: it has no column {extra}; it has {', '.join(schema.names)}"
+            f"INSERT into table {format_identifier(table)}: it has no column {extra}; it has {', '.join(schema.names)}"
         )
     others = [_at(frame, number) for number in sorted(given.values())]
     del lake
@@ -61,7 +61,7 @@ def assigned(
         path = _path(table, one.column, name, schema)
         clash = path[0] in whole or (len(path) == 1 and path[0] in parts)
         if clash or any(path[: len(other)] == other[: len(path)] for other, _ in parts.get(path[0], ())):
-            raise InvalidInputError(f"Column {'.'.join(path)} of table {shown(table)} is set twice")
+            raise InvalidInputError(f"Column {'.'.join(path)} of table {format_identifier(table)} is set twice")
         if len(path) == 1:
             whole[path[0]] = made(one.expression)
         else:
@@ -78,7 +78,7 @@ def _path(table: Identifier, column: Sequence[str], name: str, schema: spark_typ
         if found is not None:
             return found
     raise TableColumnNotFoundError(
-        f"Table {shown(table)} has no column {'.'.join(column)!r} to set; it has {', '.join(schema.names)}"
+        f"Table {format_identifier(table)} has no column {'.'.join(column)!r} to set; it has {', '.join(schema.names)}"
     )
 
 

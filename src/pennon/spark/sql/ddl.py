@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark_types
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, shown, written
+from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import types
 from pennon.spark.quoting import quoted
 
@@ -34,7 +34,8 @@ def _field(lake: Lake, table: Identifier, column: Column) -> spark_types.StructF
         read = lake.spark.createDataFrame([], f"{quoted(column.name)} {column.type}").schema.fields[0]
     except PySparkException as error:
         raise InvalidInputError(
-            f"Column {column.name!r} of table {shown(table)} has the type {column.type}, which Spark refuses: {error}"
+            f"Column {column.name!r} of table {format_identifier(table)} has the type {column.type}, which "
+            f"Spark refuses: {error}"
         ) from error
     metadata: dict[str, object] = {}
     if column.width is not None:
@@ -54,7 +55,7 @@ def arrow_field(lake: Lake, table: Identifier, column: Column) -> pa.Field:
 def create_statement(table: Identifier, schema: pa.Schema, properties: Mapping[str, str]) -> str:
     """Write the CREATE TABLE that makes a table with these columns."""
     columns = ",\n".join(f"  {_column_text(field)}" for field in schema)
-    text = f"CREATE TABLE {written(table)} (\n{columns})\nUSING lance"
+    text = f"CREATE TABLE {quote_identifier(table)} (\n{columns})\nUSING lance"
     comment = properties.get(_COMMENT)
     if comment is not None:
         text += f"\nCOMMENT {literal(comment)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark import types, writing
 from pennon.spark.merging import clauses, merge, mutation
 from pennon.spark.quoting import quoted
@@ -133,7 +133,8 @@ def _by_position(frame: DataFrame, asked: made.Insert, schema: spark_types.Struc
     if len(frame.columns) != len(names) and not (asked.evolve and len(frame.columns) > len(names)):
         listed = ", ".join(names)
         raise InvalidInputError(
-            f"INSERT into table {shown(asked.table)} needs {len(names)} columns ({listed}), and the query has "
+            f"INSERT into table {format_identifier(asked.table)} needs {len(names)} columns ({listed}), and "
+            "the query has "
             f"{len(frame.columns)}"
         )
     return frame.toDF(*names, *frame.columns[len(names) :])
@@ -143,7 +144,8 @@ def _named(asked: made.Insert, name: str, schema: spark_types.StructType) -> str
     found = [one for one in schema.names if one == name] or [one for one in schema.names if folded(one) == folded(name)]
     if len(found) != 1 or asked.columns is None or list(map(folded, asked.columns)).count(folded(name)) > 1:
         raise InvalidInputError(
-            f"INSERT into table {shown(asked.table)} names column {name!r}, which is not there, or named twice; "
+            f"INSERT into table {format_identifier(asked.table)} names column {name!r}, which is not there, "
+            "or named twice; "
             f"the table has {', '.join(schema.names)}"
         )
     return found[0]

@@ -25,6 +25,7 @@ from pennon.spark.sql.pushdown import Pushdown, is_row_by_row
 from pennon.spark.sql.references import Finder, Reference, Travel, folded, parsed_references, scanned_references
 from pennon.spark.sql.renaming import Edit, edits_of, plain_edits
 from pennon.spark.sql.scopes import Scopes
+from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,6 +84,18 @@ class QueryPlan:
 
 def plan(text: str, find: Finder, session: Session | None = None, *, analyse: bool = True) -> QueryPlan:
     """Plan a query. What cannot be analysed is read whole; what names no table of the catalog stays as it is."""
+    try:
+        made = _plan(text, find, session, analyse=analyse)
+    except RecursionError:
+        if not analyse:
+            raise
+        made = _plan(text, find, session, analyse=False)
+    pushed = [one.where for one in (*made.reads, made.count) if one is not None and one.where is not None]
+    # Spark has no such limits: it filters by what is too long or too deep for Lance.
+    return _plan(text, find, session, analyse=False) if any(map(find_excess, pushed)) else made
+
+
+def _plan(text: str, find: Finder, session: Session | None, *, analyse: bool) -> QueryPlan:
     tokens = tokens_of(text)
     if not tokens:
         return QueryPlan(text)

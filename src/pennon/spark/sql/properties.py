@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ def change_properties(
         there = table_properties(dataset)
         missing = [key for key, value in changes.items() if value is None and key not in there]
         if missing:
-            raise InvalidInputError(f"Table {shown(table)} has no property {missing[0]!r} to remove")
+            raise InvalidInputError(f"Table {format_identifier(table)} has no property {missing[0]!r} to remove")
     settings = {key: value for key, value in changes.items() if key.startswith(_SETTINGS)}
     others = {key: value for key, value in changes.items() if not key.startswith(_SETTINGS)}
     if others:

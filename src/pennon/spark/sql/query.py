@@ -17,6 +17,7 @@ from pennon.errors import (
 from pennon.spark.quoting import quoted
 from pennon.spark.reading import scan
 from pennon.spark.reading.pinned import Moment, PinnedTable, pin
+from pennon.spark.session import has_plain_names
 from pennon.spark.sql import search
 from pennon.spark.sql.constants import Session
 from pennon.spark.sql.cursor import tokens_of
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from pennon.spark.sql.names import LakeNames
     from pennon.spark.sql.search import Search
 
-_QUOTED_IDENTIFIERS = "spark.sql.ansi.doubleQuotedIdentifiers"
 _ZONE = "spark.sql.session.timeZone"
 _ATTEMPTS = 5
 
@@ -52,7 +52,9 @@ class Reader:
         if parts in self._searches:
             return Found(parts, self._searches[parts].schema, settled=True)
         identifier = self.names.existing(parts)
-        return None if identifier is None else Found(identifier, self._opened(identifier, travel)[1].schema)
+        if identifier is None:
+            return None
+        return Found(identifier, self._opened(identifier, travel)[1].schema, lake=self._lake.name)
 
     def frame(self, text: str) -> DataFrame:
         """Run a query, or any other statement for Spark in which tables of the catalog are read."""
@@ -76,7 +78,7 @@ class Reader:
         """Plan a query on versions of its tables that were current at one moment."""
         text = self._without_searches(text)
         session = Session(self._setting(_ZONE))
-        analyse = (self._setting(_QUOTED_IDENTIFIERS) or "false").lower() != "true"
+        analyse = has_plain_names(self._lake.spark)
         made = plan(text, self.find, session, analyse=analyse)
         for _ in range(_ATTEMPTS):
             if not self._moved():

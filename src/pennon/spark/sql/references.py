@@ -38,11 +38,15 @@ class Travel:
 
 @dataclass(frozen=True)
 class Found:
-    """A table of the catalog and its columns; `settled` if its rows are what they are before any condition."""
+    """A table of the catalog and its columns; `settled` if its rows are what they are before any condition.
+
+    `lake` is the name of the lake, with which the table's own name may begin.
+    """
 
     identifier: Identifier
     schema: pa.Schema
     settled: bool = False
+    lake: str | None = None
 
 
 class Finder(Protocol):

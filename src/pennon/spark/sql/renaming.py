@@ -68,9 +68,15 @@ def _qualified(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, i
             if length == len(chain) and not _before_star(node):
                 continue
             relations = scopes.named(select, [token.text for token in chain[:length]])
-            if relations and relations[0].reference is not None:
+            following = chain[length].text if length < len(chain) else None
+            if relations and relations[0].reference is not None and _shows(relations[0].reference, following):
                 yield chain[0].start, chain[length - 1].end + 1, relations[0].reference
                 break
+
+
+def _shows(reference: Reference, column: str | None) -> bool:
+    """Return True if a table has a column; else Spark looks for a shorter qualifier. A star stands for all of them."""
+    return column is None or any(folded(column) == folded(name) for name in reference.found.schema.names)
 
 
 def _is_table(node: exp.Expr | None) -> bool:

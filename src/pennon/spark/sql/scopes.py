@@ -36,7 +36,9 @@ class Relation:
         wanted = [folded(part) for part in qualifier]
         written = [folded(part) for part in self.reference.parts]
         full = [folded(part) for part in self.reference.found.identifier]
-        return written[-len(wanted) :] == wanted or full[-len(wanted) :] == wanted or wanted[1:] == full
+        lake = self.reference.found.lake
+        with_lake = None if lake is None else [folded(lake), *full]
+        return written[-len(wanted) :] == wanted or full[-len(wanted) :] == wanted or wanted == with_lake
 
 
 class Scopes:

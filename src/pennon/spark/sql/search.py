@@ -18,10 +18,11 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import Identifier, parsed, shown, table_identifier
+from pennon.identifiers import Identifier, format_identifier, parse_identifier, table_identifier
 from pennon.spark import types
 from pennon.spark.reading.pinned import Moment, pin
 from pennon.spark.sql.cursor import Cursor
+from pennon.table.requirements import require_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,6 +75,7 @@ class Call:
         asked = Search(table, dataset, DISTANCE, {"prefilter": True})
         if where is not None:
             asked.options["filter"] = _text(self, where, "where")
+            require_bounded(table, asked.options["filter"])
         if self.function == "VECTOR_SEARCH":
             nearest = {"column": _text(self, given.pop("column", None), "column"), "k": k}
             nearest["q"] = _vector(self, given.pop("query", None))
@@ -111,7 +113,7 @@ class Search:
         try:
             found = self.dataset.scanner(columns=read, **self.options).to_table()
         except (ValueError, OSError, TypeError, KeyError) as error:
-            raise InvalidInputError(f"Table {shown(self.table)} cannot be searched so: {error}") from error
+            raise InvalidInputError(f"Table {format_identifier(self.table)} cannot be searched so: {error}") from error
         target = types.read_schema(projected)
         batches = [types.to_spark(batch, target) for batch in found.select(names).to_batches()]
         return lake.spark.createDataFrame(pa.Table.from_batches(batches, target), types.spark_schema(projected))
@@ -194,7 +196,7 @@ def _constant(node: exp.Expr) -> Any:  # noqa: ANN401 - as above
 
 
 def _identifier(lake: Lake, text: str) -> Identifier:
-    identifier = parsed(text)
+    identifier = parse_identifier(text)
     return identifier[1:] if len(identifier) > 1 and identifier[0] == lake.name else identifier
 
 
@@ -230,5 +232,5 @@ def _require(table: Identifier, schema: pa.Schema, names: Sequence[str]) -> None
     for name in names:
         if name not in schema.names:
             raise TableColumnNotFoundError(
-                f"Table {shown(table)} has no column {name!r} to search; it has {', '.join(schema.names)}"
+                f"Table {format_identifier(table)} has no column {name!r} to search; it has {', '.join(schema.names)}"
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import Identifier, shown, written
+from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import browsing, types
 from pennon.spark.commits.destination import located
 from pennon.spark.reading.pinned import pin
@@ -34,7 +34,9 @@ def show_namespaces(lake: Lake, asked: made.ShowNamespaces, reader: Reader) -> D
     del reader
     found = browsing.namespaces(lake, asked.parent, recursive=False).collect()
     names = [row["name"] for row in found if _matches(asked.pattern, row["name"])]
-    return lake.spark.createDataFrame([(written((*asked.parent, name)),) for name in names], "namespace string")
+    return lake.spark.createDataFrame(
+        [(quote_identifier((*asked.parent, name)),) for name in names], "namespace string"
+    )
 
 
 def show_tables(lake: Lake, asked: made.ShowTables, reader: Reader) -> DataFrame:
@@ -43,7 +45,7 @@ def show_tables(lake: Lake, asked: made.ShowTables, reader: Reader) -> DataFrame
     if asked.dropped:
         return _show_dropped(lake, asked)
     found = browsing.identifiers(lake, asked.namespace, recursive=False)
-    rows = [(written(one[:-1]), one[-1], False) for one in found if _matches(asked.pattern, one[-1])]
+    rows = [(quote_identifier(one[:-1]), one[-1], False) for one in found if _matches(asked.pattern, one[-1])]
     return lake.spark.createDataFrame(rows, "namespace string, tableName string, isTemporary boolean")
 
 
@@ -53,7 +55,7 @@ def _show_dropped(lake: Lake, asked: made.ShowTables) -> DataFrame:
     while True:
         page, token = lake.catalog.list_dropped_tables(asked.namespace, token, _LISTING)
         rows += [
-            (written(tuple(one.id[:-1])), one.id[-1], one.deletion_id, one.dropped_at, one.purgeable_at)
+            (quote_identifier(tuple(one.id[:-1])), one.id[-1], one.deletion_id, one.dropped_at, one.purgeable_at)
             for one in page
             if _matches(asked.pattern, one.id[-1])
         ]
@@ -80,7 +82,7 @@ def show_table(lake: Lake, asked: made.ShowTable, reader: Reader) -> DataFrame:
         text = create_statement(asked.table, dataset.schema, properties)
         return lake.spark.createDataFrame([(text,)], "createtab_stmt string")
     if asked.key is not None:
-        missing = f"Table {shown(asked.table)} does not have property: {asked.key}"
+        missing = f"Table {format_identifier(asked.table)} does not have property: {asked.key}"
         rows = [(asked.key, properties.get(asked.key, missing))]
     else:
         rows = sorted(properties.items())
@@ -114,7 +116,7 @@ def describe_namespace(lake: Lake, asked: made.DescribeNamespace, reader: Reader
     from lance_namespace import DescribeNamespaceRequest  # noqa: PLC0415 - slow
 
     described = lake.catalog.describe_namespace(DescribeNamespaceRequest(id=list(asked.namespace)))
-    rows = [("Catalog Name", lake.name), ("Namespace Name", written(asked.namespace))]
+    rows = [("Catalog Name", lake.name), ("Namespace Name", quote_identifier(asked.namespace))]
     rows += sorted((described.properties or {}).items())
     return lake.spark.createDataFrame(rows, "info_name string, info_value string")
 
@@ -126,11 +128,13 @@ def _column(field: pa.Field) -> tuple[str, str, str | None]:
 
 def _one_column(table: Identifier, schema: pa.Schema, parts: Sequence[str]) -> list[tuple[str, str | None]]:
     if len(parts) != 1:
-        raise InvalidInputError(f"Only columns of table {shown(table)} can be described, not fields: {'.'.join(parts)}")
+        raise InvalidInputError(
+            f"Only columns of table {format_identifier(table)} can be described, not fields: {'.'.join(parts)}"
+        )
     found = [field for field in schema if folded(field.name) == folded(parts[0])]
     if len(found) != 1:
         raise TableColumnNotFoundError(
-            f"Table {shown(table)} has no column {parts[0]!r}; it has {', '.join(schema.names)}"
+            f"Table {format_identifier(table)} has no column {parts[0]!r}; it has {', '.join(schema.names)}"
         )
     name, kind, comment = _column(found[0])
     nullable = "true" if found[0].nullable else "false"
@@ -147,7 +151,7 @@ def _details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple[str, str
     there = located(lake.address, table)
     facts = {
         "Catalog": lake.name,
-        "Namespace": written(table[:-1]),
+        "Namespace": quote_identifier(table[:-1]),
         "Table": table[-1],
         "Location": there.uri,
         "Provider": "lance",

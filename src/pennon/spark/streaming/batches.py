@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark.lake import Lake, table_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def merging(
         if known is None:
             raise InvalidInputError(
                 f"Nobody can tell to which query epoch {epoch} belongs, so it might be merged into "
-                f"{shown(identifier)} twice; name the stream with query="
+                f"{format_identifier(identifier)} twice; name the stream with query="
             )
         # A batch has a session of its own, and no lake but its address travels where the function goes.
         Lake(batch.sparkSession, label, address).merge(batch, identifier, on=on, job_id=f"{known}/{epoch}", **clauses)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class StreamColumns:
         taken = [field.name for field in _FEED if feed and field.name in table.names]
         if taken:
             raise InvalidInputError(
-                f"Table {shown(identifier)} has columns that a change feed adds itself: {', '.join(taken)}; "
+                f"Table {format_identifier(identifier)} has columns that a change feed adds itself: "
+                f"{', '.join(taken)}; "
                 "read the others, with option columns"
             )
         return cls(identifier, table, feed, whole)
@@ -74,7 +75,8 @@ class StreamColumns:
         unknown = [name for name in own if name not in self.table.names]
         if unknown or (self.feed and len(own) + len(_FEED) != len(names)):
             raise InvalidInputError(
-                f"A stream of table {shown(self.identifier)} delivers {', '.join(self._schema().names)}; the schema "
+                f"A stream of table {format_identifier(self.identifier)} delivers "
+                f"{', '.join(self._schema().names)}; the schema "
                 f"that was given has {', '.join(names)}"
             )
         return StreamColumns(
@@ -142,7 +144,8 @@ class StreamColumns:
 
     def _changed(self, number: int, what: str, remedy: str) -> InvalidTableStateError:
         return InvalidTableStateError(
-            f"Version {number} of table {shown(self.identifier)} has another schema than the stream: {what}. {remedy}"
+            f"Version {number} of table {format_identifier(self.identifier)} has another schema than the "
+            f"stream: {what}. {remedy}"
         )
 
 

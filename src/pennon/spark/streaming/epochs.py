@@ -12,10 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark.commits import committing
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Epochs:
 
     def __init__(self, files: TableFiles, destination: Destination, stream: str) -> None:
         self._files = files
-        self._table = shown(destination.identifier)
+        self._table = format_identifier(destination.identifier)
         self._destination = destination
         self._stream = stream
         self._path = f"{_DIRECTORY}/{hashlib.sha256(stream.encode()).hexdigest()[:32]}.json"
@@ -64,7 +64,20 @@ class Epochs:
     def last(self) -> Attempt | None:
         """Read the last attempt; None if there was none."""
         body = self._files.read(self._path)
-        return None if body is None else Attempt(**json.loads(body))
+        if body is None:
+            return None
+        try:
+            content: Any = json.loads(body)
+        except (ValueError, RecursionError):
+            content = None
+        found = content if isinstance(content, dict) else {}
+        query, epoch, version = (found.get(key) for key in ("query", "epoch", "version"))
+        if not isinstance(query, str) or type(epoch) is not int or type(version) is not int or min(epoch, version) < 0:
+            raise self._refusal(
+                f"has left {self._path!r} in the table's directory, which cannot be read. Look which epochs are in the "
+                "table, delete that file, and start the stream with another checkpoint"
+            )
+        return Attempt(query, epoch, version)
 
     def begin(self, epoch: Epoch) -> int:
         """Write an attempt down, and give the version after which the epoch was committed before, if it was.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, TableNotFoundError, TableVersionNotFoundError, is_not_found
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.commits.destination import Destination, located
+from pennon.table.content import content_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,11 +54,12 @@ class History:
         found = located(self._address, self.identifier, self._branch)
         if found.declared:
             raise TableNotFoundError(
-                f"Table {shown(self.identifier)} is declared, but nothing has been written to it yet"
+                f"Table {format_identifier(self.identifier)} is declared, but nothing has been written to it yet"
             )
-        if self._handle is None or found != self._destination or self._handle.latest_version != self._handle.version:
-            # A handle keeps what it has read: only a new one sees that a table was made anew in the same place.
-            self._handle, self._destination = found.latest(), found
+        # A table that was created again in the same place may have the same latest number: only its content differs.
+        latest = found.latest()
+        if self._handle is None or found != self._destination or content_of(latest) != content_of(self._handle):
+            self._handle, self._destination = latest, found
             self._made.clear()
         return self.latest
 
@@ -99,7 +101,7 @@ class History:
         """Raise unless the table is the one in which the position was reached: 11 or 19."""
         if position.mark is None:
             return
-        name = shown(self.identifier)
+        name = format_identifier(self.identifier)
         if position.known > self.latest:
             raise InvalidTableStateError(
                 f"A stream has read table {name} up to version {position.known}, but its latest version is "
@@ -145,7 +147,8 @@ class History:
 
     def _gone(self, version: int) -> TableVersionNotFoundError:
         return TableVersionNotFoundError(
-            f"A stream of table {shown(self.identifier)} needs version {version}, which was cleaned away; the oldest "
+            f"A stream of table {format_identifier(self.identifier)} needs version {version}, which was "
+            "cleaned away; the oldest "
             f"that is left is {self.oldest}. {_ANEW}"
         )
 

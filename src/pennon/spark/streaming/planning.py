@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError, InvalidTableStateError, LanceNamespaceError, TableVersionNotFoundError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark.reading import scan
 from pennon.spark.reading.splits import FragmentSize, fragment_sizes
 from pennon.spark.streaming.columns import Commit, StreamColumns
@@ -69,7 +69,8 @@ class Planner:
             return Position(version, snapshot=True, mark=self.history.mark(version))
         if starting > latest:
             raise TableVersionNotFoundError(
-                f"Table {shown(self._settings.identifier)} has no version {starting} after which a stream could "
+                f"Table {format_identifier(self._settings.identifier)} has no version {starting} after which "
+                "a stream could "
                 f"begin; its latest is {latest}"
             )
         if starting:
@@ -112,7 +113,7 @@ class Planner:
             return []
         if not end.follows(start):
             raise InvalidInputError(
-                f"A stream of table {shown(self._settings.identifier)} cannot go from {start} to {end}"
+                f"A stream of table {format_identifier(self._settings.identifier)} cannot go from {start} to {end}"
             )
         if end.known > self.history.latest:
             self.history.refresh()
@@ -155,7 +156,8 @@ class Planner:
         for field in schema:
             if kinds[field.name] != field.dataType:
                 raise InvalidTableStateError(
-                    f"Column {field.name} of table {shown(identifier)} is {kinds[field.name].simpleString()}, in the "
+                    f"Column {field.name} of table {format_identifier(identifier)} is "
+                    f"{kinds[field.name].simpleString()}, in the "
                     f"schema of the stream {field.dataType.simpleString()}; load the stream again"
                 )
         return columns
@@ -230,7 +232,8 @@ class Planner:
         where = self._settings.where
         if where is not None and dataset.schema != self.history.at(self._since).schema:
             scan.check_predicate(dataset, self._settings.identifier, where)
-        return scan.Scan(self.history.pinned(version), dataset.schema, tuple(fragments), present, where)
+        pinned = self.history.pinned(version).identified_by(dataset)
+        return scan.Scan(pinned, dataset.schema, tuple(fragments), present, where)
 
     def _commit(self, version: int) -> Commit:
         return Commit(version, self.history.committed(version))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidTableStateError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark.streaming.difference import Difference, difference
 from pennon.spark.streaming.history import UNKNOWN
 from pennon.spark.streaming.settings import FAIL, FEED, IGNORE
@@ -75,7 +75,8 @@ class Steps:
         if made.operation not in _REPLACING:
             ways += ", with changes=ignore only rows that are new or have new values"
         return InvalidTableStateError(
-            f"Version {made.version} of table {shown(self._history.identifier)} ({made.operation}) {told}, which a "
+            f"Version {made.version} of table {format_identifier(self._history.identifier)} "
+            f"({made.operation}) {told}, which a "
             f"stream of new rows cannot tell. {ways}; or start after that version (startingVersion={made.version}), "
             "with another checkpoint"
         )

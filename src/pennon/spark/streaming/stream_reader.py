@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from pennon.errors import translated
-from pennon.identifiers import shown
+from pennon.errors import translate_errors
+from pennon.identifiers import format_identifier
 from pennon.spark.streaming.planning import Limits, Planner
 from pennon.spark.streaming.position import Position
 from pennon.spark.streaming.settings import StreamSettings
@@ -60,7 +60,7 @@ class TableChangesReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Cut all there is into tasks."""
-        with translated(f"Reading changes of table {shown(self._settings.identifier)}"):
+        with translate_errors(f"Reading changes of table {format_identifier(self._settings.identifier)}"):
             planner = Planner(self._settings, self._schema)
             return [TaskPartition(task) for task in planner.tasks(planner.initial(), planner.latest())]
 
@@ -85,7 +85,7 @@ class _Reader(DataSourceStreamReader):
         return self._opened
 
     def _translated(self) -> AbstractContextManager[None]:
-        return translated(f"Reading table {shown(self._settings.identifier)} as a stream")
+        return translate_errors(f"Reading table {format_identifier(self._settings.identifier)} as a stream")
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Cut what lies between two offsets into tasks."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark.streaming.epochs import Epoch, Epochs
 from pennon.spark.writing import found, source_writer
 from pennon.spark.writing.fragments import Written
@@ -37,7 +37,8 @@ def stream_writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) 
     """Plan the write of an epoch; what cannot be written is refused here. Errors 1, 4, 13, 22."""
     if asked.text("jobId") is not None:
         raise InvalidInputError(
-            f"Each epoch of a stream to table {shown(asked.identifier)} is a job of its own: jobId cannot be given"
+            f"Each epoch of a stream to table {format_identifier(asked.identifier)} is a job of its own: "
+            "jobId cannot be given"
         )
     destination = found(asked.address, asked.identifier, asked.text("branch"))
     planned = source_writer.planned(asked, schema, destination, overwrite=overwrite)

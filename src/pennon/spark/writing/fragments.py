@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark import types
 from pennon.spark.workers import settle
 from pennon.spark.writing import light_rows
@@ -128,7 +128,7 @@ class FragmentWriter:
             if self.watched and not files.is_open(self.run):
                 files.take_back(self.run, written.files)
                 raise ConcurrentModificationError(
-                    f"The write to table {shown(self.destination.identifier)} ended before this task did"
+                    f"The write to table {format_identifier(self.destination.identifier)} ended before this task did"
                 )
         return written
 
@@ -152,7 +152,9 @@ def run(df: DataFrame, writer: FragmentWriter) -> Written:
             files.settle(writer.run)
         refused = _REFUSED.search(str(error))
         if refused is not None:
-            raise InvalidInputError(f"Table {shown(writer.destination.identifier)}: {refused[1]}") from error
+            raise InvalidInputError(
+                f"Table {format_identifier(writer.destination.identifier)}: {refused[1]}"
+            ) from error
         raise
     finally:
         spark.removeTag(writer.run)

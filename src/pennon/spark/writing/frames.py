@@ -9,9 +9,9 @@ from pennon.errors import (
     InvalidInputError,
     TableAlreadyExistsError,
     TableNotFoundError,
-    translated,
+    translate_errors,
 )
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.commits import committing, publishing
 from pennon.spark.commits.destination import Destination, located
 from pennon.spark.commits.staged import StagedWrite, WriteResult
@@ -80,7 +80,7 @@ def write(
             if wanted is Mode.IGNORE:
                 return WriteResult(identifier, int(destination.latest().version), skipped=True)
             if wanted is Mode.CREATE:
-                raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+                raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
         try:
             staged = _staged(
                 lake,
@@ -121,9 +121,9 @@ def stage(
     wanted = Mode.of(mode)
     destination = found(lake.address, identifier, branch)
     if wanted is Mode.IGNORE:
-        raise InvalidInputError(f"Nothing can be staged with mode 'ignore', for table {shown(identifier)}")
+        raise InvalidInputError(f"Nothing can be staged with mode 'ignore', for table {format_identifier(identifier)}")
     if wanted is Mode.CREATE and destination is not None:
-        raise TableAlreadyExistsError(f"Table already exists: {shown(identifier)}")
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
     return _staged(
         lake,
         df,
@@ -154,7 +154,9 @@ def found(address: Address, identifier: Identifier, branch: str | None) -> Desti
             raise
         return None
     if destination.declared and branch is not None:
-        raise TableNotFoundError(f"Table {shown(identifier)} has no version, so it has no branch {branch!r}")
+        raise TableNotFoundError(
+            f"Table {format_identifier(identifier)} has no version, so it has no branch {branch!r}"
+        )
     return None if destination.declared else destination
 
 
@@ -162,7 +164,7 @@ def done_before(destination: Destination, job_id: str | None) -> WriteResult | N
     """Tell what an earlier run of the job has written; None if nothing."""
     if job_id is None:
         return None
-    with translated(f"Looking for job {job_id!r} in table {shown(destination.identifier)}"):
+    with translate_errors(f"Looking for job {job_id!r} in table {format_identifier(destination.identifier)}"):
         earlier = committing.find_in(destination.latest(), destination, job_id)
     return None if earlier is None else publishing.result_of(destination.identifier, earlier)
 
@@ -177,7 +179,9 @@ def _staged(
     **plan: Any,  # noqa: ANN401 - those of prepare
 ) -> StagedWrite:
     if df.isStreaming:
-        raise InvalidInputError(f"A stream is written by writeStream, not by a write, to table {shown(identifier)}")
+        raise InvalidInputError(
+            f"A stream is written by writeStream, not by a write, to table {format_identifier(identifier)}"
+        )
     exact = is_case_sensitive(lake.spark)
     prepared = prepare(lake.address, identifier, destination, df.schema, case_sensitive=exact, **plan)
     return prepared.staged(fragments.run(df.hint("rebalance") if rebalance else df, prepared.writer))

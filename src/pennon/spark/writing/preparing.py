@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError, translated
-from pennon.identifiers import Identifier, shown
+from pennon.errors import InvalidInputError, translate_errors
+from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
 from pennon.spark.commits.destination import place_for
 from pennon.spark.commits.evolution import Evolution
@@ -98,14 +98,16 @@ def prepare(
     `case_sensitive` is Spark's setting: without it, a column also fits one whose name differs in case alone.
     """
     if not schema.fields:
-        raise InvalidInputError(f"A table needs at least one column: nothing can be written to {shown(identifier)}")
+        raise InvalidInputError(
+            f"A table needs at least one column: nothing can be written to {format_identifier(identifier)}"
+        )
     run = run or uuid.uuid4().hex
     settings = settings or FileSettings()
     if destination is None:
         plan = _plan(identifier, schema, None)
         writer = FragmentWriter(place_for(address, identifier), plan, run, "create", None, settings)
         return Preparation(writer, 0, properties=dict(properties or {}))
-    with translated(f"Opening table {shown(identifier)}"):
+    with translate_errors(f"Opening table {format_identifier(identifier)}"):
         base = destination.latest()
     plan = _plan(
         identifier,
@@ -118,7 +120,8 @@ def prepare(
     mode = "overwrite" if overwrite or plan.new_columns else "append"
     settings = _like_the_table(identifier, base, settings)
     version = int(base.version)
-    writer = FragmentWriter(destination, plan, run, mode, destination.pinned(version), settings)
+    table = destination.pinned(version).identified_by(base)
+    writer = FragmentWriter(destination, plan, run, mode, table, settings)
     return Preparation(writer, version, overwrite, base.schema)
 
 
@@ -139,7 +142,7 @@ def _plan(
             return types.write_plan(incoming, _replaced(incoming, table))
         return types.write_plan(incoming, table, merge_schema=merge_schema, case_sensitive=case_sensitive)
     except InvalidInputError as error:
-        raise InvalidInputError(f"Table {shown(identifier)} cannot be written: {error}") from error
+        raise InvalidInputError(f"Table {format_identifier(identifier)} cannot be written: {error}") from error
 
 
 def _replaced(incoming: StructType, table: pa.Schema) -> pa.Schema:
@@ -162,7 +165,8 @@ def _like_the_table(identifier: Identifier, dataset: LanceDataset, settings: Fil
     asked = settings.data_storage_version
     if asked is not None and asked != there:
         raise InvalidInputError(
-            f"Table {shown(identifier)} has files of format version {there}; data_storage_version {asked!r} is for new "
+            f"Table {format_identifier(identifier)} has files of format version {there}; data_storage_version "
+            f"{asked!r} is for new "
             "tables"
         )
     return replace(settings, data_storage_version=there)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError, TableAlreadyExistsError
-from pennon.identifiers import shown
+from pennon.identifiers import format_identifier
 from pennon.spark.commits import committing, publishing
+from pennon.spark.commits.files import UNCLEAR
 from pennon.spark.writing.fragments import FileSettings, Written
 from pennon.spark.writing.frames import done_before, found
 from pennon.spark.writing.preparing import Preparation, prepare
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from pennon.spark.commits.destination import Destination
     from pennon.spark.commits.staged import StagedWrite
     from pennon.spark.options import SourceOptions
-
-_UNCLEAR = "unclear"
 
 
 def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> PennonWriter:
@@ -50,7 +49,9 @@ def planned(
     """Plan a write by the options of the data source; those that are for reading raise 13."""
     for name in ("version", "tag", "asOf", "columns", "where", "limit"):
         if asked.text(name) is not None:
-            raise InvalidInputError(f"Option {name!r} is for reading; table {shown(asked.identifier)} is written")
+            raise InvalidInputError(
+                f"Option {name!r} is for reading; table {format_identifier(asked.identifier)} is written"
+            )
     given = {
         "max_rows_per_file": asked.number("maxRowsPerFile", least=1),
         "max_bytes_per_file": asked.number("maxBytesPerFile", least=1),
@@ -108,14 +109,14 @@ def publish(address: Address, staged: StagedWrite, job_id: str | None) -> None:
         publishing.publish(_Shelf(address), staged, job_id=job_id)
     except TableAlreadyExistsError as error:
         raise ConcurrentModificationError(
-            f"Table {shown(staged.identifier)} was created by another while it was written; write again"
+            f"Table {format_identifier(staged.identifier)} was created by another while it was written; write again"
         ) from error
     except BaseException as error:
         if isinstance(error, committing.NOT_COMMITTED) and not isinstance(error, committing.TakenBackError):
             raise
         # Spark aborts now, and must not delete what may be a version.
         with suppress(Exception), staged.destination.files() as files:
-            files.note(staged.run, _UNCLEAR)
+            files.note(staged.run, UNCLEAR)
         raise
 
 
@@ -123,7 +124,7 @@ def remove(prepared: Preparation) -> None:
     """Remove what the tasks of a write have written, also those that were killed."""
     task = prepared.writer
     with task.files() as files:
-        if _UNCLEAR in files.noted(task.run):
+        if UNCLEAR in files.noted(task.run):
             return
         if prepared.is_new:
             files.delete_tree()

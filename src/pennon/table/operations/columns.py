@@ -24,7 +24,7 @@ from lance_namespace_urllib3_client.models.fragment_stats import FragmentStats
 from lance_namespace_urllib3_client.models.fragment_summary import FragmentSummary
 
 from pennon.errors import InvalidInputError, UnsupportedOperationError
-from pennon.identifiers import shown, table_identifier
+from pennon.identifiers import format_identifier, table_identifier
 from pennon.requests import operation
 from pennon.table import columns, computed, history, metadata
 from pennon.table.branches import named_branch
@@ -95,7 +95,8 @@ class ColumnOperations(OpensTables):
         for option in ("num_frags", "cluster", "manifest"):
             if getattr(request, option) is not None:
                 raise UnsupportedOperationError(
-                    f"alter_table_backfill_columns of {shown(identifier)}: {option} is for a cluster; it is filled here"
+                    f"alter_table_backfill_columns of {format_identifier(identifier)}: {option} is for a "
+                    "cluster; it is filled here"
                 )
         branch = named_branch(request.branch)
         with self._table_to_change(identifier, branch, version=request.read_version) as dataset:
@@ -109,7 +110,9 @@ class ColumnOperations(OpensTables):
         """Replace the schema's metadata; errors 1, 4, 13, 14, 22."""
         identifier = table_identifier(request.id)
         if request.metadata is None:
-            raise InvalidInputError(f"Which metadata shall the schema of {shown(identifier)} have? A map may be empty")
+            raise InvalidInputError(
+                f"Which metadata shall the schema of {format_identifier(identifier)} have? A map may be empty"
+            )
         with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
             result = metadata.replace_schema_metadata(dataset, identifier, request.metadata)
             return UpdateTableSchemaMetadataResponse(metadata=result, transaction_id=history.transaction_id(dataset))
@@ -141,4 +144,4 @@ class ColumnOperations(OpensTables):
 
 
 def _no_functions(identifier: Identifier) -> UnsupportedOperationError:
-    return UnsupportedOperationError(f"Virtual columns of table {shown(identifier)}: {_FUNCTIONS}")
+    return UnsupportedOperationError(f"Virtual columns of table {format_identifier(identifier)}: {_FUNCTIONS}")

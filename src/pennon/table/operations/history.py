@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lance_namespace import (
     AlterTransactionRequest,
     AlterTransactionResponse,
@@ -30,7 +32,7 @@ from lance_namespace_urllib3_client.models.branch_contents import BranchContents
 from lance_namespace_urllib3_client.models.tag_contents import TagContents
 
 from pennon.errors import InvalidInputError, TableVersionNotFoundError
-from pennon.identifiers import shown, table_identifier
+from pennon.identifiers import format_identifier, table_identifier
 from pennon.paging import page
 from pennon.requests import operation
 from pennon.table import branches, history, tags
@@ -99,7 +101,8 @@ class HistoryOperations(OpensTables):
             self._telling_gone(identifier, dataset, None),
             self._beginning_branch(identifier, request.name) as clear,
         ):
-            branches.create(dataset, identifier, request.name, source, request.from_version, clear=clear)
+            left = partial(clear, False)  # noqa: FBT003 - of a client that died, not of a branch that was deleted
+            branches.create(dataset, identifier, request.name, source, request.from_version, clear=left)
         return CreateTableBranchResponse()
 
     @operation(ListTableBranchesRequest)
@@ -123,7 +126,11 @@ class HistoryOperations(OpensTables):
     def delete_table_branch(self, request: DeleteTableBranchRequest) -> DeleteTableBranchResponse:
         """Delete a branch with its versions; errors 1, 4, 19 (in use), 22."""
         identifier = table_identifier(request.id)
-        branches.delete(self._open_table(identifier), identifier, request.name)
+        dataset = self._open_table(identifier)
+        if branches.delete(dataset, identifier, request.name):
+            with self._beginning_branch(identifier, request.name) as clear:
+                if request.name not in branches.list_branches(dataset):
+                    clear(True)  # noqa: FBT003 - they are of a branch that was deleted
         return DeleteTableBranchResponse()
 
     @operation(RestoreTableRequest)
@@ -131,7 +138,7 @@ class HistoryOperations(OpensTables):
         """Make an old version the latest again, by a new version; errors 1, 4, 11, 14, 22."""
         identifier = table_identifier(request.id)
         if request.version < 1:
-            raise TableVersionNotFoundError(f"Table {shown(identifier)} has no version {request.version}")
+            raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {request.version}")
         branch = named_branch(request.branch)
         with self._table_to_change(identifier, branch, version=request.version) as dataset:
             return RestoreTableResponse(transaction_id=history.restore(dataset, identifier))

@@ -18,7 +18,7 @@ from pennon.errors import (
     TableNotFoundError,
     TableVersionNotFoundError,
 )
-from pennon.identifiers import Identifier, shown
+from pennon.identifiers import Identifier, format_identifier
 from pennon.table.bases import Base
 from pennon.table.branches import named_branch
 
@@ -136,14 +136,17 @@ class OpensTables(LanceNamespace):
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         """Write the first version of a table that is only declared; 5 if it has one by now, 4 or 14 if it is gone."""
 
-    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[], None]]:
+    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[bool], None]]:
         """Let nobody else begin a branch meanwhile, as far as the namespace can; 14 if somebody is at it.
 
-        Gives what clears the branch's place of what was left there by a client that died.
+        Gives what clears the branch's place of what was left there by a client that died, or, called with True, of a
+        branch that was just deleted.
         """
         del identifier, branch
-        return nullcontext(lambda: None)
+        return nullcontext(lambda _: None)
 
 
 def _gone(identifier: Identifier) -> ConcurrentModificationError:
-    return ConcurrentModificationError(f"Table {shown(identifier)} was dropped or replaced while it was changed")
+    return ConcurrentModificationError(
+        f"Table {format_identifier(identifier)} was dropped or replaced while it was changed"
+    )

@@ -29,9 +29,9 @@ from pennon.errors import (
     TableIsOnlyDeclaredError,
     UnsupportedOperationError,
 )
-from pennon.identifiers import Identifier, shown, table_identifier
+from pennon.identifiers import Identifier, format_identifier, table_identifier
 from pennon.requests import operation
-from pennon.table import changing, ipc, querying, reading
+from pennon.table import changing, ipc, querying, reading, requirements
 from pennon.table.changing import Changed, MergeClauses
 from pennon.table.operations.opening import OpensTables
 
@@ -121,6 +121,7 @@ class RowOperations(OpensTables):
     ) -> MergeInsertIntoTableResponse:
         """Update rows that match, insert those that do not, delete those that have no match, as asked for.
 
+        A table that is only declared is created with the given rows, whatever the clauses are: it has no rows to match.
         Errors 1, 4, 12 (`on`), 13, 14, 19, 20 (columns that do not fit), 22.
         """
         identifier = table_identifier(request.id)
@@ -129,7 +130,8 @@ class RowOperations(OpensTables):
         try:
             dataset = self._open_table(identifier, branch=request.branch)
         except TableIsOnlyDeclaredError:
-            filled = self._filled(identifier, data) if clauses.insert_unmatched else None
+            requirements.require_columns(identifier, data.schema, clauses.on)
+            filled = self._filled(identifier, data)
             if filled is not None:
                 return _merged(filled)
             dataset = self._open_table(identifier)
@@ -144,7 +146,7 @@ class RowOperations(OpensTables):
         """
         identifier = table_identifier(request.id)
         if request.properties:
-            raise UnsupportedOperationError(f"update_table of {shown(identifier)} does not set properties")
+            raise UnsupportedOperationError(f"update_table of {format_identifier(identifier)} does not set properties")
         dataset = self._open_table(identifier, branch=request.branch)
         with self._changing(identifier, dataset, request.branch) as change:
             done, change.made = changing.update(dataset, identifier, request.updates, request.predicate)
@@ -176,7 +178,7 @@ class RowOperations(OpensTables):
 def _clauses(request: MergeInsertIntoTableRequest) -> MergeClauses:
     if not request.on:
         raise InvalidInputError(
-            f"Merging into table {shown(table_identifier(request.id))} needs `on`: what to match by"
+            f"Merging into table {format_identifier(table_identifier(request.id))} needs `on`: what to match by"
         )
     patience = durations.milliseconds(request.timeout or _PATIENCE, "The timeout of a merge")
     return MergeClauses(

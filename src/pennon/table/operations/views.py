@@ -11,7 +11,7 @@ from lance_namespace import (
 )
 
 from pennon.errors import UnsupportedOperationError
-from pennon.identifiers import shown, table_identifier
+from pennon.identifiers import format_identifier, table_identifier
 from pennon.requests import operation
 
 _REASON = (
@@ -27,11 +27,11 @@ class ViewOperations(LanceNamespace):
     @operation(CreateMaterializedViewRequest)
     def create_materialized_view(self, request: CreateMaterializedViewRequest) -> CreateMaterializedViewResponse:
         """Refuse (0): a view that could not be refreshed would be a table that looks like one."""
-        raise UnsupportedOperationError(f"Creating view {shown(table_identifier(request.id))}: {_REASON}")
+        raise UnsupportedOperationError(f"Creating view {format_identifier(table_identifier(request.id))}: {_REASON}")
 
     @operation(RefreshMaterializedViewRequest)
     def refresh_materialized_view(self, request: RefreshMaterializedViewRequest) -> RefreshMaterializedViewResponse:
         """Refuse (0), as creating one."""
         raise UnsupportedOperationError(
-            f"refresh_materialized_view of {shown(table_identifier(request.id))}: {_REASON}"
+            f"refresh_materialized_view of {format_identifier(table_identifier(request.id))}: {_REASON}"
         )

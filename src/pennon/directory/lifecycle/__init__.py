@@ -1,0 +1,1 @@
+"""Operations that change which tables exist; each chooses the kind of table once."""

@@ -1,0 +1,195 @@
+"""Bringing existing data into the catalog: register, and rename."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pennon.directory import layout
+from pennon.directory.lifecycle import deregister
+from pennon.directory.lookup.listing import TableDirectory, look_at, look_at_root_table
+from pennon.directory.lookup.resolve import Found, is_root_table
+from pennon.directory.manifest import TABLE, Draft, Row, properties_json
+from pennon.directory.manifest_tables.table_rows import forgetting_dead_rows, require_unused
+from pennon.directory.versions import version_adoption, version_rows
+from pennon.errors import (
+    InvalidInputError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+)
+from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.modes import RegisterMode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pennon.directory.catalog import Catalog
+
+
+def register(
+    catalog: Catalog,
+    identifier: Identifier,
+    location: str,
+    mode: RegisterMode,
+    properties: Mapping[str, str] | None,
+    *,
+    allow_missing: bool = False,
+) -> tuple[str, dict[str, str] | None]:
+    """Give the table at a location a name; returns the location and the properties.
+
+    The commit point is the manifest commit, or, for a root table that was deregistered, the removal of the marker
+    beside it.
+    """
+    chosen = layout.checked_location(location)
+    if catalog.manifest is None:
+        return _register_again(catalog, identifier, chosen, mode, properties)
+    owner = layout.root_table_name(chosen)
+    directory = look_at(catalog.store, chosen, name=owner)
+    if not (directory.has_versions or directory.reserved or allow_missing):
+        raise InvalidInputError(
+            f"There is no Lance table at the location {chosen!r} given for {format_identifier(identifier)}"
+        )
+    _require_no_other_root_table(catalog, identifier, directory, mode)
+    if mode is RegisterMode.CREATE and not is_root_table(identifier, chosen):
+        require_unused(catalog, identifier)
+    row = Row(object_id(identifier), TABLE, chosen, properties_json(properties))
+
+    def plan(draft: Draft) -> Row | None:
+        if not draft.parent_exists(row.object_id):
+            raise NamespaceNotFoundError(
+                f"Namespace not found: {format_identifier(identifier[:-1])}, parent of {format_identifier(identifier)}"
+            )
+        existing = draft.get(row.object_id)
+        home = is_root_table(identifier, chosen)
+        returning = home and existing is not None and existing.location == chosen and directory.deregistered
+        if existing is not None and not returning and (mode is RegisterMode.CREATE or existing.object_type != TABLE):
+            what = "Table" if existing.object_type == TABLE else "A namespace of that name"
+            raise TableAlreadyExistsError(f"{what} already exists: {format_identifier(identifier)}")
+        others = [key for key in draft.overlapping(chosen) if key != row.object_id]
+        if others:
+            raise InvalidInputError(f"The location {chosen!r} belongs to table '{others[0]}'; rename that one instead")
+        if existing is not None:
+            draft.remove(row.object_id)
+        draft.put(row if existing is None else replace(row, extra=existing.extra))
+        version_rows.import_rows(draft, row.object_id, versions)
+        return existing
+
+    manifest = catalog.manifest
+    version_adoption.finish_replaced(catalog, row.object_id)
+    versions = version_adoption.records(catalog, chosen)
+    replaced = forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan))
+    _after_registration(catalog, identifier, chosen)
+    if mode is RegisterMode.OVERWRITE and not is_root_table(identifier, chosen):
+        _hide_replaced(catalog, identifier, replaced)
+    return chosen, row.properties()
+
+
+def rename(catalog: Catalog, identifier: Identifier, target: Identifier) -> None:
+    """Give a table another name, also in another namespace, in one manifest commit; no data moves.
+
+    A root table keeps its directory and is from then on found by its row alone. Markers keep clients that only list
+    the root from seeing it under its old name; they are written after the commit, and a crash in between leaves only
+    them unwritten.
+    """
+    manifest = catalog.require_manifest("rename_table")
+    found = catalog.resolver.table(identifier)
+    old, new = object_id(identifier), object_id(target)
+    if old == new:
+        return
+    require_unused(catalog, target)
+
+    def plan(draft: Draft) -> None:
+        row = draft.get(old)
+        if found.row is not None and (row is None or row.location != found.location):
+            raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+        if not draft.parent_exists(new):
+            raise NamespaceNotFoundError(
+                f"Namespace not found: {format_identifier(target[:-1])}, parent of {format_identifier(target)}"
+            )
+        if draft.get(new) is not None:
+            raise TableAlreadyExistsError(
+                f"Cannot rename {format_identifier(identifier)}: {format_identifier(target)} already exists"
+            )
+        if row is None:
+            draft.put(Row(new, TABLE, found.location))
+        else:
+            draft.move(old, replace(row, object_id=new))
+
+    forgetting_dead_rows(catalog, target, lambda: manifest.mutate(plan))
+    _after_rename(catalog, found, target)
+
+
+def _after_rename(catalog: Catalog, found: Found, target: Identifier) -> None:
+    if found.is_root_table:
+        deregister.hide_root_table(catalog, found.identifier[0], moved=True)
+    elif is_root_table(target, found.location):
+        deregister.show_root_table(catalog, target[0])
+
+
+def _after_registration(catalog: Catalog, identifier: Identifier, location: str) -> None:
+    """Make the markers of root tables say what the manifest says now."""
+    if is_root_table(identifier, location):
+        deregister.show_root_table(catalog, identifier[0])
+        return
+    owner = layout.root_table_name(location)
+    if owner is not None:
+        deregister.hide_root_table(catalog, owner, moved=True)
+
+
+def _hide_replaced(catalog: Catalog, identifier: Identifier, replaced: Row | None) -> None:
+    """Hide the directory that a name meant until now, once it means a table elsewhere."""
+    name = identifier[0]
+    location = layout.root_table(name)
+    meant = catalog.lists_directories if replaced is None else replaced.location == location
+    if len(identifier) > 1 or not meant or not look_at(catalog.store, location).visible:
+        return
+    manifest = catalog.manifest
+    owned = manifest is not None and manifest.peek(lambda snapshot: bool(snapshot.object_ids_at(location)))
+    deregister.hide_root_table(catalog, name, moved=owned)
+
+
+def _register_again(
+    catalog: Catalog, identifier: Identifier, location: str, mode: RegisterMode, properties: Mapping[str, str] | None
+) -> tuple[str, None]:
+    """V1: bring a deregistered table back."""
+    if len(identifier) > 1:
+        raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier[:-1])}")
+    if properties:
+        raise UnsupportedOperationError("register_table with properties needs the manifest (manifest_enabled=true)")
+    if not is_root_table(identifier, location):
+        raise InvalidInputError(
+            f"Without a manifest table {format_identifier(identifier)} can only be at {identifier[0]}.lance, "
+            f"not {location}"
+        )
+    directory = look_at_root_table(catalog.store, identifier[0])
+    marker = catalog.store.get(layout.deregistered(identifier[0]))
+    moved = marker is not None and marker.body == layout.MOVED_BODY
+    if not directory.has_files or directory.hidden or moved:
+        raise InvalidInputError(
+            f"There is no Lance table at the location {location!r} given for {format_identifier(identifier)}"
+        )
+    if not directory.deregistered and marker is None and mode is RegisterMode.CREATE:
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
+    deregister.show_root_table(catalog, identifier[0])
+    return location, None
+
+
+def _require_no_other_root_table(
+    catalog: Catalog, identifier: Identifier, directory: TableDirectory, mode: RegisterMode
+) -> None:
+    """Refuse a directory that a listing of the root shows as a table, unless it is this very table, to be replaced."""
+    owner = layout.root_table_name(directory.location)
+    if owner is None:
+        return
+    if directory.hidden:
+        raise InvalidInputError(f"The table at {directory.location!r} is dropped, or being created, restored or purged")
+    if not (catalog.lists_directories and directory.visible):
+        return
+    if identifier != (owner,):
+        raise InvalidInputError(
+            f"The location {directory.location!r} belongs to table '{owner}'; rename that one instead"
+        )
+    if mode is RegisterMode.CREATE and catalog.store.size(layout.deregistered(owner)) is None:
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")

@@ -1,0 +1,1 @@
+"""Finding, listing, describing and opening tables."""

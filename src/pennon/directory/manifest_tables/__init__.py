@@ -1,0 +1,1 @@
+"""Tables in hashed directories: the row of the manifest decides."""

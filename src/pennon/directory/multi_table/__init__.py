@@ -1,0 +1,1 @@
+"""Changes of several tables in one commit of the manifest."""

@@ -1,0 +1,133 @@
+"""What a pipeline can make Spark run or read besides queries over tables, and refusing it.
+
+A query can start a program (`TRANSFORM ... USING`), call any method of Java (`reflect`) and read any file by its path.
+The settings of a session can load jars. `--no-code` refuses all of that: what is not known to be harmless is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import TokenType
+
+from pennon.spark.pipeline.problems import Path, Problem, line_of
+from pennon.spark.sql.cursor import is_word, tokens_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sqlglot import Token
+
+    from pennon.spark.pipeline.model import Check, Definition
+    from pennon.spark.pipeline.reads import Reads
+
+_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
+_CALLING = frozenset({"java_method", "reflect", "try_reflect"})
+_NAMING = frozenset({"identifier"})
+_READING = frozenset({"cloud_files", "read_files"})
+_SETTINGS = frozenset(
+    {
+        "spark.default.parallelism",
+        "spark.driver.cores",
+        "spark.driver.maxResultSize",
+        "spark.driver.memory",
+        "spark.executor.cores",
+        "spark.executor.instances",
+        "spark.executor.memory",
+        "spark.sql.adaptive.enabled",
+        "spark.sql.ansi.enabled",
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.caseSensitive",
+        "spark.sql.session.timeZone",
+        "spark.sql.shuffle.partitions",
+    }
+)
+
+
+def code_problems(definition: Definition, lines: Mapping[Path, int]) -> list[Problem]:
+    """Return everything in a pipeline that may run code or read files by their path; empty if nothing does."""
+    found = [*_of_settings(definition), *_of_sources(definition), *_of_columns(definition)]
+    for path, sql in _queries(definition):
+        found += [(path, message) for message in _of_query(sql)]
+    return [Problem(path, f"{message} (refused by --no-code)", line_of(lines, path)) for path, message in found]
+
+
+def unknown_names(reads: Reads) -> list[Problem]:
+    """Return the names in queries that are no tables of the catalog: Spark may take them for files or views."""
+    return [
+        Problem((), f"{'.'.join(name)!r} is no table of the catalog, source or step (refused by --no-code)")
+        for name, found in reads.names.items()
+        if found is None
+    ]
+
+
+def _of_settings(definition: Definition) -> Iterator[tuple[Path, str]]:
+    master = definition.spark.master
+    if master is not None and master != "local" and not master.startswith("local["):
+        yield ("spark", "master"), f"the pipeline chooses the cluster {master!r}: use --master"
+    for key in definition.spark.conf:
+        if key not in _SETTINGS:
+            yield ("spark", "conf", key), "this setting may make Spark load code: use --spark-conf"
+
+
+def _of_sources(definition: Definition) -> Iterator[tuple[Path, str]]:
+    for name, source in definition.sources.items():
+        if source.format is not None and source.format.lower() not in _FORMATS:
+            known = ", ".join(sorted(_FORMATS))
+            yield ("sources", name, "format"), f"the format {source.format!r} may run code; known: {known}"
+
+
+def _of_columns(definition: Definition) -> Iterator[tuple[Path, str]]:
+    """Find names of columns that could be read as expressions."""
+    groups: list[tuple[Path, Sequence[Check]]] = [
+        (("steps", name, "checks"), step.checks) for name, step in definition.steps.items()
+    ]
+    groups += [(("targets", number, "checks"), target.checks) for number, target in enumerate(definition.targets)]
+    for path, checks in [*groups, (("checks",), definition.checks)]:
+        for number, check in enumerate(checks):
+            columns = (*(check.not_null or ()), *(check.unique or ()), *(check.accepted_values or ()))
+            if any(mark in column for column in columns for mark in "(`"):
+                yield (*path, number), "the name of a column has a bracket or backtick and may be an expression"
+
+
+def _queries(definition: Definition) -> Iterator[tuple[Path, str]]:
+    for name, step in definition.steps.items():
+        yield ("steps", name, "sql"), step.sql
+        yield from _checks(("steps", name, "checks"), step.checks)
+    for number, target in enumerate(definition.targets):
+        yield from _checks(("targets", number, "checks"), target.checks)
+    yield from _checks(("checks",), definition.checks)
+
+
+def _checks(path: Path, checks: Sequence[Check]) -> Iterator[tuple[Path, str]]:
+    for number, check in enumerate(checks):
+        if check.sql is not None:
+            yield (*path, number, "sql"), check.sql
+
+
+def _of_query(sql: str) -> Iterator[str]:
+    tokens = tokens_of(sql)
+    if tokens is None:
+        yield "the query cannot be read"
+        return
+    if "\\" in sql:
+        # Spark goes on with a comment after one, and may end a text elsewhere.
+        yield "a backslash makes it uncertain what is a comment or text"
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        word = token.text.lower() if is_word(token) else ""
+        if word == "using" and after is not None and _is_text(after):
+            yield f"USING {after.text!r} starts a program"
+        if not word or after is None or after.token_type is not TokenType.L_PAREN:
+            continue
+        if word in _CALLING:
+            yield f"{word} calls methods of Java"
+        elif word in _READING:
+            yield f"{word} reads files by their path"
+        elif word in _NAMING:
+            yield f"{word} names a table or function that only Spark can find out"
+        elif before is not None and before.token_type is TokenType.DOT:
+            yield f"{token.text} is a function of a database, which may run code"
+
+
+def _is_text(token: Token) -> bool:
+    return token.token_type in {TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING}

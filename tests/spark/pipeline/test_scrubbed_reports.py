@@ -1,0 +1,75 @@
+"""Values of `${ENV:...}` and of secret variables are in no report, plan or note, whatever check they reach."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SECRET = "tok-9f8e7d6c5b4a/39+28"
+NUMBER = "83920174"
+PIPELINE = """
+name: shop
+vars: {word: {secret: true}}
+steps:
+  rows: >
+    SELECT id, concat('x ', '${ENV:TOKEN}') AS told, CAST(${ENV:NUMBER} AS BIGINT) AS number,
+    CAST('${ENV:TOKEN}' AS BINARY) AS raw, map('${ENV:TOKEN}', array('${word}')) AS nested,
+    concat(repeat('y', 190), '${ENV:TOKEN}') AS long FROM VALUES (1L), (2L) AS v(id)
+  used: {sql: "SELECT * FROM rows WHERE told <> '${ENV:TOKEN}'", stage: always}
+targets:
+  - table: shop.told
+    from: used
+    checks:
+      - {sql: "SELECT * FROM this WHERE told LIKE '%${ENV:TOKEN}'", severity: warn}
+      - {sql: "SELECT id AS `${ENV:TOKEN}` FROM this", severity: warn, name: "no ${ENV:TOKEN} of ${word}"}
+      - {sql: "SELECT id, '0123456789' AS d FROM this WHERE told > '${ENV:TOKEN}'", severity: warn}
+      - {accepted_values: {told: ["${ENV:TOKEN}"]}, severity: warn}
+      - {unique: [number], severity: SEVERITY}
+"""
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    return {"TOKEN": SECRET, "NUMBER": NUMBER}
+
+
+def pieces() -> list[str]:
+    """Return what must not be found: whole secrets, and beginnings that a cut text would leave."""
+    encoded = base64.b64encode(SECRET.encode()).decode()
+    return [SECRET, SECRET[:12], "hush-hush-word", NUMBER, encoded[:16]]
+
+
+def stored(shop) -> str:
+    """Return all that the runs have written into the root, without the tables' data."""
+    runs = Path(dict(shop.address.properties)["root"], "__pennon", "runs")
+    return "\n".join(path.read_text() for path in sorted(runs.rglob("*.json")))
+
+
+@pytest.mark.parametrize("severity", ["warn", "error"])
+def test_reports_and_notes_hold_no_secret(shop, tmp_path, environment, severity):
+    from pennon.spark.pipeline import Pipeline  # noqa: PLC0415 (needs pyspark)
+
+    pipeline = Pipeline.from_text(
+        PIPELINE.replace("SEVERITY", severity), {"word": "hush-hush-word"}, environment=environment
+    )
+    plan = json.dumps(pipeline.plan(shop.address).document())
+    report = pipeline.run(shop.lake, run_id="r")
+    report.save(tmp_path / "report.json")
+    assert report.succeeded == (severity == "warn")
+    assert [one.failing for one in report.checks] == [2, 2, 2, 2, 1]
+    assert any(one.samples for one in report.checks)
+    shown = [plan, repr(report), (tmp_path / "report.json").read_text(), stored(shop), repr(pipeline.definition)]
+    if severity == "warn":
+        shown.append(repr(pipeline.run(shop.lake, run_id="r")))
+    for text in shown:
+        for piece in pieces():
+            assert piece not in text
+    assert "no *** of ***" in shown[2]
+    # What is written into the table is the user's data.
+    if severity == "warn":
+        assert shop.rows("told", "told")[0] == (f"x {SECRET}",)

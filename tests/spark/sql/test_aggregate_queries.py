@@ -1,0 +1,131 @@
+"""Generated queries with aggregates at every place of a query give what Spark gives over the same rows."""
+
+# ruff: noqa: S608 - queries are the subject
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from pennon.spark.sql.names import LakeNames
+from pennon.spark.sql.query import Reader
+from tests.spark.sql.schemas import planned
+from tests.support import create_table, ipc
+
+ROWS = {
+    "k": [n % 7 for n in range(200)],
+    "v": [None if n % 11 == 0 else (n * 37) % 50 for n in range(200)],
+    "x": [n / 8 for n in range(200)],
+    "s": ["abc"[n % 3] if n % 5 else None for n in range(200)],
+}
+TYPES = "k BIGINT, v BIGINT, x DOUBLE, s STRING"
+KEYS = ["k", "s", "d.k", "k, s"]
+CALLS = ["count(*)", "count(1)", "COUNT(v)", "max(v)", "MIN ( s )", "sum(d.v)", "avg(v)", "sum(x)", "min(x)", "max(k)"]
+NUMBERS = [one for one in CALLS if "s )" not in one]
+
+
+class Writer:
+    """Writes queries of one table that end in any way a query with aggregates can."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+
+    def query(self) -> str:
+        pick = self._draw.choice
+        keys = pick([*KEYS, ""])
+        results = [pick(CALLS) + pick(["", "", f" AS r{number}", f" r{number}"]) for number in range(pick([1, 2, 3]))]
+        results += [pick(["max(v) - min(v) AS span", "round(avg(v), 2) AS r9", "-count(*) AS less"])] * pick([0, 1])
+        shown = results if not keys or pick([0, 1]) else [keys, *results]
+        text = f"SELECT {', '.join(shown)} FROM d"
+        text += pick(["", "", " WHERE v > 10", " WHERE s = 'a' OR v IS NULL", " WHERE k IN (1, 2)"])
+        text += f" GROUP BY {keys}" if keys else ""
+        text += f" HAVING {self._condition()}" if pick([0, 1]) else ""
+        text += f" ORDER BY {self._order(keys)}" if pick([0, 1]) else ""
+        return text + pick(["", "", " LIMIT 100", ";", " -- the end"])
+
+    def _condition(self) -> str:
+        pick = self._draw.choice
+        call = pick(NUMBERS)
+        shapes = [f"1 < {call}", f"{call} > 3", f"{call} IS NOT NULL", f"{call} BETWEEN 1 AND {pick(NUMBERS)}"]
+        return pick([*shapes, f"NOT {call} <= 2 AND 5 <> {pick(NUMBERS)}", f"count(*) >= 1 OR 0 = {call}"])
+
+    def _order(self, keys: str) -> str:
+        pick = self._draw.choice
+        call = pick(CALLS)
+        return pick(
+            [call, f"{call} DESC", f"1, {call}", f"{pick(NUMBERS)} + {pick(NUMBERS)}", *([keys] if keys else [])]
+        )
+
+
+@pytest.fixture
+def both(spark, lake):
+    """Have the same rows in the lake and in a view of Spark."""
+    create_table(lake.catalog, "d", data=ipc(ROWS))
+    spark.createDataFrame(list(zip(*ROWS.values(), strict=True)), TYPES).createOrReplaceTempView("rows_of_d")
+    yield lake
+    spark.catalog.dropTempView("rows_of_d")
+
+
+def result(frame):
+    fields = [(field.name, field.dataType.simpleString()) for field in frame.schema]
+    return fields, sorted(map(repr, frame.collect()))
+
+
+def require_same(lake, text):
+    """Compare the lake's answer with that of Spark; return whether Spark has one."""
+    try:
+        expected = result(lake.spark.sql(text.replace("FROM d", "FROM rows_of_d AS d")))
+    except AnalysisException:
+        return False
+    assert result(lake.sql(text)) == expected, text
+    return True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, count(*) FROM d GROUP BY k ORDER BY count(*)",
+        "SELECT k FROM d GROUP BY k HAVING 1 < max(v)",
+        "SELECT max(v) FROM d",
+        "SELECT k, max(v) m FROM d GROUP BY k ORDER BY 1, min(s)",
+    ],
+)
+def test_a_query_may_end_with_an_aggregate(both, text):
+    assert require_same(both, text)
+
+
+def test_generated_queries_give_what_spark_gives(both):
+    assert sum(require_same(both, Writer(seed).query()) for seed in range(16)) > 8
+
+
+@pytest.mark.soak
+def test_many_generated_queries_give_what_spark_gives(both):
+    assert sum(require_same(both, Writer(seed).query()) for seed in range(1000, 1600)) > 300
+
+
+def test_most_generated_queries_are_computed_in_part(lake):
+    create_table(lake.catalog, "d", data=ipc(ROWS))
+    reader = Reader(lake, LakeNames(lake))
+    plans = [reader.planned(Writer(seed).query()) for seed in range(100)]
+    assert sum(any(one.partials for one in made.reads) for made in plans) > 60
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT max(a) FROM t ORDER BY max",
+        "SELECT approx_count_distinct(a), max(c) FROM t",
+        "SELECT max(a) FILTER (WHERE c > 1) FROM t",
+        "SELECT max(max(a)) OVER () FROM t GROUP BY a",
+        "SELECT count(a, c) FROM t",
+        "SELECT count() FROM t",
+        "SELECT sum(ALL c) FROM t",
+        "SELECT max(c",
+        "SELECT max(",
+        "SELECT max",
+    ],
+)
+def test_what_is_not_understood_is_planned_whole(text):
+    assert all(one.partials is None for one in planned(text).reads)

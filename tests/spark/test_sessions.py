@@ -1,0 +1,56 @@
+"""Sessions that a lake is attached to: several of one program, and such in which nothing is set."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support import create_table, ipc
+
+BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+
+
+def test_several_sessions_of_a_program_are_attached(spark, root):
+    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+
+    lakes = [attach(one, root=root) for one in (spark, spark.newSession(), spark)]
+    create_table(lakes[0].catalog, "t", data=ipc({"x": [1, 2]}))
+    for lake in lakes:
+        assert lake.table("t").count() == 2
+        assert lake.spark.read.format("pennon").option("root", root).load("t").count() == 2
+        assert lake.sql("SELECT sum(x + 0) FROM t").first() == (3,)
+
+
+def test_the_active_session_stays_the_one_it_was(spark, root):
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+
+    if os.environ.get("PENNON_TEST_SPARK") == "connect":
+        pytest.skip("Sessions of Spark Connect are not active in a thread of Java")
+    attach(spark, root=root)
+    other = spark.newSession()
+    java = SparkSession._get_j_spark_session_class(spark._jvm)
+    before = java.getActiveSession().get()
+    attach(other, root=root)
+    assert java.getActiveSession().get().equals(before)
+
+
+def test_large_tables_are_not_broadcast_where_nothing_is_set(spark, lake, capsys):
+    rows = 12_000
+    body = [os.urandom(1200) for _ in range(rows)]  # 14 MB that no codec makes smaller; Spark broadcasts 10 MB
+    create_table(lake.catalog, "facts", data=ipc({"id": range(rows), "v": body}))
+    create_table(lake.catalog, "names", data=ipc({"id": range(9), "name": list("abcdefghi")}))
+    before = spark.conf.get(BROADCAST)
+    spark.conf.unset(BROADCAST)
+    try:
+        lake.sql("SELECT a.v, b.v FROM facts a JOIN facts b ON a.id = b.id").explain()
+        large = capsys.readouterr().out
+        lake.sql("SELECT v, name FROM facts JOIN names ON facts.id = names.id").explain()
+        small = capsys.readouterr().out
+    finally:
+        spark.conf.set(BROADCAST, before)
+    assert "SortMergeJoin" in large
+    assert "Broadcast" not in large
+    assert "BroadcastHashJoin" in small
