@@ -122,7 +122,7 @@ QUICK = Sizes(
 
 def pennon(**properties: str) -> LanceNamespace:
     """Open Pennon's directory namespace."""
-    from pennon import DirectoryNamespace  # noqa: PLC0415 - the rest of this module works without it
+    from pennon import DirectoryNamespace
 
     namespace: LanceNamespace = DirectoryNamespace(**properties)
     return namespace
@@ -130,7 +130,7 @@ def pennon(**properties: str) -> LanceNamespace:
 
 def reference(**properties: str) -> LanceNamespace:
     """Open pylance's own directory namespace."""
-    from lance.namespace import DirectoryNamespace  # noqa: PLC0415 - beside its counterpart above
+    from lance.namespace import DirectoryNamespace
 
     return DirectoryNamespace(**properties)
 

@@ -305,8 +305,8 @@ def connector_jar() -> Path | None:
 
 def started(directory: Path, rows: int, jar: Path | None) -> Context:
     """Start Spark as `pennon run` does, and a lake in a new root."""
-    from pennon.spark import attach  # noqa: PLC0415 - slow
-    from pennon.spark.session import new_session  # noqa: PLC0415
+    from pennon.spark import attach
+    from pennon.spark.session import new_session
 
     root = directory / "lake"
     settings = {"spark.driver.memory": "6g", "spark.sql.shuffle.partitions": "4"}

@@ -208,8 +208,8 @@ class CountingS3:
 
     def fill(self, prefix: str, objects: Mapping[str, bytes]) -> None:
         """Put many small objects below a prefix, without a request for each."""
-        from moto.core import DEFAULT_ACCOUNT_ID  # noqa: PLC0415 (slow)
-        from moto.s3.models import s3_backends  # noqa: PLC0415 (slow)
+        from moto.core import DEFAULT_ACCOUNT_ID
+        from moto.s3.models import s3_backends
 
         backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
         with CountingS3._moto:
@@ -219,7 +219,7 @@ class CountingS3:
     def __enter__(self) -> Self:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            from moto.moto_server.werkzeug_app import create_backend_app  # noqa: PLC0415 (slow)
+            from moto.moto_server.werkzeug_app import create_backend_app
 
             self._app = create_backend_app("s3")
         self._server = make_server("127.0.0.1", 0, self._serve, threaded=True, request_handler=_QuietHandler)
@@ -269,7 +269,7 @@ class CountingS3:
             self._open = False
             CountingS3._running -= 1
             if CountingS3._running == 0:
-                from moto.s3.models import s3_backends  # noqa: PLC0415 (slow)
+                from moto.s3.models import s3_backends
 
                 s3_backends.reset()  # closes the files that moto keeps the objects in
 

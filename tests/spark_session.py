@@ -27,7 +27,7 @@ def spark():
     """Start Spark with two cores in this process; as a Connect server and its client if the environment says so."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pennon.spark.session import new_session  # noqa: PLC0415 (slow, and it needs Java)
+    from pennon.spark.session import new_session
 
     where = {"remote": "local[2]"} if os.environ.get("PENNON_TEST_SPARK") == "connect" else {"master": "local[2]"}
     session = new_session("tests", **where, **{"spark.sql.shuffle.partitions": "2"})

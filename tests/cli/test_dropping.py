@@ -95,8 +95,8 @@ def test_a_dry_run_drops_nothing(pennon, lake):
 
 def test_what_is_protected_is_refused_unless_forced(pennon, lake):
     with DirectoryNamespace(root=str(lake)) as namespace:
-        namespace.set_table_protection(["plain"], True)  # noqa: FBT003 - a setter
-        namespace.set_table_protection(["prod", "events"], True)  # noqa: FBT003
+        namespace.set_table_protection(["plain"], True)
+        namespace.set_table_protection(["prod", "events"], True)
     assert pennon("info", "plain", root=lake).json["protected"] is True
     for dry in ([], ["--dry-run"]):
         assert pennon("drop", "plain", "--yes", *dry, root=lake).code == 6

@@ -31,7 +31,7 @@ def odd_values(root):
     data = pa.table(
         {
             "number": [float("nan"), float("-inf")],
-            "when": pa.array([dt.datetime(2026, 1, 2, 3, 4, 5), None], pa.timestamp("us", tz="UTC")),  # noqa: DTZ001
+            "when": pa.array([dt.datetime(2026, 1, 2, 3, 4, 5), None], pa.timestamp("us", tz="UTC")),
             "day": pa.array([dt.date(2026, 1, 2), None]),
             "price": pa.array([Decimal("1.50"), None]),
             "body": pa.array([b"\x00\xff", b"x" * 5000], pa.binary()),

@@ -330,7 +330,7 @@ def list_after_stop(root: Root, mode: str, point: Point) -> tuple[list[str] | No
 
 def live(member: Member, root: Root, mode: str, rounds: int) -> list[Outcome]:
     """Make and unmake things of one's own beside all the others."""
-    from tests.concurrency.lives import live as live_here  # noqa: PLC0415 (it needs this module)
+    from tests.concurrency.lives import live as live_here  # it imports this module
 
     with opened(root, mode) as ns:
         return live_here(ns, root, mode, f"process{member.index}", rounds)

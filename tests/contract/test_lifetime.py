@@ -61,7 +61,7 @@ def test_reads_of_an_existing_root_create_no_manifest(namespace):
 
 def test_a_pickled_namespace_opens_the_same_catalog(namespace):
     create_table(namespace, "t")
-    with pickle.loads(pickle.dumps(namespace)) as copy:  # noqa: S301 - our own bytes
+    with pickle.loads(pickle.dumps(namespace)) as copy:
         assert list_tables(copy) == ["t"]
         assert repr(copy) == repr(namespace)
         create_table(copy, "u")
@@ -73,7 +73,7 @@ def test_a_pickled_namespace_keeps_a_relative_root(tmp_path, monkeypatch):
     pickled = pickle.dumps(DirectoryNamespace(root="root"))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    with pickle.loads(pickled) as copy:  # noqa: S301 - our own bytes
+    with pickle.loads(pickled) as copy:
         assert directory(copy) == tmp_path / "root"
 
 

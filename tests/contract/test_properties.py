@@ -154,7 +154,7 @@ def test_operations_are_counted_in_threads_and_by_each_copy_for_itself(tmp_path)
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: list_tables(ns), range(40)))
         assert ns.retrieve_ops_metrics() == {"create_table": 1, "list_tables": 40}
-        with pickle.loads(pickle.dumps(ns)) as copy:  # noqa: S301 - what was just pickled
+        with pickle.loads(pickle.dumps(ns)) as copy:
             describe_table(copy, "t")
             assert copy.retrieve_ops_metrics() == {"describe_table": 1}
 

@@ -59,14 +59,14 @@ def largest(make: Callable[[int], str], find_excess: Callable[[str], str | None]
 
 def main(path: str) -> None:
     """Have Lance evaluate the largest expressions in every way; only its errors may come of it."""
-    import lance  # noqa: PLC0415 - the tests import this module too
+    import lance
 
-    from pennon.table.expression_limits import find_excess  # noqa: PLC0415
+    from pennon.table.expression_limits import find_excess
 
     def evaluate() -> None:
         for name, make in ROWS.items():
             text = make(largest(make, find_excess))
-            print(name, len(text), flush=True)  # noqa: T201 - the last line tells which one ended the process
+            print(name, len(text), flush=True)
             dataset = lance.dataset(path)
             ways = [
                 lambda: dataset.scanner(filter=text).to_table(),  # noqa: B023 - called at once
@@ -79,7 +79,7 @@ def main(path: str) -> None:
             for run in ways[: 1 if len(text) > _WIDE else None]:
                 with contextlib.suppress(ValueError, OSError):
                     run()
-        print("done", flush=True)  # noqa: T201
+        print("done", flush=True)
 
     # A thread's stack is as small as that of a server's worker.
     thread = threading.Thread(target=evaluate)

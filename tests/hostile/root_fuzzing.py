@@ -363,7 +363,7 @@ def write_operations(ns: Any, evil: Sequence[Identifier]) -> list[Callable[[], o
         lambda *name: ns.batch_delete_table_versions(
             BatchDeleteTableVersionsRequest(id=list(name), ranges=[{"start_version": 0, "end_version": 1 << 62}])
         ),
-        lambda *name: ns.set_table_protection(list(name), False),  # noqa: FBT003 - a setter
+        lambda *name: ns.set_table_protection(list(name), False),
         lambda *name: drop_table(ns, *name),
         lambda *name: ns.undrop_table(list(name)),
         lambda *name: ns.purge_table(list(name), force=True),

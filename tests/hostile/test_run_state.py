@@ -438,7 +438,7 @@ def test_a_report_that_is_none_is_refused(tmp_path, change):
     "body", [b"", b"{}", b"[]", DEEP, b'{"query": "q", "epoch": 1e999, "version": 1}', b'{"query": 1, "epoch": 1}']
 )
 def test_the_state_of_a_stream_that_cannot_be_read_is_refused(one_home, body):
-    from pennon.spark.commits.destination import located  # noqa: PLC0415
+    from pennon.spark.commits.destination import located
 
     create_table(one_home.catalog, "t", data=ipc({"x": [1]}))
     destination = located(one_home.address, ("t",))

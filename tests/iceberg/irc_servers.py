@@ -185,7 +185,7 @@ def _bucket(base: str) -> Callable[[str], object]:
 
 
 def _table_buckets(base: str, region: str, access_key: str, secret_key: str) -> Any:
-    import boto3  # noqa: PLC0415 - slow
+    import boto3
 
     keys = {"aws_access_key_id": access_key, "aws_secret_access_key": secret_key}
     return boto3.client("s3tables", endpoint_url=base, region_name=region, **keys)
@@ -294,8 +294,8 @@ def facade(
 def self_signed(directory: Path) -> tuple[Path, Path]:
     """Make a certificate for 127.0.0.1 that nobody has signed."""
     x509 = pytest.importorskip("cryptography.x509")
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "pennon-test")])

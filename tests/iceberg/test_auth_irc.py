@@ -105,7 +105,7 @@ def test_a_token_server_of_its_own(server, connect):
 @pytest.mark.parametrize("reply", [Reply(400, {"error": "no"}), Reply(body={}), Reply(body=b"{"), token(5)])
 def test_a_token_server_that_answers_nonsense(server, connect, reply):
     server.answer("POST /v1/oauth/tokens", reply)
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - its code is looked at
+    with pytest.raises(Exception) as caught:
         list_namespaces(connect(server.uri, credential="id:cred-very-secret"))
     assert int(caught.value.code) in {16, 18}
     assert "very-secret" not in str(caught.value)
@@ -117,18 +117,18 @@ def test_secrets_show_nowhere(server, connect, caplog):
     server.answer("POST /v1/oauth/tokens", token("tok-very-secret"))
     server.answer("GET /v1/namespaces", Reply(400, {"error": {"message": echo, "type": "tok-very-secret"}}))
     client = connect(server.uri, **SECRETS)
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - its text is looked at
+    with pytest.raises(Exception) as caught:
         list_namespaces(client)
     texts = [str(caught.value), repr(caught.value), repr(client), repr(client._settings), client.namespace_id()]
     for text in (*texts, caplog.text):
         assert "very-secret" not in text
-    assert pickle.loads(pickle.dumps(client))._settings == client._settings  # noqa: S301 - our own
+    assert pickle.loads(pickle.dumps(client))._settings == client._settings
 
 
 def test_a_token_that_was_fetched_shows_nowhere_either(server, connect):
     server.answer("POST /v1/oauth/tokens", token("fetched-very-secret"))
     server.answer("GET /v1/namespaces", Reply(400, {"error": {"message": "Bearer fetched-very-secret is bad"}}))
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - its text is looked at
+    with pytest.raises(Exception) as caught:
         list_namespaces(connect(server.uri, credential="id:hunter22"))
     assert "fetched" not in str(caught.value)
     assert "is bad" in str(caught.value)

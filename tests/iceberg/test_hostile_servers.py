@@ -84,7 +84,7 @@ def test_wrong_types_of_namespaces(server, client, namespaces):
 )
 def test_wrong_types_of_tables(server, client, change):
     server.answer("GET /v1/namespaces/a/tables/t", Reply(body={"metadata": {**TABLE, **change}}))
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - its code is looked at
+    with pytest.raises(Exception) as caught:
         describe_table(client, "a", "t")
     assert int(caught.value.code) in {13, 18}
     for answer in ({"metadata": []}, {}, {"metadata": TABLE, "config": []}):
@@ -98,10 +98,10 @@ def test_wrong_types_of_snapshots(server, client, snapshots):
     metadata = {**TABLE, "properties": {"table_type": "LANCE", "managed_by": "IMPL"}, "current-snapshot-id": 1}
     server.answer("GET /v1/namespaces/a/tables/t", Reply(body={"metadata": {**metadata, "snapshots": snapshots}}))
     server.answer("GET /v1/namespaces/a", Reply(body={}))
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - its code is looked at
+    with pytest.raises(Exception) as caught:
         client.list_table_versions({"id": ["a", "t"]})
     assert int(caught.value.code) == 18
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - the same
+    with pytest.raises(Exception) as caught:
         client.count_table_rows(CountTableRowsRequest(id=["a", "t"]))
     assert int(caught.value.code) in {18, 19}
 

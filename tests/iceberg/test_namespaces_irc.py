@@ -78,7 +78,7 @@ def test_a_namespace_that_is_not_empty_stays(catalog, space):
 
 @only_on_apache("our server has no tables of other kinds")
 def test_a_cascade_never_drops_tables_of_other_kinds(catalog, space, irc):
-    import urllib3  # noqa: PLC0415
+    import urllib3
 
     body = {"name": "other", "schema": {"type": "struct", "fields": []}}
     urllib3.request("POST", f"{irc.uri}/v1/namespaces/{space}/tables", json=body)
@@ -115,7 +115,7 @@ def test_pages_are_read_to_the_end(connect, irc, space, catalog):
     paged = connect(irc.uri, **{"rest-page-size": "2"})
     assert list_namespaces(paged, space) == [f"n{number}" for number in range(7)]
     assert list_tables(paged, space) == [f"t{number}" for number in range(7)]
-    from lance_namespace import ListTablesRequest  # noqa: PLC0415
+    from lance_namespace import ListTablesRequest
 
     first = paged.list_tables(ListTablesRequest(id=[space], limit=3))
     rest = paged.list_tables(ListTablesRequest(id=[space], limit=10, page_token=first.page_token))

@@ -44,7 +44,7 @@ class House:
         return sorted(row.id for row in self.lake.table(self.name(table)).select("id").collect())
 
     def stage(self, table: str, *values: int) -> Any:
-        from pennon.spark import writing  # noqa: PLC0415 (needs pyspark)
+        from pennon.spark import writing
 
         return writing.stage(self.lake, self.numbers(*values), (self.space, table))
 
@@ -68,7 +68,7 @@ class House:
 @pytest.fixture
 def house(spark, irc, managed_by, space, client_root) -> House:
     """Attach the catalog, with secrets that no server looks at here."""
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     Path(client_root).mkdir(parents=True)
     properties = {"uri": irc.uri, "root": client_root, "managed_by": managed_by, **SECRETS}
@@ -167,7 +167,7 @@ def test_a_declared_table_is_filled(house):
 
 
 def test_a_new_table_needs_a_root(spark, house):
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     properties = {key: value for key, value in house.properties.items() if key != "root"}
     rootless = House(attach(spark, impl="iceberg", **properties), house.space, properties)
@@ -180,7 +180,7 @@ def test_a_new_table_needs_a_root(spark, house):
 
 
 def test_jobs_of_directory_namespaces_are_refused(house):
-    from pennon.spark import jobs  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import jobs
 
     house.write("t", 1)
     with fails(0, "iceberg"):
@@ -191,7 +191,7 @@ def test_jobs_of_directory_namespaces_are_refused(house):
 
 
 def test_several_tables_are_shown_together(managed_house):
-    from pennon.spark import writing  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import writing
 
     house = managed_house
     house.write("old", 1)
@@ -207,7 +207,7 @@ def test_several_tables_are_shown_together(managed_house):
 
 
 def test_one_that_cannot_be_published_keeps_all_back(managed_house):
-    from pennon.spark import writing  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import writing
 
     house = managed_house
     house.write("old", 1)
@@ -221,9 +221,9 @@ def test_one_that_cannot_be_published_keeps_all_back(managed_house):
 
 
 def test_what_a_killed_driver_staged_is_found_by_its_notes(house, tmp_path):
-    from pennon.spark import writing  # noqa: PLC0415 (needs pyspark)
-    from pennon.spark.pipeline import publishing  # noqa: PLC0415
-    from pennon.spark.pipeline.state import RunState  # noqa: PLC0415
+    from pennon.spark import writing
+    from pennon.spark.pipeline import publishing
+    from pennon.spark.pipeline.state import RunState
 
     state = RunState(open_store(str(tmp_path / "state"), {}), "nightly", "run")
     house.write("old", 1)
@@ -239,7 +239,7 @@ def test_what_a_killed_driver_staged_is_found_by_its_notes(house, tmp_path):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_lost_answer_publishes_once(spark, managed_house, lossy, when):
-    from pennon.spark import attach, writing  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach, writing
 
     house = managed_house
     house.write("old", 1)
@@ -280,7 +280,7 @@ targets:
 @pytest.fixture
 def command(house, tmp_path, monkeypatch, capsys):
     """Run `pennon run` in this process, on the tests' Spark."""
-    from pennon.cli.app import run  # noqa: PLC0415 (slow)
+    from pennon.cli.app import run
 
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("IRC_TOKEN", SECRETS["token"])

@@ -53,7 +53,7 @@ def test_a_version_that_was_found_can_be_read_when_its_credentials_are_over(vend
 
 
 def test_a_task_writes_when_credentials_are_over(vending, table):
-    from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415 (slow)
+    from pyspark.sql.types import LongType, StructField, StructType
 
     address = Address.of("iceberg", vending.properties)
     destination = located(address, table)
@@ -68,7 +68,7 @@ def test_a_task_writes_when_credentials_are_over(vending, table):
 
 
 def test_a_lake_is_read_and_changed(spark, vending, table):
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     lake = attach(spark, impl="iceberg", **vending.properties)
     name = ".".join(table)

@@ -265,7 +265,7 @@ def test_without_a_root_the_server_chooses_the_place(connect, irc, space, manage
 
 def test_a_copy_by_pickle_works(catalog, space):
     create_table(catalog, space, "t")
-    with pickle.loads(pickle.dumps(catalog)) as copy:  # noqa: S301 - our own
+    with pickle.loads(pickle.dumps(catalog)) as copy:
         assert rows(copy, space, "t") == 3
     with fails(13, "closed"):
         list_tables(copy, space)

@@ -60,7 +60,7 @@ def has_file(catalog, space: str, path: str) -> bool:
 def staged_by(catalog, space: str, name: str, *numbers: int):
     """Let Lance stage an append, and give the request that would commit it."""
     entry = catalog._catalog.table((space, name))
-    from pennon.iceberg import batch  # noqa: PLC0415
+    from pennon.iceberg import batch
 
     location = catalog._location(entry)
     fragments = write_fragments(pa.table({"x": list(numbers)}), location)
@@ -133,7 +133,7 @@ def test_bad_requests_change_nothing(catalog, space):
 
 @not_on_ours("our server finishes versions itself")
 def test_a_version_that_was_not_finished_is_finished_by_the_next_reader(catalog, space, monkeypatch):
-    from pennon.iceberg import files  # noqa: PLC0415
+    from pennon.iceberg import files
 
     create_table(catalog, space, "t")
     request = staged_by(catalog, space, "t", 10)
@@ -279,7 +279,7 @@ def test_lost_answers_to_everything_else(connect, catalog, space, lossy, when):
     lossy.lose("GET", "/tables/t", when, 2)
     create_table(through, space, "t")
     lossy.lose("POST", "/tables/rename", when)
-    from tests.support import drop_table, list_tables, rename_table  # noqa: PLC0415
+    from tests.support import drop_table, list_tables, rename_table
 
     rename_table(through, space, "t", to="u")
     assert list_tables(catalog, space) == ["u"]

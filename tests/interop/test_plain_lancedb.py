@@ -48,7 +48,7 @@ def ns(request, place, open_namespace):
 
 
 @pytest.fixture
-def plain(place, ns):  # noqa: ARG001 - the tables are there first
+def plain(place, ns):
     return lancedb.connect(place.uri, storage_options=place.options or None)
 
 

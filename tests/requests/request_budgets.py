@@ -106,7 +106,7 @@ class Operation:
     """What is done before counting, and what is counted; both get the client and the parent of what they work on."""
 
     call: Step
-    prepare: Step = lambda ns, parent: None  # noqa: ARG005 - as the others
+    prepare: Step = lambda ns, parent: None
     reads: bool = False
 
 

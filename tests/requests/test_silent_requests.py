@@ -65,7 +65,7 @@ def test_constructing_pickling_and_closing_make_no_request(mode, s3, s3_root):
     with s3.count() as count:
         ns = DirectoryNamespace(**properties)
         other = connect("dir", properties)
-        copy = pickle.loads(pickle.dumps(ns))  # noqa: S301 - our own bytes
+        copy = pickle.loads(pickle.dumps(ns))
         assert repr(copy) == repr(ns)
         assert ns.namespace_id() == other.namespace_id()
         for opened in (ns, other, copy):

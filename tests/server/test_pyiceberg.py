@@ -145,7 +145,7 @@ def test_properties_change_and_columns_do_not(iceberg, catalog, space, events):
 
 
 def test_rows_are_not_written(iceberg, catalog, space, events):
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     table = iceberg.load_table((space, events))
     rows = pa.table({"id": [9], "name": ["z"], "double": [18]})

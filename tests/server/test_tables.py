@@ -157,7 +157,7 @@ def test_a_protected_table_is_not_dropped(client, catalog, space):
 
 
 def test_our_namespace_drops_for_a_while_or_for_good(lance_client, catalog, space):
-    from tests.support import drop_table, fails  # noqa: PLC0415
+    from tests.support import drop_table, fails
 
     location = create_table(lance_client, space, "t").location
     drop_table(lance_client, space, "t", ttl="1h")

@@ -24,7 +24,7 @@ def root(tmp_path):
 @pytest.fixture
 def lake(spark, root):
     """Attach a lake in an empty root."""
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     return attach(spark, root=root)
 

@@ -102,7 +102,7 @@ def test_bad_job_id_raises_13(spark, lake):
 
 def test_files_of_attempts_that_did_not_count_are_removed(lake):
     """Two attempts write the same rows, as with speculation; the report of one is used."""
-    from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415 (slow)
+    from pyspark.sql.types import LongType, StructField, StructType
 
     create_namespace(lake.catalog, "a")
     create_table(lake.catalog, "a", "t", data=ipc(pa.table({"id": pa.array([0], pa.int64())})))

@@ -217,7 +217,7 @@ def _near(name: str):
     kind, values = KINDS[name]
     if pa.types.is_timestamp(kind):
         zone = UTC if kind.tz else None
-        drawn = st.sampled_from(_local(MOMENTS)) | st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30))  # noqa: DTZ001
+        drawn = st.sampled_from(_local(MOMENTS)) | st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30))
         return drawn.map(lambda moment: moment.replace(tzinfo=zone))
     if name == "uint64":
         return (st.sampled_from(values) | st.integers(-5, 2**64 + 5)).map(Decimal)
@@ -339,8 +339,8 @@ STAYING = {
     "a text that is no UUID": EqualTo(("uuid",), "no uuid"),
     "a UUID that is not in lower case": EqualTo(("uuid",), str(UUIDS[2]).replace("8", "A")),
     "a part of a UUID": StringStartsWith(("uuid",), "0"),
-    "nanoseconds that 64 bits do not count": GreaterThan(("ts_ns",), dt.datetime(3000, 1, 1)),  # noqa: DTZ001
-    "a local time for a column with a zone": EqualTo(("tz_us",), dt.datetime(2024, 1, 1)),  # noqa: DTZ001
+    "nanoseconds that 64 bits do not count": GreaterThan(("ts_ns",), dt.datetime(3000, 1, 1)),
+    "a local time for a column with a zone": EqualTo(("tz_us",), dt.datetime(2024, 1, 1)),
     "bytes of another length": EqualTo(("fixed",), b"abc"),
     "one of a list": In(("uint8",), [1, 256]),
     "the opposite of what stays": Not(EqualTo(("uint8",), 256)),

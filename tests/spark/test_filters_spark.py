@@ -7,7 +7,7 @@ from pathlib import Path
 
 import lance
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, Not
 
 from pennon.spark import types
@@ -135,7 +135,7 @@ def recorder() -> type[DataSource]:
         def __init__(self, path: str) -> None:
             self.path = path
 
-        def pushFilters(self, filters):  # noqa: N802 (Spark's name)
+        def pushFilters(self, filters):
             Path(self.path).write_bytes(pickle.dumps(filters))
             return filters
 
@@ -173,7 +173,7 @@ def test_lance_keeps_the_rows_that_spark_keeps(spark, tmp_path) -> None:
     finally:
         for key in settings:
             spark.conf.unset(key)
-    handed = pickle.loads((tmp_path / "filters").read_bytes())  # noqa: S301 (written above)
+    handed = pickle.loads((tmp_path / "filters").read_bytes())
 
     assert len(truths) == ROWS
     handed_of = {copy: [one for one in handed if named(one) == copy] for copy in conditions}

@@ -112,7 +112,7 @@ def test_all_kinds_of_values_arrive_as_they_were(spark, lake) -> None:
         "`odd name` int, b boolean, s string, c binary, d decimal(20, 3), day date, ts timestamp, ntz timestamp_ntz,"
         " span interval day to second, l array<double>, n struct<a: string, b: struct<c: binary, d: array<int>>>"
     )
-    time = datetime(2024, 2, 29, 1)  # noqa: DTZ001 (as Spark gives them)
+    time = datetime(2024, 2, 29, 1)
     plain = (1, True, "ä", b"\x00\xff", Decimal("1.500"), date(2024, 2, 29), time, time, timedelta(1, 5))
     full = (*plain, [1.5, None], ("x", (b"y", [1, None])))
     nested = (2, *[None] * 9, (None, (None, None)))

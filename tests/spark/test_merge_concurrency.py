@@ -31,9 +31,9 @@ def interrupting(spark, tmp_path, uri, change):
     flag = str(tmp_path / "changed")
 
     def once(batches):
-        import os  # noqa: PLC0415 (in a worker)
+        import os
 
-        import lance as theirs  # noqa: PLC0415
+        import lance as theirs
 
         try:
             os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
@@ -130,7 +130,7 @@ def test_two_merges_into_an_empty_table(spark, lake):
 
 
 def test_a_table_that_is_changed_every_time_gives_up_with_14(spark, lake, tmp_path, monkeypatch):
-    from pennon.spark.merging import attempts  # noqa: PLC0415 (beside its use)
+    from pennon.spark.merging import attempts
 
     dataset = table(lake, "t", DATA)
     monkeypatch.setattr(attempts, "ATTEMPTS", 1)

@@ -1,6 +1,5 @@
 """Merges of random tables, sources and clauses do what a plain reading of SQL's MERGE says."""
 
-# ruff: noqa: ARG005 (all rules are called alike)
 from __future__ import annotations
 
 import random
@@ -81,7 +80,7 @@ class Case:
     """One random merge."""
 
     def __init__(self, seed: int) -> None:
-        from pennon.spark.merging.clauses import Delete, Insert, Update  # noqa: PLC0415 (needs pyspark's neighbours)
+        from pennon.spark.merging.clauses import Delete, Insert, Update
 
         self.pick = random.Random(seed)
         domain = [None, *range(self.pick.choice([4, 12, 40]))]

@@ -13,7 +13,7 @@ ROWS = 10_000  # more than the driver reads itself
 @pytest.fixture
 def bucket(spark):
     """Attach a lake in a bucket of its own."""
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     with CountingS3() as server:
         properties = {"root": server.endpoint.uri("lake"), **server.endpoint.properties()}

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import lance
 import pyarrow as pa
 import pytest
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F
 
 from tests.support import create_table, fails, ipc
 
@@ -144,8 +144,8 @@ def test_filters_are_pushed_into_lance(lake):
 
 def explained(frame):
     """Give the plan as text."""
-    import contextlib  # noqa: PLC0415 (here alone)
-    import io  # noqa: PLC0415
+    import contextlib
+    import io
 
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
@@ -208,7 +208,7 @@ def test_workers_read_without_the_models_of_the_sdk(lake, spark):
     assert lake.table("t").where("x < 10").count() == 10
 
     def loaded(batches):
-        import sys  # noqa: PLC0415 - in the worker
+        import sys
 
         list(batches)
         names = [name for name in sys.modules if name.startswith(("pennon.", "lance_namespace_urllib3_client.models."))]

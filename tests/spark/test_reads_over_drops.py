@@ -16,14 +16,14 @@ FRAGMENTS, ROWS = 6, 50
 
 def source(location, started, go_on):
     """Make a Spark data source that reads one fragment per task; the first one waits in the middle of its work."""
-    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition  # noqa: PLC0415
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class Reader(DataSourceReader):
         def partitions(self):
             return [InputPartition(number) for number in range(FRAGMENTS)]
 
         def read(self, partition):
-            import lance  # noqa: PLC0415 (it does not survive a fork)
+            import lance  # it does not survive a fork
 
             fragment = lance.dataset(location).get_fragments()[partition.value]
             for number, batch in enumerate(fragment.to_batches(batch_size=10)):

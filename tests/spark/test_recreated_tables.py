@@ -109,7 +109,7 @@ def test_a_branch_that_is_deleted_and_created_again(lake):
 
 
 def test_a_pinned_version_is_known_by_its_content(root, open_namespace):
-    from pennon.spark.address import Address  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark.address import Address
 
     ns = open_namespace(root)
     address = Address.of("dir", {"root": root})
@@ -125,7 +125,7 @@ def test_a_pinned_version_is_known_by_its_content(root, open_namespace):
 
 
 def test_a_version_that_is_not_the_pinned_one_is_refused(root, open_namespace):
-    from pennon.spark.address import Address  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark.address import Address
 
     location = create_table(open_namespace(root), "t").location
     pinned, _ = pin(Address.of("dir", {"root": root}), ("t",))
@@ -137,7 +137,7 @@ def test_a_version_that_is_not_the_pinned_one_is_refused(root, open_namespace):
 
 @pytest.mark.s3
 def test_a_table_in_a_bucket_is_read_as_it_is_now(spark):
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     with CountingS3() as server:
         lake = attach(spark, root=server.endpoint.uri("lake"), **server.endpoint.properties())

@@ -12,7 +12,7 @@ BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 
 
 def test_several_sessions_of_a_program_are_attached(spark, root):
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     lakes = [attach(one, root=root) for one in (spark, spark.newSession(), spark)]
     create_table(lakes[0].catalog, "t", data=ipc({"x": [1, 2]}))
@@ -23,9 +23,9 @@ def test_several_sessions_of_a_program_are_attached(spark, root):
 
 
 def test_the_active_session_stays_the_one_it_was(spark, root):
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from pyspark.sql import SparkSession
 
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     if os.environ.get("PENNON_TEST_SPARK") == "connect":
         pytest.skip("Sessions of Spark Connect are not active in a thread of Java")

@@ -108,13 +108,13 @@ def test_failing_task_leaves_nothing(spark, lake, root):
 
 def test_commit_that_loses_leaves_nothing(spark, lake, root):
     """The DataFrame overwrites the table while it is appended to it."""
-    import pyarrow as pa  # noqa: PLC0415 (also in the worker)
+    import pyarrow as pa
 
     save(numbers(spark, 1), root)
     location = describe_table(lake.catalog, "t").location
 
     def overwrites(batches):
-        import lance as late  # noqa: PLC0415 (in the worker)
+        import lance as late
 
         for batch in batches:
             late.write_dataset(pa.table({"id": [9], "name": ["z"]}), location, mode="overwrite")

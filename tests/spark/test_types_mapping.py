@@ -199,14 +199,14 @@ def test_arrow_types_without_a_spark_type_are_refused(kind, words) -> None:
 
 class PointUDT(spark_types.UserDefinedType):
     @classmethod
-    def sqlType(cls):  # noqa: N802 (Spark's name)
+    def sqlType(cls):
         return spark_types.ArrayType(spark_types.DoubleType())
 
     @classmethod
     def module(cls):
         return "test_types_mapping"
 
-    def simpleString(self):  # noqa: N802 (Spark's name)
+    def simpleString(self):
         return "point"
 
 

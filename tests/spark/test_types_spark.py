@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lance
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F
 
 from pennon.spark import types
 from pennon.spark.types.extension import plain_schema

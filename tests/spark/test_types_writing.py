@@ -78,7 +78,7 @@ NOW = dt.datetime(2024, 2, 29, 12, 30, 15, 123_456, tzinfo=UTC)
         (pa.binary(2), BinaryType(), b"ab", b"ab"),
         (pa.date64(), DateType(), dt.date(2024, 2, 29), dt.date(2024, 2, 29)),
         (pa.timestamp("ns", tz="Europe/Berlin"), TimestampType(), NOW, NOW),
-        (pa.timestamp("s"), TimestampNTZType(), dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1)),  # noqa: DTZ001
+        (pa.timestamp("s"), TimestampNTZType(), dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1)),
         (pa.time32("s"), TimeType(6), dt.time(1, 2, 3), dt.time(1, 2, 3)),
         (pa.duration("ns"), DayTimeIntervalType(), dt.timedelta(days=-1), dt.timedelta(days=-1)),
         (pa.list_(pa.float32(), 2), ArrayType(DoubleType()), [1, 2], [1.0, 2.0]),
@@ -110,7 +110,7 @@ def test_a_value_goes_back_to_the_type_of_the_table(kind, incoming, value, kept)
         (pa.decimal128(5, 2), DecimalType(10, 3), Decimal("0.001"), "data loss"),
         (pa.binary(2), BinaryType(), b"abc", "widths must match"),
         (pa.timestamp("s", tz="UTC"), TimestampType(), NOW, "would lose data"),
-        (pa.timestamp("ns"), TimestampNTZType(), dt.datetime(3000, 1, 1), "out of bounds"),  # noqa: DTZ001
+        (pa.timestamp("ns"), TimestampNTZType(), dt.datetime(3000, 1, 1), "out of bounds"),
         (pa.time32("s"), TimeType(6), dt.time(1, 2, 3, 4), "would lose data"),
         (
             pa.list_(pa.float32(), 2),
@@ -363,7 +363,7 @@ def test_a_plan_travels_to_a_worker_whole() -> None:
     incoming = frame(v=ArrayType(StringType()), j=StringType())
     plan = types.write_plan(incoming, table, merge_schema=True)
 
-    again = pickle.loads(pickle.dumps(plan))  # noqa: S301 (our own)
+    again = pickle.loads(pickle.dumps(plan))
 
     assert again.schema.equals(plain_schema(table), check_metadata=True)
     assert again.targets == plan.targets

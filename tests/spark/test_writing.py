@@ -305,7 +305,7 @@ def test_append_beside_an_overwrite_raises_14_and_leaves_nothing(spark, lake):
     location = describe_table(lake.catalog, "t").location
 
     def overwrites(batches):
-        import lance as late  # noqa: PLC0415 (in the worker)
+        import lance as late
 
         for batch in batches:
             late.write_dataset(pa.table({"id": [9], "name": ["z"]}), location, mode="overwrite")

@@ -16,7 +16,7 @@ V1, V2, COMPATIBILITY = "v1", "v2", "compatibility"
 OWN, HASHED = "own", "hashed"
 
 
-class Refused(Exception):  # noqa: N818 - an outcome, not an error of the model
+class Refused(Exception):
     """The operation must fail with this code and change nothing."""
 
     def __init__(self, code: int) -> None:

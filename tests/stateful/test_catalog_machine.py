@@ -175,7 +175,7 @@ class CatalogMachine(RuleBasedStateMachine):
         self.values = itertools.count(1)
 
     @initialize(filled=st.booleans())
-    def open_clients(self, filled: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+    def open_clients(self, filled: bool) -> None:
         self.clients = [self.opened(mode) for mode in self.modes]
         if filled:
             for identifier in (("a",), ("a", "a")):
@@ -236,7 +236,7 @@ class CatalogMachine(RuleBasedStateMachine):
             self.clients[who].purge_tables()
 
     @rule(who=clients, choice=ids, skip=st.booleans(), cascade=st.booleans())
-    def drop_namespace(self, who: int, choice: Choice, skip: bool, cascade: bool) -> None:  # noqa: FBT001
+    def drop_namespace(self, who: int, choice: Choice, skip: bool, cascade: bool) -> None:
         identifier = self.picked(choice, "namespace")
         both = self.compared(
             lambda: self.model.drop_namespace(self.modes[who], identifier, skip=skip, cascade=cascade),
@@ -367,7 +367,7 @@ class CatalogMachine(RuleBasedStateMachine):
     # Looking
 
     @rule(who=clients, choice=ids, detailed=st.booleans(), check_declared=st.booleans())
-    def look(self, who: int, choice: Choice, detailed: bool, check_declared: bool) -> None:  # noqa: FBT001
+    def look(self, who: int, choice: Choice, detailed: bool, check_declared: bool) -> None:
         identifier = self.picked(choice, "any")
         mode, client = self.modes[who], self.clients[who]
         self.compared(
@@ -398,7 +398,7 @@ class CatalogMachine(RuleBasedStateMachine):
             assert [field.name for field in answer.var_schema.fields] == ["x"]
 
     @rule(who=clients, choice=ids, limit=limits, include_declared=st.booleans())
-    def page_through(self, who: int, choice: Choice, limit: int | None, include_declared: bool) -> None:  # noqa: FBT001
+    def page_through(self, who: int, choice: Choice, limit: int | None, include_declared: bool) -> None:
         parent = self.picked(choice, "namespace")
         mode, client = self.modes[who], self.clients[who]
         tables = self.compared(
@@ -435,7 +435,7 @@ class CatalogMachine(RuleBasedStateMachine):
     # Everybody else
 
     @rule(who=clients, dry_run=st.booleans())
-    def migrate_to_manifest(self, who: int, dry_run: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+    def migrate_to_manifest(self, who: int, dry_run: bool) -> None:
         both = self.compared(
             lambda: self.model.migrate(self.modes[who], dry_run=dry_run),
             lambda: self.clients[who].migrate_to_manifest(dry_run=dry_run),

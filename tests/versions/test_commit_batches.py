@@ -151,7 +151,7 @@ def test_a_table_is_declared_with_its_first_version(near_managed_shelf, monkeypa
     """The version is staged where the table is going to be: the caller has to know the place beforehand."""
     shelf = near_managed_shelf
     shelf.create("source", [1, 2])
-    from pennon.directory import layout  # noqa: PLC0415 - only to know the place
+    from pennon.directory import layout
 
     location = layout.hashed(shelf.key("t"))
     monkeypatch.setattr(layout, "hashed", lambda _: location)

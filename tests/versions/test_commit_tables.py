@@ -91,7 +91,7 @@ def test_an_append_meanwhile_is_rebased_on(trio):
 
 def test_an_append_between_staging_and_commit_is_rebased_on(near_managed_shelf, monkeypatch):
     """All is staged when another writer takes the version: it is staged once more."""
-    from pennon.directory.multi_table import transactions  # noqa: PLC0415 - to come in between
+    from pennon.directory.multi_table import transactions
 
     shelf = near_managed_shelf
     for name in ("t", "u"):

@@ -150,7 +150,7 @@ def test_not_in_v1(new_shelf):
 
 
 def test_more_tables_than_one_commit_takes(new_shelf, monkeypatch):
-    from pennon.directory.versions import management  # noqa: PLC0415 - its bounds are made small
+    from pennon.directory.versions import management
 
     monkeypatch.setattr(management, "_TABLES_PER_COMMIT", 2)
     monkeypatch.setattr(management, "_ROWS_PER_COMMIT", 3)
@@ -172,7 +172,7 @@ def test_more_tables_than_one_commit_takes(new_shelf, monkeypatch):
 
 @pytest.mark.parametrize("attempts", [0, 1, 2])
 def test_turning_it_on_is_interrupted_and_repeated(new_shelf, monkeypatch, attempts):
-    from pennon.directory.versions import management  # noqa: PLC0415 - as above
+    from pennon.directory.versions import management
 
     monkeypatch.setattr(management, "_TABLES_PER_COMMIT", 1)
     shelf = new_shelf("local", "v2")

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
     try:
         # Imported here, so that Ctrl-C during the imports is no traceback either.
-        from pennon.cli.app import run  # noqa: PLC0415
+        from pennon.cli.app import run
 
         return run(arguments)
     except KeyboardInterrupt:

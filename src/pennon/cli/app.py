@@ -56,19 +56,19 @@ COMMANDS = (
 class LazyGroup(TyperGroup):
     """A group whose help needs only the list above; a module is imported when one of its commands is called."""
 
-    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - whatever typer gives to a group
+    def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for entry in COMMANDS:
             self.commands[entry.name] = TyperCommand(entry.name, help=entry.help)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - typer's
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command that the arguments name, and load it."""
         name, command, rest = super().resolve_command(ctx, args)
         entry = next((one for one in COMMANDS if one.name == name), None)
         return name, command if entry is None else loaded(entry), rest
 
 
-def loaded(entry: Entry) -> Any:  # noqa: ANN401 - a command as typer builds it
+def loaded(entry: Entry) -> Any:
     """Import the module of a command and build the command; a module that cannot be had is a CommandFailure."""
     try:
         module = import_module(entry.module)
@@ -88,7 +88,7 @@ def loaded(entry: Entry) -> Any:  # noqa: ANN401 - a command as typer builds it
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415 - rarely needed
+        from importlib.metadata import version
 
         typer.echo(f"pennon {version('pennon')}")
         raise typer.Exit

@@ -35,8 +35,8 @@ def ls(
     page: Page = None,
 ) -> None:
     """List namespaces and tables."""
-    from pennon.cli import addresses, entries  # noqa: PLC0415 - help does without
-    from pennon.cli.opened import asking  # noqa: PLC0415 - the same
+    from pennon.cli import addresses, entries
+    from pennon.cli.opened import asking
 
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
     with session.catalog() as catalog, asking("ls", namespace):
@@ -75,8 +75,8 @@ def tree(
     ] = 20,
 ) -> None:
     """Show namespaces and tables as a tree."""
-    from pennon.cli import addresses, branches  # noqa: PLC0415 - help does without
-    from pennon.cli.opened import asking  # noqa: PLC0415 - the same
+    from pennon.cli import addresses, branches
+    from pennon.cli.opened import asking
 
     with session.catalog() as catalog, asking("tree", namespace):
         where = addresses.namespace(namespace)
@@ -99,8 +99,8 @@ def info(
     size: Annotated[bool, typer.Option("--size", help="Add up a table's files, too: lists all of them.")] = False,
 ) -> None:
     """Describe a table, a namespace or the catalog."""
-    from pennon.cli import addresses, descriptions  # noqa: PLC0415 - help does without
-    from pennon.cli.opened import asking  # noqa: PLC0415 - the same
+    from pennon.cli import addresses, descriptions
+    from pennon.cli.opened import asking
 
     with session.catalog() as catalog, asking("info", address):
         identifier = addresses.namespace(address)
@@ -129,11 +129,11 @@ def migrate(
 
     No data is moved, and running it again is harmless.
     """
-    from pennon.cli.opened import asking  # noqa: PLC0415 - help does without
+    from pennon.cli.opened import asking
 
     with session.catalog() as catalog, asking("migrate"):
-        from pennon.directory.migrate import migrate_markers  # noqa: PLC0415 - the same
-        from pennon.directory.versions.management import migrate_tables  # noqa: PLC0415 - the same
+        from pennon.directory.migrate import migrate_markers
+        from pennon.directory.versions.management import migrate_tables
 
         if markers:
             lifted = migrate_markers(catalog, dry_run=dry_run)

@@ -78,7 +78,7 @@ def sharing_options(function: Callable[..., Any], *, fast: bool = False) -> Call
     """
 
     @wraps(function)
-    def called(context: typer.Context, **given: Any) -> Any:  # noqa: ANN401 - as the function
+    def called(context: typer.Context, **given: Any) -> Any:
         session = session_of(context)
         take(session, **{key: given.pop(key) for key in _SHARED})
         if fast:

@@ -50,9 +50,9 @@ def _names(session: Session, incomplete: str, *, with_tables: bool) -> list[str]
     if "://" in session.connection().properties["root"]:
         return []
     with session.catalog() as catalog:
-        from pennon.cli import addresses  # noqa: PLC0415 - everything else does without
-        from pennon.directory import namespaces  # noqa: PLC0415 - the same
-        from pennon.directory.lookup import describe  # noqa: PLC0415 - the same
+        from pennon.cli import addresses
+        from pennon.directory import namespaces
+        from pennon.directory.lookup import describe
 
         separator = addresses.SLASH if addresses.SLASH in incomplete else addresses.DOT
         typed, _, begun = incomplete.rpartition(separator)

@@ -33,7 +33,7 @@ class ExitCode(IntEnum):
     PIPE_CLOSED = 141
 
 
-class CommandFailure(Exception):  # noqa: N818 - it says how the command ends
+class CommandFailure(Exception):
     """A command cannot do what it was asked for; the message says why."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.BAD_INPUT) -> None:
@@ -41,7 +41,7 @@ class CommandFailure(Exception):  # noqa: N818 - it says how the command ends
         self.code = code
 
 
-class PipeClosed(Exception):  # noqa: N818 - no error: whoever read the output has read enough
+class PipeClosed(Exception):
     """The reader of the output went away."""
 
 

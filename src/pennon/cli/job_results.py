@@ -32,8 +32,8 @@ def lake(session: Session, job: str, *, master: str | None, remote: str | None) 
     # A catalog that is not there is found out before Java is started.
     with session.catalog():
         connection = session.connection()
-    from pennon.spark import attach  # noqa: PLC0415 - slow
-    from pennon.spark.session import new_session  # noqa: PLC0415 - slow
+    from pennon.spark import attach
+    from pennon.spark.session import new_session
 
     # spark-submit has chosen already, and says so by the port on which it waits for this process.
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -50,8 +50,8 @@ def lake(session: Session, job: str, *, master: str | None, remote: str | None) 
 
 def which(text: str | None) -> Which:
     """Read which tables are meant: an address or a pattern, written as everywhere on the command line."""
-    from pennon.cli import addresses  # noqa: PLC0415 - help does without
-    from pennon.spark.jobs.targets import Pattern, is_pattern  # noqa: PLC0415 - the same
+    from pennon.cli import addresses
+    from pennon.spark.jobs.targets import Pattern, is_pattern
 
     if text is None or text == addresses.ROOT:
         return None
@@ -91,14 +91,14 @@ def _document(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
-    from pennon.cli import addresses  # noqa: PLC0415 - help does without
+    from pennon.cli import addresses
 
     identifier = _identifier(row["table"])
     name = f"({row.get('location')})" if identifier is None else addresses.shown(identifier)
     return [name, str(row["status"]), *(_cell(one, row[one]) for one in columns), cell(row["message"])]
 
 
-def _cell(name: str, value: Any) -> str:  # noqa: ANN401 - a value of a result
+def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
     if name.endswith("bytes") or name.startswith("bytes"):
@@ -111,6 +111,6 @@ def _heading(name: str) -> Column:
 
 
 def _identifier(table: str | None) -> tuple[str, ...] | None:
-    from pennon.identifiers import parse_identifier  # noqa: PLC0415 - help does without
+    from pennon.identifiers import parse_identifier
 
     return None if table is None else parse_identifier(table)

@@ -64,7 +64,7 @@ def stats(
 ) -> ExitCode:
     """Show rows, bytes, fragments, versions and indexes of tables."""
     with lake(session, "stats", master=master, remote=remote) as attached:
-        from pennon.spark import jobs as run  # noqa: PLC0415 - slow
+        from pennon.spark import jobs as run
 
         frame = run.stats(attached, which(tables), small_file_bytes=small_file_bytes)
         return show(session, "stats", frame, ["rows", "bytes", "fragments", "small_file_ratio", "versions", "indexes"])
@@ -93,7 +93,7 @@ def verify(
     if remove_orphans and not dry_run:
         require_consent(f"Delete files older than {orphan_age} that no version names?", yes=yes)
     with lake(session, "verify", master=master, remote=remote) as attached:
-        from pennon.spark import jobs as run  # noqa: PLC0415 - slow
+        from pennon.spark import jobs as run
 
         frame = run.verify(
             attached,
@@ -134,7 +134,7 @@ def compact(
 ) -> ExitCode:
     """Make large fragments of small ones, and take deleted rows out of the files."""
     with lake(session, "compact", master=master, remote=remote) as attached:
-        from pennon.spark import jobs as run  # noqa: PLC0415 - slow
+        from pennon.spark import jobs as run
 
         frame = run.compact(
             attached,
@@ -173,7 +173,7 @@ def cleanup(
     if not dry_run:
         require_consent("Delete old versions for good?", yes=yes)
     with lake(session, "cleanup", master=master, remote=remote) as attached:
-        from pennon.spark import jobs as run  # noqa: PLC0415 - slow
+        from pennon.spark import jobs as run
 
         frame = run.cleanup(
             attached,
@@ -219,7 +219,7 @@ def index(
     if optimize == (column is not None):
         raise CommandFailure("Give --column to build an index, or --optimize for those that are there")
     with lake(session, "index", master=master, remote=remote) as attached:
-        from pennon.spark import jobs as run  # noqa: PLC0415 - slow
+        from pennon.spark import jobs as run
 
         common: dict[str, Any] = {"dry_run": dry_run, "job_id": job_id, "state": state}
         if column is None:
@@ -269,7 +269,7 @@ def backfill(
         raise CommandFailure("Give --set, or --from and --on")
     values = pairs(expressions or (), "--set")
     with lake(session, "backfill", master=master, remote=remote) as attached:
-        from pennon.spark import jobs as run  # noqa: PLC0415 - slow
+        from pennon.spark import jobs as run
 
         frame = run.backfill(
             attached,
@@ -291,7 +291,7 @@ def migrate(
 ) -> ExitCode:
     """Bring root tables into the manifest (V1 to V2), after a look at each."""
     with lake(session, "migrate", master=master, remote=remote) as attached:
-        from pennon.spark import jobs as run  # noqa: PLC0415 - slow
+        from pennon.spark import jobs as run
 
         frame = run.migrate(attached, which(tables), dry_run=dry_run)
         return show(session, "migrate", frame, ["location", "rows", "seconds"], dry_run=dry_run)
@@ -315,14 +315,14 @@ def purge(
     if not dry_run:
         require_consent("Delete dropped tables for good?", yes=yes)
     with lake(session, "purge", master=master, remote=remote) as attached:
-        from pennon.spark import jobs as run  # noqa: PLC0415 - slow
+        from pennon.spark import jobs as run
 
         moment = None if before is None else before.replace(tzinfo=before.tzinfo or timezone.utc)
         frame = run.purge(attached, which(tables), deleted_before=moment, force=force, dry_run=dry_run)
         return show(session, "purge", frame, ["files_removed", "bytes_removed", "seconds"], dry_run=dry_run)
 
 
-def _value(text: str) -> Any:  # noqa: ANN401 - what Lance takes for an option
+def _value(text: str) -> Any:
     """Read a number, true or false as what it is; everything else is text."""
     if text.lower() in {"true", "false"}:
         return text.lower() == "true"

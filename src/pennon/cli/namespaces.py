@@ -33,11 +33,11 @@ def create_namespace(
     """Create a namespace."""
     given = pairs(properties or (), "--set")
     with session.catalog(creates=True) as catalog:
-        from pennon import modes  # noqa: PLC0415 - the same
-        from pennon.cli import addresses  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory import namespaces  # noqa: PLC0415 - the same
-        from pennon.errors import (  # noqa: PLC0415 - the same
+        from pennon import modes
+        from pennon.cli import addresses
+        from pennon.cli.opened import asking
+        from pennon.directory import namespaces
+        from pennon.errors import (
             InvalidInputError,
             NamespaceAlreadyExistsError,
             NamespaceNotFoundError,
@@ -72,7 +72,7 @@ def create_namespace(
 
 
 def _exists(catalog, identifier) -> bool:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    from pennon.errors import NamespaceNotFoundError  # noqa: PLC0415 - help does without
+    from pennon.errors import NamespaceNotFoundError
 
     try:
         catalog.resolver.require_namespace(identifier)

@@ -99,7 +99,7 @@ class Output:
     @property
     def _terminal(self) -> Console:
         if self._console is None:
-            from rich.console import Console  # noqa: PLC0415 - a pipe does without
+            from rich.console import Console
 
             self._console = Console(highlight=False, emoji=False, markup=False)
         return self._console
@@ -112,7 +112,7 @@ class Output:
         console = self._terminal
         if not style or console.color_system is None or console.no_color:
             return text
-        from rich.color import ColorSystem  # noqa: PLC0415 - a pipe does without
+        from rich.color import ColorSystem
 
         return console.get_style(style).render(text, color_system=ColorSystem.STANDARD)
 
@@ -131,7 +131,7 @@ class Output:
             self._line([self._padded(cell, width, column, column.style) for cell, column, width in columns])
 
     def _padded(self, text: str, width: int, column: Column, style: str) -> str:
-        from rich.cells import cell_len, set_cell_size  # noqa: PLC0415 - a pipe does without
+        from rich.cells import cell_len, set_cell_size
 
         length = cell_len(text)
         if length > width and not column.whole:
@@ -147,7 +147,7 @@ class Output:
             self._fields({column.heading: cell for column, cell in zip(columns, row, strict=True)}, indent=_GAP)
 
     def _fields(self, values: Mapping[str, str], indent: str = "") -> None:
-        from rich.cells import cell_len  # noqa: PLC0415 - a pipe does without
+        from rich.cells import cell_len
 
         names = [visible(name) for name in values]
         width = max((cell_len(name) for name in names), default=0)
@@ -204,7 +204,7 @@ def _both(table: Table, widths: Sequence[int]) -> Iterable[tuple[Column, int]]:
 
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], limit: int | None) -> list[int] | None:
     """Choose the widths of columns; None if they do not fit into the limit even when cut."""
-    from rich.cells import cell_len  # noqa: PLC0415 - a pipe does without
+    from rich.cells import cell_len
 
     widths = [cell_len(column.heading) for column in columns]
     for row in rows:

@@ -34,9 +34,9 @@ def head(
     """Show the first rows of a table."""
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     with session.catalog() as catalog:
-        from pennon.cli import addresses  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking, open_table, scanning  # noqa: PLC0415 - the same
-        from pennon.table.requirements import require_bounded  # noqa: PLC0415 - the same
+        from pennon.cli import addresses
+        from pennon.cli.opened import asking, open_table, scanning
+        from pennon.table.requirements import require_bounded
 
         with asking("head", table):
             dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
@@ -77,9 +77,9 @@ def count(
 ) -> None:
     """Count the rows of a table."""
     with session.catalog() as catalog:
-        from pennon.cli import addresses  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking, open_table, scanning  # noqa: PLC0415 - the same
-        from pennon.table.requirements import require_bounded  # noqa: PLC0415 - the same
+        from pennon.cli import addresses
+        from pennon.cli.opened import asking, open_table, scanning
+        from pennon.table.requirements import require_bounded
 
         with asking("count", table):
             dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
@@ -91,7 +91,7 @@ def count(
 
 
 def _require_columns(wanted: list[str] | None, schema: "pa.Schema") -> None:
-    from pennon.errors import InvalidInputError  # noqa: PLC0415 - help does without
+    from pennon.errors import InvalidInputError
 
     for name in wanted or ():
         if name.partition(".")[0] not in schema.names:
@@ -99,6 +99,6 @@ def _require_columns(wanted: list[str] | None, schema: "pa.Schema") -> None:
 
 
 def _is_number(kind: "pa.DataType") -> bool:
-    import pyarrow as pa  # noqa: PLC0415 - help does without
+    import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

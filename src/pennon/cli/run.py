@@ -74,8 +74,8 @@ def run(
 
     A run that was cut off goes on with --run-id; what was finished is not done again, and nothing is published twice.
     """
-    from pennon.spark.pipeline import InvalidPipelineError, Pipeline, RunReport  # noqa: PLC0415 - help does without
-    from pennon.spark.pipeline.state import checked_run_id, new_run_id  # noqa: PLC0415 - the same
+    from pennon.spark.pipeline import InvalidPipelineError, Pipeline, RunReport
+    from pennon.spark.pipeline.state import checked_run_id, new_run_id
 
     if discard and run_id is None:
         raise CommandFailure("--discard needs --run-id: the run whose staged data is to be removed")
@@ -121,7 +121,7 @@ def _ran(
     state: str | None,
     allow_code: bool,
 ) -> "RunReport":
-    from pennon.spark import attach  # noqa: PLC0415 - help does without
+    from pennon.spark import attach
 
     if not session.output.is_json:
         _say(f"run {run_id} of pipeline {pipeline.name}")
@@ -156,7 +156,7 @@ def _discarded(
 
 def _address(session: Session, pipeline: "Pipeline") -> "Address":
     """Find the catalog: options win over the pipeline's own `catalog`, which wins over environment and settings."""
-    from pennon.spark.address import Address  # noqa: PLC0415 - help does without
+    from pennon.spark.address import Address
 
     own = pipeline.definition.catalog
     if own.root is None and not {"root", "uri"} & own.properties.keys():
@@ -180,9 +180,9 @@ def _spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -
 
     A session that this process has already is used and left as it is.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - slow
+    from pyspark.sql import SparkSession
 
-    from pennon.spark.session import new_session  # noqa: PLC0415 - slow
+    from pennon.spark.session import new_session
 
     if master is None and _SUBMITTED not in os.environ:
         master = "local[*]"
@@ -230,7 +230,7 @@ def _require_writable(report: Path | None) -> None:
 class _Bar:
     """Shows how far a run has come."""
 
-    def __init__(self, bar: Any) -> None:  # noqa: ANN401 - rich's, which is imported late
+    def __init__(self, bar: Any) -> None:
         self._bar = bar
         self._task: Any = None
 
@@ -253,8 +253,8 @@ def _progress() -> Iterator[_Bar | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console  # noqa: PLC0415 - nobody else waits for it
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
         SpinnerColumn(),
@@ -269,12 +269,12 @@ def _progress() -> Iterator[_Bar | None]:
 
 
 def _say(text: str) -> None:
-    from pennon.cli.terminal_text import one_line  # noqa: PLC0415 - only here
+    from pennon.cli.terminal_text import one_line
 
     sys.stderr.write(one_line(text) + "\n")
 
 
-def _scrubbed(session: Session, document: Any) -> Any:  # noqa: ANN401 - JSON
+def _scrubbed(session: Session, document: Any) -> Any:
     """Take secrets out of all texts of a document."""
     if isinstance(document, str):
         return secrets.scrubbed(document, session.hidden)

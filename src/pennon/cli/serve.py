@@ -43,11 +43,11 @@ def serve(
     Ctrl-C ends it, once the requests that were begun are done.
     """
     try:
-        from pennon.cli.opened import asking  # noqa: PLC0415 - help does without
-        from pennon.directory.lookup import describe  # noqa: PLC0415 - the same
-        from pennon.identifiers import ROOT  # noqa: PLC0415 - the same
-        from pennon.server import access, running  # noqa: PLC0415 - the same
-        from pennon.server import app as application  # noqa: PLC0415 - the same
+        from pennon.cli.opened import asking
+        from pennon.directory.lookup import describe
+        from pennon.identifiers import ROOT
+        from pennon.server import access, running
+        from pennon.server import app as application
     except ModuleNotFoundError as error:
         raise CommandFailure(
             f"'serve' needs {error.name}, which is not installed: pip install 'pennon[server]'", ExitCode.UNSUPPORTED

@@ -39,11 +39,11 @@ class Session:
     def catalog(self, *, creates: bool = False) -> Iterator[Catalog]:
         """Open the catalog, and close it at the end. Unless the command `creates` something, its root has to exist."""
         connection = self.connection()
-        from pennon.config import DirectorySettings  # noqa: PLC0415 - help does without
-        from pennon.directory.catalog import open_catalog  # noqa: PLC0415 - the same
-        from pennon.errors import InvalidInputError, UnsupportedOperationError  # noqa: PLC0415 - the same
-        from pennon.store import open_store  # noqa: PLC0415 - the same
-        from pennon.store.root import absolute_root  # noqa: PLC0415 - the same
+        from pennon.config import DirectorySettings
+        from pennon.directory.catalog import open_catalog
+        from pennon.errors import InvalidInputError, UnsupportedOperationError
+        from pennon.store import open_store
+        from pennon.store.root import absolute_root
 
         if connection.impl == "iceberg":
             raise UnsupportedOperationError(

@@ -26,8 +26,8 @@ def schema(
 ) -> None:
     """Show the columns of a table."""
     with session.catalog() as catalog:
-        from pennon.cli import addresses  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking, open_table  # noqa: PLC0415 - the same
+        from pennon.cli import addresses
+        from pennon.cli.opened import asking, open_table
 
         with asking("schema", table):
             dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
@@ -65,10 +65,10 @@ def create(
     if delimiter is not None and len(delimiter) != 1:
         raise CommandFailure(f"--delimiter takes one character, got {delimiter!r}")
     with session.catalog(creates=True) as catalog:
-        from pennon import modes  # noqa: PLC0415 - the same
-        from pennon.cli import addresses, sources  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory.lifecycle import create  # noqa: PLC0415 - the same
+        from pennon import modes
+        from pennon.cli import addresses, sources
+        from pennon.cli.opened import asking
+        from pennon.directory.lifecycle import create
 
         with asking("create", table):
             identifier = addresses.table(table)
@@ -115,10 +115,10 @@ def rename(
 ) -> None:
     """Rename a table, also into another namespace. No data is moved."""
     with session.catalog() as catalog:
-        from pennon import modes  # noqa: PLC0415 - the same
-        from pennon.cli import addresses  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory.lifecycle import register  # noqa: PLC0415 - the same
+        from pennon import modes
+        from pennon.cli import addresses
+        from pennon.cli.opened import asking
+        from pennon.directory.lifecycle import register
 
         with asking("rename", table):
             old, target = addresses.table(table), addresses.table(new)
@@ -134,11 +134,11 @@ def rename(
     session.output.show({"id": list(old), "new_id": list(target), "dry_run": dry_run}, lambda: [Note(text)])
 
 
-def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:  # noqa: ANN401 - help does without these types
+def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:
     """Raise what creating a table would raise, as far as a look tells; tells whether a table is there."""
-    from pennon.cli import addresses  # noqa: PLC0415 - help does without
-    from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError, TableNotFoundError  # noqa: PLC0415
-    from pennon.modes import CreateMode  # noqa: PLC0415 - the same
+    from pennon.cli import addresses
+    from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError, TableNotFoundError
+    from pennon.modes import CreateMode
 
     shown = addresses.shown(identifier)
     catalog.resolver.require_namespace(identifier[:-1])
@@ -177,7 +177,7 @@ def _rows(field: "pa.Field", depth: int) -> Iterable[list[str]]:
 
 
 def _inner(field: "pa.Field") -> list["pa.Field"]:
-    import pyarrow as pa  # noqa: PLC0415 - help does without
+    import pyarrow as pa
 
     kind = field.type
     if pa.types.is_struct(kind):

@@ -51,9 +51,9 @@ def drop(
     if namespace and purge_:
         raise CommandFailure("--purge is for tables: drop the namespace, then purge what was in it")
     with session.catalog() as catalog:
-        from pennon import durations  # noqa: PLC0415 - help does without
-        from pennon.cli import addresses, dropping  # noqa: PLC0415 - the same
-        from pennon.cli.opened import asking  # noqa: PLC0415 - the same
+        from pennon import durations
+        from pennon.cli import addresses, dropping
+        from pennon.cli.opened import asking
 
         with asking("drop", addresses_[0] if len(addresses_) == 1 else None):
             kept_ms = catalog.settings.drop_ttl_ms if ttl is None else durations.milliseconds(ttl, "--ttl")
@@ -75,8 +75,8 @@ def drop(
                     _show_dropped(session, results, namespace=namespace, how=how, dry_run=dry_run)
 
 
-def _show_dropped(session: Session, results: list[dict[str, Any]], *, namespace: bool, how: Any, dry_run: bool) -> None:  # noqa: ANN401 - help does without the type
-    from pennon.cli import addresses  # noqa: PLC0415 - help does without
+def _show_dropped(session: Session, results: list[dict[str, Any]], *, namespace: bool, how: Any, dry_run: bool) -> None:
+    from pennon.cli import addresses
 
     word = ("would be " if dry_run else "") + ("deleted for good" if how.for_good else "dropped")
 
@@ -103,9 +103,9 @@ def undrop(
     if namespace and as_ is not None:
         raise CommandFailure("--as is for tables: a namespace comes back under its own name")
     with session.catalog() as catalog:
-        from pennon.cli import addresses, dropping  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory.lifecycle import undrop  # noqa: PLC0415 - the same
+        from pennon.cli import addresses, dropping
+        from pennon.cli.opened import asking
+        from pennon.directory.lifecycle import undrop
 
         with asking("undrop", table):
             identifier = addresses.namespace(table) if namespace else addresses.table(table)
@@ -133,9 +133,9 @@ def trash(
 ) -> None:
     """List what is dropped."""
     with session.catalog() as catalog:
-        from pennon.cli import addresses, dropping  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.directory.retention import FIX  # noqa: PLC0415 - the same
+        from pennon.cli import addresses, dropping
+        from pennon.cli.opened import asking
+        from pennon.directory.retention import FIX
 
         with asking("trash", namespace):
             below = addresses.namespace(namespace)
@@ -187,9 +187,9 @@ def purge(
     if force and not tables:
         raise CommandFailure("--force goes with tables that are named")
     with session.catalog() as catalog:
-        from pennon.cli import addresses, dropping  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking  # noqa: PLC0415 - the same
-        from pennon.cli.progress import progress  # noqa: PLC0415 - the same
+        from pennon.cli import addresses, dropping
+        from pennon.cli.opened import asking
+        from pennon.cli.progress import progress
 
         with asking("purge", tables[0] if tables and len(tables) == 1 else None):
             identifiers = [addresses.table(one) for one in tables or ()]
@@ -243,7 +243,7 @@ def _kept_until(one: dict[str, Any]) -> str:
     return "it is forced out" if one["kept_because"] else moment(one["purgeable_at"])
 
 
-def _question(there: list[Any], *, namespace: bool, how: Any) -> str:  # noqa: ANN401 - help does without the type
+def _question(there: list[Any], *, namespace: bool, how: Any) -> str:
     what = _names([list(one) for one in there], "namespace" if namespace else "table")
     if how.for_good:
         return f"Drop {what} and delete the data for good?"
@@ -255,7 +255,7 @@ def _question(there: list[Any], *, namespace: bool, how: Any) -> str:  # noqa: A
 
 
 def _names(ids: list[list[str]], kind: str = "table") -> str:
-    from pennon.cli import addresses  # noqa: PLC0415 - help does without
+    from pennon.cli import addresses
 
     shown = ", ".join(f"'{addresses.shown(tuple(one))}'" for one in ids[:_NAMED])
     more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
@@ -275,8 +275,8 @@ def _moment(text: str | None) -> datetime | None:
     """Read a moment: a date or time, in UTC unless it says otherwise, or how long ago."""
     if text is None:
         return None
-    from pennon import durations  # noqa: PLC0415 - help does without
-    from pennon.errors import InvalidInputError  # noqa: PLC0415 - the same
+    from pennon import durations
+    from pennon.errors import InvalidInputError
 
     try:
         when = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))

@@ -13,7 +13,7 @@ _SHOWN_ITEMS = 4
 _KILO = 1000
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - any value of any column
+def plain(value: Any) -> Any:
     """Give a value in terms of JSON: bytes as base64, times in ISO form, decimals and what is no number as texts."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any value of any column
     return str(value)
 
 
-def cell(value: Any) -> str:  # noqa: ANN401 - as above
+def cell(value: Any) -> str:
     """Give a value in a few words: long lists by their first items and their length, bytes by their number."""
     if value is None:
         return ""

@@ -32,12 +32,12 @@ def versions(
     """List the versions of a table, the newest first."""
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
     with session.catalog() as catalog:
-        from pennon.cli import addresses  # noqa: PLC0415 - help does without
-        from pennon.cli.opened import asking, summary  # noqa: PLC0415 - the same
-        from pennon.cli.progress import progress  # noqa: PLC0415 - the same
-        from pennon.directory.lifecycle.dropped import moment as utc  # noqa: PLC0415 - the same
-        from pennon.directory.lookup import describe  # noqa: PLC0415 - the same
-        from pennon.directory.versions import service  # noqa: PLC0415 - the same
+        from pennon.cli import addresses
+        from pennon.cli.opened import asking, summary
+        from pennon.cli.progress import progress
+        from pennon.directory.lifecycle.dropped import moment as utc
+        from pennon.directory.lookup import describe
+        from pennon.directory.versions import service
 
         with asking("versions", table):
             identifier = addresses.table(table)
@@ -54,7 +54,7 @@ def versions(
                         rows[record.version] = summary(dataset.checkout_version((branch, record.version))).rows
                         advance(1)
 
-    def document(record: Any) -> dict[str, Any]:  # noqa: ANN401 - a Record
+    def document(record: Any) -> dict[str, Any]:
         when = None if record.timestamp_ms is None else utc(record.timestamp_ms)
         content = {"version": record.version, "committed_at": when, "tags": sorted(tags.get(record.version, []))}
         return {**content, "rows": rows[record.version]} if record.version in rows else content
@@ -82,9 +82,9 @@ def manage_versions(
 ) -> None:
     """Let the catalog manage the versions of its tables, so that several can be published at once."""
     with session.catalog() as catalog:
-        from pennon.cli.opened import asking  # noqa: PLC0415 - help does without
-        from pennon.cli.progress import progress  # noqa: PLC0415 - the same
-        from pennon.directory.versions import management  # noqa: PLC0415 - the same
+        from pennon.cli.opened import asking
+        from pennon.cli.progress import progress
+        from pennon.directory.versions import management
 
         with asking("manage-versions"):
             if off:

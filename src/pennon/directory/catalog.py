@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CACHE_BYTES = 32 << 20
 
 
-def _session() -> Any:  # noqa: ANN401 - lance's stubs do not name the type
+def _session() -> Any:
     return lance.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
 
 

@@ -95,7 +95,7 @@ class DirectoryNamespace(TableOperations):
     pickled, shared by threads, used as context managers, and closed.
     """
 
-    def __init__(self, **properties: Any) -> None:  # noqa: ANN401 - properties are texts or what str() makes of them
+    def __init__(self, **properties: Any) -> None:
         self._settings = DirectorySettings.from_properties(properties)
         self._properties = {**properties, "root": absolute_root(self._settings.root)}
         self._store = open_store(self._properties["root"], self._settings.storage_options)
@@ -234,7 +234,7 @@ class DirectoryNamespace(TableOperations):
 
     def alter_namespace_properties(
         self,
-        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        id: Sequence[str],
         changes: Mapping[str, str | None],
     ) -> dict[str, str]:
         """Set and remove (None) properties of a namespace, the root included; returns those it has then."""
@@ -310,7 +310,7 @@ class DirectoryNamespace(TableOperations):
             storage_options=self._vended(vend=None),
         )
 
-    def new_table_location(self, id: Sequence[str]) -> str:  # noqa: A002 - as in the SDK's requests
+    def new_table_location(self, id: Sequence[str]) -> str:
         """Name a place at which a new table may be written before the catalog knows of it; errors 1, 5."""
         identifier = table_identifier(id)
         with translate_errors(f"new_table_location of {format_identifier(identifier)}"):
@@ -318,7 +318,7 @@ class DirectoryNamespace(TableOperations):
 
     def adopt_table(
         self,
-        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        id: Sequence[str],
         location: str,
         properties: Mapping[str, str] | None = None,
     ) -> int:
@@ -333,13 +333,13 @@ class DirectoryNamespace(TableOperations):
             made = adopt.adopt(self._catalog, identifier, inside, properties)
             return made.version or 1
 
-    def require_new_table_location(self, id: Sequence[str], location: str) -> None:  # noqa: A002 - as above
+    def require_new_table_location(self, id: Sequence[str], location: str) -> None:
         """Raise InvalidTableStateError unless a place is one for this table that the catalog does not refer to."""
         identifier = table_identifier(id)
         with translate_errors(f"require_new_table_location of {format_identifier(identifier)}"):
             adopt.require_unadopted(self._catalog, identifier, location)
 
-    def discard_table_location(self, id: Sequence[str], location: str) -> None:  # noqa: A002 - as above
+    def discard_table_location(self, id: Sequence[str], location: str) -> None:
         """Delete what was written at such a place and did not become a table.
 
         Raises InvalidTableStateError, before anything is deleted, if it cannot be proven that it is no table's.
@@ -526,7 +526,7 @@ class DirectoryNamespace(TableOperations):
 
     def undrop_table(
         self,
-        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        id: Sequence[str],
         as_id: Sequence[str] | None = None,
         deletion_id: str | None = None,
     ) -> str:
@@ -541,7 +541,7 @@ class DirectoryNamespace(TableOperations):
 
     def undrop_namespace(
         self,
-        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        id: Sequence[str],
         deletion_id: str | None = None,
     ) -> list[list[str]]:
         """Bring a dropped namespace back with all that was dropped along with it; returns the tables. Errors 1, 2."""
@@ -551,7 +551,7 @@ class DirectoryNamespace(TableOperations):
 
     def purge_table(
         self,
-        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        id: Sequence[str],
         deletion_id: str | None = None,
         *,
         force: bool = False,
@@ -603,19 +603,19 @@ class DirectoryNamespace(TableOperations):
         with translate_errors(f"list_dropped_tables of {format_identifier(identifier)}"):
             return dropped.list_dropped(self._catalog, identifier, page_token, limit, detailed=detailed)
 
-    def table_status(self, id: Sequence[str]) -> dropped.TableStatus:  # noqa: A002 - as in the SDK's requests
+    def table_status(self, id: Sequence[str]) -> dropped.TableStatus:
         """Tell whether a table is there, dropped, or neither."""
         identifier = table_identifier(id)
         with translate_errors(f"table_status of {format_identifier(identifier)}"):
             return dropped.status(self._catalog, identifier)
 
-    def set_table_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: A002, FBT001 - a setter
+    def set_table_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: FBT001 - a setter
         """Protect a table from drop and purge, or lift the protection; errors 1, 4."""
         identifier = table_identifier(id)
         with translate_errors(f"set_table_protection of {format_identifier(identifier)}"):
             protection.set_on_table(self._catalog, identifier, protected=protected)
 
-    def set_namespace_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: A002, FBT001 - a setter
+    def set_namespace_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: FBT001 - a setter
         """Protect a namespace from drop, or lift the protection; error 1."""
         identifier = namespace_identifier(id)
         with translate_errors(f"set_namespace_protection of {format_identifier(identifier)}"):

@@ -36,11 +36,11 @@ class Authenticator(Protocol):
 class Nobody:
     """No authentication of our own; headers that the user set are sent anyway."""
 
-    def headers(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> dict[str, str]:  # noqa: ARG002 - as the protocol
+    def headers(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> dict[str, str]:
         """Add nothing."""
         return {}
 
-    def renew(self, refused: dict[str, str]) -> bool:  # noqa: ARG002 - as the protocol
+    def renew(self, refused: dict[str, str]) -> bool:
         """Have nothing to renew."""
         return False
 
@@ -55,7 +55,7 @@ class Bearer(Nobody):
     def __init__(self, token: str) -> None:
         self._token = token
 
-    def headers(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> dict[str, str]:  # noqa: ARG002 - as the protocol
+    def headers(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> dict[str, str]:
         """Add the token."""
         return {"Authorization": f"Bearer {self._token}"}
 
@@ -77,7 +77,7 @@ class ClientCredentials:
         self._token = settings.token
         self._expires = float("inf")
 
-    def headers(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> dict[str, str]:  # noqa: ARG002 - as the protocol
+    def headers(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> dict[str, str]:
         """Add the token, fetched first if there is none or its time is over."""
         with self._lock:
             if self._token is None or time.monotonic() >= self._expires:

@@ -50,7 +50,7 @@ class Change(Protocol):
         """The table."""
 
     @property
-    def operation(self) -> Any:  # noqa: ANN401 - a Lance transaction, or an operation of one
+    def operation(self) -> Any:
         """What is to be done."""
 
     @property
@@ -219,7 +219,7 @@ class _Holding(Asked):
         self._newest = newest
         self.held: list[Staged] = []
 
-    def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401 - as Lance passes it
+    def create_table_version(self, request: Any) -> CreateTableVersionResponse:
         """Hold the version back."""
         content = dict(request) if isinstance(request, dict) else request.model_dump()
         asked = CreateTableVersionRequest.model_validate(content)

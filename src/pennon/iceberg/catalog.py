@@ -31,7 +31,7 @@ _ATTEMPTS = 5
 _CACHE_BYTES = 64 << 20
 
 
-def _session() -> Any:  # noqa: ANN401 - a lance.Session, which lance's stubs do not name
+def _session() -> Any:
     return lance.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
 
 

@@ -146,18 +146,18 @@ class Asked(LanceNamespace):
         """Name the catalog."""
         return self._client.namespace_id()
 
-    def describe_table(self, request: Any) -> Any:  # noqa: ANN401 - as Lance passes them, here and below
+    def describe_table(self, request: Any) -> Any:
         """Tell where the table is, and how it is reached."""
         return self._client.describe_table(request)
 
-    def list_table_versions(self, request: Any) -> Any:  # noqa: ANN401
+    def list_table_versions(self, request: Any) -> Any:
         """List versions."""
         return self._client.list_table_versions(request)
 
-    def describe_table_version(self, request: Any) -> Any:  # noqa: ANN401
+    def describe_table_version(self, request: Any) -> Any:
         """Describe a version."""
         return self._client.describe_table_version(request)
 
-    def create_table_version(self, request: Any) -> Any:  # noqa: ANN401
+    def create_table_version(self, request: Any) -> Any:
         """Create a version."""
         return self._client.create_table_version(request)

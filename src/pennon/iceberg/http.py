@@ -64,7 +64,7 @@ class _Deadline:
 
     header_seconds = 60.0
 
-    def getresponse(self) -> Any:  # noqa: ANN401 - as urllib3's
+    def getresponse(self) -> Any:
         timer = threading.Timer(self.header_seconds, _cut, (self.sock,))  # type: ignore[attr-defined]
         timer.daemon = True
         timer.start()

@@ -100,7 +100,7 @@ class IcebergNamespace(TableOperations):
     context managers, and closed.
     """
 
-    def __init__(self, **properties: Any) -> None:  # noqa: ANN401 - properties are texts or what str() makes of them
+    def __init__(self, **properties: Any) -> None:
         self._settings = IcebergSettings.from_properties(properties)
         self._properties = dict(properties)
         if self._settings.root is not None:
@@ -223,7 +223,7 @@ class IcebergNamespace(TableOperations):
 
     def alter_namespace_properties(
         self,
-        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        id: Sequence[str],
         changes: Mapping[str, str | None],
     ) -> dict[str, str]:
         """Set and remove (None) properties of a namespace; returns those it has then. Errors 1, 13 (the root)."""
@@ -281,7 +281,7 @@ class IcebergNamespace(TableOperations):
             location=self._location(made.entry), version=made.version, properties=made.entry.shown_properties
         )
 
-    def new_table_location(self, id: Sequence[str]) -> str:  # noqa: A002 - as in the SDK's requests
+    def new_table_location(self, id: Sequence[str]) -> str:
         """Name a place at which a new table may be written before the catalog knows of it; errors 1, 5, 13."""
         identifier = table_identifier(id)
         with translate_errors(f"new_table_location of {format_identifier(identifier)}"):
@@ -289,7 +289,7 @@ class IcebergNamespace(TableOperations):
 
     def adopt_table(
         self,
-        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        id: Sequence[str],
         location: str,
         properties: Mapping[str, str] | None = None,
     ) -> int:
@@ -298,13 +298,13 @@ class IcebergNamespace(TableOperations):
         with translate_errors(f"adopt_table of {format_identifier(identifier)}"):
             return adoption.adopt(self._catalog, self, identifier, location, properties)
 
-    def require_new_table_location(self, id: Sequence[str], location: str) -> None:  # noqa: A002 - as above
+    def require_new_table_location(self, id: Sequence[str], location: str) -> None:
         """Raise InvalidTableStateError unless a place is one for this table that the catalog does not refer to."""
         identifier = table_identifier(id)
         with translate_errors(f"require_new_table_location of {format_identifier(identifier)}"):
             adoption.require_unadopted(self._catalog, identifier, location)
 
-    def discard_table_location(self, id: Sequence[str], location: str) -> None:  # noqa: A002 - as above
+    def discard_table_location(self, id: Sequence[str], location: str) -> None:
         """Delete what was written at such a place and did not become a table.
 
         Raises InvalidTableStateError, before anything is deleted, if it cannot be proven that it is no table's.
@@ -401,7 +401,7 @@ class IcebergNamespace(TableOperations):
 
     def undrop_table(
         self,
-        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        id: Sequence[str],
         as_id: Sequence[str] | None = None,
         deletion_id: str | None = None,
     ) -> str:
@@ -421,7 +421,7 @@ class IcebergNamespace(TableOperations):
 
     def purge_table(
         self,
-        id: Sequence[str],  # noqa: A002 - as in the SDK's requests
+        id: Sequence[str],
         deletion_id: str | None = None,
         *,
         force: bool = False,

@@ -152,7 +152,7 @@ class RestCatalog:
         url = f"{config.base}/{path}" + (f"?{urlencode(query)}" if query else "")
         data = None if body is None else json.dumps(body).encode()
         answer = self._authenticated(config.auth, route, url, data)
-        if not 200 <= answer.status < 300:  # noqa: PLR2004 - success
+        if not 200 <= answer.status < 300:
             raise self._error(config.auth, route, what, answer)
         return answers.decoded(answer.body, what) if answer.body.strip() else {}
 
@@ -202,15 +202,15 @@ class RestCatalog:
         told = self.settings.redacted(f"{what}: the server answers {answer.status} {kind}: {message}".rstrip(": "))
         fetched = auth.secret()
         told = told.replace(fetched, "***") if fetched else told
-        if answer.status == 429:  # noqa: PLR2004 - too many requests
+        if answer.status == 429:
             return from_error_code(_THROTTLED_CODE, told)
         if answer.status in _LOST and not route.repeatable:
             return UnknownOutcomeError(told)
         if kind in _BY_TYPE and answer.status in {400, 404, 406, 409}:
             return _BY_TYPE[kind](told)
-        if answer.status == 404:  # noqa: PLR2004 - not found
+        if answer.status == 404:
             return route.missing(told)
-        if answer.status == 409:  # noqa: PLR2004 - conflict
+        if answer.status == 409:
             return route.taken(told)
         return _ERRORS.get(answer.status, InternalError)(told)
 
@@ -232,7 +232,7 @@ class RestCatalog:
         route = Route("GET", "config")
         answer = self._authenticated(auth, route, f"{settings.uri}/v1/config{query}", None)
         what = f"The configuration of {settings.uri}"
-        if answer.status != 200:  # noqa: PLR2004 - success
+        if answer.status != 200:
             raise self._error(auth, route, what, answer)
         config = answers.decoded(answer.body, what)
         defaults, overrides = answers.texts(config, "defaults", what), answers.texts(config, "overrides", what)

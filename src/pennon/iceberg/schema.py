@@ -157,7 +157,7 @@ def _parametric(kind: pa.DataType) -> tuple[str, bool]:
     return FALLBACK, False
 
 
-def _ids(fields: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:  # noqa: ANN401 - as a server sent it
+def _ids(fields: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
     """Give the ids of an Iceberg schema by the paths of their fields; what is not understood is left out."""
     for field in fields if isinstance(fields, list) else []:
         if isinstance(field, dict) and isinstance(field.get("name"), str) and isinstance(field.get("id"), int):
@@ -166,7 +166,7 @@ def _ids(fields: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
             yield from _inner_ids(field.get("type"), here)
 
 
-def _inner_ids(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:  # noqa: ANN401 - as above
+def _inner_ids(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
     if not isinstance(kind, dict):
         return
     if kind.get("type") == "struct":
@@ -177,7 +177,7 @@ def _inner_ids(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
             yield from _inner_ids(kind.get(part), (*path, part))
 
 
-def _essence(fields: Any) -> Any:  # noqa: ANN401 - as above
+def _essence(fields: Any) -> Any:
     if isinstance(fields, list):
         return [_essence(field) for field in fields]
     if not isinstance(fields, dict):

@@ -43,7 +43,7 @@ class Signer:
         self._auth.add_auth(request)
         return {name: str(value) for name, value in request.headers.items() if name not in signed}
 
-    def renew(self, refused: dict[str, str]) -> bool:  # noqa: ARG002 - as the protocol
+    def renew(self, refused: dict[str, str]) -> bool:
         """Keys are renewed by botocore itself."""
         return False
 

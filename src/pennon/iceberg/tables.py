@@ -89,7 +89,7 @@ def _page(
     return page(found, None, limit)
 
 
-def _looking(catalog: Catalog, identifier: Identifier, *, include_declared: bool) -> Any:  # noqa: ANN401 - a call
+def _looking(catalog: Catalog, identifier: Identifier, *, include_declared: bool) -> Any:
     def look() -> bool:
         entry = catalog.any_table(identifier)
         if entry is None or not entry.is_lance:

@@ -22,14 +22,14 @@ if str(getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "")).
     sdk_imports.defer()
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+def __getattr__(name: str) -> Any:
     """Import late: executors import modules of this package, and must not pay for the driver's."""
     if name in _CLAUSES:
-        from pennon.spark.merging import clauses  # noqa: PLC0415 - see above
+        from pennon.spark.merging import clauses
 
         return getattr(clauses, name)
     if name in __all__:
-        from pennon.spark import lake  # noqa: PLC0415 - see above
+        from pennon.spark import lake
 
         return getattr(lake, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,7 @@ class Address:
         """Make the address of what `pennon.connect(impl, properties)` opens; a relative root is made absolute here."""
         values = {key: str(value) for key, value in properties.items()}
         if "root" in values:
-            from pennon.store.root import absolute_root  # noqa: PLC0415 - opens no store, but imports one
+            from pennon.store.root import absolute_root
 
             values["root"] = absolute_root(values["root"])
         return cls(impl, tuple(sorted(values.items())))
@@ -65,8 +65,8 @@ class Address:
 
     def directory(self) -> DirectoryNamespace:
         """Give the same for what only a directory namespace can do; 0 if it is none."""
-        from pennon import DirectoryNamespace  # noqa: PLC0415 - as below
-        from pennon.errors import UnsupportedOperationError  # noqa: PLC0415
+        from pennon import DirectoryNamespace
+        from pennon.errors import UnsupportedOperationError
 
         client = _client(self)
         if not isinstance(client, DirectoryNamespace):
@@ -89,6 +89,6 @@ class Address:
 @lru_cache(maxsize=_CLIENTS)
 def _client(address: Address) -> Client:
     # Lance, which this imports, must not be there before a worker forks.
-    from pennon import connect  # noqa: PLC0415
+    from pennon import connect
 
     return connect(address.impl, dict(address.properties))

@@ -65,7 +65,7 @@ def dropped(lake: Lake, parent: Identifier) -> DataFrame:
 
 def versions(lake: Lake, identifier: Identifier) -> DataFrame:
     """List versions."""
-    from lance_namespace import ListTableVersionsRequest  # noqa: PLC0415 - slow
+    from lance_namespace import ListTableVersionsRequest
 
     rows: list[tuple[Any, ...]] = []
     token = None
@@ -123,7 +123,7 @@ def indexes(lake: Lake, identifier: Identifier) -> DataFrame:
     return lake.spark.createDataFrame(rows, "index string, type string, columns array<string>, rows bigint")
 
 
-def _transaction(dataset: Any, version: int) -> Any:  # noqa: ANN401 - Lance's own classes
+def _transaction(dataset: Any, version: int) -> Any:
     try:
         return dataset.read_transaction(version)
     except (ValueError, OSError, TypeError):
@@ -139,7 +139,7 @@ def _namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> Iterator[
             yield from _namespaces(lake, child, recursive=True)
 
 
-def _pages(listing: Any, parent: Identifier, field: str) -> Iterator[str]:  # noqa: ANN401 - a method of the catalog
+def _pages(listing: Any, parent: Identifier, field: str) -> Iterator[str]:
     token = None
     while True:
         page = listing({"id": list(parent), "limit": _PAGE, "page_token": token})

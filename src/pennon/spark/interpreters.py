@@ -60,7 +60,7 @@ def _finds_pennon(path: str) -> bool:
 
 
 def _require_remote(spark: SparkSession) -> None:
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
+    from pyspark.errors import PySparkException
 
     try:
         spark.range(0, 1, 1, 1).mapInArrow(_same, "id long").collect()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Name = str | Sequence[str]
 
 
-def attach(spark: SparkSession, name: str = "lake", impl: str = "dir", **properties: Any) -> Lake:  # noqa: ANN401
+def attach(spark: SparkSession, name: str = "lake", impl: str = "dir", **properties: Any) -> Lake:
     """Make a catalog usable in a Spark session, classic or Connect; bad properties raise 13.
 
     `properties` are those of `pennon.connect(impl, ...)`. A property with a dot in its name, such as a storage option,
@@ -64,7 +64,7 @@ class Lake:
 
     def table(
         self,
-        id: Name,  # noqa: A002 - as in the SDK's requests
+        id: Name,
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
@@ -90,7 +90,7 @@ class Lake:
 
     def count(
         self,
-        id: Name,  # noqa: A002
+        id: Name,
         *,
         where: str | None = None,
         version: int | None = None,
@@ -104,7 +104,7 @@ class Lake:
 
     def sql(self, text: str) -> DataFrame:
         """Run a statement over the tables of the lake and of Spark; docs/guides/spark-sql.md has what it knows."""
-        from pennon.spark.sql import run  # noqa: PLC0415 - sqlglot is needed here alone
+        from pennon.spark.sql import run
 
         return run(self, text)
 
@@ -113,47 +113,47 @@ class Lake:
     def write(
         self,
         df: DataFrame,
-        id: Name,  # noqa: A002
+        id: Name,
         mode: str = "append",
-        **options: Any,  # noqa: ANN401 - those of writing.write
+        **options: Any,
     ) -> WriteResult:
         """Write a DataFrame in one commit: `append`, `overwrite`, `create` (or `error`), `ignore`.
 
         Options are those of `pennon.spark.writing.write`: `merge_schema`, `job_id` and others.
         """
-        from pennon.spark import writing  # noqa: PLC0415 - readers do not need it
+        from pennon.spark import writing
 
         return writing.write(self, df, table_of(id), mode, **options)
 
     def merge(
         self,
         df: DataFrame,
-        id: Name,  # noqa: A002
+        id: Name,
         *,
         on: str | Sequence[str] = (),
-        **clauses: Any,  # noqa: ANN401 - those of merge.merge
+        **clauses: Any,
     ) -> MergeResult:
         """Merge a DataFrame into a table by key, or by `on_condition`, in one commit; see `merging.merge.merge`."""
-        from pennon.spark.merging import merge  # noqa: PLC0415 - as above
+        from pennon.spark.merging import merge
 
         return merge.merge(self, df, table_of(id), on=[on] if isinstance(on, str) else list(on), **clauses)
 
     def update(
         self,
-        id: Name,  # noqa: A002
-        set: Mapping[str, str],  # noqa: A002 - SQL's word
+        id: Name,
+        set: Mapping[str, str],
         *,
         where: str | None = None,
-        **options: Any,  # noqa: ANN401 - those of mutation.update
+        **options: Any,
     ) -> MutationResult:
         """Set columns to SQL expressions in the rows that meet a predicate, in one commit."""
-        from pennon.spark.merging import mutation  # noqa: PLC0415 - as above
+        from pennon.spark.merging import mutation
 
         return mutation.update(self, table_of(id), dict(set), where=where, **options)
 
-    def delete(self, id: Name, where: str, **options: Any) -> MutationResult:  # noqa: A002, ANN401 - as above
+    def delete(self, id: Name, where: str, **options: Any) -> MutationResult:
         """Delete the rows that meet a predicate, in one commit."""
-        from pennon.spark.merging import mutation  # noqa: PLC0415 - as above
+        from pennon.spark.merging import mutation
 
         return mutation.delete(self, table_of(id), where, **options)
 
@@ -171,23 +171,23 @@ class Lake:
         """List the tables that were dropped from a namespace and can still be restored."""
         return browsing.dropped(self, namespace_of(parent))
 
-    def versions(self, id: Name) -> DataFrame:  # noqa: A002
+    def versions(self, id: Name) -> DataFrame:
         """List the versions of a table, the newest first."""
         return browsing.versions(self, table_of(id))
 
-    def history(self, id: Name) -> DataFrame:  # noqa: A002
+    def history(self, id: Name) -> DataFrame:
         """List the versions of a table with what each did."""
         return browsing.history(self, table_of(id))
 
-    def tags(self, id: Name) -> DataFrame:  # noqa: A002
+    def tags(self, id: Name) -> DataFrame:
         """List the tags of a table."""
         return browsing.tags(self, table_of(id))
 
-    def branches(self, id: Name) -> DataFrame:  # noqa: A002
+    def branches(self, id: Name) -> DataFrame:
         """List the branches of a table."""
         return browsing.branches(self, table_of(id))
 
-    def indexes(self, id: Name) -> DataFrame:  # noqa: A002
+    def indexes(self, id: Name) -> DataFrame:
         """List the indexes of a table."""
         return browsing.indexes(self, table_of(id))
 

@@ -43,7 +43,7 @@ def by_lance(options: Options, address: Address | None, identifier: Identifier) 
 
 def _handed_out(address: Address, identifier: Identifier) -> Options:
     """Ask the catalog for the options that open a table; errors 1 and 4."""
-    from lance_namespace import DescribeTableRequest  # noqa: PLC0415 - slow
+    from lance_namespace import DescribeTableRequest
 
     described = address.connect().describe_table(DescribeTableRequest(id=list(identifier), vend_credentials=True))
     return tuple(sorted((described.storage_options or {}).items()))

@@ -47,7 +47,7 @@ def prepare(spark: SparkSession) -> None:
 
     Raises InvalidInputError if the session's Python workers would not find Pennon.
     """
-    from pennon.spark.source import PennonDataSource  # noqa: PLC0415 - it needs pyspark's classes
+    from pennon.spark.source import PennonDataSource
 
     if spark in _PREPARED:
         return
@@ -99,7 +99,7 @@ def new_session(app: str, *, master: str | None = None, remote: str | None = Non
 
     Under `spark-submit`, what it was given decides where the session runs.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - slow
+    from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)

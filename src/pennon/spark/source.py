@@ -64,7 +64,7 @@ class PennonDataSource(DataSource):
     def schema(self) -> StructType:
         """Tell Spark what the table looks like."""
         if self._asked.text("changes") is not None:
-            from pennon.spark import streaming  # noqa: PLC0415 - as above
+            from pennon.spark import streaming
 
             return streaming.schema(self._asked, self._scan)
         return self._scan.spark_schema()
@@ -72,7 +72,7 @@ class PennonDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read a version of the table; a schema that the caller gave picks columns by name."""
         if self._asked.text("changes") is not None:
-            from pennon.spark import streaming  # noqa: PLC0415 - as above
+            from pennon.spark import streaming
 
             return streaming.batch_reader(self._asked, schema)
         wanted = self._scan
@@ -85,23 +85,23 @@ class PennonDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
         """Write to the table."""
-        from pennon.spark.writing.source_writer import writer  # noqa: PLC0415 - readers do not need it
+        from pennon.spark.writing.source_writer import writer
 
         return writer(self._asked, schema, overwrite=overwrite)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Read what is new in the table, micro-batch by micro-batch."""
-        from pennon.spark import streaming  # noqa: PLC0415 - as above
+        from pennon.spark import streaming
 
         return streaming.reader(self._asked, schema)
 
-    def streamWriter(  # noqa: N802 - Spark's name
+    def streamWriter(
         self,
         schema: StructType,
         overwrite: bool,  # noqa: FBT001 - Spark's signature
     ) -> DataSourceStreamArrowWriter:
         """Write the epochs of a stream, each once."""
-        from pennon.spark import streaming  # noqa: PLC0415 - as above
+        from pennon.spark import streaming
 
         return streaming.writer(self._asked, schema, overwrite=overwrite)
 
@@ -122,7 +122,7 @@ class PennonReader(DataSourceReader):
         self._parallelism = parallelism
         self._max_bytes = max_bytes
 
-    def pushFilters(self, filters_: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+    def pushFilters(self, filters_: list[Filter]) -> Iterable[Filter]:
         """Take the filters that Lance evaluates as Spark would, and give the others back."""
         taken: list[str] = []
         for one in filters_:
@@ -139,7 +139,7 @@ class PennonReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Cut the read into tasks."""
         if self._wanted.limit is not None:
-            from pennon.spark.reading.splits import Split  # noqa: PLC0415 - the rare case
+            from pennon.spark.reading.splits import Split
 
             # One task: the limit is of the whole read.
             return [SplitPartition(Split(tuple(one.id for one in self._wanted.fragments)))]

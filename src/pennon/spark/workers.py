@@ -11,7 +11,7 @@ from typing import Any
 class _Reporter:
     """The module `traceback` as PySpark's daemon uses it, without reports of closed connections."""
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the module has
+    def __getattr__(self, name: str) -> Any:
         return getattr(traceback, name)
 
     def print_exc(self) -> None:

@@ -302,7 +302,7 @@ class LocalStore:
         self,
         path: str,
         *,
-        first: str | None = None,  # noqa: ARG002 - the rename takes all at once
+        first: str | None = None,
         also: Sequence[str] = (),
     ) -> Amount:
         """Rename the directory away, which is atomic, and delete it there. A plain file is no tree and stays."""
@@ -338,8 +338,8 @@ class LocalStore:
         path: str,
         *,
         also: Sequence[str],
-        seconds: float,  # noqa: ARG002 - the lock, not the time, keeps others away
-        still_mine: Callable[[], bool],  # noqa: ARG002 - asked for under the lock already
+        seconds: float,
+        still_mine: Callable[[], bool],
     ) -> Amount:
         """Delete the tree; the caller holds the lock of the name, and a rename takes all away at once."""
         return self.delete_tree(path, also=also)

@@ -98,7 +98,7 @@ class ObjectStore:
         """Give the percent-encoded URI: Lance decodes it to exactly the key that obstore uses."""
         return f"{self._base}/{quote(self._key(path))}"
 
-    def resolve(self, path: str, *, deeply: bool = False) -> str:  # noqa: ARG002 - there is nothing to look at
+    def resolve(self, path: str, *, deeply: bool = False) -> str:
         """Give the same as `location`: a bucket has no links."""
         return self.location(path)
 
@@ -136,7 +136,7 @@ class ObjectStore:
         )
         return Level(files, tuple(prefix[skip:] for prefix in listing["common_prefixes"]))
 
-    def empty_tables(self, names: Sequence[str]) -> frozenset[str]:  # noqa: ARG002 - whatever they are
+    def empty_tables(self, names: Sequence[str]) -> frozenset[str]:
         """Say none: a bucket has no directories, only names with something in them."""
         return frozenset()
 
@@ -352,7 +352,7 @@ class ObjectStore:
     def prune(self, path: str) -> None:
         """Do nothing: a bucket has no directories."""
 
-    def exclusive(self, name: str) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002 - there is no lock to name
+    def exclusive(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Do nothing: object stores have no locks, and conditional writes decide."""
         return contextlib.nullcontext()
 

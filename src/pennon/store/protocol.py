@@ -78,7 +78,7 @@ class Amount:
         return Amount(self.files + other.files, self.size + other.size)
 
 
-class LeaseOver(Exception):  # noqa: N818 - an outcome: whoever asked renews the lease and asks again
+class LeaseOver(Exception):
     """There was no time left to go on deleting; `removed` is what is gone."""
 
     def __init__(self, removed: Amount) -> None:

@@ -32,7 +32,7 @@ def open_table(
     storage_options: Mapping[str, str],
     *,
     shown: str,
-    session: Any = None,  # noqa: ANN401 - a lance.Session, which lance's stubs do not name
+    session: Any = None,
     version: int | None = None,
     tag: str | None = None,
     branch: str | None = None,

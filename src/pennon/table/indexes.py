@@ -193,7 +193,7 @@ def _described(dataset: LanceDataset) -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-def _state(found: Any, rows: int) -> IndexState:  # noqa: ANN401 - Lance's IndexDescription, which its stubs type in part
+def _state(found: Any, rows: int) -> IndexState:
     segments = list(found.segments)
     return IndexState(
         name=found.name,

@@ -111,7 +111,7 @@ def check_file(buffer: pa.Buffer) -> Allowance:
 class CheckedSource:
     """Something to read a stream from, which looks at each message while it is read."""
 
-    def __init__(self, source: Any) -> None:  # noqa: ANN401 - anything with `read`
+    def __init__(self, source: Any) -> None:
         self._source = source
         self._steps = self._look()
         self._wanted = next(self._steps)

@@ -166,7 +166,7 @@ def _empty(dataset: LanceDataset, query: Query) -> pa.Table:
     return _scanner(dataset, query).projected_schema.empty_table()
 
 
-def _taken(reader: pa.RecordBatchReader, query: Query) -> Any:  # noqa: ANN401 - an iterator of batches
+def _taken(reader: pa.RecordBatchReader, query: Query) -> Any:
     while True:
         with judged("querying", query.identifier):
             try:

@@ -29,7 +29,7 @@ def list_tags(dataset: LanceDataset) -> dict[str, Any]:
     return dict(sorted(dataset.tags.list().items()))
 
 
-def get(dataset: LanceDataset, identifier: Identifier, tag: str) -> Any:  # noqa: ANN401 - a dict that Lance types in part
+def get(dataset: LanceDataset, identifier: Identifier, tag: str) -> Any:
     """Give one tag; error 8."""
     there = dataset.tags.list().get(tag)
     if there is None:

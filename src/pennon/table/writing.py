@@ -31,7 +31,7 @@ _ROWS_PER_FILE = 1_000_000
 _DATA_TEXTS = ("invalid user input", "invalid argument", "lanceerror(arrow)", "lanceerror(schema)", "not supported")
 
 
-class TableIsThere(Exception):  # noqa: N818 - an outcome that the catalog turns into its own error
+class TableIsThere(Exception):
     """Another writer made the first version. `leftovers` are the files that were written in vain, below the table."""
 
     def __init__(self, location: str, leftovers: tuple[str, ...] = ()) -> None:
@@ -39,7 +39,7 @@ class TableIsThere(Exception):  # noqa: N818 - an outcome that the catalog turns
         self.leftovers = leftovers
 
 
-class TableIsGone(Exception):  # noqa: N818 - as above
+class TableIsGone(Exception):
     """The table was deleted while it was overwritten. `leftovers` as above; `version` was made where nothing was."""
 
     def __init__(self, location: str, leftovers: tuple[str, ...], version: int | None = None) -> None:
@@ -79,7 +79,7 @@ def write_version(
     *,
     after: int = 0,
     transaction_id: str | None = None,
-    session: Any = None,  # noqa: ANN401 - a lance.Session, which lance's stubs do not name
+    session: Any = None,
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
     through: Mapping[str, Any] | None = None,
 ) -> int:
@@ -128,7 +128,7 @@ def _written(
     data: pa.Table | PreparedData,
     location: str,
     options: dict[str, str] | None,
-    session: Any,  # noqa: ANN401 - as above
+    session: Any,
     *,
     mode: str,
 ) -> tuple[list[FragmentMetadata], Any]:
@@ -171,7 +171,7 @@ def overwrite(
     data: pa.Table,
     storage_options: dict[str, str],
     *,
-    session: Any = None,  # noqa: ANN401 - as above
+    session: Any = None,
     opened: Mapping[str, Any] | None = None,
     on_open: Callable[[int], None] = lambda _: None,
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,

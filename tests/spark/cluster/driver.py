@@ -25,7 +25,7 @@ TEXT = "x" * 10_000
 
 
 def session(master="local-cluster[2,1,1024]", **settings):
-    from pennon.spark.session import new_session  # noqa: PLC0415 (slow)
+    from pennon.spark.session import new_session
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     return new_session(
@@ -97,7 +97,7 @@ def rows(spark, act):
     """Give rows in four partitions; `act` is done in each task, when half of its rows are on their way."""
 
     def flowing(batches):
-        import pyarrow as pa  # noqa: PLC0415 (in the worker)
+        import pyarrow as pa
 
         passed = 0
         for batch in batches:
@@ -114,7 +114,7 @@ def rows(spark, act):
 
 def kill_executor(root, signals):
     """The first task that has written and noted a file kills the Java process of its executor."""
-    from pennon.spark import attach  # noqa: PLC0415 (slow)
+    from pennon.spark import attach
 
     spark = session()
     lake = attach(spark, root=root)
@@ -134,7 +134,7 @@ def kill_executor(root, signals):
 
 def speculate(root, signals):
     """A task waits in the middle until Spark starts a second attempt of it, and then both write to the end."""
-    from pennon.spark import attach  # noqa: PLC0415 (slow)
+    from pennon.spark import attach
 
     def act(partition):
         if partition != 0:
@@ -166,14 +166,14 @@ def speculate(root, signals):
     return {"version": done.version, "rows": done.rows, "files": done.files}
 
 
-def die_writing(root, signals):  # noqa: ARG001 (as the others are called)
+def die_writing(root, signals):
     """Write the rows of one task, and be killed after two files. Needs no Spark session."""
-    import pyarrow as pa  # noqa: PLC0415
-    from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415
+    import pyarrow as pa
+    from pyspark.sql.types import LongType, StructField, StructType
 
-    from pennon.spark import writing  # noqa: PLC0415
-    from pennon.spark.address import Address  # noqa: PLC0415
-    from pennon.spark.writing.preparing import prepare  # noqa: PLC0415
+    from pennon.spark import writing
+    from pennon.spark.address import Address
+    from pennon.spark.writing.preparing import prepare
 
     address = Address.of("dir", {"root": root})
     schema = StructType([StructField("id", LongType())])
@@ -192,9 +192,9 @@ def die_writing(root, signals):  # noqa: ARG001 (as the others are called)
     return "it was not killed"
 
 
-def die_staged(root, signals):  # noqa: ARG001
+def die_staged(root, signals):
     """Stage a write, and be killed before it is published."""
-    from pennon.spark import attach, writing  # noqa: PLC0415
+    from pennon.spark import attach, writing
 
     spark = session("local[1]")
     lake = attach(spark, root=root)
@@ -203,9 +203,9 @@ def die_staged(root, signals):  # noqa: ARG001
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_committed(root, signals):  # noqa: ARG001
+def die_committed(root, signals):
     """Write, and be killed before anybody hears of it."""
-    from pennon.spark import attach  # noqa: PLC0415
+    from pennon.spark import attach
 
     spark = session("local[1]")
     lake = attach(spark, root=root)
@@ -216,4 +216,4 @@ def die_committed(root, signals):  # noqa: ARG001
 
 if __name__ == "__main__":
     program, where, signalled = sys.argv[1:4]
-    print(json.dumps(globals()[program](where, signalled)))  # noqa: T201 (for the test)
+    print(json.dumps(globals()[program](where, signalled)))

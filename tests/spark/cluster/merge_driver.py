@@ -27,8 +27,8 @@ def tell_of_last_tasks(spark, signals):
 
 def merged(root, signals):
     """Update every twentieth row, insert as many, delete a few."""
-    from pennon.spark import attach  # noqa: PLC0415 (slow)
-    from pennon.spark.merging.merge import Delete, Update  # noqa: PLC0415
+    from pennon.spark import attach
+    from pennon.spark.merging.merge import Delete, Update
 
     hooks = Path(__file__).parent / "hooked"
     spark = session(
@@ -49,4 +49,4 @@ def merged(root, signals):
 
 
 if __name__ == "__main__":
-    print(json.dumps(merged(*sys.argv[1:3])))  # noqa: T201 (for the test)
+    print(json.dumps(merged(*sys.argv[1:3])))

@@ -25,4 +25,4 @@ if __name__ == "__main__":
         "stats": jobs.stats(lake),
     }
     shown = {job: [row.asDict(recursive=True) for row in result.collect()] for job, result in results.items()}
-    print(json.dumps({"is_connect": "connect" in type(spark).__module__, **shown}))  # noqa: T201 (what it is for)
+    print(json.dumps({"is_connect": "connect" in type(spark).__module__, **shown}))

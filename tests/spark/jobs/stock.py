@@ -27,7 +27,7 @@ class Stock:
         return self.address.connect()
 
     def lake(self, spark: Any) -> Lake:
-        from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+        from pennon.spark import attach
 
         return attach(spark, impl=self.address.impl, **dict(self.address.properties))
 

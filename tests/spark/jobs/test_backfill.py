@@ -76,7 +76,7 @@ def test_a_vector_stays_a_vector(spark, stock):
 
 def test_what_others_commit_meanwhile_stays_and_is_filled_too(spark, stock, monkeypatch):
     """A delete, an append and a compaction come between writing and committing."""
-    from pennon.spark.commits import committing  # noqa: PLC0415
+    from pennon.spark.commits import committing
 
     where = stock.create("t", batches=3)
     commit = committing.commit
@@ -104,7 +104,7 @@ def test_what_others_commit_meanwhile_stays_and_is_filled_too(spark, stock, monk
 
 
 def test_a_new_column_that_another_writer_adds_first_is_a_clean_failure(spark, stock, monkeypatch):
-    from pennon.spark.commits import committing  # noqa: PLC0415
+    from pennon.spark.commits import committing
 
     stock.create("t")
     commit = committing.commit

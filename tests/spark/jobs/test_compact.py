@@ -68,7 +68,7 @@ def test_bad_tables_fail_for_themselves_alone(spark, stock):
 
 def test_rows_appended_and_deleted_meanwhile_are_not_lost(spark, stock, monkeypatch):
     """Another writer comes between the work of the executors and the commit: the first time it deletes."""
-    from pennon.spark.jobs import compact as function  # noqa: PLC0415
+    from pennon.spark.jobs import compact as function
 
     module = __import__(function.__module__, fromlist=["through"])
     stock.create("t", batches=4)
@@ -89,7 +89,7 @@ def test_rows_appended_and_deleted_meanwhile_are_not_lost(spark, stock, monkeypa
 
 
 def test_a_table_that_never_rests_fails_cleanly(spark, stock, monkeypatch):
-    from pennon.spark.jobs import compact as function  # noqa: PLC0415
+    from pennon.spark.jobs import compact as function
 
     module = __import__(function.__module__, fromlist=["through"])
     where = stock.create("t", batches=3)
@@ -144,7 +144,7 @@ def test_a_finished_table_is_left_out_by_the_same_job(spark, stock, tmp_path):
 
 def test_a_commit_whose_answer_is_lost_is_not_undone(spark, stock, monkeypatch):
     """The store fails after the commit: the files belong to a version, and must not be taken for leftovers."""
-    import lance.optimize  # noqa: PLC0415
+    import lance.optimize
 
     real = lance.optimize.Compaction
 
@@ -164,7 +164,7 @@ def test_a_commit_whose_answer_is_lost_is_not_undone(spark, stock, monkeypatch):
 
 
 def test_a_store_that_fails_before_the_commit_leaves_nothing_behind(spark, stock, monkeypatch):
-    import lance.optimize  # noqa: PLC0415
+    import lance.optimize
 
     class Failing:
         plan = lance.optimize.Compaction.plan

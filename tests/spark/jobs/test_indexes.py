@@ -152,7 +152,7 @@ def test_tables_without_the_column_are_skipped_among_several_and_fail_alone(spar
 
 def test_another_writer_in_between_is_respected(spark, stock, monkeypatch):
     """A compaction between building and committing takes the fragments away: the index is built anew."""
-    from pennon.spark.commits import committing  # noqa: PLC0415
+    from pennon.spark.commits import committing
 
     fill(stock, "t", batches=2)
     commit = committing.commit

@@ -15,7 +15,7 @@ from pennon.spark.jobs.targets import Pattern
 
 
 class _Row(dict):
-    def asDict(self, *, recursive: bool) -> dict:  # noqa: N802 (as Spark names it)
+    def asDict(self, *, recursive: bool) -> dict:
         assert recursive
         return dict(self)
 

@@ -29,13 +29,13 @@ class Shop:
         (self.files / "orders.csv").write_text("\n".join(lines) + "\n")
 
     def pipeline(self, text: str, **variables: str):
-        from pennon.spark.pipeline import Pipeline  # noqa: PLC0415 (needs pyspark)
+        from pennon.spark.pipeline import Pipeline
 
         return Pipeline.from_text(textwrap.dedent(text), {"files": str(self.files), **variables})
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Read a table without Spark."""
-        from pennon.spark.reading.pinned import pin  # noqa: PLC0415
+        from pennon.spark.reading.pinned import pin
 
         _, dataset = pin(self.address, ("shop", table))
         found = dataset.to_table(columns=list(columns) or None)
@@ -43,7 +43,7 @@ class Shop:
 
     def versions(self) -> dict[str, int]:
         """Give the latest version of each table."""
-        from pennon.spark.reading.pinned import pin  # noqa: PLC0415
+        from pennon.spark.reading.pinned import pin
 
         tables = self.address.connect().list_tables({"id": ["shop"]}).tables
         return {name: pin(self.address, ("shop", name))[0].version for name in sorted(tables)}
@@ -60,7 +60,7 @@ class Shop:
         return sorted(one for one in odd if one not in used and not one.startswith("__manifest/"))
 
     def _datasets(self):
-        from pennon.spark.reading.pinned import pin  # noqa: PLC0415
+        from pennon.spark.reading.pinned import pin
 
         for name in self.address.connect().list_tables({"id": ["shop"]}).tables:
             table, dataset = pin(self.address, ("shop", name))

@@ -15,7 +15,7 @@ targets:
 
 @pytest.mark.spark
 def test_a_run_refuses_code_that_it_runs_otherwise(shop):
-    from pennon.spark.pipeline import InvalidPipelineError, Pipeline  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark.pipeline import InvalidPipelineError, Pipeline
 
     curious = Pipeline.from_text(PIPELINE)
     with pytest.raises(InvalidPipelineError, match="calls methods of Java"):

@@ -37,7 +37,7 @@ targets:
 @pytest.fixture
 def command(shop, capsys, monkeypatch, tmp_path):
     """Run the command in this process, on the shop's catalog and the tests' Spark."""
-    from pennon.spark.pipeline import Pipeline  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark.pipeline import Pipeline
 
     for name in [*os.environ]:
         if name.startswith("PENNON_"):
@@ -138,7 +138,7 @@ targets:
 
 @pytest.mark.timeout(600)
 def test_ctrl_c_leaves_a_clean_state(shop, tmp_path):
-    from pennon.spark.pipeline import Pipeline  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark.pipeline import Pipeline
 
     (tmp_path / "slow.yaml").write_text(SLOW)
     root = dict(shop.address.properties)["root"]

@@ -182,7 +182,7 @@ targets:
 
 
 def test_everything_is_analysed_before_any_work(shop):
-    from pennon.spark.pipeline import InvalidPipelineError  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark.pipeline import InvalidPipelineError
 
     with pytest.raises(InvalidPipelineError) as caught:
         shop.pipeline(BAD).run(shop.lake, run_id="r")
@@ -215,7 +215,7 @@ def test_a_catalog_that_does_not_manage_versions_publishes_table_by_table(lake, 
         "steps": {"s": "SELECT 1 AS x"},
         "targets": [{"table": "t", "from": "s"}, {"table": "u", "from": "s", "checks": [{"unique": "x"}]}],
     }
-    from pennon.spark.pipeline import Pipeline  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark.pipeline import Pipeline
 
     with fails(0, "enable_table_version_management"):
         Pipeline(pipeline).run(lake)

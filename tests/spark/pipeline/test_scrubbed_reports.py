@@ -52,7 +52,7 @@ def stored(shop) -> str:
 
 @pytest.mark.parametrize("severity", ["warn", "error"])
 def test_reports_and_notes_hold_no_secret(shop, tmp_path, environment, severity):
-    from pennon.spark.pipeline import Pipeline  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark.pipeline import Pipeline
 
     pipeline = Pipeline.from_text(
         PIPELINE.replace("SEVERITY", severity), {"word": "hush-hush-word"}, environment=environment

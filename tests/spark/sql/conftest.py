@@ -73,7 +73,7 @@ def ipc(table):
 @pytest.fixture(scope="module")
 def shop(spark, tmp_path_factory):
     """Attach a lake with tables that Spark has too, in a database of the same name."""
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     place = tmp_path_factory.mktemp("shop")
     lake = attach(spark, root=str(place / "lake"))

@@ -1,7 +1,5 @@
 """Generated queries with aggregates at every place of a query give what Spark gives over the same rows."""
 
-# ruff: noqa: S608 - queries are the subject
-
 from __future__ import annotations
 
 import random

@@ -21,9 +21,9 @@ def table(lake):
 
 @pytest.mark.parametrize("name", ["a long sum", "many terms", "casts"])
 def test_lake_sql_leaves_them_to_spark(table, name):
-    rows = table.sql(f"SELECT a FROM t WHERE {DEEP[name]} ORDER BY a").collect()  # noqa: S608 - made above
+    rows = table.sql(f"SELECT a FROM t WHERE {DEEP[name]} ORDER BY a").collect()
     assert 2 in [row[0] for row in rows]
-    assert table.sql(f"SELECT count(*) FROM t WHERE {DEEP[name]}").collect()[0][0] == len(rows)  # noqa: S608
+    assert table.sql(f"SELECT count(*) FROM t WHERE {DEEP[name]}").collect()[0][0] == len(rows)
 
 
 @pytest.mark.parametrize("name", ["a long sum", "casts"])
@@ -46,4 +46,4 @@ def test_what_only_lance_evaluates_is_refused(table):
         table.table("t", where="a = " + "+".join(["1"] * 1000))
     with fails(13, "operators in a row"):
         condition = "a = " + "+".join(["1"] * 1000)
-        table.sql(f"SELECT * FROM text_search('t', 'x', where => '{condition}')").collect()  # noqa: S608
+        table.sql(f"SELECT * FROM text_search('t', 'x', where => '{condition}')").collect()

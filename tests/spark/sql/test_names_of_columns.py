@@ -1,7 +1,5 @@
 """Names of columns mean what Spark says, however they are written: patterns, and columns named like their table."""
 
-# ruff: noqa: S608 - queries are the subject
-
 from __future__ import annotations
 
 import pyarrow as pa

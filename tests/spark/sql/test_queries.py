@@ -1,7 +1,5 @@
 """Queries over tables of a lake give what the same queries give over Spark's own tables."""
 
-# ruff: noqa: S608 - queries are the subject
-
 from __future__ import annotations
 
 import pyarrow as pa

@@ -3,8 +3,6 @@
 SQLite evaluates both: its names, joins, nulls and subqueries are Spark's as far as these queries go.
 """
 
-# ruff: noqa: S608 - queries are the subject
-
 from __future__ import annotations
 
 import random

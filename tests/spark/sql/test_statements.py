@@ -1,7 +1,5 @@
 """The catalog's own statements, run: what they do, what they answer, and what they refuse."""
 
-# ruff: noqa: S608 - statements are the subject
-
 from __future__ import annotations
 
 import threading
@@ -229,7 +227,7 @@ def test_bad_statements_change_nothing(spark, shared_lake, text, error) -> None:
 
 @pytest.fixture(scope="module")
 def shared_lake(spark, tmp_path_factory):
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     lake = attach(spark, root=str(tmp_path_factory.mktemp("shared")))
     lake.sql("CREATE TABLE t AS SELECT 1 AS id")
@@ -249,7 +247,7 @@ def test_queries_of_several_tables_see_one_moment(managed_lake) -> None:
 
 
 def test_threads_with_lakes_of_their_own_do_not_meet(spark, tmp_path) -> None:
-    from pennon.spark import attach  # noqa: PLC0415 (needs pyspark)
+    from pennon.spark import attach
 
     lakes = [attach(spark, root=str(tmp_path / str(number))) for number in range(2)]
     for number, lake in enumerate(lakes):

@@ -25,8 +25,8 @@ def main(files: str, root: str, checkpoint: str, point: str, epoch: int) -> None
         def name(cls) -> str:
             return "deadly"
 
-        def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
-            from pennon.spark.commits import publishing  # noqa: PLC0415 - in Spark's own process
+        def streamWriter(self, schema, overwrite):
+            from pennon.spark.commits import publishing
 
             writer = super().streamWriter(schema, overwrite)
             commit, publish = writer.commit, publishing.publish

@@ -85,7 +85,7 @@ class Stream:
 
     def read(self, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
         """Read what lies between two offsets, by tasks that have travelled."""
-        tasks = pickle.loads(pickle.dumps(self.planner.tasks(Position.of(start), Position.of(end))))  # noqa: S301
+        tasks = pickle.loads(pickle.dumps(self.planner.tasks(Position.of(start), Position.of(end))))
         return [row for task in tasks for batch in task.read() for row in batch.to_pylist()]
 
     def batches(self, limits: Limits | None = None) -> list[list[dict[str, Any]]]:

@@ -42,7 +42,7 @@ class Driver:
         """Run the query until it ends, or is killed."""
         command = [sys.executable, SCRIPT, self.files, self.root, self.checkpoint, point, epoch]
         done = subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=600, check=False)
-        print(done.stdout, done.stderr[-5000:])  # noqa: T201 - pytest shows it if the test fails
+        print(done.stdout, done.stderr[-5000:])
         return done.returncode
 
     def logged(self) -> tuple[int, int]:

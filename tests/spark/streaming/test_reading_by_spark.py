@@ -86,16 +86,16 @@ def test_a_merge_that_only_inserts_brings_its_new_rows_alone(lake, table, tmp_pa
 
 
 def test_the_reader_for_older_pyspark_reads_the_same(lake, table, tmp_path):
-    from pennon.spark.source import PennonDataSource  # noqa: PLC0415 - so that the class below is pickled by value
+    from pennon.spark.source import PennonDataSource  # imported here so that the class below is pickled by value
 
     class Older(PennonDataSource):
         @classmethod
         def name(cls) -> str:
             return "pennon_of_41"
 
-        def streamReader(self, schema):  # noqa: N802 - Spark's name
-            from pennon.spark.streaming.settings import StreamSettings  # noqa: PLC0415 - in Spark's own process
-            from pennon.spark.streaming.stream_reader import PlainTableStreamReader  # noqa: PLC0415
+        def streamReader(self, schema):
+            from pennon.spark.streaming.settings import StreamSettings
+            from pennon.spark.streaming.stream_reader import PlainTableStreamReader
 
             return PlainTableStreamReader(StreamSettings.of(self._asked), schema)
 

@@ -145,7 +145,7 @@ def test_a_history_forgets_a_table_that_was_there_before(root):
 
 
 def test_a_table_of_which_an_older_copy_was_put_back_is_noticed(root, tmp_path):
-    import shutil  # noqa: PLC0415 - here alone
+    import shutil
 
     table = Table(root)
     location = describe_table(table.catalog, "t").location

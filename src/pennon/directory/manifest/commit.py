@@ -42,7 +42,7 @@ COMMITTED_BY = "pennon.commit"
 """Transaction property that marks Pennon's own commits; `upkeep` tells other writers by its absence."""
 
 
-class CommitConflict(Exception):  # noqa: N818 - not an error of the caller: the committer plans again
+class CommitConflict(Exception):
     """Somebody else committed first; nothing was changed. `leftovers` are the files written in vain."""
 
     def __init__(self, message: str = "", leftovers: tuple[str, ...] = ()) -> None:
@@ -172,7 +172,7 @@ def _by_fragment(snapshot: Snapshot, object_ids: list[str]) -> dict[int, list[in
     return places
 
 
-def _without(fragment: Any, offsets: list[int], change: Change) -> Any:  # noqa: ANN401 - lance has no stubs
+def _without(fragment: Any, offsets: list[int], change: Change) -> Any:
     """Write the deletion file that takes rows out of a fragment."""
     fragment_id = fragment.fragment_id
     addresses = ", ".join(str((fragment_id << _FRAGMENT_SHIFT) | offset) for offset in offsets)

@@ -79,7 +79,7 @@ def _take_new(
 def _add(
     snapshot: Snapshot,
     fragment_id: int,
-    metadata: Any,  # noqa: ANN401 - lance has no stubs
+    metadata: Any,
     rows: Mapping[int, Row],
     *,
     unreadable: int = 0,
@@ -91,15 +91,15 @@ def _add(
     snapshot.add_fragment(fragment_id, fragment, rows)
 
 
-def _files(metadata: Any) -> str:  # noqa: ANN401 - lance has no stubs
+def _files(metadata: Any) -> str:
     return repr(metadata.files)
 
 
-def _deletions(metadata: Any) -> str | None:  # noqa: ANN401 - lance has no stubs
+def _deletions(metadata: Any) -> str | None:
     return None if metadata.deletion_file is None else repr(metadata.deletion_file)
 
 
-def _vanished(dataset: lance.LanceDataset, fragment: Any, known: Fragment) -> list[int]:  # noqa: ANN401 - lance has no stubs
+def _vanished(dataset: lance.LanceDataset, fragment: Any, known: Fragment) -> list[int]:
     addresses = _scanned(dataset, [], [fragment])["_rowaddr"]
     alive = {address & _OFFSET_MASK for address in addresses.to_pylist()}
     return [offset for offset, key in enumerate(known.ids) if key is not None and offset not in alive]

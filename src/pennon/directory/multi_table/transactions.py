@@ -237,7 +237,7 @@ class _Holding(callback.VersionClient):
         super().__init__(catalog)
         self.held: list[version_rows.Wanted] = []
 
-    def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401 - as in VersionClient
+    def create_table_version(self, request: Any) -> CreateTableVersionResponse:
         """Hold the version back."""
         asked = CreateTableVersionRequest.model_validate(callback.content(request))
         wanted = callback.staged(asked, table_identifier(asked.id))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _BYTES_PER_LEASE_SECOND = 1_000_000
 
 
-class DroppedTableIsThere(TableAlreadyExistsError):  # noqa: N818 - an outcome: whoever declares goes on elsewhere
+class DroppedTableIsThere(TableAlreadyExistsError):
     """The directory of a root table that is to be declared holds a dropped one."""
 
 

@@ -40,23 +40,23 @@ class VersionClient(LanceNamespace):
         return f"versions of {self._catalog.store.identity()}"
 
     @background.awaited_at_exit()
-    def describe_table(self, request: Any) -> DescribeTableResponse:  # noqa: ANN401 - a model or a dict, as below
+    def describe_table(self, request: Any) -> DescribeTableResponse:
         """Tell where the table is."""
         found = self._catalog.resolver.table(_identifier(request))
         return DescribeTableResponse(location=self._catalog.store.resolve(found.location), managed_versioning=True)
 
     @background.awaited_at_exit()
-    def list_table_versions(self, request: Any) -> ListTableVersionsResponse:  # noqa: ANN401
+    def list_table_versions(self, request: Any) -> ListTableVersionsResponse:
         """List versions."""
         return list_versions(self._catalog, ListTableVersionsRequest.model_validate(content(request)))
 
     @background.awaited_at_exit()
-    def describe_table_version(self, request: Any) -> DescribeTableVersionResponse:  # noqa: ANN401
+    def describe_table_version(self, request: Any) -> DescribeTableVersionResponse:
         """Describe a version."""
         return describe_version(self._catalog, DescribeTableVersionRequest.model_validate(content(request)))
 
     @background.awaited_at_exit()
-    def create_table_version(self, request: Any) -> CreateTableVersionResponse:  # noqa: ANN401
+    def create_table_version(self, request: Any) -> CreateTableVersionResponse:
         """Create a version."""
         wanted = CreateTableVersionRequest.model_validate(content(request))
         (record,) = service.create(self._catalog, [staged(wanted, table_identifier(wanted.id))])
@@ -116,7 +116,7 @@ def create_version(catalog: Catalog, request: CreateTableVersionRequest) -> Crea
     return CreateTableVersionResponse(version=record.shown(catalog.store))
 
 
-def staged(entry: Any, identifier: Identifier) -> service.Staged:  # noqa: ANN401 - a request or an entry of one
+def staged(entry: Any, identifier: Identifier) -> service.Staged:
     """Read what a request says about a staged manifest."""
     return service.Staged(
         identifier,
@@ -128,7 +128,7 @@ def staged(entry: Any, identifier: Identifier) -> service.Staged:  # noqa: ANN40
     )
 
 
-def _identifier(request: Any) -> Identifier:  # noqa: ANN401
+def _identifier(request: Any) -> Identifier:
     return table_identifier(content(request).get("id"))
 
 

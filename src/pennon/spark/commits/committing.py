@@ -109,7 +109,7 @@ def commit_to(
     since: int | None = None,
 ) -> Committed:
     """Do the same for a table that was just located; `dataset` is a version of it that is open, if one is."""
-    from lance import LanceDataset  # noqa: PLC0415 - it must not be imported before a worker forks
+    from lance import LanceDataset
 
     transaction = prepared(operation, read_version, job_id, properties)
     with translate_errors(f"Committing to table {format_identifier(destination.identifier)}"):
@@ -161,7 +161,7 @@ def prepared(
     properties: Mapping[str, str] | None = None,
 ) -> Transaction:
     """Make the transaction of an operation, which names its job."""
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+    import lance
 
     check_job(job_id)
     named = dict(properties or {}) if job_id is None else {**(properties or {}), JOB: job_id}
@@ -224,7 +224,7 @@ def _transaction(dataset: LanceDataset, version: int) -> Transaction | None:
         return None
 
 
-def _base(destination: Destination, dataset: LanceDataset | None) -> Any:  # noqa: ANN401 - as Lance takes it
+def _base(destination: Destination, dataset: LanceDataset | None) -> Any:
     if destination.branch is None:
         return destination.uri
     return dataset if dataset is not None else destination.latest()
@@ -265,9 +265,9 @@ def _require_values(
 
     A crash in between leaves them so. The version that takes them back says that the job is undone.
     """
-    from lance import LanceDataset, LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
+    from lance import LanceDataset, LanceOperation
 
-    from pennon.table import casts  # noqa: PLC0415 - as above
+    from pennon.table import casts
 
     read_version = transaction.read_version
     if not isinstance(transaction.operation, LanceOperation.Append) or committed.version == read_version + 1:
@@ -315,19 +315,19 @@ class _Guard:
         """Name the catalog."""
         return self._client.namespace_id()
 
-    def describe_table(self, request: Any) -> Any:  # noqa: ANN401 - a model or a dict, as the catalog takes them
+    def describe_table(self, request: Any) -> Any:
         """Tell where the table is."""
         return self._client.describe_table(request)
 
-    def list_table_versions(self, request: Any) -> Any:  # noqa: ANN401
+    def list_table_versions(self, request: Any) -> Any:
         """List versions."""
         return self._client.list_table_versions(request)
 
-    def describe_table_version(self, request: Any) -> Any:  # noqa: ANN401
+    def describe_table_version(self, request: Any) -> Any:
         """Describe a version."""
         return self._client.describe_table_version(request)
 
-    def create_table_version(self, request: Any) -> Any:  # noqa: ANN401
+    def create_table_version(self, request: Any) -> Any:
         """Create the version unless the job has made one that nobody had seen."""
         version = int(request["version"] if isinstance(request, dict) else request.version)
         if version - 1 > self._seen:

@@ -42,7 +42,7 @@ class Destination:
         """Give what Lance is told so that it asks for new storage options while it writes."""
         return renewal.by_lance(self.storage_options, self.address, self.identifier)
 
-    def through(self, client: Any) -> dict[str, Any]:  # noqa: ANN401 - a namespace, or what stands in for one
+    def through(self, client: Any) -> dict[str, Any]:
         """Give what Lance is told so that it commits through a catalog."""
         return {
             "namespace_client": client,
@@ -52,7 +52,7 @@ class Destination:
 
     def latest(self) -> LanceDataset:
         """Open the latest version; a branch that is not there raises 22."""
-        import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+        import lance
 
         if self.managed and self.branch is None:
             # The catalog knows of versions whose files are still being put into place.
@@ -72,7 +72,7 @@ class Destination:
 
     def files(self, *, blobs: bool = False) -> TableFiles:
         """Open the directory of the table, or of the branch."""
-        from pennon.spark.commits.files import TableFiles  # noqa: PLC0415 - it imports the stores
+        from pennon.spark.commits.files import TableFiles
 
         def options() -> dict[str, str]:
             return {key: value for key, value in (self.options or {}).items() if key != EXPIRY}
@@ -93,7 +93,7 @@ def place_for(address: Address, identifier: Identifier) -> Destination:
 
 def located(address: Address, identifier: Identifier, branch: str | None = None) -> Destination:
     """Ask the catalog where a table is; errors 1 and 4."""
-    from lance_namespace import DescribeTableRequest  # noqa: PLC0415 - slow
+    from lance_namespace import DescribeTableRequest
 
     described = address.connect().describe_table(
         DescribeTableRequest(id=list(identifier), vend_credentials=True, check_declared=True)

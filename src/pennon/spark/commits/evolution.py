@@ -31,9 +31,9 @@ class Evolution:
 
     def operation(self, dataset: LanceDataset) -> LanceOperation.BaseOperation:
         """Make the operation that adds columns and rows to exactly this version."""
-        from lance import LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
-        from lance.fragment import FragmentMetadata  # noqa: PLC0415
-        from lance.schema import LanceSchema  # noqa: PLC0415
+        from lance import LanceOperation
+        from lance.fragment import FragmentMetadata
+        from lance.schema import LanceSchema
 
         there = [fragment.metadata for fragment in dataset.get_fragments()]
         wanted = self._extended(dataset, there)
@@ -43,9 +43,9 @@ class Evolution:
         added = [FragmentMetadata.from_json(_renumbered(fragment, renumbered)) for fragment in self.fragments]
         return LanceOperation.Merge([*there, *added], wanted)
 
-    def _extended(self, dataset: LanceDataset, there: list[Any]) -> Any:  # noqa: ANN401 - a LanceSchema
+    def _extended(self, dataset: LanceDataset, there: list[Any]) -> Any:
         """Let Lance itself number the new columns, in a table that is nowhere: numbers are never used twice."""
-        from lance import LanceDataset, LanceOperation  # noqa: PLC0415
+        from lance import LanceDataset, LanceOperation
 
         new = self._new_columns(dataset.schema)
         draft = LanceDataset.commit(

@@ -106,7 +106,7 @@ class _Publication:
                 return
 
     def _part(self, one: StagedWrite) -> TableCommit | NewTable:
-        from pennon import NewTable, TableCommit  # noqa: PLC0415 - slow
+        from pennon import NewTable, TableCommit
 
         if one.new:
             return NewTable(one.identifier, one.destination.uri, one.properties or None)

@@ -213,7 +213,7 @@ def _found_again(lake: Lake, identifier: Identifier, job_id: str) -> Committed |
 
 def _make_first_version(staged: StagedWrite, job_id: str | None) -> str:
     """Make what is staged the first version at the place of a new table, unless it is; gives its transaction's uuid."""
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+    import lance
 
     destination = staged.destination
     if staged.preview is not None:
@@ -231,7 +231,7 @@ def _make_first_version(staged: StagedWrite, job_id: str | None) -> str:
 
 def _detached(staged: StagedWrite) -> int:
     """Commit beside the table's history, and note what has to go afterwards."""
-    from lance import LanceDataset  # noqa: PLC0415 - it must not be imported before a worker forks
+    from lance import LanceDataset
 
     destination = staged.destination
     transaction = committing.prepared(staged.operation, staged.read_version, None, staged.transaction)

@@ -69,7 +69,7 @@ def opened(address: Address, identifier: Identifier) -> tuple[PinnedTable, Lance
 
 def through(address: Address, identifier: Identifier, version: int | None = None) -> LanceDataset:
     """Open a version of a table so that Lance commits to it through the catalog where that manages versions."""
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+    import lance
 
     found = described(address, identifier)
     if found.managed_versioning:
@@ -105,9 +105,9 @@ def records(address: Address) -> Catalog | None:
     """Open the catalog's own records, for a look at them that the interface has no operation for; None if not ours."""
     if address.impl != "dir":
         return None
-    from pennon.config import DirectorySettings  # noqa: PLC0415 - this and the next only where it is needed
-    from pennon.directory.catalog import open_catalog  # noqa: PLC0415
-    from pennon.store import open_store  # noqa: PLC0415
+    from pennon.config import DirectorySettings
+    from pennon.directory.catalog import open_catalog
+    from pennon.store import open_store
 
     settings = DirectorySettings.from_properties(dict(address.properties))
     return open_catalog(settings, open_store(settings.root, settings.storage_options))

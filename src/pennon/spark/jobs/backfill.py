@@ -262,7 +262,7 @@ def _move_on(run: Run, identifier: Identifier, work: _Work) -> None:
 
 
 def _operation(work: _Work, fragments: Sequence[Any]) -> LanceOperation.BaseOperation:
-    from lance import LanceOperation  # noqa: PLC0415 - slow
+    from lance import LanceOperation
 
     some = next(iter(work.made.values()))
     if work.is_new:

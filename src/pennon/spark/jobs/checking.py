@@ -75,7 +75,7 @@ def looked_at(address: Address, work: TableWork) -> Looked:
 def _look(
     address: Address, work: TableWork, store: Store, location: str, options: tuple[tuple[str, str], ...]
 ) -> Looked:
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+    import lance
 
     asked: Asked = work.options
     findings: list[str] = []
@@ -129,7 +129,7 @@ def _look(
 
 def _again(dataset: LanceDataset, location: str, options: tuple[tuple[str, str], ...]) -> LanceDataset:
     """Open the latest version anew, after the files were listed; the one that is open, if that cannot be."""
-    import lance  # noqa: PLC0415 - as above
+    import lance
 
     try:
         return lance.dataset(location, storage_options=dict(options) or None)
@@ -148,7 +148,7 @@ def judged(outcome: Outcome, findings: Sequence[str]) -> Outcome:
 
 def _rows(address: Address, identifier: Identifier) -> Mapping[int, Record] | None:
     """Give the rows of a table's versions, all finished; None where the catalog has none."""
-    from pennon.directory.inspection import list_version_rows  # noqa: PLC0415 - of the directory namespace alone
+    from pennon.directory.inspection import list_version_rows
 
     catalog = records(address)
     if catalog is None or catalog.manifest is None:

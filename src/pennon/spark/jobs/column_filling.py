@@ -133,7 +133,7 @@ def from_frame(
     is_new: bool,
 ) -> Iterator[Filled]:
     """Fill the columns of fragments on executors, from a DataFrame by key; a key that it has twice raises 13."""
-    from pyspark.sql.types import StructType  # noqa: PLC0415 - slow
+    from pyspark.sql.types import StructType
 
     rows = joined(spark, pinned, df, on, fragments)
     values = StructType(rows.schema.fields[:-1])

@@ -208,7 +208,7 @@ def _large(run: Run, tables: Sequence[_Planned], asked: _Asked) -> Iterator[tupl
 
 def _planned(address: Address, work: TableWork) -> Outcome | _Planned:
     """Plan a table's compaction on an executor, and do it at once if it is small."""
-    from lance.optimize import Compaction  # noqa: PLC0415 - not before a worker forks
+    from lance.optimize import Compaction
 
     begun = time.monotonic()
     asked: _Asked = work.options
@@ -249,7 +249,7 @@ def _committed(
     address: Address, planned: _Planned, rewrites: Sequence[RewriteResult], seconds: float, asked: _Asked
 ) -> Outcome:
     """Commit what was rewritten of a table: the commit point. What cannot be committed is deleted."""
-    from lance.optimize import Compaction  # noqa: PLC0415 - readers do without
+    from lance.optimize import Compaction
 
     begun = time.monotonic()
     before = planned.pinned.version

@@ -194,7 +194,7 @@ class _Construction:
             else:
                 yield table, self._committed(one, finished[table][0])
 
-    def _task(self, one: ToBuild, **what: Any) -> Task:  # noqa: ANN401 - the fields of a task
+    def _task(self, one: ToBuild, **what: Any) -> Task:
         return Task(one.pinned, self._wish, **what)
 
     def _spread(
@@ -211,7 +211,7 @@ class _Construction:
 
     def _committed(self, one: ToBuild, segment: Index) -> Outcome:
         """Commit the index of a table: the commit point. Segments that went into it, or were in vain, are deleted."""
-        from lance import LanceOperation  # noqa: PLC0415 - slow
+        from lance import LanceOperation
 
         begun = time.monotonic()
         table, before = one.table, one.pinned.version
@@ -243,7 +243,7 @@ class _Construction:
         return Outcome(table, DONE, None, None, before, committed.version, seconds, did)
 
 
-def _paths(segments: Any) -> Iterator[str]:  # noqa: ANN401 - an iterable of Lance's Index
+def _paths(segments: Any) -> Iterator[str]:
     for segment in segments:
         for file in segment.files or ():
             yield f"_indices/{segment.uuid}/{file.path}"

@@ -158,8 +158,8 @@ def grouped(fragments: Sequence[FragmentSize], rows: int) -> tuple[tuple[int, ..
 
 def trained(_: Address, work: Task) -> Model:
     """Train the model of a vector index on a sample of all rows."""
-    from lance.indices import IndicesBuilder  # noqa: PLC0415 - this and the next not before a worker forks
-    from lance.lance import indices  # noqa: PLC0415
+    from lance.indices import IndicesBuilder
+    from lance.lance import indices
 
     wish, dataset = work.wish, work.pinned.open()
     builder = IndicesBuilder(dataset, wish.column)
@@ -240,7 +240,7 @@ def _dimension(dataset: LanceDataset, wish: IndexWish) -> int:
 
 def _same_name(dataset: LanceDataset, wish: IndexWish, table: str) -> tuple[Index, ...]:
     """Give the segments of an index that has the name already; 13 if it is another index and is not to be replaced."""
-    from lance.dataset import Index  # noqa: PLC0415 - as above
+    from lance.dataset import Index
 
     found = [index for index in dataset.describe_indices() if index.name == wish.name]
     if not found:

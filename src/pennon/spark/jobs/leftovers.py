@@ -47,7 +47,7 @@ def discard(address: Address, table: PinnedTable, paths: Iterable[str]) -> bool:
 
 def _named(address: Address, table: PinnedTable) -> set[str]:
     """Name the files of all versions since one that was pinned, those that are committed and not yet finished too."""
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+    import lance
 
     versions(address, table.identifier)
     dataset = lance.dataset(table.uri, storage_options=dict(table.storage_options) or None)

@@ -59,7 +59,7 @@ class Outcome:
         return {**{name: getattr(self, name) for name, _ in COMMON}, **own}
 
 
-def failure(table: str | None, error: BaseException, **known: Any) -> Outcome:  # noqa: ANN401 - other fields
+def failure(table: str | None, error: BaseException, **known: Any) -> Outcome:
     """Say that a table could not be done, by the error's code; 18 for what is no error of the catalog."""
     code = int(error.code) if isinstance(error, LanceNamespaceError) else 18
     return Outcome(table, FAILED, f"{error}" or type(error).__name__, code, **known)

@@ -18,8 +18,8 @@ def shown(job: str, total: int, *, wanted: bool | None = None) -> Iterator[Calla
     if not total or not (sys.stderr.isatty() if wanted is None else wanted):
         yield lambda _: None
         return
-    from rich.console import Console  # noqa: PLC0415 - nobody looks at it elsewhere
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
         TextColumn("{task.description}"),

@@ -42,7 +42,7 @@ def listed_files(dataset: LanceDataset) -> dict[str, Stored]:
 
 def newest_that_opens(location: str, options: dict[str, str] | None, names: list[str]) -> LanceDataset | None:
     """Open the newest version that can be opened at all, of those whose files are named."""
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+    import lance
 
     versions = sorted((parsed[0] for name in names if (parsed := naming.parsed(name)) is not None), reverse=True)
     for version in versions:
@@ -110,7 +110,7 @@ def _read(
         reading.unreadable.append(f"version {version} cannot be read: {_first_line(error)}")
 
 
-def _read_indexes(named: Named, opened: LanceDataset, bases: Any, uri: str, prefix: str) -> None:  # noqa: ANN401
+def _read_indexes(named: Named, opened: LanceDataset, bases: Any, uri: str, prefix: str) -> None:
     for index in opened.describe_indices():
         for segment in index.segments:
             inside = _base(bases, segment.base_id, uri, prefix) is not None
@@ -142,7 +142,7 @@ def _add(named: Named, prefix: str | None, path: str) -> None:
         named.files.add(prefix + path)
 
 
-def _base(bases: Any, number: int | None, uri: str, prefix: str) -> str | None:  # noqa: ANN401 - Lance's own class
+def _base(bases: Any, number: int | None, uri: str, prefix: str) -> str | None:
     """Give the directory, below the table's, to which a path is relative; None if it is elsewhere."""
     if number is None:
         return prefix

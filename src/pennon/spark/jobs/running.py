@@ -120,6 +120,6 @@ class Run:
             elif answer.error is not None:
                 yield failure(answer.item.table, answer.error)
 
-    def subject(self, item: Any) -> str:  # noqa: ANN401 - anything with a table
+    def subject(self, item: Any) -> str:
         """Name a piece of work in messages."""
         return f"{self.job} of {item.table}"

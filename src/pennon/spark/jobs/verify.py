@@ -81,7 +81,7 @@ def verify(
 
 def _beside(address: Address, which: Which) -> list[Outcome]:
     """Compare the catalog's rows with the directories of its root."""
-    from pennon.directory.inspection import inspect  # noqa: PLC0415 - of the directory namespace alone
+    from pennon.directory.inspection import inspect
 
     catalog = records(address)
     if catalog is None:

@@ -195,7 +195,7 @@ class _Rows:
         if not self._row_ids:
             return list(fragments)
         # Lance must not be imported before a worker forks.
-        from lance.fragment import RowIdSequence  # noqa: PLC0415
+        from lance.fragment import RowIdSequence
 
         ids = pa.concat_arrays(self._row_ids)
         made = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F
 
 from pennon.spark.merging.changes import ACTION, ADDRESS, VALUE
 from pennon.spark.quoting import quoted

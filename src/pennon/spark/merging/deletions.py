@@ -92,7 +92,7 @@ def _row(kind: str, fragment: int | None, content: bytes) -> pa.RecordBatch:
 
 
 def _packed(offsets: list[np.ndarray]) -> bytes:
-    import numpy as np  # noqa: PLC0415 - not needed to plan
+    import numpy as np
 
     together = np.unique(np.concatenate(offsets))
     # Neighbours differ by little, so that their distances become small.
@@ -100,7 +100,7 @@ def _packed(offsets: list[np.ndarray]) -> bytes:
 
 
 def _unpacked(content: bytes) -> np.ndarray:
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     return np.cumsum(np.frombuffer(zlib.decompress(content), "uint32"), dtype="uint32")
 

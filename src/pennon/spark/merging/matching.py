@@ -12,7 +12,7 @@ from operator import and_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import format_identifier
@@ -314,7 +314,7 @@ class Matcher:
         return tuple(changes), values
 
     def _plan(self, frame: DataFrame, column: int, number: int) -> types.WritePlan:
-        from pyspark.sql.types import StructField, StructType  # noqa: PLC0415 - slow
+        from pyspark.sql.types import StructField, StructType
 
         field = self._schema.field(column)
         given = frame.schema[f"{VALUE}{number}"].dataType

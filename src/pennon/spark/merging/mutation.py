@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
@@ -49,7 +49,7 @@ class MutationResult:
 def update(
     lake: Lake,
     identifier: Identifier,
-    set: Mapping[str, str],  # noqa: A002 - SQL's word
+    set: Mapping[str, str],
     *,
     where: str | None = None,
     alias: str = "target",

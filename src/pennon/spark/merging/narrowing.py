@@ -28,9 +28,9 @@ def of_join(spark: SparkSession, schema: pa.Schema, name: str, other: str, condi
 
 
 def _planned(spark: SparkSession, schema: pa.Schema, name: str, text: str) -> str | None:
-    from pennon.spark.sql.constants import Session  # noqa: PLC0415 - sqlglot is needed here alone
-    from pennon.spark.sql.plan import plan  # noqa: PLC0415
-    from pennon.spark.sql.references import Found  # noqa: PLC0415
+    from pennon.spark.sql.constants import Session
+    from pennon.spark.sql.plan import plan
+    from pennon.spark.sql.references import Found
 
     def find(parts: tuple[str, ...], travel: object) -> Found | None:
         return Found((name,), schema) if parts == (name,) and travel is None else None

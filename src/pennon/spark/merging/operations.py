@@ -53,7 +53,7 @@ def staged(
 def _operation(
     base: Base, done: Rewritten, updated_columns: Sequence[str], new_columns: Sequence[pa.Field], predicate: str | None
 ) -> LanceOperation.BaseOperation:
-    from lance import LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
+    from lance import LanceOperation
 
     shortened = [_metadata(one) for one in done.shortened]
     if new_columns:
@@ -78,7 +78,7 @@ def _operation(
     )
 
 
-def _anchor(base: Base) -> Any:  # noqa: ANN401 - Lance's FragmentMetadata
+def _anchor(base: Base) -> Any:
     """Give the fragment that every merge which inserts names as changed, so that two of them at a time conflict.
 
     Without it, both would insert a row with a key that neither of them saw. None if there is no fragment.
@@ -115,7 +115,7 @@ def _numbers(dataset: LanceDataset, columns: Sequence[str]) -> list[int]:
     return sorted(found)
 
 
-def _metadata(described: dict[str, Any]) -> Any:  # noqa: ANN401 - Lance's FragmentMetadata
-    from lance.fragment import FragmentMetadata  # noqa: PLC0415 - it must not be imported before a worker forks
+def _metadata(described: dict[str, Any]) -> Any:
+    from lance.fragment import FragmentMetadata
 
     return FragmentMetadata.from_json(json.dumps(described))

@@ -117,6 +117,6 @@ def _row_bytes(dataset: LanceDataset, fragment: int, columns: Sequence[str]) -> 
     return float(max(1.0, size / max(1, metadata.physical_rows) * share))
 
 
-def fragment_of(dataset: LanceDataset, number: int) -> Any:  # noqa: ANN401 - a LanceFragment
+def fragment_of(dataset: LanceDataset, number: int) -> Any:
     """Open a fragment that a version has."""
     return dataset.get_fragment(number)

@@ -190,7 +190,7 @@ def _reports(spark: SparkSession, base: Base, actions: DataFrame, task: Rewrite)
 
 def _gathered(actions: DataFrame) -> DataFrame:
     """Bring all that is done to neighbouring rows into one task, in their order; new rows stay as they are together."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it; slow
+    from pyspark.sql import functions as F
 
     slot = F.coalesce(F.shiftright(ADDRESS, _SLOT_BITS), -1 - F.spark_partition_id().cast("bigint"))
     gathered = actions.withColumn(_SLOT, slot).repartition(_SLOT).drop(_SLOT)

@@ -87,5 +87,5 @@ class Audit:
         return {**self.published, **{one.identifier: publishing.preview(one) for one in self.staged.values()}}
 
 
-def _unused(*_: object) -> Any:  # noqa: ANN401 - checks of a whole pipeline are by SQL alone
+def _unused(*_: object) -> Any:
     raise AssertionError

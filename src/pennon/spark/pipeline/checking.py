@@ -115,7 +115,7 @@ def _row_by_row(subject: Subject, checks: Sequence[Check], samples: int) -> dict
 
 def _fault(subject: Subject, check: Check) -> Column:
     """Give the condition that a bad row meets; it is never null."""
-    from pyspark.sql import functions as sql  # noqa: PLC0415 - slow
+    from pyspark.sql import functions as sql
 
     if check.not_null is not None:
         conditions = [sql.expr(f"{subject.expression(name)} IS NULL") for name in check.not_null]
@@ -132,7 +132,7 @@ def _fault(subject: Subject, check: Check) -> Column:
 
 
 def _counted(frame: DataFrame, conditions: Iterable[Column]) -> list[int]:
-    from pyspark.sql import functions as sql  # noqa: PLC0415 - slow
+    from pyspark.sql import functions as sql
 
     sums = [sql.count_if(condition).alias(f"c{number}") for number, condition in enumerate(conditions)]
     (row,) = frame.agg(*sums).collect()

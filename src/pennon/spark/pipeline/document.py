@@ -111,7 +111,7 @@ class _Reading:
     problems: list[Problem] = field(default_factory=list)
     seen: int = 0
 
-    def value(self, node: Any, path: Path) -> Any:  # noqa: ANN401 - any YAML
+    def value(self, node: Any, path: Path) -> Any:
         """Give what stands at a node, with its references as they are."""
         return None if node is None else self._both(node, path, plain=True)[0]
 
@@ -143,7 +143,7 @@ class _Reading:
             used[key], shown[key] = self._both(value_node, here, plain=plain or here == ("vars",))
         return used, shown
 
-    def _both(self, node: Any, path: Path, *, plain: bool) -> tuple[Any, Any]:  # noqa: ANN401
+    def _both(self, node: Any, path: Path, *, plain: bool) -> tuple[Any, Any]:
         self.seen += 1
         if self.seen > _MOST_VALUES or len(path) > _DEEPEST:
             raise InvalidPipelineError(self.file, [Problem(path[:3], "aliases make it too large", _line(node))])
@@ -173,7 +173,7 @@ class _Reading:
         return used, (filled.shown if filled.is_secret else used)
 
 
-def _typed(text: str) -> Any:  # noqa: ANN401 - a text, a number, a boolean or None
+def _typed(text: str) -> Any:
     if text in _NULLS:
         return None
     if text in _BOOLEANS:
@@ -204,9 +204,9 @@ def _syntax(error: yaml.YAMLError, text: str) -> Problem:
     return Problem((), f"it is not YAML: {error}")
 
 
-def _entry(root: yaml.MappingNode, key: str) -> Any:  # noqa: ANN401 - a node or None
+def _entry(root: yaml.MappingNode, key: str) -> Any:
     return next((value for name, value in root.value if isinstance(name, yaml.ScalarNode) and name.value == key), None)
 
 
-def _line(node: Any) -> int:  # noqa: ANN401 - a node or an event
+def _line(node: Any) -> int:
     return int(node.start_mark.line) + 1

@@ -46,7 +46,7 @@ def heard() -> Iterator[None]:
     before: dict[int, Any] = {number: signal.getsignal(number) for number in _HELD}
     came: list[int] = []
 
-    def end(number: int, frame: Any) -> None:  # noqa: ANN401 - a frame
+    def end(number: int, frame: Any) -> None:
         came.append(number)
         handler = before[number]
         if number != signal.SIGINT and callable(handler):

@@ -9,17 +9,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 Scalar = str | int | float | bool
 
 
-def _listed(value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _text(value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+def _text(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, (int, float)) else value
 
 
-def _checked_values(value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+def _checked_values(value: Any) -> Any:
     if isinstance(value, list) and not all(isinstance(one, (str, int, float, bool)) for one in value):
         raise ValueError("accepted values are texts, numbers, true or false")
     return value
@@ -130,7 +130,7 @@ class Check(_Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _plain_truth(cls, value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+    def _plain_truth(cls, value: Any) -> Any:
         # In YAML, `expect: true` is a boolean.
         return {**value, "expect": "true"} if isinstance(value, dict) and value.get("expect") is True else value
 
@@ -173,7 +173,7 @@ class Step(_Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _just_sql(cls, value: Any) -> Any:  # noqa: ANN401 - what stands in the file
+    def _just_sql(cls, value: Any) -> Any:
         return {"sql": value} if isinstance(value, str) else value
 
 

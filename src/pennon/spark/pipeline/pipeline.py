@@ -204,7 +204,7 @@ class Pipeline:
         return RunState(_store(address, place), self.name, checked_run_id(run_id or new_run_id()))
 
     def _lake(self, spark: SparkSession | Lake) -> Lake:
-        from pennon.spark.lake import Lake, attach  # noqa: PLC0415 - it imports Spark
+        from pennon.spark.lake import Lake, attach
 
         if isinstance(spark, Lake):
             return spark
@@ -235,10 +235,10 @@ class Pipeline:
         return f"{self.file}: {dotted(path)}" if line is None else f"{self.file}:{line}: {dotted(path)}"
 
 
-def _moments(lake: Lake) -> Any:  # noqa: ANN401 - a function
+def _moments(lake: Lake) -> Any:
     """Let Spark say which versions and times queries mean."""
-    from pennon.spark.sql.names import LakeNames  # noqa: PLC0415 - it imports Spark
-    from pennon.spark.sql.query import Reader  # noqa: PLC0415
+    from pennon.spark.sql.names import LakeNames
+    from pennon.spark.sql.query import Reader
 
     reader = Reader(lake, LakeNames(lake))
 
@@ -249,8 +249,8 @@ def _moments(lake: Lake) -> Any:  # noqa: ANN401 - a function
 
 
 def _store(address: Address, place: str | None) -> Store:
-    from pennon.store import open_store  # noqa: PLC0415 - it imports the stores
-    from pennon.store.root import absolute_root  # noqa: PLC0415
+    from pennon.store import open_store
+    from pennon.store.root import absolute_root
 
     if place is not None:
         return open_store(absolute_root(place), address.storage_options)

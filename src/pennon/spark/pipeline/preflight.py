@@ -211,7 +211,7 @@ def _fitted(target: Target, table: TargetTable, incoming: StructType) -> StructT
     return after
 
 
-def _empty(spark: Any, shape: StructType) -> DataFrame:  # noqa: ANN401 - a session
+def _empty(spark: Any, shape: StructType) -> DataFrame:
     return spark.createDataFrame([], shape)  # type: ignore[no-any-return]
 
 
@@ -219,5 +219,5 @@ def _kinds(shape: StructType) -> list[Any]:
     return [one.dataType for one in shape.fields]
 
 
-def _nothing(*_: object) -> Any:  # noqa: ANN401 - a Subject's functions, which are not called here
+def _nothing(*_: object) -> Any:
     raise AssertionError

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 def preview(staged: StagedWrite) -> Scan:
     """Give a target as it will be."""
-    assert staged.preview is not None  # noqa: S101 - nothing is noted as staged before it is readable
+    assert staged.preview is not None
     return scan.of_pinned(staged.preview)
 
 
@@ -295,7 +295,7 @@ def _wrote(address: Address, state: RunState, place: _Place) -> bool:
 
 def _is_named(address: Address, uri: str, job_id: str) -> bool:
     """Return True if the first version at a place says that it was made by this run."""
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+    import lance
 
     try:
         made = lance.dataset(uri, version=1, storage_options=address.storage_options or None).read_transaction(1)
@@ -339,16 +339,16 @@ def _places(address: Address, identifier: Identifier, run: str) -> list[str]:
         return []
     endings = (f"_{object_id(identifier)}", f"_{object_id(identifier)}_")
     if address.impl == "iceberg":
-        from pennon.iceberg.places import name_ending  # noqa: PLC0415 - rarely needed
+        from pennon.iceberg.places import name_ending
 
         endings = (name_ending(identifier),) * 2
     with_name = [name for name in store.names("") if name.endswith(endings)]
     return [store.location(name) for name in with_name if store.names(f"{name}/{NOTES}/{run}")]
 
 
-def root_store(address: Address) -> Any:  # noqa: ANN401 - a Store, or None where the catalog has none
+def root_store(address: Address) -> Any:
     """Open the root of a catalog."""
-    from pennon.store import open_store  # noqa: PLC0415 - it imports the stores
+    from pennon.store import open_store
 
     root = dict(address.properties).get("root")
     return None if root is None else open_store(root, address.storage_options)

@@ -53,7 +53,7 @@ class Reads:
         }
 
 
-def restored(note: Any, address: Address) -> Reads:  # noqa: ANN401 - whatever lies in the root
+def restored(note: Any, address: Address) -> Reads:
     """Return the very same versions again; error 19 if the note cannot be used, or one of them is another by now.
 
     One that is gone may not be needed any more: whoever reads it gets the error.
@@ -75,7 +75,7 @@ def restored(note: Any, address: Address) -> Reads:  # noqa: ANN401 - whatever l
         ) from error
 
 
-def unstageable(note: Any) -> frozenset[str]:  # noqa: ANN401 - as above
+def unstageable(note: Any) -> frozenset[str]:
     """Return the steps that cannot be staged, as they were noted."""
     return frozenset(map(str, note.get("unstageable") or ()))
 
@@ -162,7 +162,7 @@ def _at_one_moment(address: Address, identifiers: list[Identifier]) -> dict[Iden
 
 def _existing(address: Address, lake_name: str, name: Name) -> Identifier | None:
     """Find the table of the catalog that a name means, which may begin with the lake's own."""
-    from lance_namespace import TableExistsRequest  # noqa: PLC0415 - slow
+    from lance_namespace import TableExistsRequest
 
     candidates = [name[1:], name] if len(name) > 1 and name[0] == lake_name else [name]
     for identifier in candidates:
@@ -225,8 +225,8 @@ def _require_place(address: Address, identifier: Identifier, uri: str) -> None:
 
 
 def _is_place(address: Address, uri: str) -> bool:
-    from pennon.directory.layout import checked_location  # noqa: PLC0415 - this and the next are rarely needed
-    from pennon.store import open_store  # noqa: PLC0415
+    from pennon.directory.layout import checked_location
+    from pennon.store import open_store
 
     root = dict(address.properties).get("root")
     inside = None if root is None else open_store(root, address.storage_options).relative(uri)

@@ -142,7 +142,7 @@ _KINDS = {
 """What values of fields can be, by the fields' annotations."""
 
 
-def _require_kinds(kind: Any, values: dict[str, Any]) -> None:  # noqa: ANN401 - as below
+def _require_kinds(kind: Any, values: dict[str, Any]) -> None:
     """Raise TypeError if a value is not of the kind of its field."""
     for key, value in values.items():
         allowed = _KINDS.get(str(kind.__dataclass_fields__[key].type))
@@ -150,11 +150,11 @@ def _require_kinds(kind: Any, values: dict[str, Any]) -> None:  # noqa: ANN401 -
             raise TypeError(f"{key!r} is {str(value)[:100]!r}")
 
 
-def _made(kind: Any, content: dict[str, Any]) -> Any:  # noqa: ANN401 - one of the dataclasses above
+def _made(kind: Any, content: dict[str, Any]) -> Any:
     values = {key: content[key] for key in kind.__dataclass_fields__ if key in content}
     _require_kinds(kind, values)
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401 - in terms of JSON
+def _plain(value: object) -> Any:
     return value.isoformat() if isinstance(value, datetime) else str(value)

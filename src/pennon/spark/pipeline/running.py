@@ -320,5 +320,5 @@ def _work_of(place: CheckedPlace) -> str:
     return "checks" if place.target is None else f"checks-{place.target}"
 
 
-def _version(table: Any) -> int | None:  # noqa: ANN401 - a PinnedTable or None
+def _version(table: Any) -> int | None:
     return None if table is None else int(table.version)

@@ -23,7 +23,7 @@ def sampled(frame: DataFrame, number: int, scrubber: Scrubber) -> tuple[dict[str
     return tuple({scrubber.text(name): _plain(value, scrubber) for name, value in row.items()} for row in rows)
 
 
-def _plain(value: Any, scrubber: Scrubber) -> Any:  # noqa: ANN401 - any value of any column
+def _plain(value: Any, scrubber: Scrubber) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return scrubber.scalar(value)
     if isinstance(value, float):

@@ -27,11 +27,11 @@ class Scrubber:
         shown = check if check.sql is None else check.model_copy(update={"sql": self.text(check.sql)})
         return self.text(shown.title)
 
-    def scalar(self, value: Any) -> Any:  # noqa: ANN401 - a number, or the like
+    def scalar(self, value: Any) -> Any:
         """Return a value that is no text, masked if it reads like a secret."""
         return MASK if str(value) in self.secrets else value
 
-    def texts(self, document: Any) -> Any:  # noqa: ANN401 - JSON
+    def texts(self, document: Any) -> Any:
         """Return a document with all its texts and keys scrubbed. Numbers stay: a report's figures are no secrets."""
         if isinstance(document, str):
             return self.text(document)

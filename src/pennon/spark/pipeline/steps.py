@@ -25,8 +25,8 @@ _FIRST = 1
 
 def stage_step(address: Address, state: RunState, name: str, frame: DataFrame) -> dict[str, Any]:
     """Write the rows of a step; gives what there is to note. A crash leaves files that go when the run is over."""
-    from lance import LanceDataset, LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
-    from lance.fragment import FragmentMetadata  # noqa: PLC0415
+    from lance import LanceDataset, LanceOperation
+    from lance.fragment import FragmentMetadata
 
     started = time.monotonic()
     path = state.data_path(f"step.{name}")

@@ -55,7 +55,7 @@ def require_management(address: Address, definition: Definition) -> None:
 
 
 def _looked_up(address: Address, identifier: Identifier, *, create: bool) -> TargetTable:
-    from lance_namespace import NamespaceExistsRequest  # noqa: PLC0415 - slow
+    from lance_namespace import NamespaceExistsRequest
 
     try:
         table, dataset = pin(address, identifier)

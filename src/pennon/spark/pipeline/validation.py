@@ -49,7 +49,7 @@ def defined(values: Mapping[str, Any] | Definition) -> Definition:
     return definition
 
 
-def _problems(error: ValidationError, shown: Any, lines: Mapping[Path, int]) -> list[Problem]:  # noqa: ANN401 - any YAML
+def _problems(error: ValidationError, shown: Any, lines: Mapping[Path, int]) -> list[Problem]:
     errors = error.errors(include_url=False, include_context=True)
     places = [tuple(one["loc"]) for one in errors]
     return [
@@ -60,12 +60,12 @@ def _problems(error: ValidationError, shown: Any, lines: Mapping[Path, int]) -> 
     ]
 
 
-def _problem(error: ErrorDetails, shown: Any, lines: Mapping[Path, int]) -> Problem:  # noqa: ANN401
+def _problem(error: ErrorDetails, shown: Any, lines: Mapping[Path, int]) -> Problem:
     path: Path = tuple(error["loc"])
     return Problem(path, _message(error, path, shown), line_of(lines, path))
 
 
-def _message(error: ErrorDetails, path: Path, shown: Any) -> str:  # noqa: ANN401
+def _message(error: ErrorDetails, path: Path, shown: Any) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return "unknown key" + suggestion(str(path[-1]), _known_keys(path[:-1]))
@@ -97,7 +97,7 @@ def _choice_hint(value: object, choices: str) -> str:
     return hint if "did you mean" in hint else ""
 
 
-def _shown_value(shown: Any, path: Path) -> str:  # noqa: ANN401
+def _shown_value(shown: Any, path: Path) -> str:
     for part in path:
         try:
             shown = shown[part]
@@ -117,13 +117,13 @@ def _known_keys(path: Path) -> list[str]:
     return sorted(_fields(model))
 
 
-def _fields(model: Any) -> dict[str, Any]:  # noqa: ANN401 - a model or something else
+def _fields(model: Any) -> dict[str, Any]:
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         return {}
     return {field.alias or name: _model_in(field.annotation) for name, field in model.model_fields.items()}
 
 
-def _model_in(annotation: Any) -> Any:  # noqa: ANN401 - a type
+def _model_in(annotation: Any) -> Any:
     """Give the model inside of an annotation such as `dict[str, Step]`."""
     if (
         isinstance(annotation, type)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from pennon.errors import InternalError
@@ -131,7 +131,7 @@ def _dense_fields(table: str, file: dict[str, Any]) -> Iterator[int]:
 @lru_cache(maxsize=_KEPT_LOOKS)
 def _dense_columns(path: str) -> tuple[bool, ...]:
     """Tell of each column of a data file, which never changes, whether there is certainly no null in it."""
-    from lance.file import LanceFileReader  # noqa: PLC0415 - it must not be imported before a worker forks
+    from lance.file import LanceFileReader
 
     columns = LanceFileReader(path).metadata().columns
     return tuple(bool(column.pages) and all(_is_dense(page.encoding) for page in column.pages) for column in columns)

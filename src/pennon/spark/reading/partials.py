@@ -43,7 +43,7 @@ class Partials:
 
     def spark_schema(self, read: StructType) -> StructType:
         """Give the schema of the partial results, of rows with the schema `read`."""
-        from pyspark.sql.types import StructField, StructType  # noqa: PLC0415 - slow
+        from pyspark.sql.types import StructField, StructType
 
         measures = [StructField(one.name, _spark_type(one, read)) for one in self.measures]
         return StructType([*(read[key] for key in self.keys), *measures])
@@ -114,7 +114,7 @@ def _fits(column: pa.Array) -> bool:
 
 
 def _spark_type(measure: Measure, read: StructType) -> DataType:
-    from pyspark.sql.types import DoubleType, FractionalType, LongType  # noqa: PLC0415 - slow
+    from pyspark.sql.types import DoubleType, FractionalType, LongType
 
     if measure.function == COUNT or measure.column is None:
         return LongType()

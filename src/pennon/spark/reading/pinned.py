@@ -88,7 +88,7 @@ LATEST = Moment()
 
 def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tuple[PinnedTable, LanceDataset]:
     """Find the version that is meant through the catalog, and open it; errors 1, 4, 8, 11, 13, 22."""
-    from lance_namespace import DescribeTableRequest  # noqa: PLC0415 - slow, and executors do not need it
+    from lance_namespace import DescribeTableRequest
 
     described = address.connect().describe_table(
         DescribeTableRequest(
@@ -113,8 +113,8 @@ def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tu
     return pinned.identified_by(dataset), dataset
 
 
-def _resolved(address: Address, identifier: Identifier, moment: Moment, described: Any) -> LanceDataset:  # noqa: ANN401
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+def _resolved(address: Address, identifier: Identifier, moment: Moment, described: Any) -> LanceDataset:
+    import lance
 
     options = described.storage_options or None
     if moment.branch is None and moment.as_of is None:
@@ -137,7 +137,7 @@ def _resolved(address: Address, identifier: Identifier, moment: Moment, describe
 
 
 def _instant(value: datetime | str) -> datetime:
-    from datetime import datetime, timezone  # noqa: PLC0415 - as an annotation above it must stay unimported
+    from datetime import datetime, timezone
 
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).replace("Z", "+00:00"))
@@ -177,7 +177,7 @@ def _cached(table: PinnedTable) -> LanceDataset:
 
 
 def _opened(table: PinnedTable) -> LanceDataset:
-    import lance  # noqa: PLC0415 - it must not be imported before a worker forks
+    import lance
 
     options = dict(table.storage_options) or None
     renewing = renewal.by_lance(table.storage_options, table.address, table.identifier)

@@ -89,7 +89,7 @@ class Scan:
 
     def spark_schema(self) -> StructType:
         """Give the schema that Spark sees."""
-        from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415 - slow
+        from pyspark.sql.types import LongType, StructField, StructType
 
         if not self.row_address:
             return types.spark_schema(self.projected())
@@ -138,7 +138,7 @@ def scan(
 
 def of_pinned(
     table: PinnedTable,
-    dataset: Any = None,  # noqa: ANN401 - a LanceDataset
+    dataset: Any = None,
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
@@ -174,7 +174,7 @@ def of_pinned(
     )
 
 
-def check_predicate(dataset: Any, identifier: Identifier, where: str) -> str:  # noqa: ANN401 - a LanceDataset
+def check_predicate(dataset: Any, identifier: Identifier, where: str) -> str:
     """Give Lance's plan for a predicate; raise 13 if Lance does not understand it."""
     require_bounded(identifier, where)
     try:
@@ -183,7 +183,7 @@ def check_predicate(dataset: Any, identifier: Identifier, where: str) -> str:  #
         raise InvalidInputError(f"Bad predicate for table {format_identifier(identifier)}: {where}: {error}") from error
 
 
-def _is_found_by_index(dataset: Any, plan: str) -> bool:  # noqa: ANN401 - a LanceDataset
+def _is_found_by_index(dataset: Any, plan: str) -> bool:
     """Tell whether an index alone tells which rows meet a predicate, in all of the table's fragments."""
     if _BY_INDEX not in plan or _WITHOUT_LOOKING not in plan:
         return False
@@ -356,7 +356,7 @@ def _read_here(wanted: Scan, partials: Partials | None) -> list[pa.RecordBatch] 
     return batches
 
 
-def _scanner(wanted: Scan, split: Split) -> Any:  # noqa: ANN401 - a LanceScanner
+def _scanner(wanted: Scan, split: Split) -> Any:
     dataset = wanted.table.open()
     conditions = [f"({one})" for one in (split.condition(), wanted.where) if one is not None]
     projected = wanted.projected()

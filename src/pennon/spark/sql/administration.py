@@ -37,7 +37,7 @@ _NUMBERS = ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task")
 def create_namespace(lake: Lake, asked: made.CreateNamespace, reader: Reader) -> DataFrame:
     """Create a namespace."""
     del reader
-    from lance_namespace import CreateNamespaceRequest  # noqa: PLC0415 - slow
+    from lance_namespace import CreateNamespaceRequest
 
     mode = "exist_ok" if asked.if_not_exists else "create"
     request = CreateNamespaceRequest(id=list(asked.namespace), mode=mode, properties=asked.properties or None)
@@ -55,7 +55,7 @@ def alter_namespace(lake: Lake, asked: made.AlterNamespace, reader: Reader) -> D
 def drop_namespace(lake: Lake, asked: made.DropNamespace, reader: Reader) -> DataFrame:
     """Drop a namespace; CASCADE drops its tables and namespaces along with it."""
     del reader
-    from lance_namespace import DropNamespaceRequest  # noqa: PLC0415 - slow
+    from lance_namespace import DropNamespaceRequest
 
     behavior = "Cascade" if asked.cascade else "Restrict"
     dropped = True
@@ -73,7 +73,7 @@ def drop_namespace(lake: Lake, asked: made.DropNamespace, reader: Reader) -> Dat
 def drop_table(lake: Lake, asked: made.DropTable, reader: Reader) -> DataFrame:
     """Drop a table, whose data stays until it is purged; PURGE deletes it now."""
     del reader
-    from lance_namespace import DropTableRequest  # noqa: PLC0415 - slow
+    from lance_namespace import DropTableRequest
 
     context = {"purge": "true"} if asked.purge else None
     dropped = True
@@ -145,7 +145,7 @@ def restore(lake: Lake, asked: made.Restore, reader: Reader) -> DataFrame:
 def optimize(lake: Lake, asked: made.Optimize, reader: Reader) -> DataFrame:
     """Rewrite small fragments into larger ones, and bring new rows into the indexes."""
     del reader
-    from pennon.spark import jobs  # noqa: PLC0415 - readers do not need them
+    from pennon.spark import jobs
 
     which = _just(asked.table)
     compacted = _answer(jobs.compact(lake, which, progress=False))
@@ -160,7 +160,7 @@ def optimize(lake: Lake, asked: made.Optimize, reader: Reader) -> DataFrame:
 def vacuum(lake: Lake, asked: made.Vacuum, reader: Reader) -> DataFrame:
     """Remove versions that are old, and the files that only they need."""
     del reader
-    from pennon.spark import jobs  # noqa: PLC0415 - as above
+    from pennon.spark import jobs
 
     age = None if asked.hours is None else timedelta(hours=asked.hours)
     done = _answer(jobs.cleanup(lake, _just(asked.table), older_than=age, dry_run=asked.dry_run, progress=False))
@@ -173,7 +173,7 @@ def vacuum(lake: Lake, asked: made.Vacuum, reader: Reader) -> DataFrame:
 def create_index(lake: Lake, asked: made.CreateIndex, reader: Reader) -> DataFrame:
     """Build an index on a column."""
     del reader
-    from pennon.spark import jobs  # noqa: PLC0415 - as above
+    from pennon.spark import jobs
 
     if len(asked.columns) != 1:
         raise InvalidInputError(
@@ -218,7 +218,7 @@ def drop_index(lake: Lake, asked: made.DropIndex, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame([row], "table string, index string, dropped boolean")
 
 
-def _purged(lake: Lake, report: Any) -> DataFrame:  # noqa: ANN401 - a PurgeReport, whose module is slow to import
+def _purged(lake: Lake, report: Any) -> DataFrame:
     rows = [
         (quote_identifier(tuple(one.id)), one.deletion_id, one.files, one.bytes, one.error) for one in report.tables
     ]
@@ -228,12 +228,12 @@ def _purged(lake: Lake, report: Any) -> DataFrame:  # noqa: ANN401 - a PurgeRepo
 
 def _just(table: Identifier) -> Pattern:
     """Mean one table, and not a namespace of the same name."""
-    from pennon.spark.jobs.targets import Pattern  # noqa: PLC0415 - as above
+    from pennon.spark.jobs.targets import Pattern
 
     return Pattern.of(quoted(*table))
 
 
-def _answer(frame: DataFrame) -> Any:  # noqa: ANN401 - a Row
+def _answer(frame: DataFrame) -> Any:
     """Give the only row of a job's result; what failed is raised."""
     row = frame.first()
     if row is None:
@@ -266,7 +266,7 @@ def _index_options(given: dict[str, str]) -> dict[str, Any]:
     return {**options, "params": params} if params else options
 
 
-def _parameter(value: str) -> Any:  # noqa: ANN401 - whatever the text stands for
+def _parameter(value: str) -> Any:
     if value.lower() in {"true", "false"}:
         return value.lower() == "true"
     for kind in (int, float):

@@ -45,7 +45,7 @@ def create_table(lake: Lake, asked: made.CreateTable, reader: Reader) -> DataFra
 def rename_table(lake: Lake, asked: made.RenameTable, reader: Reader) -> DataFrame:
     """Rename a table, also into another namespace."""
     del reader
-    from lance_namespace import RenameTableRequest  # noqa: PLC0415 - slow
+    from lance_namespace import RenameTableRequest
 
     lake.catalog.rename_table(
         RenameTableRequest(
@@ -130,7 +130,7 @@ def set_properties(lake: Lake, asked: made.SetProperties, reader: Reader) -> Dat
     return _answer(lake, asked.table, version)
 
 
-def _changed(lake: Lake, table: Identifier, change: Any) -> int:  # noqa: ANN401 - a function of a LanceDataset
+def _changed(lake: Lake, table: Identifier, change: Any) -> int:
     """Let Lance change a table, through the catalog if that manages its versions; gives the version then."""
     there = located(lake.address, table)
     if there.declared:

@@ -101,7 +101,7 @@ def _struct(
     changes: Sequence[tuple[tuple[str, ...], str]],
 ) -> str:
     """Write a struct with some of its fields changed."""
-    assert isinstance(kind, spark_types.StructType)  # noqa: S101 - as the path was found
+    assert isinstance(kind, spark_types.StructType)
     fields = []
     for field in kind:
         here = (*path, field.name)
@@ -116,7 +116,7 @@ def _struct(
 
 
 def _column(frame: DataFrame, number: int | None, field: spark_types.StructField) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as everybody calls it; slow
+    from pyspark.sql import functions as F
 
     if number is None:
         return F.lit(None).cast(field.dataType).alias(field.name)
@@ -126,7 +126,7 @@ def _column(frame: DataFrame, number: int | None, field: spark_types.StructField
 
 
 def _at(frame: DataFrame, number: int) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+    from pyspark.sql import functions as F
 
     return F.col(quoted(frame.columns[number]))
 

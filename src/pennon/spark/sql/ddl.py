@@ -28,7 +28,7 @@ def spark_fields(lake: Lake, table: Identifier, columns: Sequence[Column]) -> sp
 
 
 def _field(lake: Lake, table: Identifier, column: Column) -> spark_types.StructField:
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
+    from pyspark.errors import PySparkException
 
     try:
         read = lake.spark.createDataFrame([], f"{quoted(column.name)} {column.type}").schema.fields[0]

@@ -92,7 +92,7 @@ class LakeNames:
         return True
 
     def _is_temporary(self, parts: tuple[str, ...]) -> bool:
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
+        from pyspark.errors import PySparkException
 
         if len(parts) > 1 and parts[0].lower() != "global_temp":
             return False
@@ -102,7 +102,7 @@ class LakeNames:
             return False
 
     def _is_in_spark(self, parts: tuple[str, ...]) -> bool:
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
+        from pyspark.errors import PySparkException
 
         try:
             return bool(self._lake.spark.catalog.tableExists(quoted(*parts)))
@@ -110,7 +110,7 @@ class LakeNames:
             return False
 
     def _is_database(self, parts: tuple[str, ...]) -> bool:
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
+        from pyspark.errors import PySparkException
 
         try:
             return bool(self._lake.spark.catalog.databaseExists(quoted(*parts)))

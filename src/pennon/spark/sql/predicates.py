@@ -144,7 +144,7 @@ class Translator:
         return self._pushed(made)
 
     def _with_slack(self, path: Path, sign: str, bound: Bound) -> Condition | None:
-        assert bound.slack is not None  # noqa: S101 - as the caller has seen
+        assert bound.slack is not None
         if sign == "<>":
             return None
         try:

@@ -139,7 +139,7 @@ class Reader:
         self._searches |= {(name,): call.opened(self._lake) for name, call in calls.items()}
         return changed
 
-    def _evaluated(self, expression: str) -> Any:  # noqa: ANN401 - whatever it is
+    def _evaluated(self, expression: str) -> Any:
         """Let Spark compute an expression, in which subqueries may read tables of the catalog."""
         row = Reader(self._lake, self.names).frame(f"SELECT {expression}").first()
         return None if row is None else row[0]
@@ -179,7 +179,7 @@ class Reader:
         return moved
 
     def _setting(self, key: str) -> str | None:
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - slow
+        from pyspark.errors import PySparkException
 
         try:
             return self._lake.spark.conf.get(key)
@@ -190,7 +190,7 @@ class Reader:
 @contextmanager
 def spark_errors(lake: Lake, text: str) -> Iterator[None]:
     """Turn what Spark says of bad input into the SDK's errors: bad syntax into 13, a missing table into 4."""
-    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - slow
+    from pyspark.errors import AnalysisException, ParseException
 
     try:
         yield
@@ -206,7 +206,7 @@ def spark_errors(lake: Lake, text: str) -> Iterator[None]:
 
 def _original(lake: Lake, text: str, error: Exception) -> str:
     """Give the error with positions in the text as it was written, not as it was changed for Spark."""
-    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - slow
+    from pyspark.errors import AnalysisException, ParseException
 
     try:
         lake.spark.sql(text)

@@ -166,7 +166,7 @@ def _arguments(cursor: Cursor, function: str, evaluate: Callable[[str], Any]) ->
     return found
 
 
-def _value(text: str, evaluate: Callable[[str], Any]) -> Any:  # noqa: ANN401 - whatever the expression is
+def _value(text: str, evaluate: Callable[[str], Any]) -> Any:
     """Read an argument: a plain constant here, anything else by Spark."""
     try:
         node = sqlglot.parse_one(text, dialect="spark")
@@ -179,7 +179,7 @@ def _value(text: str, evaluate: Callable[[str], Any]) -> Any:  # noqa: ANN401 - 
     return evaluate(text)
 
 
-def _constant(node: exp.Expr) -> Any:  # noqa: ANN401 - as above
+def _constant(node: exp.Expr) -> Any:
     if isinstance(node, exp.Literal):
         if node.is_string:
             return node.name
@@ -206,7 +206,7 @@ def _text(call: Call, value: object, name: str) -> str:
     return value
 
 
-def _typed(call: Call, name: str, value: object, kind: type) -> Any:  # noqa: ANN401 - of that type
+def _typed(call: Call, name: str, value: object, kind: type) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise InvalidInputError(f"{call.function.lower()}: {name} is {kind.__name__}, got {value!r}")
     return value
@@ -218,7 +218,7 @@ def _vector(call: Call, value: object) -> list[float]:
     return [float(one) for one in value]
 
 
-def _words(call: Call, given: dict[str, Any], table: Identifier, schema: pa.Schema) -> Any:  # noqa: ANN401 - as Lance takes it
+def _words(call: Call, given: dict[str, Any], table: Identifier, schema: pa.Schema) -> Any:
     words = _text(call, given.pop("query", None), "query")
     columns = given.pop("columns", None)
     if columns is None:

@@ -113,7 +113,7 @@ def describe_history(lake: Lake, asked: made.DescribeHistory, reader: Reader) ->
 def describe_namespace(lake: Lake, asked: made.DescribeNamespace, reader: Reader) -> DataFrame:
     """Describe a namespace: its name and its properties."""
     del reader
-    from lance_namespace import DescribeNamespaceRequest  # noqa: PLC0415 - slow
+    from lance_namespace import DescribeNamespaceRequest
 
     described = lake.catalog.describe_namespace(DescribeNamespaceRequest(id=list(asked.namespace)))
     rows = [("Catalog Name", lake.name), ("Namespace Name", quote_identifier(asked.namespace))]
@@ -147,7 +147,7 @@ def _one_column(table: Identifier, schema: pa.Schema, parts: Sequence[str]) -> l
     ]
 
 
-def _details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple[str, str, str]]:  # noqa: ANN401 - LanceDataset
+def _details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple[str, str, str]]:
     there = located(lake.address, table)
     facts = {
         "Catalog": lake.name,

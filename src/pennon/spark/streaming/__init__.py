@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def schema(asked: SourceOptions, table: Scan) -> StructType:
     """Tell what a stream of the table looks like: a change feed has columns of its own."""
-    from pennon.spark.streaming.columns import StreamColumns  # noqa: PLC0415 - only streams need it
-    from pennon.spark.streaming.settings import StreamSettings  # noqa: PLC0415 - as above
+    from pennon.spark.streaming.columns import StreamColumns
+    from pennon.spark.streaming.settings import StreamSettings
 
     settings = StreamSettings.of(asked)
     return StreamColumns.of(table.projected(), table.table.identifier, feed=settings.feed).spark_schema()
@@ -27,39 +27,39 @@ def schema(asked: SourceOptions, table: Scan) -> StructType:
 
 def reader(asked: SourceOptions, schema: StructType) -> DataSourceStreamReader:
     """Read what is new in a table; bad options raise 13."""
-    from pennon.spark.streaming.stream_reader import stream_reader  # noqa: PLC0415 - as above
+    from pennon.spark.streaming.stream_reader import stream_reader
 
     return stream_reader(asked, schema)
 
 
 def batch_reader(asked: SourceOptions, schema: StructType) -> DataSourceReader:
     """Read at once what a stream would read; bad options raise 13."""
-    from pennon.spark.streaming.settings import StreamSettings  # noqa: PLC0415 - as above
-    from pennon.spark.streaming.stream_reader import TableChangesReader  # noqa: PLC0415 - as above
+    from pennon.spark.streaming.settings import StreamSettings
+    from pennon.spark.streaming.stream_reader import TableChangesReader
 
     return TableChangesReader(StreamSettings.of(asked), schema)
 
 
 def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> DataSourceStreamArrowWriter:
     """Write the epochs of a stream, each once; bad options raise 13."""
-    from pennon.spark.streaming.stream_writer import stream_writer  # noqa: PLC0415 - as above
+    from pennon.spark.streaming.stream_writer import stream_writer
 
     return stream_writer(asked, schema, overwrite=overwrite)
 
 
 def merge_batches(
     lake: Lake,
-    id: Name,  # noqa: A002 - as in the SDK's requests
+    id: Name,
     *,
     on: str | Sequence[str],
     query: str | None = None,
-    **clauses: Any,  # noqa: ANN401 - those of merge.merge
+    **clauses: Any,
 ) -> Callable[[DataFrame, int], None]:
     """Give a function for `foreachBatch` that merges every batch into a table, each once; clauses as of `lake.merge`.
 
     A repeated batch changes nothing. `query` names the stream, for one checkpoint; without it the id of the query is
     taken, which Spark Connect does not tell (13).
     """
-    from pennon.spark.streaming.batches import merging  # noqa: PLC0415 - as above
+    from pennon.spark.streaming.batches import merging
 
     return merging(lake, id, on=on, query=query, clauses=clauses)

@@ -91,7 +91,7 @@ def _field_ids(dataset: LanceDataset | None, column: str) -> frozenset[int]:
     return frozenset()
 
 
-def _ids(field: Any) -> Iterator[int]:  # noqa: ANN401 - Lance's own class
+def _ids(field: Any) -> Iterator[int]:
     yield field.id()
     for child in field.children():
         yield from _ids(child)

@@ -84,7 +84,7 @@ class History:
 
     def pinned(self, version: int) -> PinnedTable:
         """Name a version so that any process can open it."""
-        assert self._destination is not None  # noqa: S101 - as `_opened`
+        assert self._destination is not None
         return self._destination.pinned(version)
 
     def committed(self, version: int) -> datetime:
@@ -154,7 +154,7 @@ class History:
 
     @property
     def _opened(self) -> LanceDataset:
-        assert self._handle is not None, "refresh() comes first"  # noqa: S101 - a mistake of ours
+        assert self._handle is not None, "refresh() comes first"
         return self._handle
 
 

@@ -211,7 +211,7 @@ class Planner:
         return [Rows(self._columns, commit, light(wanted), split) for split in splits]
 
     def _of_change(self, step: Step) -> list[Task]:
-        assert step.change is not None  # noqa: S101 - the caller looked
+        assert step.change is not None
         before, after = self.history.at(step.version - 1), self.history.at(step.version)
         telling = Telling(
             self._settings,

@@ -66,7 +66,7 @@ class TableChangesReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Do one task."""
-        assert isinstance(partition, TaskPartition)  # noqa: S101 - as `partitions` made it
+        assert isinstance(partition, TaskPartition)
         return partition.task.read()
 
 
@@ -94,7 +94,7 @@ class _Reader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Do one task."""
-        assert isinstance(partition, TaskPartition)  # noqa: S101 - as `partitions` made it
+        assert isinstance(partition, TaskPartition)
         return partition.task.read()
 
     def stop(self) -> None:
@@ -112,14 +112,14 @@ class PlainTableStreamReader(_Reader):
         super().__init__(settings, schema)
         self._reached: Position | None = None
 
-    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> Offset:
         """Begin where `startingVersion` says; Spark asks for the end of the first batch before it asks for this."""
         if self._reached is None:
             with self._translated():
                 self._reached = self._planner.initial()
         return self._reached.offset()
 
-    def latestOffset(self) -> Offset:  # type: ignore[override]  # noqa: N802 - as PySpark 4.1 calls it
+    def latestOffset(self) -> Offset:  # type: ignore[override]
         """Tell how far the next micro-batch goes."""
         start = Position.of(self.initialOffset())
         # A limit that nobody asked for would end a query with Trigger.AvailableNow early: there it makes one batch.
@@ -142,16 +142,16 @@ if ADMISSION_CONTROL:
             super().__init__(settings, schema)
             self._target: int | None = None
 
-        def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        def getDefaultReadLimit(self) -> ReadLimit:
             """Tell that micro-batches are limited; PySpark has no limit by versions, so it is applied here."""
             return ReadMaxRows(self._settings.max_rows or _NO_LIMIT)
 
-        def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        def initialOffset(self) -> Offset:
             """Begin where `startingVersion` says."""
             with self._translated():
                 return self._planner.initial(self._target).offset()
 
-        def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
+        def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
             """Tell how far the next micro-batch goes."""
             limits = Limits(self._settings.max_versions or _DEFAULT_VERSIONS, self._settings.max_rows)
             if isinstance(limit, ReadAllAvailable):
@@ -159,12 +159,12 @@ if ADMISSION_CONTROL:
             with self._translated():
                 return self._planner.reach(Position.of(start), limits, self._target).offset()
 
-        def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        def reportLatestOffset(self) -> Offset:
             """Tell how far there is to go; Spark asks right after it asked how far the batch goes."""
             with self._translated():
                 return self._planner.seen().offset()
 
-        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        def prepareForTriggerAvailableNow(self) -> None:
             """Go no further than what is there now."""
             with self._translated():
                 self._target = self._planner.history.refresh()

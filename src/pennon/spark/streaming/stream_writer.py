@@ -66,7 +66,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         """Write the rows of one task."""
         return EpochReport(self._planned.writer.write(iterator), self._planned, _query_id())
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Make a version of what the tasks wrote, unless there is one for this epoch; errors 4, 13, 14, 19."""
         reports = [one for one in messages if isinstance(one, EpochReport)]
         planned = reports[0].planned if reports else self._planned
@@ -81,7 +81,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
             staged = replace(staged, since=since)
         source_writer.publish(self._address, staged, epoch.job)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - as above
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002 - as above
         """Remove what the tasks wrote, also those that failed; only the reports of others name the files."""
         reports = [one for one in messages if isinstance(one, EpochReport)]
         if reports:
@@ -101,7 +101,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
 
 def _query_id() -> str | None:
     """Give the id of the streaming query that this task belongs to: it is kept in the query's checkpoint."""
-    from pyspark import TaskContext  # noqa: PLC0415 - inside of a task
+    from pyspark import TaskContext
 
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty(_QUERY_ID)

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 def refusal(message: str) -> Exception:
     """Give the InvalidInputError (13) with `message`, to be raised by the caller."""
-    from pennon.errors import InvalidInputError  # noqa: PLC0415 - see the module
+    from pennon.errors import InvalidInputError
 
     return InvalidInputError(message)

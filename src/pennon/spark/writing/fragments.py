@@ -95,7 +95,7 @@ class FragmentWriter:
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Write all rows of one task; what fails leaves no files, what is killed leaves notes of them."""
         # Lance must not be imported before a worker forks.
-        from lance.fragment import write_fragments  # noqa: PLC0415
+        from lance.fragment import write_fragments
 
         settle()
         rows = _Rows(self.plan, batches)
@@ -227,18 +227,18 @@ class _Rows:
             raise
 
 
-def _notes(files: TableFiles, run_id: str) -> Any:  # noqa: ANN401 - a subclass of a class that is imported late
+def _notes(files: TableFiles, run_id: str) -> Any:
     """Make what Lance tells about each file that is complete, except the last one."""
-    from lance.progress import FragmentWriteProgress  # noqa: PLC0415 - as above
+    from lance.progress import FragmentWriteProgress
 
     class Notes(FragmentWriteProgress):
         def __init__(self) -> None:
             self.noted: set[str] = set()
 
-        def begin(self, fragment: Any, **_: Any) -> None:  # noqa: ANN401
+        def begin(self, fragment: Any, **_: Any) -> None:
             """A file has no name yet."""
 
-        def complete(self, fragment: Any, **_: Any) -> None:  # noqa: ANN401
+        def complete(self, fragment: Any, **_: Any) -> None:
             """Note the files of a fragment."""
             paths = {f"data/{file.path}" for file in fragment.files}
             files.note(run_id, *sorted(paths))

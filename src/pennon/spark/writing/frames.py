@@ -58,7 +58,7 @@ def write(
     branch: str | None = None,
     properties: Mapping[str, str] | None = None,
     rebalance: bool = False,
-    **files: Any,  # noqa: ANN401 - those of FileSettings
+    **files: Any,
 ) -> WriteResult:
     """Write a DataFrame in one commit, all of it or nothing.
 
@@ -111,7 +111,7 @@ def stage(
     properties: Mapping[str, str] | None = None,
     rebalance: bool = False,
     run: str | None = None,
-    **files: Any,  # noqa: ANN401 - those of FileSettings
+    **files: Any,
 ) -> StagedWrite:
     """Write the data files of a write and show nothing; mode `append`, `overwrite` or `create`. Errors as of `write`.
 
@@ -176,7 +176,7 @@ def _staged(
     destination: Destination | None,
     *,
     rebalance: bool,
-    **plan: Any,  # noqa: ANN401 - those of prepare
+    **plan: Any,
 ) -> StagedWrite:
     if df.isStreaming:
         raise InvalidInputError(

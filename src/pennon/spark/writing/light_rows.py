@@ -14,7 +14,7 @@ from operator import add
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from pennon.spark.classic import context_of
@@ -82,7 +82,7 @@ def light(df: DataFrame) -> DataFrame | None:
 def unweighed(spark: SparkSession) -> Iterator[None]:
     """Let jobs of this thread hand over rows by their number alone; the session stays as it is."""
     context = context_of(spark)
-    assert context is not None  # noqa: S101 - as `light` found
+    assert context is not None
     settings = {_MOST_ROWS: str(ROWS), _MOST_BYTES: str(_UNLIMITED)}
     before = {key: context.getLocalProperty(key) for key in settings}
     _set(context, settings)

@@ -68,8 +68,8 @@ class Preparation:
 
     def _operation(self, done: Written, evolution: Evolution | None) -> LanceOperation.BaseOperation | None:
         """Make the operation that a write is; None for an append of nothing."""
-        from lance import LanceOperation  # noqa: PLC0415 - it must not be imported before a worker forks
-        from lance.fragment import FragmentMetadata  # noqa: PLC0415
+        from lance import LanceOperation
+        from lance.fragment import FragmentMetadata
 
         if evolution is not None:
             return evolution.operation(self.writer.destination.pinned(self.read_version).open())
