@@ -121,12 +121,16 @@ def test_a_row_that_leads_through_a_link_is_refused_and_can_be_removed(mode, ns,
     assert fingerprint(outside) == before
 
 
-@pytest.mark.parametrize("folder", ["data", "_versions", "_transactions", "_indices", "_refs", "tree"])
+@pytest.mark.parametrize(
+    "folder",
+    ["data", "_versions", "_transactions", "_indices", "_refs", "_refs/tags", "_refs/branches", "tree"],
+)
 def test_a_table_with_a_linked_directory_is_not_opened(ns, mode, outside, folder):
     table = directory(ns, "mine")
     create_table(ns, "other", data=ipc({"x": [3]}))
     shutil.rmtree(table / folder, ignore_errors=True)
-    (outside / folder).mkdir()
+    (outside / folder).mkdir(parents=True)
+    (table / folder).parent.mkdir(exist_ok=True)
     (table / folder).symlink_to(outside / folder)
     before = fingerprint(outside)
     for call in (
@@ -135,6 +139,8 @@ def test_a_table_with_a_linked_directory_is_not_opened(ns, mode, outside, folder
         lambda: ns.insert_into_table(InsertIntoTableRequest(id=["mine"]), ipc({"x": [5]})),
         lambda: create_table(ns, "mine", mode="overwrite"),
         lambda: ns.delete_from_table(DeleteFromTableRequest(id=["mine"], predicate="x > 0")),
+        lambda: ns.create_table_tag(CreateTableTagRequest(id=["mine"], tag="v", version=1)),
+        lambda: ns.create_table_branch(CreateTableBranchRequest(id=["mine"], name="b")),
     ):
         with fails(19, "symbolic link"):
             call()

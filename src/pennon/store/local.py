@@ -49,6 +49,8 @@ _LANCE_DIRECTORIES = frozenset(
     ("data", "_versions", "_transactions", "_deletions", "_indices", "_refs", "_mem_wal", "tree")
 )
 """What Lance reads and writes by name in a table's directory."""
+_REFS = "_refs"
+_REF_DIRECTORIES = frozenset(("tags", "branches"))
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFIFO: "a named pipe",
@@ -104,10 +106,17 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return address
         try:
-            with os.scandir(descriptor) as entries:
-                for entry in entries:
-                    if entry.is_symlink() and entry.name in _LANCE_DIRECTORIES:
-                        raise root_paths.linked(f"{path}/{entry.name}")
+            known = _require_plain(descriptor, path, _LANCE_DIRECTORIES)
+            if _REFS in known:
+                # Tags and branches are written into directories in this one, which may change while the table's does
+                # not: such a table is looked at each time.
+                seen = None
+                refs_path = f"{path}/{_REFS}" if path else _REFS
+                with (
+                    contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                    root_paths.directory(self._top, refs_path) as refs,
+                ):
+                    _require_plain(refs, refs_path, _REF_DIRECTORIES)
             for _, below, entry in root_paths.walk(descriptor) if deeply else ():
                 if entry.is_symlink():
                     raise root_paths.linked(f"{path}/{below}{entry.name}")
@@ -492,6 +501,18 @@ def _removed(trash: int, doomed: str) -> Amount:
         os.close(descriptor)
     root_paths.remove_tree(trash, doomed)
     return Amount(len(sizes), sum(sizes))
+
+
+def _require_plain(descriptor: int, path: str, names: frozenset[str]) -> set[str]:
+    """Return which of the names are in an open directory; raises UnusableEntryError if one is a symbolic link."""
+    found = set()
+    with os.scandir(descriptor) as entries:
+        for entry in entries:
+            if entry.name in names:
+                if entry.is_symlink():
+                    raise root_paths.linked(f"{path}/{entry.name}")
+                found.add(entry.name)
+    return found
 
 
 def _kind(status: os.stat_result) -> str:
