@@ -2,6 +2,7 @@
 
 `connect("dir", {...})` opens the directory namespace; `DirectoryNamespace(root=...)` does the same directly.
 `connect("iceberg", {...})` and `IcebergNamespace(uri=...)` open a catalog on an Iceberg REST server.
+The other names are types that operations take and return. `__version__` is the installed version.
 """
 
 from __future__ import annotations
@@ -12,25 +13,65 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pennon.connection import connect
     from pennon.directory import DirectoryNamespace, NewTable, TableCommit
+    from pennon.directory.problems import Problem
     from pennon.iceberg import IcebergNamespace
+    from pennon.results import (
+        DroppedTable,
+        KeptTable,
+        MarkerReport,
+        MigratedTable,
+        MigrationReport,
+        PurgedTable,
+        PurgeReport,
+        SkippedEntry,
+        TableStatus,
+        TableStatusReport,
+    )
 
-__all__ = ["DirectoryNamespace", "IcebergNamespace", "NewTable", "TableCommit", "connect"]
+    __version__: str
 
-# Imported when they are asked for: the SDK's models cost seconds, and not every part of Pennon needs them
+__all__ = [
+    "DirectoryNamespace",
+    "DroppedTable",
+    "IcebergNamespace",
+    "KeptTable",
+    "MarkerReport",
+    "MigratedTable",
+    "MigrationReport",
+    "NewTable",
+    "Problem",
+    "PurgeReport",
+    "PurgedTable",
+    "SkippedEntry",
+    "TableCommit",
+    "TableStatus",
+    "TableStatusReport",
+    "__version__",
+    "connect",
+]
+
+# Imported on first use: the SDK's models take seconds to import, and many parts of Pennon do not need them
 # (docs/adr/0010).
 _HOMES = {
     "DirectoryNamespace": "pennon.directory",
     "IcebergNamespace": "pennon.iceberg",
     "NewTable": "pennon.directory",
+    "Problem": "pennon.directory.problems",
     "TableCommit": "pennon.directory",
     "connect": "pennon.connection",
 }
+_RESULTS = "pennon.results"
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - as the public name
-    if name not in _HOMES:
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - slow, and rarely needed
+
+        value: Any = version("pennon")
+    else:
+        value = getattr(import_module(_HOMES.get(name, _RESULTS)), name)
     globals()[name] = value
     return value
 

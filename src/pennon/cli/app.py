@@ -88,9 +88,9 @@ def loaded(entry: Entry) -> Any:
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
     if wanted:
-        from importlib.metadata import version
+        from pennon import __version__
 
-        typer.echo(f"pennon {version('pennon')}")
+        typer.echo(f"pennon {__version__}")
         raise typer.Exit
 
 

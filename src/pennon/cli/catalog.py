@@ -11,7 +11,7 @@ from pennon.cli.output import Block, Column, Fields, Lines, Note, Table
 from pennon.cli.session import Session
 
 if TYPE_CHECKING:
-    from pennon.directory.migrate import MigrationReport
+    from pennon.results import MigrationReport
 
 app = new_app()
 

@@ -16,6 +16,7 @@ from pennon.directory.problem_search import find_problems
 from pennon.directory.versions import service
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import ROOT, Identifier, object_id
+from pennon.results import TableStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -162,7 +163,7 @@ def _listed(properties: Mapping[str, str]) -> dict[str, str]:
 def _not_there(catalog: Catalog, identifier: Identifier) -> TableNotFoundError:
     address = addresses.shown(identifier)
     status = dropped.status(catalog, identifier)
-    if status.status == dropped.SOFT_DELETED:
+    if status.status == TableStatus.SOFT_DELETED:
         when = moment(status.dropped_at)
         return TableNotFoundError(f"Table '{address}' was dropped at {when} UTC; pennon undrop brings it back")
     return TableNotFoundError(f"There is no table and no namespace '{address}'")

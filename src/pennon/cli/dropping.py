@@ -24,11 +24,13 @@ from pennon.errors import (
 )
 from pennon.identifiers import ROOT, Identifier, object_id
 from pennon.modes import DropBehavior, DropMode
+from pennon.results import TableStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pennon.directory.catalog import Catalog
+    from pennon.results import PurgeReport
 
 _ALWAYS = datetime.max.replace(tzinfo=timezone.utc)
 
@@ -93,7 +95,7 @@ def drop(catalog: Catalog, identifier: Identifier, *, namespace: bool, how: How,
 
 def listed(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) -> list[dict[str, Any]]:
     """List what was dropped from a namespace or from those below it: namespaces, then tables, by name and time."""
-    found = dropped.list_purgable(catalog) if due else dropped.list_everything(catalog)
+    found = dropped.list_purgeable(catalog) if due else dropped.list_everything(catalog)
     tables = [table for table in found if tuple(table.id[: len(below)]) == below]
     if detailed:
         tables = dropped.measured(catalog, tables)
@@ -115,9 +117,7 @@ def listed(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) ->
     return [*_dropped_namespaces(catalog, below, due=due), *content]
 
 
-def purge(
-    catalog: Catalog, wish: Purge, *, dry_run: bool, progress: Callable[..., None] | None = None
-) -> catalog_purge.PurgeReport:
+def purge(catalog: Catalog, wish: Purge, *, dry_run: bool, progress: Callable[..., None] | None = None) -> PurgeReport:
     """Purge what is wished for, or tell what would go."""
     if wish.identifiers:
         return catalog_purge.purge_these(
@@ -149,7 +149,7 @@ def require_restorable(
     if not found:
         raise TableNotFoundError(f"Table '{addresses.shown(identifier)}' is not dropped")
     catalog.resolver.require_namespace(wanted[:-1])
-    if dropped.status(catalog, wanted).status == dropped.EXISTS or _is_namespace(catalog, wanted):
+    if dropped.status(catalog, wanted).status == TableStatus.EXISTS or _is_namespace(catalog, wanted):
         raise TableAlreadyExistsError(f"The name '{addresses.shown(wanted)}' is taken again: use --as")
     return {"location": max(found, key=lambda table: table.dropped_at).location}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.directory.lookup.listing import list_root, look_if_usable
 from pennon.directory.manifest import TABLE, Draft, Row
 from pennon.identifiers import find_name_fault
+from pennon.results import MarkerReport, MigratedTable, MigrationReport, SkippedEntry
 from pennon.store.root_paths import shortened
 
 if TYPE_CHECKING:
@@ -16,43 +16,6 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.lookup.listing import RootListing
-
-
-@dataclass(frozen=True)
-class MigratedTable:
-    """A table that the manifest knows now (or would)."""
-
-    name: str
-    location: str
-
-
-@dataclass(frozen=True)
-class SkippedEntry:
-    """Something that was left alone, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class MigrationReport:
-    """What a migration did, or would do."""
-
-    dry_run: bool
-    migrated: list[MigratedTable] = field(default_factory=list)
-    already: list[str] = field(default_factory=list)
-    skipped: list[SkippedEntry] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class MarkerReport:
-    """Markers that were lifted to the root (or would be)."""
-
-    dry_run: bool
-    deregistered: list[str] = field(default_factory=list)
-    declared: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    """Names whose marker beside the directory was left over, and is gone."""
 
 
 def migrate_to_manifest(catalog: Catalog, *, dry_run: bool, names: Collection[str] | None = None) -> MigrationReport:

@@ -82,6 +82,14 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.problems import Problem
+    from pennon.results import (
+        DroppedTable,
+        MarkerReport,
+        MigrationReport,
+        PurgedTable,
+        PurgeReport,
+        TableStatusReport,
+    )
 
 
 _CLEANS_ITSELF = "lance.auto_cleanup."
@@ -555,7 +563,7 @@ class DirectoryNamespace(TableOperations):
         deletion_id: str | None = None,
         *,
         force: bool = False,
-    ) -> purge.PurgeReport:
+    ) -> PurgeReport:
         """Delete what was dropped under a name for good; errors 4, 13 (it is live), 14, and 0 where the store is unfit.
 
         Before its time, or protected, a table is purged only if forced (19).
@@ -571,8 +579,8 @@ class DirectoryNamespace(TableOperations):
         *,
         dry_run: bool = False,
         force: bool = False,
-        progress: Callable[[purge.PurgedTable, int, int], None] | None = None,
-    ) -> purge.PurgeReport:
+        progress: Callable[[PurgedTable, int, int], None] | None = None,
+    ) -> PurgeReport:
         """Delete dropped tables for good: all whose time is over, or exactly those given; reports each."""
         with translate_errors("purge_tables"):
             if ids is None:
@@ -582,10 +590,10 @@ class DirectoryNamespace(TableOperations):
 
     def list_purgable_tables(
         self, deleted_before: datetime | None = None, *, detailed: bool = False
-    ) -> list[dropped.DroppedTable]:
+    ) -> list[DroppedTable]:
         """List the dropped tables whose time is over, or those dropped before a moment; `detailed` as below."""
         with translate_errors("list_purgable_tables"):
-            return dropped.list_purgable(self._catalog, deleted_before, detailed=detailed)
+            return dropped.list_purgeable(self._catalog, deleted_before, detailed=detailed)
 
     def list_dropped_tables(
         self,
@@ -594,7 +602,7 @@ class DirectoryNamespace(TableOperations):
         limit: int | None = None,
         *,
         detailed: bool = False,
-    ) -> tuple[list[dropped.DroppedTable], str | None]:
+    ) -> tuple[list[DroppedTable], str | None]:
         """List a page of the tables that were dropped from a namespace, and the token of the next page.
 
         `detailed` opens each table of the page to count its rows, and lists its files to add up their bytes.
@@ -603,7 +611,7 @@ class DirectoryNamespace(TableOperations):
         with translate_errors(f"list_dropped_tables of {format_identifier(identifier)}"):
             return dropped.list_dropped(self._catalog, identifier, page_token, limit, detailed=detailed)
 
-    def table_status(self, id: Sequence[str]) -> dropped.TableStatus:
+    def table_status(self, id: Sequence[str]) -> TableStatusReport:
         """Tell whether a table is there, dropped, or neither."""
         identifier = table_identifier(id)
         with translate_errors(f"table_status of {format_identifier(identifier)}"):
@@ -628,14 +636,12 @@ class DirectoryNamespace(TableOperations):
         with translate_errors("list_problems"):
             return problem_search.find_problems(self._catalog)
 
-    def migrate_to_manifest(
-        self, *, dry_run: bool = False, names: Collection[str] | None = None
-    ) -> migrate.MigrationReport:
+    def migrate_to_manifest(self, *, dry_run: bool = False, names: Collection[str] | None = None) -> MigrationReport:
         """Register every V1 directory, or those of some names, in one commit; safe to repeat and to interrupt."""
         with translate_errors("migrate_to_manifest"):
             return management.migrate_tables(self._catalog, dry_run=dry_run, names=names)
 
-    def migrate_markers(self, *, dry_run: bool = False) -> migrate.MarkerReport:
+    def migrate_markers(self, *, dry_run: bool = False) -> MarkerReport:
         """Lift markers that other clients left inside of directories to the root, where listings see them."""
         with translate_errors("migrate_markers"):
             return migrate.migrate_markers(self._catalog, dry_run=dry_run)

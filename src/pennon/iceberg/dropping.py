@@ -11,7 +11,6 @@ import logging
 import re
 import time
 import uuid
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,7 @@ from pennon.iceberg.reserved import OLD_TRASH, TRASH, TRASHES
 from pennon.iceberg.server_promises import KEEPS_DROPPED, PURGE, TTL
 from pennon.identifiers import ROOT, Identifier, format_identifier, object_id, split_object_id
 from pennon.paging import page
+from pennon.results import DroppedTable
 
 if TYPE_CHECKING:
     from pennon.iceberg.catalog import Catalog
@@ -46,17 +46,6 @@ _PLAIN_UUID = re.compile("[0-9a-f]{32}")
 _NEVER = datetime.max.replace(tzinfo=timezone.utc)
 _log = logging.getLogger(__name__)
 _FROM, _AT, _TTL = OURS + "dropped-from", OURS + "dropped-at-ms", OURS + "drop-ttl-ms"
-
-
-@dataclass(frozen=True)
-class DroppedTable:
-    """A table that was dropped and can be restored."""
-
-    id: list[str]
-    deletion_id: str
-    dropped_at: datetime
-    purgeable_at: datetime
-    location: str
 
 
 def deregister(catalog: Catalog, identifier: Identifier) -> Entry:

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pennon.iceberg.entry import Entry
+    from pennon.results import DroppedTable
     from pennon.table.bases import Base
 
 
@@ -413,7 +414,7 @@ class IcebergNamespace(TableOperations):
 
     def list_dropped_tables(
         self, namespace: Sequence[str] = (), page_token: str | None = None, limit: int | None = None
-    ) -> tuple[list[dropping.DroppedTable], str | None]:
+    ) -> tuple[list[DroppedTable], str | None]:
         """List a page of the tables that were dropped from a namespace, the oldest drop first, and the next token."""
         identifier = namespace_identifier(namespace)
         with translate_errors(f"list_dropped_tables of {format_identifier(identifier)}"):
@@ -431,7 +432,7 @@ class IcebergNamespace(TableOperations):
         with translate_errors(f"purge_table of {format_identifier(identifier)}"):
             return dropping.purge(self._catalog, identifier, deletion_id, force=force)
 
-    def purge_tables(self) -> list[dropping.DroppedTable]:
+    def purge_tables(self) -> list[DroppedTable]:
         """Delete all dropped tables whose time is over; returns them."""
         with translate_errors("purge_tables"):
             return dropping.purge_expired(self._catalog)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from pennon.directory.root_tables import purge
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError, UnusableEntryError
 from pennon.identifiers import ROOT, Identifier, object_id
 from pennon.paging import page
+from pennon.results import DroppedTable, TableStatus, TableStatusReport
 from pennon.table.description import count_rows
 
 if TYPE_CHECKING:
@@ -33,43 +34,7 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.store import FileEntry
 
-EXISTS = "Exists"
-SOFT_DELETED = "SoftDeleted"
-NOT_FOUND = "NotFound"
 _END_OF_TIME = datetime.max.replace(tzinfo=timezone.utc)
-
-
-@dataclass(frozen=True)
-class DroppedTable:
-    """A table that waits to be purged or restored."""
-
-    id: list[str]
-    deletion_id: str
-    dropped_at: datetime
-    purgeable_at: datetime
-    location: str
-    being_purged: bool = False
-    rows: int | None = None
-    """Rows of the latest version, where they were asked for and the table has any version."""
-    bytes: int | None = None
-    """What its files take, all versions together, where that was asked for."""
-    fault: str | None = None
-    """Why nobody can tell for how long it is kept, if so: it is kept until it is purged by name and by force."""
-
-    def is_due(self, now: datetime) -> bool:
-        """Tell whether its time is over; a table that is kept for no time is due whatever the clocks say."""
-        if self.being_purged:
-            return True
-        return self.fault is None and (self.purgeable_at <= now or self.purgeable_at == self.dropped_at)
-
-
-@dataclass(frozen=True)
-class TableStatus:
-    """Whether a table is there, dropped (since when, and under which deletion id), or neither."""
-
-    status: str
-    dropped_at: datetime | None = None
-    deletion_id: str | None = None
 
 
 def find(catalog: Catalog, identifier: Identifier, deletion_id: str | None) -> trash.Trashed | claim.Standing | None:
@@ -116,17 +81,17 @@ def generations(
     return [table for table in found if deletion_id in {None, table.deletion_id}]
 
 
-def status(catalog: Catalog, identifier: Identifier) -> TableStatus:
+def status(catalog: Catalog, identifier: Identifier) -> TableStatusReport:
     """Tell whether a table is there, dropped, or neither (never there, or purged). Nothing is written or deleted."""
     if _exists(catalog, identifier):
-        return TableStatus(EXISTS)
+        return TableStatusReport(TableStatus.EXISTS)
     found = _latest(catalog, identifier, None, _looked_at)
     if isinstance(found, trash.Trashed):
-        return TableStatus(SOFT_DELETED, moment(found.deletion.deleted_at_ms), found.deletion_id)
+        return TableStatusReport(TableStatus.SOFT_DELETED, moment(found.deletion.deleted_at_ms), found.deletion_id)
     if found is not None and found.marker is not None:
-        return TableStatus(SOFT_DELETED, _dropped_at(found.marker, found), found.marker.deletion_id)
+        return TableStatusReport(TableStatus.SOFT_DELETED, _dropped_at(found.marker, found), found.marker.deletion_id)
     # It may have been restored between the two looks.
-    return TableStatus(EXISTS if _exists(catalog, identifier) else NOT_FOUND)
+    return TableStatusReport(TableStatus.EXISTS if _exists(catalog, identifier) else TableStatus.NOT_FOUND)
 
 
 def _exists(catalog: Catalog, identifier: Identifier) -> bool:
@@ -156,7 +121,7 @@ def list_dropped(
     return (measured(catalog, tables) if detailed else tables), next_token
 
 
-def list_purgable(
+def list_purgeable(
     catalog: Catalog, deleted_before: datetime | None = None, *, now: datetime | None = None, detailed: bool = False
 ) -> list[DroppedTable]:
     """List the tables whose time is over, or, with `deleted_before`, those dropped before then.
@@ -170,7 +135,7 @@ def list_purgable(
     return measured(catalog, due) if detailed else due
 
 
-def list_purgable_and_unreadable(
+def list_purgeable_and_unreadable(
     catalog: Catalog, deleted_before: datetime | None, now: datetime
 ) -> tuple[list[DroppedTable], list[DroppedTable]]:
     """List the same tables, and, at the same cost, those of which nobody can tell for how long they are kept."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pennon.directory import retention
@@ -20,6 +19,7 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier
+from pennon.results import KeptTable, PurgedTable, PurgeReport, TableStatus
 from pennon.store import Amount
 
 if TYPE_CHECKING:
@@ -27,50 +27,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.lifecycle.dropped import DroppedTable
     from pennon.directory.manifest import Snapshot
+    from pennon.results import DroppedTable
 
 _BATCH = 256
-
-
-@dataclass(frozen=True)
-class PurgedTable:
-    """What was removed of one dropped table, or why it was not."""
-
-    id: list[str]
-    deletion_id: str
-    location: str
-    files: int = 0
-    bytes: int = 0
-    error: str | None = None
-    code: int | None = None
-    """The code of the error: 14 if another client was first, 19 if it is protected, and so on."""
-
-
-@dataclass(frozen=True)
-class KeptTable:
-    """A dropped table of which nobody can tell for how long it is kept, and which is therefore not purged."""
-
-    id: list[str]
-    deletion_id: str
-    location: str
-    reason: str
-    fix: str
-
-
-@dataclass(frozen=True)
-class PurgeReport:
-    """What a purge did, or would do."""
-
-    dry_run: bool
-    tables: list[PurgedTable] = field(default_factory=list)
-    kept: list[KeptTable] = field(default_factory=list)
-    """Tables whose retention cannot be read; those are reported where all that are due are purged."""
-
-    @property
-    def failed(self) -> list[PurgedTable]:
-        """Name the tables that are still there."""
-        return [table for table in self.tables if table.error is not None]
 
 
 def purge_all(
@@ -83,7 +43,7 @@ def purge_all(
 ) -> PurgeReport:
     """Purge all tables whose time is over, or, of those, the ones dropped before a moment."""
     now = dropped.moment(catalog.store.now() * 1000)
-    found, unreadable = dropped.list_purgable_and_unreadable(catalog, deleted_before, now)
+    found, unreadable = dropped.list_purgeable_and_unreadable(catalog, deleted_before, now)
     due = [
         table for table in found if table.is_due(now) and (deleted_before is None or table.dropped_at < deleted_before)
     ]
@@ -119,7 +79,7 @@ def purge_these(
     tables: list[DroppedTable] = []
     for identifier in identifiers:
         found = dropped.generations(catalog, identifier, deletion_id, settle=not dry_run)
-        if deletion_id is None and dropped.status(catalog, identifier).status == dropped.EXISTS:
+        if deletion_id is None and dropped.status(catalog, identifier).status == TableStatus.EXISTS:
             raise InvalidInputError(f"Table {format_identifier(identifier)} is live: only dropped tables are purged")
         if not found:
             raise TableNotFoundError(f"Table {format_identifier(identifier)} is not dropped")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Manifest
     from pennon.directory.versions.record import Record
+    from pennon.results import MigrationReport
 
 _TABLES_PER_COMMIT = 64
 _ROWS_PER_COMMIT = 10_000
@@ -49,7 +50,7 @@ def enable(catalog: Catalog, progress: Callable[[int, int], None] | None = None)
     return ManagementReport(len(tables), added)
 
 
-def migrate_tables(catalog: Catalog, *, dry_run: bool, names: Collection[str] | None = None) -> migrate.MigrationReport:
+def migrate_tables(catalog: Catalog, *, dry_run: bool, names: Collection[str] | None = None) -> MigrationReport:
     """Register V1 directories, all or those of some names, with their versions where the catalog manages them."""
     report = migrate.migrate_to_manifest(catalog, dry_run=dry_run, names=names)
     if report.migrated and not dry_run and service.manages(catalog):

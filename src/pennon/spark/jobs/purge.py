@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pennon.directory.lifecycle.dropped import DroppedTable
+    from pennon.results import DroppedTable
     from pennon.spark.address import Address
     from pennon.spark.jobs.targets import Which
     from pennon.spark.lake import Lake

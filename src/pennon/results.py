@@ -1,0 +1,135 @@
+"""What operations beyond the SDK return. `pennon` exports these types; both namespaces return them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class TableStatus(str, Enum):
+    """Whether a table exists. Each member equals its string: `TableStatus.EXISTS == "Exists"`."""
+
+    EXISTS = "Exists"
+    SOFT_DELETED = "SoftDeleted"
+    """The table is dropped and can be restored."""
+    NOT_FOUND = "NotFound"
+    """The table never existed, or was purged."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class TableStatusReport:
+    """The status of a table; for a dropped table also when it was dropped and the drop's deletion id."""
+
+    status: TableStatus
+    dropped_at: datetime | None = None
+    deletion_id: str | None = None
+
+
+@dataclass(frozen=True)
+class DroppedTable:
+    """A table that is hidden, keeps its data, and waits to be restored or purged."""
+
+    id: list[str]
+    deletion_id: str
+    dropped_at: datetime
+    purgeable_at: datetime
+    """When `purge_tables` may delete it. The end of the calendar if its retention cannot be read."""
+    location: str
+    being_purged: bool = False
+    rows: int | None = None
+    """The rows of the latest version. Set only in detailed listings, and only if the table has a version."""
+    bytes: int | None = None
+    """The size of all files of all versions. Set only in detailed listings."""
+    fault: str | None = None
+    """Why the retention cannot be read, if so. Such a table is kept until it is purged by name with `force=True`."""
+
+    def is_due(self, now: datetime) -> bool:
+        """Return True if the table may be purged. A table with no retention is due regardless of clocks."""
+        if self.being_purged:
+            return True
+        return self.fault is None and (self.purgeable_at <= now or self.purgeable_at == self.dropped_at)
+
+
+@dataclass(frozen=True)
+class PurgedTable:
+    """What a purge deleted of one dropped table, or why it failed."""
+
+    id: list[str]
+    deletion_id: str
+    location: str
+    files: int = 0
+    bytes: int = 0
+    error: str | None = None
+    code: int | None = None
+    """The code of the error, as in docs/reference/errors.md."""
+
+
+@dataclass(frozen=True)
+class KeptTable:
+    """A dropped table that was not purged because its retention cannot be read."""
+
+    id: list[str]
+    deletion_id: str
+    location: str
+    reason: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class PurgeReport:
+    """What a purge deleted, or would delete in a dry run."""
+
+    dry_run: bool
+    tables: list[PurgedTable] = field(default_factory=list)
+    kept: list[KeptTable] = field(default_factory=list)
+    """Tables whose retention cannot be read. Reported when all tables that are due are purged."""
+
+    @property
+    def failed(self) -> list[PurgedTable]:
+        """The tables that could not be purged and still exist."""
+        return [table for table in self.tables if table.error is not None]
+
+
+@dataclass(frozen=True)
+class MigratedTable:
+    """A table that a migration added to the manifest, or would add in a dry run."""
+
+    name: str
+    location: str
+
+
+@dataclass(frozen=True)
+class SkippedEntry:
+    """An entry of the root that a migration left unchanged, and the reason."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class MigrationReport:
+    """What `migrate_to_manifest` changed, or would change in a dry run."""
+
+    dry_run: bool
+    migrated: list[MigratedTable] = field(default_factory=list)
+    already: list[str] = field(default_factory=list)
+    """Tables that the manifest already had."""
+    skipped: list[SkippedEntry] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class MarkerReport:
+    """The tables whose markers `migrate_markers` wrote to the root or removed from it, or would in a dry run."""
+
+    dry_run: bool
+    deregistered: list[str] = field(default_factory=list)
+    declared: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    """Tables whose marker in the root was out of date and was removed."""
