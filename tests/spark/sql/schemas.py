@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pennon.spark.sql.constants import Session
-from pennon.spark.sql.plan import plan
-from pennon.spark.sql.references import Found
+from pennon.spark.sql.constants import SessionSettings
+from pennon.spark.sql.query_plan import plan_query
+from pennon.spark.sql.references import QueryTable
 
 EVENTS = pa.schema(
     {
@@ -41,12 +41,12 @@ def find(parts, travel):
     """Look a table up; its name may begin with the lake's."""
     del travel
     identifier = parts[1:] if parts[0] == "lake" and len(parts) > 1 else parts
-    return Found(identifier, TABLES[identifier], lake="lake") if identifier in TABLES else None
+    return QueryTable(identifier, TABLES[identifier], lake="lake") if identifier in TABLES else None
 
 
 def planned(text, *, zone="UTC"):
     """Plan a query over the tables above."""
-    return plan(text, find, Session(zone))
+    return plan_query(text, find, SessionSettings(zone))
 
 
 def columns(text):

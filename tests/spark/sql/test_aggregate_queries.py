@@ -7,8 +7,8 @@ import random
 import pytest
 from pyspark.errors import AnalysisException
 
-from pennon.spark.sql.names import LakeNames
-from pennon.spark.sql.query import Reader
+from pennon.spark.sql.name_resolution import NameResolver
+from pennon.spark.sql.query_runner import QueryRunner
 from tests.spark.sql.schemas import planned
 from tests.support import create_table, ipc
 
@@ -105,7 +105,7 @@ def test_many_generated_queries_give_what_spark_gives(both):
 
 def test_most_generated_queries_are_computed_in_part(lake):
     create_table(lake.catalog, "d", data=ipc(ROWS))
-    reader = Reader(lake, LakeNames(lake))
+    reader = QueryRunner(lake, NameResolver(lake))
     plans = [reader.planned(Writer(seed).query()) for seed in range(100)]
     assert sum(any(one.partials for one in made.reads) for made in plans) > 60
 

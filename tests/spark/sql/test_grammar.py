@@ -6,10 +6,10 @@ import pytest
 
 from pennon.errors import InvalidInputError
 from pennon.spark.sql import statements as made
-from pennon.spark.sql.cursor import tokens_of
+from pennon.spark.sql.cursor import tokenize
 from pennon.spark.sql.grammar import parse
 from pennon.spark.sql.ownership import ForeignNameError
-from pennon.spark.sql.references import Travel
+from pennon.spark.sql.references import TimeTravel
 from pennon.spark.sql.statements import Assignment, Column, MergeClause
 
 
@@ -30,7 +30,7 @@ class Names:
 
 
 def read(text):
-    return parse(text, tokens_of(text), Names())
+    return parse(text, tokenize(text), Names())
 
 
 T = ("a", "t")
@@ -56,7 +56,7 @@ T = ("a", "t")
         ("DESCRIBE a.t", made.DescribeTable(T)),
         ("DESC TABLE EXTENDED a.t", made.DescribeTable(T, extended=True)),
         ("DESCRIBE a.t x", made.DescribeTable(T, column=("x",))),
-        ("DESCRIBE a.t VERSION AS OF 3", made.DescribeTable(T, travel=Travel("version", "3"))),
+        ("DESCRIBE a.t VERSION AS OF 3", made.DescribeTable(T, travel=TimeTravel("version", "3"))),
         ("DESCRIBE HISTORY a.t LIMIT 5", made.DescribeHistory(T, 5)),
         ("DESCRIBE NAMESPACE EXTENDED a", made.DescribeNamespace(("a",))),
         (
@@ -77,8 +77,8 @@ T = ("a", "t")
             "PURGE TABLES DROPPED BEFORE current_timestamp() - INTERVAL 1 DAY FORCE DRY RUN",
             made.PurgeTables("current_timestamp() - INTERVAL 1 DAY", force=True, dry_run=True),
         ),
-        ("RESTORE TABLE a.t TO VERSION AS OF 3", made.Restore(T, Travel("version", "3"))),
-        ("RESTORE a.t TO TIMESTAMP AS OF now()", made.Restore(T, Travel("timestamp", "now()"))),
+        ("RESTORE TABLE a.t TO VERSION AS OF 3", made.Restore(T, TimeTravel("version", "3"))),
+        ("RESTORE a.t TO TIMESTAMP AS OF now()", made.Restore(T, TimeTravel("timestamp", "now()"))),
         ("OPTIMIZE a.t", made.Optimize(T)),
         ("VACUUM TABLE a.t RETAIN 0.5 HOURS DRY RUN", made.Vacuum(T, 0.5, dry_run=True)),
         ("ALTER TABLE a.t RENAME TO u", made.RenameTable(T, ("a", "u"))),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pennon.spark.sql.plan import plan
-from pennon.spark.sql.references import Found
+from pennon.spark.sql.query_plan import plan_query
+from pennon.spark.sql.references import QueryTable
 from tests.support import create_namespace, create_table, ipc
 
 PATTERNS = "spark.sql.parser.quotedRegexColumnNames"
@@ -76,8 +76,8 @@ def test_a_column_named_like_its_table_is_told_from_it(lake):
 def test_only_the_lakes_own_name_can_precede_a_table():
     def find(parts, travel):
         del travel
-        return Found(("t5",), SCHEMA, lake="lake") if parts == ("t5",) else None
+        return QueryTable(("t5",), SCHEMA, lake="lake") if parts == ("t5",) else None
 
-    assert plan("SELECT lake.t5.i1 FROM t5", find).text == "SELECT `t5`.i1 FROM {t0} AS `t5`"
-    assert plan("SELECT t5.t5.i1 FROM t5", find).text == "SELECT t5.t5.i1 FROM {t0} AS `t5`"
-    assert plan("SELECT t5.t5.i1 FROM t5", find).reads[0].columns == ("t5",)
+    assert plan_query("SELECT lake.t5.i1 FROM t5", find).text == "SELECT `t5`.i1 FROM {t0} AS `t5`"
+    assert plan_query("SELECT t5.t5.i1 FROM t5", find).text == "SELECT t5.t5.i1 FROM {t0} AS `t5`"
+    assert plan_query("SELECT t5.t5.i1 FROM t5", find).reads[0].columns == ("t5",)

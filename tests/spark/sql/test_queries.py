@@ -7,8 +7,8 @@ import pytest
 from pyspark.errors import ArithmeticException
 
 from pennon.spark.reading import scan
-from pennon.spark.sql.names import LakeNames
-from pennon.spark.sql.query import Reader
+from pennon.spark.sql.name_resolution import NameResolver
+from pennon.spark.sql.query_runner import QueryRunner
 from tests.support import create_table, ipc
 
 QUERIES = [
@@ -176,7 +176,7 @@ def test_many_groups_are_left_to_the_tasks(shop) -> None:
 
 
 def test_aggregates_are_computed_in_part_where_rows_are_read(shop) -> None:
-    reader = Reader(shop, LakeNames(shop))
+    reader = QueryRunner(shop, NameResolver(shop))
     parted = [text for text in AGGREGATES if any(one.partials for one in reader.planned(text).reads)]
     assert parted == AGGREGATES[:16]
 

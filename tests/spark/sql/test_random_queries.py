@@ -14,8 +14,8 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from pennon.spark.reading.partials import COUNT, MAX, MIN, SUM, TOTAL
-from pennon.spark.sql.plan import plan
-from pennon.spark.sql.references import Found
+from pennon.spark.sql.query_plan import plan_query
+from pennon.spark.sql.references import QueryTable
 
 TABLES = {
     "t": {"a": "INT", "b": "TEXT", "c": "INT", "k": "INT"},
@@ -33,7 +33,7 @@ SCHEMAS = {name: pa.schema({key: ARROW[kind] for key, kind in columns.items()}) 
 
 def find(parts, travel):
     del travel
-    return Found(parts, SCHEMAS[parts[0]]) if len(parts) == 1 and parts[0] in SCHEMAS else None
+    return QueryTable(parts, SCHEMAS[parts[0]]) if len(parts) == 1 and parts[0] in SCHEMAS else None
 
 
 class Query:
@@ -243,7 +243,7 @@ def test_a_plan_keeps_every_row_and_column_that_matters(seed, depth) -> None:
     except sqlite3.OperationalError as error:
         note(f"not for SQLite: {error}")
         return
-    made = plan(text, find)
+    made = plan_query(text, find)
     assert made.reads or made.count
     if made.count is not None:
         where = f" WHERE {made.count.where}" if made.count.where else ""
@@ -261,7 +261,7 @@ def test_a_plan_keeps_every_row_and_column_that_matters(seed, depth) -> None:
 def test_partial_aggregates_add_up(seed) -> None:
     text = Writer(seed).aggregates()
     note(text)
-    made = plan(text, find)
+    made = plan_query(text, find)
     if made.count is not None or made.reads[0].partials is None:
         return
     changed = made.text.format(**seen_through(made))

@@ -20,8 +20,8 @@ from pennon.errors import (
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
-from pennon.spark.sql.names import LakeNames
-from pennon.spark.sql.query import Reader
+from pennon.spark.sql.name_resolution import NameResolver
+from pennon.spark.sql.query_runner import QueryRunner
 
 
 def rows(lake, text):
@@ -237,7 +237,7 @@ def shared_lake(spark, tmp_path_factory):
 def test_queries_of_several_tables_see_one_moment(managed_lake) -> None:
     managed_lake.sql("CREATE TABLE a AS SELECT 1 AS n")
     managed_lake.sql("CREATE TABLE b AS SELECT 1 AS n")
-    reader = Reader(managed_lake, LakeNames(managed_lake))
+    reader = QueryRunner(managed_lake, NameResolver(managed_lake))
     reader.find(("a",), None)
     for table in ("a", "b"):
         managed_lake.sql(f"UPDATE {table} SET n = 2")

@@ -28,14 +28,14 @@ def of_join(spark: SparkSession, schema: pa.Schema, name: str, other: str, condi
 
 
 def _planned(spark: SparkSession, schema: pa.Schema, name: str, text: str) -> str | None:
-    from pennon.spark.sql.constants import Session
-    from pennon.spark.sql.plan import plan
-    from pennon.spark.sql.references import Found
+    from pennon.spark.sql.constants import SessionSettings
+    from pennon.spark.sql.query_plan import plan_query
+    from pennon.spark.sql.references import QueryTable
 
-    def find(parts: tuple[str, ...], travel: object) -> Found | None:
-        return Found((name,), schema) if parts == (name,) and travel is None else None
+    def find(parts: tuple[str, ...], travel: object) -> QueryTable | None:
+        return QueryTable((name,), schema) if parts == (name,) and travel is None else None
 
-    planned = plan(text, find, Session(spark.conf.get(_ZONE)), analyse=has_plain_names(spark))
+    planned = plan_query(text, find, SessionSettings(spark.conf.get(_ZONE)), analyse=has_plain_names(spark))
     return planned.reads[0].where if len(planned.reads) == 1 else None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import TokenType
 
 from pennon.spark.pipeline.problems import Path, Problem, line_of
-from pennon.spark.sql.cursor import is_word, tokens_of
+from pennon.spark.sql.cursor import is_word, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -106,7 +106,7 @@ def _checks(path: Path, checks: Sequence[Check]) -> Iterator[tuple[Path, str]]:
 
 
 def _of_query(sql: str) -> Iterator[str]:
-    tokens = tokens_of(sql)
+    tokens = tokenize(sql)
     if tokens is None:
         yield "the query cannot be read"
         return

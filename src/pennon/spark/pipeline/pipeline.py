@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.reading.pinned import Moment
-    from pennon.spark.sql.references import Travel
+    from pennon.spark.sql.references import TimeTravel
     from pennon.store import Store
 
 # These can change between two tries of a run without making it another one.
@@ -237,13 +237,13 @@ class Pipeline:
 
 def _moments(lake: Lake) -> Any:
     """Let Spark say which versions and times queries mean."""
-    from pennon.spark.sql.names import LakeNames
-    from pennon.spark.sql.query import Reader
+    from pennon.spark.sql.name_resolution import NameResolver
+    from pennon.spark.sql.query_runner import QueryRunner
 
-    reader = Reader(lake, LakeNames(lake))
+    runner = QueryRunner(lake, NameResolver(lake))
 
-    def moment(identifier: Identifier, travel: Travel) -> Moment:
-        return reader.moment(identifier, travel)
+    def moment(identifier: Identifier, travel: TimeTravel) -> Moment:
+        return runner.resolve_travel(identifier, travel)
 
     return moment
 

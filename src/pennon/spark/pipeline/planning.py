@@ -9,8 +9,8 @@ from pennon.identifiers import quote_identifier
 from pennon.spark.pipeline import reads, targets
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.reading.pinned import Moment
-from pennon.spark.sql.plan import plan
-from pennon.spark.sql.references import Found, Travel
+from pennon.spark.sql.query_plan import plan_query
+from pennon.spark.sql.references import QueryTable, TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +149,7 @@ def _reads(graph: Graph, found: reads.Reads, sql: str) -> list[PlannedRead]:
     """Give what a step reads itself; of tables, just the columns and rows that it needs."""
     known: dict[Identifier, tuple[str, int]] = {}
 
-    def find(parts: Name, travel: Travel | None) -> Found | None:
+    def find(parts: Name, travel: TimeTravel | None) -> QueryTable | None:
         local = graph.local(parts)
         if local is not None:
             table = found.sources.get(local)
@@ -160,9 +160,9 @@ def _reads(graph: Graph, found: reads.Reads, sql: str) -> list[PlannedRead]:
             return None
         key = (*parts, "" if travel is None else travel.text)
         known[key] = (local or quote_identifier(table.identifier), table.version)
-        return Found(key, table.open().schema)
+        return QueryTable(key, table.open().schema)
 
-    made = plan(sql, find)
+    made = plan_query(sql, find)
     if made.count is not None:
         name, version = known[made.count.identifier]
         return [PlannedRead(name, version, (), made.count.where)]
@@ -173,7 +173,7 @@ def _reads(graph: Graph, found: reads.Reads, sql: str) -> list[PlannedRead]:
     return [*tables, *(PlannedRead(one) for one in dict.fromkeys(others))]
 
 
-def _moment(identifier: Identifier, travel: Travel) -> Moment | None:
+def _moment(identifier: Identifier, travel: TimeTravel) -> Moment | None:
     """Tell which version a query means, if that needs nobody to evaluate an expression."""
     del identifier
     text = travel.text.strip("'\"")

@@ -13,8 +13,8 @@ from pennon.spark.pipeline.checking import Subject, columns_of
 from pennon.spark.pipeline.problems import InvalidPipelineError, Path, Problem, line_of
 from pennon.spark.pipeline.references import THIS
 from pennon.spark.pipeline.spark_errors import short_message
-from pennon.spark.sql.plan import plan
-from pennon.spark.sql.references import Found
+from pennon.spark.sql.query_plan import plan_query
+from pennon.spark.sql.references import QueryTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.queries import Queries
     from pennon.spark.pipeline.statements import Name
     from pennon.spark.pipeline.targets import TargetTable
-    from pennon.spark.sql.references import Travel
+    from pennon.spark.sql.references import TimeTravel
 
 
 @dataclass(frozen=True)
@@ -153,16 +153,16 @@ class _Look:
         spark = self.queries.lake.spark
         shapes: dict[Identifier, StructType] = {}
 
-        def find(parts: Name, travel: Travel | None) -> Found | None:
+        def find(parts: Name, travel: TimeTravel | None) -> QueryTable | None:
             known = self._known(parts, travel, bound, checking=checking)
             if known is None:
                 return None
             key = (*parts, "" if travel is None else travel.text)
             shapes[key] = known
-            return Found(key, pa.schema([pa.field(name, pa.null()) for name in known.fieldNames()]))
+            return QueryTable(key, pa.schema([pa.field(name, pa.null()) for name in known.fieldNames()]))
 
         try:
-            planned = plan(sql, find, analyse=False)
+            planned = plan_query(sql, find, analyse=False)
             frames: dict[str, Any] = {one.name: _empty(spark, shapes[one.identifier]) for one in planned.reads}
             return spark.sql(planned.text, **frames).schema if frames else spark.sql(sql).schema
         except Exception as error:  # noqa: BLE001 - what Spark raises has several classes, and all of it is told
@@ -170,7 +170,7 @@ class _Look:
             return None
 
     def _known(
-        self, parts: Name, travel: Travel | None, bound: Mapping[str, StructType], *, checking: bool
+        self, parts: Name, travel: TimeTravel | None, bound: Mapping[str, StructType], *, checking: bool
     ) -> StructType | None:
         queries = self.queries
         local = queries.graph.local(parts)

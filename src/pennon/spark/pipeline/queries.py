@@ -16,11 +16,11 @@ from pennon.spark.pipeline.references import THIS
 from pennon.spark.pipeline.statements import query as parsed_query
 from pennon.spark.reading import scan as scanning
 from pennon.spark.session import has_plain_names
-from pennon.spark.sql.constants import Session
-from pennon.spark.sql.cursor import tokens_of
-from pennon.spark.sql.plan import QueryPlan, TableRead, plan
-from pennon.spark.sql.query import spark_errors
-from pennon.spark.sql.references import Found, Travel
+from pennon.spark.sql.constants import SessionSettings
+from pennon.spark.sql.cursor import tokenize
+from pennon.spark.sql.query_plan import QueryPlan, TableRead, plan_query
+from pennon.spark.sql.query_runner import translate_spark_errors
+from pennon.spark.sql.references import QueryTable, TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +98,7 @@ class Queries:
         planned = self.planned(sql, sight)
         if planned.count is not None and is_partial(self._scan(planned.count.identifier, planned.count.travel, sight)):
             planned = self.planned(sql, sight, analyse=False)
-        with spark_errors(self.lake, sql):
+        with translate_spark_errors(self.lake, sql):
             counting = planned.count
             if counting is not None:
                 wanted = replace(self._scan(counting.identifier, counting.travel, sight), where=counting.where)
@@ -117,15 +117,15 @@ class Queries:
     def planned(self, sql: str, sight: Sight = PLAIN, *, analyse: bool = True) -> QueryPlan:
         """Plan a query, without running anything."""
 
-        def find(parts: Name, travel: Travel | None) -> Found | None:
+        def find(parts: Name, travel: TimeTravel | None) -> QueryTable | None:
             key = self._key(parts, travel, sight)
-            return None if key is None else Found(key, self._scan(key, travel, sight).schema, lake=self.lake.name)
+            return None if key is None else QueryTable(key, self._scan(key, travel, sight).schema, lake=self.lake.name)
 
         if sight.step is not None:
             sql = f"WITH `{THIS}` AS (SELECT * FROM `{sight.step}`) SELECT * FROM (\n{_trimmed(sql)}\n)"  # noqa: S608
-        session = Session(self.lake.spark.conf.get(_ZONE))
+        session = SessionSettings(self.lake.spark.conf.get(_ZONE))
         analyse = analyse and has_plain_names(self.lake.spark)
-        return plan(composed(self.graph, sql, self._inlined(sql)), find, session, analyse=analyse)
+        return plan_query(composed(self.graph, sql, self._inlined(sql)), find, session, analyse=analyse)
 
     def _inlined(self, sql: str) -> dict[str, str]:
         """Give what is no table to the planner: sources that Spark reads, and steps that are not staged."""
@@ -137,7 +137,7 @@ class Queries:
                 inlined[name] = f"SELECT * FROM {self.views[name]}"  # noqa: S608 - a name of our own
         return inlined
 
-    def _key(self, parts: Name, travel: Travel | None, sight: Sight) -> Identifier | None:
+    def _key(self, parts: Name, travel: TimeTravel | None, sight: Sight) -> Identifier | None:
         local = self.graph.local(parts)
         if local is not None or [part.lower() for part in parts] == [THIS]:
             if travel is not None:
@@ -149,7 +149,7 @@ class Queries:
                 return named[0]
         return self.reads.names.get(parts)
 
-    def _scan(self, key: Identifier, travel: Travel | None, sight: Sight) -> Scan:
+    def _scan(self, key: Identifier, travel: TimeTravel | None, sight: Sight) -> Scan:
         if key[0] != _LOCAL:
             if travel is None and key in sight.targets:
                 return sight.targets[key]
@@ -172,5 +172,5 @@ def is_partial(seen: Scan) -> bool:
 
 def _trimmed(sql: str) -> str:
     """Leave out what follows the query: semicolons and comments."""
-    tokens = tokens_of(sql)
+    tokens = tokenize(sql)
     return sql[: tokens[-1].end + 1] if tokens else sql

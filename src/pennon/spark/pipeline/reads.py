@@ -16,7 +16,7 @@ from pennon.identifiers import format_identifier
 from pennon.spark.commits.destination import located
 from pennon.spark.pipeline.references import identifier_of
 from pennon.spark.reading.pinned import Moment, PinnedTable, pin
-from pennon.spark.sql.references import Travel
+from pennon.spark.sql.references import TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class Reads:
 
     sources: dict[str, PinnedTable] = field(default_factory=dict)
     """Sources that are tables of the catalog."""
-    tables: dict[tuple[Identifier, Travel | None], PinnedTable] = field(default_factory=dict)
+    tables: dict[tuple[Identifier, TimeTravel | None], PinnedTable] = field(default_factory=dict)
     names: dict[Name, Identifier | None] = field(default_factory=dict)
     """Tables of the catalog by the names in queries; None for names that are left to Spark."""
 
@@ -61,7 +61,7 @@ def restored(note: Any, address: Address) -> Reads:
     try:
         tables = {}
         for one in note["tables"]:
-            travel = None if one["travel"] is None else Travel(*map(_text, one["travel"]))
+            travel = None if one["travel"] is None else TimeTravel(*map(_text, one["travel"]))
             tables[_name(one["table"]), travel] = _pinned_again(one, address)
         return Reads(
             {_text(name): _pinned_again(one, address) for name, one in note["sources"].items()},
@@ -96,7 +96,7 @@ def resolved(
     address: Address,
     lake_name: str,
     graph: Graph,
-    moment_of: Callable[[Identifier, Travel], Moment | None],
+    moment_of: Callable[[Identifier, TimeTravel], Moment | None],
     place: Callable[[Path], str],
 ) -> Reads:
     """Find the versions that are current now, of all tables at one moment where the catalog manages versions.
@@ -134,7 +134,7 @@ def _resolve_names(
     address: Address,
     lake_name: str,
     graph: Graph,
-    moment_of: Callable[[Identifier, Travel], Moment | None],
+    moment_of: Callable[[Identifier, TimeTravel], Moment | None],
 ) -> None:
     """Find out what the names in queries mean, and pin those that ask for a version themselves."""
     for query in graph.queries():

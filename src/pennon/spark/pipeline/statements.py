@@ -11,8 +11,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from pennon.spark.sql.cursor import tokens_of
-from pennon.spark.sql.references import Travel, parsed_references
+from pennon.spark.sql.cursor import tokenize
+from pennon.spark.sql.references import TimeTravel, find_references
 
 DIALECT = "spark"
 Name = tuple[str, ...]
@@ -32,7 +32,7 @@ class Reference:
     """A table that a query names, and the version that it asks for itself, if it does."""
 
     name: Name
-    travel: Travel | None
+    travel: TimeTravel | None
 
 
 @lru_cache(maxsize=256)
@@ -40,10 +40,10 @@ def references(text: str) -> tuple[Reference, ...]:
     """Give what a query reads, each once, without its own common table expressions."""
     found: dict[Reference, None] = {}
 
-    def find(parts: Name, travel: Travel | None) -> None:
+    def find(parts: Name, travel: TimeTravel | None) -> None:
         found[Reference(parts, travel)] = None
 
-    parsed_references(text, tokens_of(text) or [], query(text), find)
+    find_references(text, tokenize(text) or [], query(text), find)
     return tuple(found)
 
 

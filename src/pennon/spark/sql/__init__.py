@@ -1,5 +1,5 @@
 """SQL over the tables of a lake: `run(lake, text)`; docs/guides/spark-sql.md has every statement."""
 
-from pennon.spark.sql.running import run
+from pennon.spark.sql.dispatch import run
 
 __all__ = ["run"]

@@ -18,7 +18,7 @@ from pennon.spark.sql.predicates import together
 from pennon.spark.sql.pruning import identifiers_by_place
 from pennon.spark.sql.pushdown import spark_type
 from pennon.spark.sql.references import folded
-from pennon.spark.sql.renaming import Edit
+from pennon.spark.sql.text_edits import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -44,7 +44,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Session:
+class SessionSettings:
     """What decides the meaning of constants: the session's time zone, and whether texts can be taken as they stand."""
 
     zone: str | None = None
@@ -71,7 +71,7 @@ class Bound:
     slack: dt.timedelta | None = None
 
 
-def constant(node: exp.Expr, session: Session) -> Constant | None:
+def constant(node: exp.Expr, session: SessionSettings) -> Constant | None:
     """Read a constant; None for everything else."""
     if isinstance(node, exp.Paren):
         return constant(node.this, session)
@@ -96,7 +96,7 @@ def constant(node: exp.Expr, session: Session) -> Constant | None:
     return None
 
 
-def coerced(found: Constant, kind: spark_types.DataType, session: Session) -> Bound | None:
+def coerced(found: Constant, kind: spark_types.DataType, session: SessionSettings) -> Bound | None:
     """Bring a constant to the type of a column; None where comparing there may have another outcome."""
     if found.kind == "null":
         return None
@@ -153,7 +153,7 @@ def _binary(node: exp.HexString) -> Constant | None:
         return None
 
 
-def _typed(literal: exp.Literal, to: exp.DataType, session: Session) -> Constant | None:
+def _typed(literal: exp.Literal, to: exp.DataType, session: SessionSettings) -> Constant | None:
     kind = to.this
     text = literal.name
     if kind in _INTEGERS:
@@ -241,7 +241,7 @@ def _in_dates(found: Constant) -> Bound | None:
     return None if day is None else Bound(day)
 
 
-def _in_timestamps(found: Constant, session: Session) -> Bound | None:
+def _in_timestamps(found: Constant, session: SessionSettings) -> Bound | None:
     if found.kind == "date":
         local: dt.datetime | None = dt.datetime.combine(found.value, dt.time())
         in_utc = False

@@ -38,7 +38,7 @@ class _Words(Spark.Tokenizer):
     }
 
 
-def tokens_of(text: str) -> list[Token] | None:
+def tokenize(text: str) -> list[Token] | None:
     """Cut a statement into tokens; None where even that is not possible, and Spark may say why."""
     try:
         tokens = list(_Words(dialect="spark").tokenize(text))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.query import Reader
+    from pennon.spark.sql.query_runner import QueryRunner
 
 _BEGIN = "/*pennon begins*/"
 _END = "/*pennon ends*/"
@@ -27,7 +27,7 @@ _END = "/*pennon ends*/"
 class Expressions(AbstractContextManager["Expressions"]):
     """Makes expressions fit for Spark, where `relations` are in FROM; drops its views at the end."""
 
-    def __init__(self, lake: Lake, reader: Reader, relations: str) -> None:
+    def __init__(self, lake: Lake, reader: QueryRunner, relations: str) -> None:
         self._lake = lake
         self._reader = reader
         self._relations = relations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pennon.spark.sql import data_grammar, table_grammar
 from pennon.spark.sql import statements as made
 from pennon.spark.sql.cursor import Cursor
-from pennon.spark.sql.references import Travel
+from pennon.spark.sql.references import TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,12 +229,12 @@ def _deletion(cursor: Cursor) -> str | None:
     return cursor.string() if cursor.takes("WITH", "ID") else None
 
 
-def _travel(cursor: Cursor) -> Travel | None:
+def _travel(cursor: Cursor) -> TimeTravel | None:
     kind = cursor.takes_one("VERSION", "TIMESTAMP") if cursor.at + 1 < len(cursor.tokens) else None
     if kind is None:
         return None
     cursor.expect("AS", "OF")
-    return Travel(kind.lower(), cursor.span())
+    return TimeTravel(kind.lower(), cursor.span())
 
 
 def _ended(cursor: Cursor, statement: made.Statement) -> made.Statement:

@@ -30,7 +30,7 @@ from pyspark.sql.datasource import (
 from sqlglot import exp
 
 from pennon.spark.reading import filters
-from pennon.spark.sql.constants import Bound, Constant, Session, coerced, constant, rounded
+from pennon.spark.sql.constants import Bound, Constant, SessionSettings, coerced, constant, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ class Translator:
     schema: pa.Schema
     resolve: Callable[[exp.Expr], Path | None]
     type_of: Callable[[Path], spark_types.DataType | None]
-    session: Session
+    session: SessionSettings
 
     def translate(self, node: exp.Expr, *, negated: bool = False) -> Condition | None:
         """Translate what can be; None if nothing of it can."""
@@ -271,7 +271,7 @@ def _either(sides: list[Condition | None]) -> Condition | None:
     )
 
 
-def _in_list(found: Constant, kind: spark_types.DataType, session: Session) -> Bound | None:
+def _in_list(found: Constant, kind: spark_types.DataType, session: SessionSettings) -> Bound | None:
     """Bring a value of an IN list to the column's type; there, Spark may compare times as texts."""
     timed = isinstance(kind, (spark_types.TimestampType, spark_types.TimestampNTZType))
     if timed and found.kind in {"string", "date"}:

@@ -22,7 +22,7 @@ from pennon.spark.sql.references import Reference, cte_of, folded
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pennon.spark.sql.constants import Session
+    from pennon.spark.sql.constants import SessionSettings
     from pennon.spark.sql.scopes import Relation, Scopes
 
 _PASSES_FILTERS = {"expressions", "from_", "joins", "where", "with_", "hint", "laterals"}
@@ -52,7 +52,7 @@ class Step:
 class Pushdown:
     """The conditions that each table of a query can be read with."""
 
-    def __init__(self, scopes: Scopes, session: Session) -> None:
+    def __init__(self, scopes: Scopes, session: SessionSettings) -> None:
         self._scopes = scopes
         self._session = session
         self._steps: dict[int, list[Step]] = {}

@@ -29,7 +29,7 @@ _FUNCTIONS_WITH_FROM = {"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "PO
 
 
 @dataclass(frozen=True)
-class Travel:
+class TimeTravel:
     """A version that a query asks for: `kind` is "version" or "timestamp", `text` the expression as it is written."""
 
     kind: str
@@ -37,7 +37,7 @@ class Travel:
 
 
 @dataclass(frozen=True)
-class Found:
+class QueryTable:
     """A table of the catalog and its columns; `settled` if its rows are what they are before any condition.
 
     `lake` is the name of the lake, with which the table's own name may begin.
@@ -52,7 +52,7 @@ class Found:
 class Finder(Protocol):
     """Tells which table of the catalog a name means, None if it means none."""
 
-    def __call__(self, parts: tuple[str, ...], travel: Travel | None) -> Found | None:
+    def __call__(self, parts: tuple[str, ...], travel: TimeTravel | None) -> QueryTable | None:
         """Look the name up."""
 
 
@@ -62,8 +62,8 @@ class Reference:
 
     number: int
     parts: tuple[str, ...]
-    found: Found
-    travel: Travel | None
+    found: QueryTable
+    travel: TimeTravel | None
     start: int
     end: int
     alias: str | None
@@ -81,7 +81,7 @@ def folded(name: str) -> str:
     return name.upper().casefold().replace("i\u0307", "i")
 
 
-def parsed_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: Finder) -> list[Reference]:
+def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: Finder) -> list[Reference]:
     """Find the references of a query that is understood."""
     starts = {token.start: number for number, token in enumerate(tokens)}
     found: list[Reference] = []
@@ -104,7 +104,7 @@ def parsed_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: 
     return found
 
 
-def scanned_references(text: str, tokens: Sequence[Token], find: Finder) -> list[Reference]:
+def scan_references(text: str, tokens: Sequence[Token], find: Finder) -> list[Reference]:
     """Find the references of a query that is not understood, by what stands before and after names."""
     shadowed = set(_cte_names(tokens))
     found: list[Reference] = []
@@ -198,7 +198,7 @@ def _reference(
     )
 
 
-def _travel(cursor: Cursor, stop: int | None) -> Travel | None:
+def _travel(cursor: Cursor, stop: int | None) -> TimeTravel | None:
     begun = cursor.at
     cursor.takes("FOR")
     kind = cursor.takes_one(*_TRAVEL)
@@ -213,7 +213,7 @@ def _travel(cursor: Cursor, stop: int | None) -> Travel | None:
     else:
         cursor.span(*_CLAUSES - {"TIMESTAMP", "LEFT", "RIGHT", "VALUES"}, ",")
     last = cursor.tokens[min(cursor.at, len(cursor.tokens)) - 1]
-    return Travel(_TRAVEL[kind], cursor.text[cursor.tokens[first].start : last.end + 1])
+    return TimeTravel(_TRAVEL[kind], cursor.text[cursor.tokens[first].start : last.end + 1])
 
 
 def _can_be_alias(token: Token) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
-    from pennon.spark.sql.references import Travel
+    from pennon.spark.sql.references import TimeTravel
 
 
 class Statement:
@@ -50,7 +50,7 @@ class DescribeTable(Statement):
     table: Identifier
     extended: bool = False
     column: tuple[str, ...] | None = None
-    travel: Travel | None = None
+    travel: TimeTravel | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class Restore(Statement):
     """RESTORE TABLE table TO VERSION AS OF n, or TO TIMESTAMP AS OF time."""
 
     table: Identifier
-    travel: Travel
+    travel: TimeTravel
 
 
 # Changes of a table that is there

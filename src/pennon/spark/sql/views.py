@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from pennon.spark.lake import Lake
     from pennon.spark.sql import statements as made
-    from pennon.spark.sql.query import Reader
+    from pennon.spark.sql.query_runner import QueryRunner
 
 
-def create_temp_view(lake: Lake, asked: made.CreateTempView, reader: Reader) -> DataFrame:
+def create_temp_view(lake: Lake, asked: made.CreateTempView, reader: QueryRunner) -> DataFrame:
     """Give a name to a query; it goes on showing the versions of tables that it was made with."""
     frame = reader.frame(asked.query)
     if asked.columns is not None:

@@ -10,7 +10,7 @@ from pennon.spark import types, writing
 from pennon.spark.merging import clauses, merge, mutation
 from pennon.spark.quoting import quoted
 from pennon.spark.reading.pinned import pin
-from pennon.spark.sql.assigning import assigned, fitted
+from pennon.spark.sql.assignments import assigned, fitted
 from pennon.spark.sql.expressions import Expressions
 from pennon.spark.sql.references import folded
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
     from pennon.spark.sql import statements as made
-    from pennon.spark.sql.query import Reader
+    from pennon.spark.sql.query_runner import QueryRunner
 
 _SOURCE = "__pennon_source"
 
 
-def insert(lake: Lake, asked: made.Insert, reader: Reader) -> DataFrame:
+def insert(lake: Lake, asked: made.Insert, reader: QueryRunner) -> DataFrame:
     """Append the rows of a query, or put them in the place of those that are there.
 
     Columns are matched by position, unless BY NAME or a list of columns says otherwise; columns that get no value are
@@ -44,7 +44,7 @@ def insert(lake: Lake, asked: made.Insert, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, inserted bigint")
 
 
-def update(lake: Lake, asked: made.Update, reader: Reader) -> DataFrame:
+def update(lake: Lake, asked: made.Update, reader: QueryRunner) -> DataFrame:
     """Set columns of the rows that meet a condition."""
     name = asked.written[-1] if asked.alias is None else asked.alias
     schema = _spark_schema(lake, asked.table)
@@ -55,7 +55,7 @@ def update(lake: Lake, asked: made.Update, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, updated bigint")
 
 
-def delete(lake: Lake, asked: made.Delete, reader: Reader) -> DataFrame:
+def delete(lake: Lake, asked: made.Delete, reader: QueryRunner) -> DataFrame:
     """Delete the rows that meet a condition, or all."""
     name = asked.written[-1] if asked.alias is None else asked.alias
     with Expressions(lake, reader, _relation(asked.written, asked.alias)) as expressions:
@@ -64,7 +64,7 @@ def delete(lake: Lake, asked: made.Delete, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, deleted bigint")
 
 
-def merge_into(lake: Lake, asked: made.Merge, reader: Reader) -> DataFrame:
+def merge_into(lake: Lake, asked: made.Merge, reader: QueryRunner) -> DataFrame:
     """Update, delete and insert rows by whether they match rows of a source."""
     target = asked.written[-1] if asked.alias is None else asked.alias
     source = asked.source_name or _SOURCE

@@ -17,14 +17,14 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from pennon.spark.sql.aggregation import Aggregation, aggregation
-from pennon.spark.sql.constants import Session
-from pennon.spark.sql.cursor import tokens_of
+from pennon.spark.sql.constants import SessionSettings
+from pennon.spark.sql.cursor import tokenize
 from pennon.spark.sql.predicates import together
 from pennon.spark.sql.pruning import needed_columns
 from pennon.spark.sql.pushdown import Pushdown, is_row_by_row
-from pennon.spark.sql.references import Finder, Reference, Travel, folded, parsed_references, scanned_references
-from pennon.spark.sql.renaming import Edit, edits_of, plain_edits
+from pennon.spark.sql.references import Finder, Reference, TimeTravel, find_references, folded, scan_references
 from pennon.spark.sql.scopes import Scopes
+from pennon.spark.sql.text_edits import Edit, edits_of, plain_edits
 from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class TableRead:
 
     name: str
     identifier: Identifier
-    travel: Travel | None = None
+    travel: TimeTravel | None = None
     columns: tuple[str, ...] | None = None
     where: str | None = None
     limit: int | None = None
@@ -63,7 +63,7 @@ class Counting:
     """A query that only counts the rows of a table that meet `where`; `names` are those of its columns."""
 
     identifier: Identifier
-    travel: Travel | None
+    travel: TimeTravel | None
     where: str | None
     names: tuple[str, ...]
 
@@ -82,7 +82,7 @@ class QueryPlan:
     """A read that gives the result as it is, if there is one; its name is that by which columns are qualified."""
 
 
-def plan(text: str, find: Finder, session: Session | None = None, *, analyse: bool = True) -> QueryPlan:
+def plan_query(text: str, find: Finder, session: SessionSettings | None = None, *, analyse: bool = True) -> QueryPlan:
     """Plan a query. What cannot be analysed is read whole; what names no table of the catalog stays as it is."""
     try:
         made = _plan(text, find, session, analyse=analyse)
@@ -95,20 +95,20 @@ def plan(text: str, find: Finder, session: Session | None = None, *, analyse: bo
     return _plan(text, find, session, analyse=False) if any(map(find_excess, pushed)) else made
 
 
-def _plan(text: str, find: Finder, session: Session | None, *, analyse: bool) -> QueryPlan:
-    tokens = tokens_of(text)
+def _plan(text: str, find: Finder, session: SessionSettings | None, *, analyse: bool) -> QueryPlan:
+    tokens = tokenize(text)
     if not tokens:
         return QueryPlan(text)
     tree = None if _has_odd_tables(tokens) else _parsed(text, tokens)
     if tree is None:
         inner = _begin_of_query(tokens)
         if inner:
-            made = plan(text[inner:], find, session, analyse=analyse)
+            made = plan_query(text[inner:], find, session, analyse=analyse)
             if made.reads and made.count is None:
                 return QueryPlan(_escaped(text[:inner]) + made.text, made.reads)
-        references = scanned_references(text, tokens, find)
+        references = scan_references(text, tokens, find)
         return _planned(text, references, plain_edits(references))
-    references = parsed_references(text, tokens, tree, find)
+    references = find_references(text, tokens, tree, find)
     if not references:
         return QueryPlan(text)
     scopes = Scopes(tree, references)
@@ -119,7 +119,7 @@ def _plan(text: str, find: Finder, session: Session | None, *, analyse: bool) ->
     if _is_random(tokens):
         return _planned(text, references, edits, columns=columns)
     strings = _has_plain_strings(text, tokens)
-    found = Pushdown(scopes, Session((session or Session()).zone, strings))
+    found = Pushdown(scopes, SessionSettings((session or SessionSettings()).zone, strings))
     small = _summary(text, tokens, edits, scopes, found)
     if small is not None:
         return small

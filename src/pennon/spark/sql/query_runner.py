@@ -19,10 +19,10 @@ from pennon.spark.reading import scan
 from pennon.spark.reading.pinned import Moment, PinnedTable, pin
 from pennon.spark.session import has_plain_names
 from pennon.spark.sql import search
-from pennon.spark.sql.constants import Session
-from pennon.spark.sql.cursor import tokens_of
-from pennon.spark.sql.plan import QueryPlan, TableRead, plan
-from pennon.spark.sql.references import Found, Travel
+from pennon.spark.sql.constants import SessionSettings
+from pennon.spark.sql.cursor import tokenize
+from pennon.spark.sql.query_plan import QueryPlan, TableRead, plan_query
+from pennon.spark.sql.references import QueryTable, TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.names import LakeNames
+    from pennon.spark.sql.name_resolution import NameResolver
     from pennon.spark.sql.search import Search
 
 _ZONE = "spark.sql.session.timeZone"
 _ATTEMPTS = 5
 
 
-class Reader:
+class QueryRunner:
     """Reads tables for one statement: each version is looked up once, so that all parts of it see the same."""
 
-    def __init__(self, lake: Lake, names: LakeNames) -> None:
+    def __init__(self, lake: Lake, names: NameResolver) -> None:
         self._lake = lake
         self.names = names
         self._searches: dict[Identifier, Search] = {}
-        self._pinned: dict[tuple[Identifier, Travel | None], tuple[PinnedTable, Any]] = {}
+        self._pinned: dict[tuple[Identifier, TimeTravel | None], tuple[PinnedTable, Any]] = {}
 
-    def find(self, parts: tuple[str, ...], travel: Travel | None) -> Found | None:
+    def find(self, parts: tuple[str, ...], travel: TimeTravel | None) -> QueryTable | None:
         """Find a table that a query names, at the version that it asks for."""
         if parts in self._searches:
-            return Found(parts, self._searches[parts].schema, settled=True)
+            return QueryTable(parts, self._searches[parts].schema, settled=True)
         identifier = self.names.existing(parts)
         if identifier is None:
             return None
-        return Found(identifier, self._opened(identifier, travel)[1].schema, lake=self._lake.name)
+        return QueryTable(identifier, self._opened(identifier, travel)[1].schema, lake=self._lake.name)
 
     def frame(self, text: str) -> DataFrame:
         """Run a query, or any other statement for Spark in which tables of the catalog are read."""
         planned = self.planned(text)
-        with spark_errors(self._lake, text):
+        with translate_spark_errors(self._lake, text):
             if planned.count is not None:
                 counted = planned.count
                 rows = scan.count(self._lake.spark, self._scan(counted.identifier, counted.travel, where=counted.where))
@@ -77,13 +77,13 @@ class Reader:
     def planned(self, text: str) -> QueryPlan:
         """Plan a query on versions of its tables that were current at one moment."""
         text = self._without_searches(text)
-        session = Session(self._setting(_ZONE))
+        session = SessionSettings(self._setting(_ZONE))
         analyse = has_plain_names(self._lake.spark)
-        made = plan(text, self.find, session, analyse=analyse)
+        made = plan_query(text, self.find, session, analyse=analyse)
         for _ in range(_ATTEMPTS):
             if not self._moved():
                 return made
-            made = plan(text, self.find, session, analyse=analyse)
+            made = plan_query(text, self.find, session, analyse=analyse)
         return made
 
     def uses_lake(self, text: str) -> bool:
@@ -100,7 +100,7 @@ class Reader:
         )
         return scan.dataframe(self._lake.spark, made, partials=wanted.partials)
 
-    def moment(self, identifier: Identifier, travel: Travel | None) -> Moment:
+    def resolve_travel(self, identifier: Identifier, travel: TimeTravel | None) -> Moment:
         """Tell which version `VERSION AS OF` or `TIMESTAMP AS OF` means: a number, a tag, a branch or a time."""
         if travel is None:
             return Moment()
@@ -122,7 +122,7 @@ class Reader:
     def instant(self, expression: str) -> dt.datetime:
         """Let Spark say which time an expression means."""
         query = f"SELECT unix_micros(CAST(({expression}) AS TIMESTAMP))"
-        with spark_errors(self._lake, expression):
+        with translate_spark_errors(self._lake, expression):
             row = self._lake.spark.sql(query).first()
         if row is None or row[0] is None:
             raise InvalidInputError(f"{expression} is no time")
@@ -132,7 +132,7 @@ class Reader:
         """Put tables in the place of searches; `find` and `read` know them then."""
         if not any(word in text.upper() for word in search.FUNCTIONS):
             return text
-        tokens = tokens_of(text)
+        tokens = tokenize(text)
         if not tokens:
             return text
         changed, calls = search.calls_in(text, tokens, self._evaluated)
@@ -141,19 +141,19 @@ class Reader:
 
     def _evaluated(self, expression: str) -> Any:
         """Let Spark compute an expression, in which subqueries may read tables of the catalog."""
-        row = Reader(self._lake, self.names).frame(f"SELECT {expression}").first()
+        row = QueryRunner(self._lake, self.names).frame(f"SELECT {expression}").first()
         return None if row is None else row[0]
 
-    def _opened(self, identifier: Identifier, travel: Travel | None) -> tuple[PinnedTable, Any]:
+    def _opened(self, identifier: Identifier, travel: TimeTravel | None) -> tuple[PinnedTable, Any]:
         key = (identifier, travel)
         if key not in self._pinned:
-            self._pinned[key] = pin(self._lake.address, identifier, self.moment(identifier, travel))
+            self._pinned[key] = pin(self._lake.address, identifier, self.resolve_travel(identifier, travel))
         return self._pinned[key]
 
     def _scan(
         self,
         identifier: Identifier,
-        travel: Travel | None,
+        travel: TimeTravel | None,
         *,
         columns: tuple[str, ...] | None = None,
         where: str | None = None,
@@ -188,7 +188,7 @@ class Reader:
 
 
 @contextmanager
-def spark_errors(lake: Lake, text: str) -> Iterator[None]:
+def translate_spark_errors(lake: Lake, text: str) -> Iterator[None]:
     """Turn what Spark says of bad input into the SDK's errors: bad syntax into 13, a missing table into 4."""
     from pyspark.errors import AnalysisException, ParseException
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from pennon.spark.lake import Lake
     from pennon.spark.sql import statements as made
-    from pennon.spark.sql.query import Reader
+    from pennon.spark.sql.query_runner import QueryRunner
 
 _COLUMNS = "col_name string, data_type string, comment string"
 _LISTING = 1000
 
 
-def show_namespaces(lake: Lake, asked: made.ShowNamespaces, reader: Reader) -> DataFrame:
+def show_namespaces(lake: Lake, asked: made.ShowNamespaces, reader: QueryRunner) -> DataFrame:
     """List the namespaces in a namespace."""
     del reader
     found = browsing.namespaces(lake, asked.parent, recursive=False).collect()
@@ -39,7 +39,7 @@ def show_namespaces(lake: Lake, asked: made.ShowNamespaces, reader: Reader) -> D
     )
 
 
-def show_tables(lake: Lake, asked: made.ShowTables, reader: Reader) -> DataFrame:
+def show_tables(lake: Lake, asked: made.ShowTables, reader: QueryRunner) -> DataFrame:
     """List the tables of a namespace, or those that were dropped from it."""
     del reader
     if asked.dropped:
@@ -65,7 +65,7 @@ def _show_dropped(lake: Lake, asked: made.ShowTables) -> DataFrame:
     return lake.spark.createDataFrame(rows, schema)
 
 
-def show_table(lake: Lake, asked: made.ShowTable, reader: Reader) -> DataFrame:
+def show_table(lake: Lake, asked: made.ShowTable, reader: QueryRunner) -> DataFrame:
     """Show one thing about a table."""
     del reader
     if asked.what == "INDEXES":
@@ -89,9 +89,9 @@ def show_table(lake: Lake, asked: made.ShowTable, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame(rows, "key string, value string")
 
 
-def describe_table(lake: Lake, asked: made.DescribeTable, reader: Reader) -> DataFrame:
+def describe_table(lake: Lake, asked: made.DescribeTable, reader: QueryRunner) -> DataFrame:
     """Describe the columns of a table, one of them, or all there is to know."""
-    _, dataset = pin(lake.address, asked.table, reader.moment(asked.table, asked.travel))
+    _, dataset = pin(lake.address, asked.table, reader.resolve_travel(asked.table, asked.travel))
     schema: pa.Schema = dataset.schema
     if asked.column is not None:
         return lake.spark.createDataFrame(
@@ -103,14 +103,14 @@ def describe_table(lake: Lake, asked: made.DescribeTable, reader: Reader) -> Dat
     return lake.spark.createDataFrame(rows, _COLUMNS)
 
 
-def describe_history(lake: Lake, asked: made.DescribeHistory, reader: Reader) -> DataFrame:
+def describe_history(lake: Lake, asked: made.DescribeHistory, reader: QueryRunner) -> DataFrame:
     """List the versions of a table with what each did, the newest first."""
     del reader
     frame = browsing.history(lake, asked.table)
     return frame if asked.limit is None else frame.limit(asked.limit)
 
 
-def describe_namespace(lake: Lake, asked: made.DescribeNamespace, reader: Reader) -> DataFrame:
+def describe_namespace(lake: Lake, asked: made.DescribeNamespace, reader: QueryRunner) -> DataFrame:
     """Describe a namespace: its name and its properties."""
     del reader
     from lance_namespace import DescribeNamespaceRequest

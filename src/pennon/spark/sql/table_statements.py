@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.query import Reader
+    from pennon.spark.sql.query_runner import QueryRunner
 
 
-def create_table(lake: Lake, asked: made.CreateTable, reader: Reader) -> DataFrame:
+def create_table(lake: Lake, asked: made.CreateTable, reader: QueryRunner) -> DataFrame:
     """Create a table, empty or from a query, or replace one; its rows and columns appear in one commit."""
     mode = "overwrite" if asked.replace else "ignore" if asked.if_not_exists else "create"
     if asked.must_exist:
@@ -42,7 +42,7 @@ def create_table(lake: Lake, asked: made.CreateTable, reader: Reader) -> DataFra
     return lake.spark.createDataFrame([row], "table string, version bigint, inserted bigint, created boolean")
 
 
-def rename_table(lake: Lake, asked: made.RenameTable, reader: Reader) -> DataFrame:
+def rename_table(lake: Lake, asked: made.RenameTable, reader: QueryRunner) -> DataFrame:
     """Rename a table, also into another namespace."""
     del reader
     from lance_namespace import RenameTableRequest
@@ -55,7 +55,7 @@ def rename_table(lake: Lake, asked: made.RenameTable, reader: Reader) -> DataFra
     return lake.spark.createDataFrame([(quote_identifier(asked.renamed),)], "table string")
 
 
-def add_columns(lake: Lake, asked: made.AddColumns, reader: Reader) -> DataFrame:
+def add_columns(lake: Lake, asked: made.AddColumns, reader: QueryRunner) -> DataFrame:
     """Add columns, whose values are null in all rows that are there."""
     del reader
     fields = [ddl.arrow_field(lake, asked.table, column) for column in asked.columns]
@@ -77,7 +77,7 @@ def add_columns(lake: Lake, asked: made.AddColumns, reader: Reader) -> DataFrame
     return _answer(lake, asked.table, _changed(lake, asked.table, change))
 
 
-def drop_columns(lake: Lake, asked: made.DropColumns, reader: Reader) -> DataFrame:
+def drop_columns(lake: Lake, asked: made.DropColumns, reader: QueryRunner) -> DataFrame:
     """Drop columns; their data stays in the files until these are rewritten."""
     del reader
 
@@ -95,7 +95,7 @@ def drop_columns(lake: Lake, asked: made.DropColumns, reader: Reader) -> DataFra
     return _answer(lake, asked.table, _changed(lake, asked.table, change))
 
 
-def alter_column(lake: Lake, asked: made.AlterColumn, reader: Reader) -> DataFrame:
+def alter_column(lake: Lake, asked: made.AlterColumn, reader: QueryRunner) -> DataFrame:
     """Rename a column, change its type (its values are rewritten), or let it be null or not."""
     del reader
     kind = None if asked.type is None else ddl.arrow_field(lake, asked.table, asked.type).type
@@ -121,7 +121,7 @@ def alter_column(lake: Lake, asked: made.AlterColumn, reader: Reader) -> DataFra
     return _answer(lake, asked.table, _changed(lake, asked.table, change))
 
 
-def set_properties(lake: Lake, asked: made.SetProperties, reader: Reader) -> DataFrame:
+def set_properties(lake: Lake, asked: made.SetProperties, reader: QueryRunner) -> DataFrame:
     """Set and remove properties of a table."""
     del reader
     version = _changed(

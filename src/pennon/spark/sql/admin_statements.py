@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from pennon.spark.jobs.targets import Pattern
     from pennon.spark.lake import Lake
     from pennon.spark.sql import statements as made
-    from pennon.spark.sql.query import Reader
+    from pennon.spark.sql.query_runner import QueryRunner
 
 _VECTOR_KIND = "IVF_PQ"
 _KINDS = {"FULLTEXT": "INVERTED", "FULL_TEXT": "INVERTED", "FTS": "INVERTED", "VECTOR": _VECTOR_KIND, "SCALAR": "BTREE"}
 _NUMBERS = ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task")
 
 
-def create_namespace(lake: Lake, asked: made.CreateNamespace, reader: Reader) -> DataFrame:
+def create_namespace(lake: Lake, asked: made.CreateNamespace, reader: QueryRunner) -> DataFrame:
     """Create a namespace."""
     del reader
     from lance_namespace import CreateNamespaceRequest
@@ -45,14 +45,14 @@ def create_namespace(lake: Lake, asked: made.CreateNamespace, reader: Reader) ->
     return lake.spark.createDataFrame([(quote_identifier(asked.namespace),)], "namespace string")
 
 
-def alter_namespace(lake: Lake, asked: made.AlterNamespace, reader: Reader) -> DataFrame:
+def alter_namespace(lake: Lake, asked: made.AlterNamespace, reader: QueryRunner) -> DataFrame:
     """Set and remove properties of a namespace; gives those that it has then."""
     del reader
     there = lake.catalog.alter_namespace_properties(asked.namespace, asked.changes)
     return lake.spark.createDataFrame(sorted(there.items()), "key string, value string")
 
 
-def drop_namespace(lake: Lake, asked: made.DropNamespace, reader: Reader) -> DataFrame:
+def drop_namespace(lake: Lake, asked: made.DropNamespace, reader: QueryRunner) -> DataFrame:
     """Drop a namespace; CASCADE drops its tables and namespaces along with it."""
     del reader
     from lance_namespace import DropNamespaceRequest
@@ -70,7 +70,7 @@ def drop_namespace(lake: Lake, asked: made.DropNamespace, reader: Reader) -> Dat
     )
 
 
-def drop_table(lake: Lake, asked: made.DropTable, reader: Reader) -> DataFrame:
+def drop_table(lake: Lake, asked: made.DropTable, reader: QueryRunner) -> DataFrame:
     """Drop a table, whose data stays until it is purged; PURGE deletes it now."""
     del reader
     from lance_namespace import DropTableRequest
@@ -86,7 +86,7 @@ def drop_table(lake: Lake, asked: made.DropTable, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame([(quote_identifier(asked.table), dropped)], "table string, dropped boolean")
 
 
-def undrop_table(lake: Lake, asked: made.UndropTable, reader: Reader) -> DataFrame:
+def undrop_table(lake: Lake, asked: made.UndropTable, reader: QueryRunner) -> DataFrame:
     """Bring a dropped table back."""
     del reader
     location = lake.catalog.undrop_table(asked.table, asked.renamed, asked.deletion_id)
@@ -94,27 +94,27 @@ def undrop_table(lake: Lake, asked: made.UndropTable, reader: Reader) -> DataFra
     return lake.spark.createDataFrame([(name, location)], "table string, location string")
 
 
-def undrop_namespace(lake: Lake, asked: made.UndropNamespace, reader: Reader) -> DataFrame:
+def undrop_namespace(lake: Lake, asked: made.UndropNamespace, reader: QueryRunner) -> DataFrame:
     """Bring a dropped namespace back, and list the tables that came with it."""
     del reader
     tables = lake.directory.undrop_namespace(asked.namespace, asked.deletion_id)
     return lake.spark.createDataFrame([(quote_identifier(tuple(one)),) for one in tables], "table string")
 
 
-def purge_table(lake: Lake, asked: made.PurgeTable, reader: Reader) -> DataFrame:
+def purge_table(lake: Lake, asked: made.PurgeTable, reader: QueryRunner) -> DataFrame:
     """Delete what was dropped under a name for good."""
     del reader
     return _purged(lake, lake.directory.purge_table(asked.table, asked.deletion_id, force=asked.force))
 
 
-def purge_tables(lake: Lake, asked: made.PurgeTables, reader: Reader) -> DataFrame:
+def purge_tables(lake: Lake, asked: made.PurgeTables, reader: QueryRunner) -> DataFrame:
     """Delete the dropped tables whose time is over for good, or those that were dropped before a moment."""
     before = None if asked.before is None else reader.instant(asked.before)
     report = lake.directory.purge_tables(deleted_before=before, dry_run=asked.dry_run, force=asked.force)
     return _purged(lake, report)
 
 
-def protect(lake: Lake, asked: made.Protect, reader: Reader) -> DataFrame:
+def protect(lake: Lake, asked: made.Protect, reader: QueryRunner) -> DataFrame:
     """Protect a table or a namespace from being dropped, or lift that."""
     del reader
     if asked.is_table:
@@ -126,9 +126,9 @@ def protect(lake: Lake, asked: made.Protect, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame([row], f"{kind} string, protected boolean")
 
 
-def restore(lake: Lake, asked: made.Restore, reader: Reader) -> DataFrame:
+def restore(lake: Lake, asked: made.Restore, reader: QueryRunner) -> DataFrame:
     """Make the rows and columns of an old version those of a new one."""
-    moment = reader.moment(asked.table, asked.travel)
+    moment = reader.resolve_travel(asked.table, asked.travel)
     old, _ = pin(lake.address, asked.table, moment)
     if old.branch is not None:
         raise InvalidInputError(
@@ -142,7 +142,7 @@ def restore(lake: Lake, asked: made.Restore, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame([row], "table string, restored_version bigint, version bigint")
 
 
-def optimize(lake: Lake, asked: made.Optimize, reader: Reader) -> DataFrame:
+def optimize(lake: Lake, asked: made.Optimize, reader: QueryRunner) -> DataFrame:
     """Rewrite small fragments into larger ones, and bring new rows into the indexes."""
     del reader
     from pennon.spark import jobs
@@ -157,7 +157,7 @@ def optimize(lake: Lake, asked: made.Optimize, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame([row], schema)
 
 
-def vacuum(lake: Lake, asked: made.Vacuum, reader: Reader) -> DataFrame:
+def vacuum(lake: Lake, asked: made.Vacuum, reader: QueryRunner) -> DataFrame:
     """Remove versions that are old, and the files that only they need."""
     del reader
     from pennon.spark import jobs
@@ -170,7 +170,7 @@ def vacuum(lake: Lake, asked: made.Vacuum, reader: Reader) -> DataFrame:
     return lake.spark.createDataFrame([row], schema)
 
 
-def create_index(lake: Lake, asked: made.CreateIndex, reader: Reader) -> DataFrame:
+def create_index(lake: Lake, asked: made.CreateIndex, reader: QueryRunner) -> DataFrame:
     """Build an index on a column."""
     del reader
     from pennon.spark import jobs
@@ -204,7 +204,7 @@ def create_index(lake: Lake, asked: made.CreateIndex, reader: Reader) -> DataFra
     return lake.spark.createDataFrame([row], schema)
 
 
-def drop_index(lake: Lake, asked: made.DropIndex, reader: Reader) -> DataFrame:
+def drop_index(lake: Lake, asked: made.DropIndex, reader: QueryRunner) -> DataFrame:
     """Drop an index."""
     del reader
     with translate_errors(f"Dropping an index of table {format_identifier(asked.table)}"):

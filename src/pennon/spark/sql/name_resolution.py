@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pennon.spark.lake import Lake
 
 
-class LakeNames:
+class NameResolver:
     """The names of a lake and of its Spark session, for one statement.
 
     A name may begin with the lake's own. A temporary view of Spark's hides a table of the lake; a table of Spark's does
