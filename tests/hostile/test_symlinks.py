@@ -9,6 +9,7 @@ from pathlib import Path
 import lance
 import pyarrow as pa
 import pytest
+from lance.fragment import write_fragments
 from lance_namespace import (
     CountTableRowsRequest,
     CreateTableBranchRequest,
@@ -19,8 +20,12 @@ from lance_namespace import (
 )
 from lance_namespace.errors import LanceNamespaceError
 
+from pennon.spark.address import Address
+from pennon.spark.commits import committing
+from pennon.spark.jobs import asking
 from tests.hostile.hostile_support import add_rows, fingerprint, table_row
 from tests.support import (
+    MODES,
     create_namespace,
     create_table,
     declare_table,
@@ -240,6 +245,51 @@ def test_a_table_that_cleans_itself_deletes_nothing_behind_a_link(ns, outside, p
     (table / place / "link").unlink()
     ns.insert_into_table(InsertIntoTableRequest(id=["mine"]), ipc({"x": [5]}))
     assert count(ns, "mine") == 3
+
+
+@pytest.fixture
+def address(mode, root) -> Address:
+    """Name the catalog as Spark's jobs and writes know it."""
+    return Address.of("dir", {"root": str(root), **MODES[mode]})
+
+
+def commit_append(address: Address, table: Path, branch: str | None = None) -> None:
+    """Commit as writes of Spark do."""
+    dataset = lance.dataset(str(table))
+    fragments = write_fragments(pa.table({"x": [5]}), dataset, mode="append")
+    version = int(dataset.version)
+    committing.commit(address, ("mine",), lance.LanceOperation.Append(fragments), read_version=version, branch=branch)
+
+
+def test_a_commit_of_spark_to_a_table_that_cleans_itself_deletes_nothing_behind_a_link(ns, address, outside):
+    table = directory(ns, "mine")
+    config = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"}
+    lance.dataset(str(table)).update_config(config)
+    (table / "_indices").mkdir(exist_ok=True)
+    (table / "_indices" / "link").symlink_to(outside / "documents")
+    before = fingerprint(outside)
+    for _ in range(3):
+        with fails(19, "symbolic link"):
+            commit_append(address, table)
+    with fails(19, "symbolic link"):
+        asking.through(address, ("mine",))
+    assert fingerprint(outside) == before
+    (table / "_indices" / "link").unlink()
+    commit_append(address, table)
+    assert count(ns, "mine") == 3
+
+
+@pytest.mark.parametrize("place", ["tree/b", "tree/b/_versions", "tree/b/data"])
+def test_spark_does_not_commit_to_a_linked_branch(ns, address, outside, place):
+    ns.create_table_branch(CreateTableBranchRequest(id=["mine"], name="b"))
+    ns.insert_into_table(InsertIntoTableRequest(id=["mine"], branch="b"), ipc({"x": [5]}))
+    table = directory(ns, "mine")
+    shutil.move(table / place, outside / "b")
+    (table / place).symlink_to(outside / "b")
+    before = fingerprint(outside)
+    with fails(19, "symbolic link"):
+        commit_append(address, table, "b")
+    assert fingerprint(outside) == before
 
 
 def test_purging_removes_links_in_a_table_and_nothing_behind_them(ns, outside):

@@ -120,6 +120,8 @@ def commit_to(
             if found is not None:
                 return found
             guard = _Guard(destination, job_id, int(latest.version))
+        else:
+            destination.require_plain_cleanup()
         try:
             committed = LanceDataset.commit(
                 _base(destination, dataset),

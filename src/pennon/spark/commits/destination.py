@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,15 @@ from pennon.errors import TableBranchNotFoundError, is_not_found
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import renewal
 from pennon.spark.reading.pinned import PinnedTable
+from pennon.store import open_store
 
 if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.spark.address import Address
     from pennon.spark.commits.files import TableFiles
+
+_CLEANS_ITSELF = "lance.auto_cleanup."
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,12 @@ class Destination:
         if self.managed and self.branch is None:
             # The catalog knows of versions whose files are still being put into place.
             client = self.address.connect()
-            return lance.dataset(namespace_client=client, table_id=list(self.identifier), storage_options=self.options)
-        dataset = lance.LanceDataset(self.uri, storage_options=self.options, **self.renewing)
+            dataset = lance.dataset(
+                namespace_client=client, table_id=list(self.identifier), storage_options=self.options
+            )
+        else:
+            dataset = lance.LanceDataset(self.uri, storage_options=self.options, **self.renewing)
+        require_plain_cleanup(dataset)
         if self.branch is None:
             return dataset
         try:
@@ -79,6 +87,21 @@ class Destination:
 
         return TableFiles(self.uri, options, branch=self.branch, blobs=blobs)
 
+    def require_plain_cleanup(self) -> None:
+        """Raise UnusableEntryError if a commit would delete files behind symbolic links."""
+        import lance
+
+        if is_on_disk(self.uri):
+            # A table that is gone is the commit's to tell.
+            with suppress(OSError, ValueError):
+                require_plain_cleanup(lance.LanceDataset(self.uri))
+
+    def require_plain_branch(self) -> None:
+        """Raise UnusableEntryError if the way to the branch on a disk leads through a symbolic link."""
+        if self.branch is not None:
+            with self.files() as files:
+                files.require_plain()
+
     def pinned(self, version: int) -> PinnedTable:
         """Name a version of the table for other processes."""
         pinned = PinnedTable(self.identifier, self.uri, version, self.branch, self.storage_options)
@@ -98,7 +121,7 @@ def located(address: Address, identifier: Identifier, branch: str | None = None)
     described = address.connect().describe_table(
         DescribeTableRequest(id=list(identifier), vend_credentials=True, check_declared=True)
     )
-    return Destination(
+    destination = Destination(
         address,
         identifier,
         str(described.location),
@@ -107,3 +130,20 @@ def located(address: Address, identifier: Identifier, branch: str | None = None)
         branch=branch,
         declared=bool(described.is_only_declared),
     )
+    destination.require_plain_branch()
+    return destination
+
+
+def require_plain_cleanup(dataset: LanceDataset) -> None:
+    """Raise UnusableEntryError if a commit would delete files behind symbolic links.
+
+    A commit to a table that is configured to clean itself deletes files that Lance finds, also behind links.
+    """
+    uri = str(dataset.uri)
+    if is_on_disk(uri) and any(key.startswith(_CLEANS_ITSELF) for key in dataset.config()):
+        open_store(uri, {}).resolve("", deeply=True)
+
+
+def is_on_disk(uri: str) -> bool:
+    """Return True if a table is on a local disk."""
+    return "://" not in uri or uri.startswith("file://")

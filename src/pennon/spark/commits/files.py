@@ -79,6 +79,10 @@ class TableFiles:
             self._opened, self._opened_with = open_store(self._parent, options), options
         return self._opened
 
+    def require_plain(self) -> None:
+        """Raise UnusableEntryError if the directory, or one that Lance knows in it, is a symbolic link."""
+        self._store.resolve(self._folder)
+
     def names(self, path: str) -> set[str]:
         """Name the entries of one level; "" is the table's own directory."""
         return self._store.names(f"{self._folder}/{path}" if path else self._folder)

@@ -14,6 +14,7 @@ from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import split_object_id
+from pennon.spark.commits.destination import require_plain_cleanup
 from pennon.spark.reading.pinned import PinnedTable, pin
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def through(address: Address, identifier: Identifier, version: int | None = None
         where: dict[str, Any] = {"namespace_client": address.connect(), "table_id": list(identifier)}
     else:
         where = {"uri": found.location}
-    return lance.dataset(version=version, storage_options=found.storage_options or None, **where)
+    dataset = lance.dataset(version=version, storage_options=found.storage_options or None, **where)
+    require_plain_cleanup(dataset)
+    return dataset
 
 
 def versions(address: Address, identifier: Identifier) -> list[int]:
