@@ -101,6 +101,47 @@ def test_plain_files_are_kept_from_a_purge_that_claims_to_have_begun(ns, somewhe
     is_kept(ns, somewhere, "raw", state=state)
 
 
+@pytest.mark.parametrize("decoy", ["_versions/1.manifest", ".lance-reserved"])
+@pytest.mark.parametrize("state", ["dropped", "purging"])
+def test_plain_files_in_a_directory_named_data_are_kept(ns, somewhere, decoy, state):
+    """A file that somebody adds does not turn a directory of other people's files into a table."""
+    plant_file(somewhere, "raw/data/two.csv", b"2")
+    plant_file(somewhere, f"raw/{decoy}", b"x")
+    is_kept(ns, somewhere, "raw", "two.csv", state=state)
+
+
+AMONG_THE_DATA = ("data/deep/er/__manifest/data/x", "data/other.lance/_versions/1.manifest")
+
+
+@pytest.mark.parametrize("inner", AMONG_THE_DATA)
+def test_a_registered_table_with_something_live_among_its_data_is_kept(ns, somewhere, inner):
+    plant_table(somewhere, "imports/t", [1])
+    plant_file(somewhere, f"imports/t/{inner}", b"x")
+    is_kept(ns, somewhere, "imports/t")
+
+
+@pytest.mark.parametrize("inner", AMONG_THE_DATA)
+def test_a_table_on_a_disk_with_something_live_among_its_data_is_kept(tmp_path, open_namespace, inner):
+    """In a bucket, a look at the data of each table would cost requests."""
+    root = Root(str(tmp_path / "root"))
+    ns = open_namespace(root, "v2")
+    create_namespace(ns, "a")
+    create_table(ns, "a", "mine", data=ipc({"x": [7]}))
+    plant_table(root, "0badcafe_t", [1])
+    plant_file(root, f"0badcafe_t/{inner}", b"x")
+    is_kept(ns, root, "0badcafe_t")
+
+
+@pytest.mark.parametrize("place", ["0badcafe_t", "imports/t"])
+def test_a_table_with_what_a_killed_writer_left_is_purged(ns, somewhere, place):
+    plant_table(somewhere, place, [1])
+    for name in ("data/0101.lance#1", "data/0101/7.blob", "data/0110/7.blob", "data/0110.lance"):
+        plant_file(somewhere, f"{place}/{name}", b"x")
+    plant_trash_row(somewhere, place)
+    assert [(table.id, table.error) for table in ns.purge_tables().tables] == [(["victim"], None)]
+    assert contents(somewhere, place) == {}
+
+
 @pytest.mark.parametrize("below", ["", "/inner"], ids=["itself", "a table of it"])
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
 def test_a_nested_catalog_is_kept(ns, somewhere, open_namespace, below, mode):

@@ -38,7 +38,8 @@ _DIRECTORIES = frozenset(
     }
 )
 _MARKERS = frozenset({layout.RESERVED_MARKER, layout.DEREGISTERED_MARKER, layout.PROTECTED_MARKER})
-_DATA_SUFFIXES = (".lance", ".blob")
+_DATA_FILE = re.compile(r"\.(lance|blob)(#[0-9]+)?$")
+"""How names of data files end. What a killed process has written in part has a number behind it."""
 _MOST_DIRECTORIES = 1000
 """How many directories beside a table's own are looked into for other tables."""
 _FEW = 3
@@ -76,7 +77,7 @@ def require_table(store: Store, location: str, *, begun: bool = False) -> None:
     _require_own_place(store, location)
     foreign = foreign_entries(names)
     if layout.RESERVED_MARKER in names or _has_versions(store, location, names):
-        _require_nothing_live(store, location, foreign)
+        _require_nothing_live(store, location, names, foreign)
     elif not begun:
         raise _refused(location, "it holds no file of a Lance table")
     else:
@@ -110,27 +111,42 @@ def _has_versions(store: Store, location: str, names: set[str]) -> bool:
     return any(name.endswith(layout.VERSION_SUFFIX) for name in versions)
 
 
-def _require_nothing_live(store: Store, location: str, foreign: list[str]) -> None:
+def _require_nothing_live(store: Store, location: str, names: set[str], foreign: list[str]) -> None:
     """Refuse what is beside a table's own files: everything at a registered place, else tables and catalogs."""
     if not is_generated(location):
         if foreign:
             raise _refused(location, f"beside a table it holds {_named(foreign)}")
+        _require_data_files(store, location, names)
         return
     # Links are none of these: what is behind them stays.
     directories = set(store.list_level(location).directories) & set(foreign) if foreign else set()
-    for path, names in _walk(store, [layout.inside(location, name) for name in sorted(directories)], location):
-        if names & {layout.MANIFEST, layout.VERSIONS}:
+    paths = [layout.inside(location, name) for name in sorted(directories)]
+    if store.is_local and "data" in names:
+        # In a bucket this would cost requests for each table.
+        paths += _directories_without_file(store, layout.inside(location, "data"))
+    for path, inner in _walk(store, paths, location):
+        if inner & {layout.MANIFEST, layout.VERSIONS}:
             raise _refused(location, f"it holds another table or catalog at {path!r}")
 
 
 def _require_data_files(store: Store, location: str, names: set[str]) -> None:
-    """Refuse a directory without versions whose data is not Lance's: anybody may call a directory `data`."""
+    """Refuse a directory whose data is not Lance's: anybody may call a directory `data`."""
     if is_generated(location) or "data" not in names:
         return
-    for path, _ in _walk(store, [layout.inside(location, "data")], location):
-        others = [file.name for file in store.list_level(path).files if not file.name.endswith(_DATA_SUFFIXES)]
-        if others:
-            raise _refused(location, f"it holds {_named(sorted(others))} in {path!r}")
+    top = layout.inside(location, "data")
+    files = [(top, file.name) for file in store.list_level(top).files]
+    for path, _ in _walk(store, _directories_without_file(store, top), location):
+        files += [(path, file.name) for file in store.list_level(path).files]
+    for path, name in files:
+        if not _DATA_FILE.search(name):
+            raise _refused(location, f"it holds {name!r} in {path!r}")
+
+
+def _directories_without_file(store: Store, path: str) -> list[str]:
+    """Return the directories of a table's data that do not belong to a data file, as those of its blobs do."""
+    level = store.list_level(path)
+    owners = {file.name.removesuffix(".lance") for file in level.files}
+    return [layout.inside(path, name) for name in level.directories if name not in owners]
 
 
 def _walk(store: Store, paths: list[str], location: str) -> Iterator[tuple[str, set[str]]]:
