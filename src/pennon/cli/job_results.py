@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pennon.cli.output import Block
     from pennon.cli.session import Session
     from pennon.spark import Lake
-    from pennon.spark.jobs.targets import Which
+    from pennon.spark.jobs.table_selection import TableSelector
 
 _STYLES = {"done": "green", "failed": "red", "planned": "cyan", "skipped": "dim"}
 
@@ -48,17 +48,17 @@ def lake(session: Session, job: str, *, master: str | None, remote: str | None) 
         spark.stop()
 
 
-def which(text: str | None) -> Which:
+def which(text: str | None) -> TableSelector:
     """Read which tables are meant: an address or a pattern, written as everywhere on the command line."""
     from pennon.cli import addresses
-    from pennon.spark.jobs.targets import Pattern, is_pattern
+    from pennon.spark.jobs.table_selection import TablePattern, is_pattern
 
     if text is None or text == addresses.ROOT:
         return None
     if addresses.SLASH not in text:
         return text
     names = list(text.strip(addresses.SLASH).split(addresses.SLASH))
-    return Pattern.of_names(names) if any(is_pattern(name) for name in names) else names
+    return TablePattern.from_names(names) if any(is_pattern(name) for name in names) else names
 
 
 def show(session: Session, job: str, frame: DataFrame, columns: Sequence[str], *, dry_run: bool = False) -> ExitCode:

@@ -1,4 +1,4 @@
-"""Catalogs for jobs: in each mode, with and without the management of versions."""
+"""Catalogs for jobs: in each mode, with and without managed versions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG_AGO = 30 * 24 * 3600
 
 @pytest.fixture
 def new_stock(tmp_path) -> Callable[..., Stock]:
-    """Make catalogs, each in a root of its own."""
+    """Return a function that creates catalogs, each in its own root."""
     made = []
 
     def new(place: str = "compatibility", **properties: str) -> Stock:
@@ -46,13 +46,13 @@ def new_stock(tmp_path) -> Callable[..., Stock]:
 
 @pytest.fixture
 def stock(new_stock) -> Stock:
-    """Make a catalog in compatibility mode."""
+    """Create a catalog in compatibility mode."""
     return new_stock()
 
 
 @pytest.fixture
 def age() -> Callable[[Path], None]:
-    """Make files look as if they had been written long ago."""
+    """Return a function that makes files look 30 days old."""
 
     def aged(*paths: Path) -> None:
         then = time.time() - LONG_AGO

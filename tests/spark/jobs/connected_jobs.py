@@ -1,4 +1,4 @@
-"""Jobs by Spark Connect, whose client has no Spark of its own. Prints the results as JSON.
+"""Run jobs through Spark Connect, whose client has no JVM. Prints the results as JSON.
 
 usage: connected_jobs.py ROOT
 """

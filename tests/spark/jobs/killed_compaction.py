@@ -1,4 +1,4 @@
-"""A compaction over a catalog that kills its own process just before it commits the second table.
+"""Compact a catalog, and kill this process before the commit of the second table.
 
 usage: killed_compaction.py ROOT STATE MASTER
 """
@@ -23,7 +23,7 @@ if __name__ == "__main__":
     commits = 0
 
     class Dying:
-        """Lance's compaction, which does not live to see its second commit."""
+        """Lance's compaction; its second commit kills the process."""
 
         plan = Compaction.plan
 

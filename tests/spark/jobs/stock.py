@@ -1,4 +1,4 @@
-"""A catalog with tables for jobs, and ways to break them."""
+"""A catalog with tables for jobs, and helpers to damage them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Stock:
-    """A catalog on a disk."""
+    """A catalog on a local disk."""
 
     def __init__(self, address: Address, root: Path) -> None:
         self.address, self.root = address, root
@@ -35,7 +35,7 @@ class Stock:
         create_namespace(self.catalog, *names)
 
     def create(self, *names: str, batches: int = 1, rows: int = 10, **columns: list[Any]) -> Path:
-        """Create a table of so many fragments and versions; gives its directory."""
+        """Create a table with one fragment and version for each batch, and return its directory."""
         create_table(self.catalog, *names, data=ipc(_batch(0, rows, columns)))
         for number in range(1, batches):
             self.append(*names, data=_batch(number, rows, columns))
@@ -55,11 +55,11 @@ class Stock:
         return lance.dataset(namespace_client=self.catalog, table_id=list(names))
 
     def compact(self, *names: str) -> None:
-        """Compact a table as another writer would."""
+        """Compact a table as another writer does."""
         self.open(*names).optimize.compact_files()
 
     def keys(self, *names: str) -> list[int]:
-        """Give the keys of all rows, sorted."""
+        """Return the keys of all rows, sorted."""
         return sorted(self.open(*names).to_table(columns=["k"])["k"].to_pylist())
 
 
@@ -69,10 +69,10 @@ def _batch(number: int, rows: int, columns: dict[str, list[Any]]) -> pa.Table:
 
 
 def by_table(frame: Any) -> dict[str | None, Any]:
-    """Collect a result, by table."""
+    """Return the rows of a result by table."""
     return {row["table"]: row for row in frame.collect()}
 
 
 def files(directory: Path) -> set[str]:
-    """Name all files below a directory."""
+    """Return the relative paths of all files below a directory."""
     return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}

@@ -1,4 +1,4 @@
-"""Columns filled from a DataFrame or by an expression, in one commit, beside other writers."""
+"""Backfills from a DataFrame or by an expression, in one commit, next to other writers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def values(stock, *names: str, column: str) -> dict[int, object]:
 
 
 @pytest.mark.parametrize("place", ["v1", "v2", "managed"])
-def test_a_new_column_is_filled_by_key_and_null_elsewhere(spark, new_stock, place):
+def test_new_column_is_filled_by_key_and_null_elsewhere(spark, new_stock, place):
     stock = new_stock(place)
     stock.create("t", batches=3)
     stock.open("t").delete("k = 4")
@@ -37,7 +37,7 @@ def test_a_new_column_is_filled_by_key_and_null_elsewhere(spark, new_stock, plac
     assert by_table(verify(lake, deep=True))["t"]["rows_read"] == 29
 
 
-def test_a_column_that_is_there_keeps_its_value_where_there_is_no_row(spark, stock):
+def test_existing_column_keeps_values_without_a_matching_row(spark, stock):
     stock.create("t", batches=3)
     stock.open("t").create_scalar_index("s", "BTREE")
     lake = stock.lake(spark)
@@ -51,7 +51,7 @@ def test_a_column_that_is_there_keeps_its_value_where_there_is_no_row(spark, sto
     assert nothing["status"] == "skipped"
 
 
-def test_expressions_fill_new_columns_and_those_that_are_there(spark, stock):
+def test_expressions_fill_new_and_existing_columns(spark, stock):
     stock.create("t", batches=2)
     stock.create("u")
     lake = stock.lake(spark)
@@ -64,7 +64,7 @@ def test_expressions_fill_new_columns_and_those_that_are_there(spark, stock):
     assert values(stock, "u", column="twice") == {k: 2 * k for k in range(10)}
 
 
-def test_a_vector_stays_a_vector(spark, stock):
+def test_vector_column_keeps_its_type(spark, stock):
     vectors = pa.FixedSizeListArray.from_arrays(pa.array([0.0] * 12, pa.float32()), 4)
     create_table(stock.catalog, "t", data=ipc(pa.table({"k": [1, 2, 3], "v": vectors})))
     frame = spark.createDataFrame([(2, [1.0, 2.0, 3.0, 4.0])], "k long, v array<double>")
@@ -74,8 +74,8 @@ def test_a_vector_stays_a_vector(spark, stock):
     assert values(stock, "t", column="v")[2] == [1.0, 2.0, 3.0, 4.0]
 
 
-def test_what_others_commit_meanwhile_stays_and_is_filled_too(spark, stock, monkeypatch):
-    """A delete, an append and a compaction come between writing and committing."""
+def test_concurrent_commits_are_kept_and_filled(spark, stock, monkeypatch):
+    """A delete, an append and a compaction happen between writing and committing."""
     from pennon.spark.commits import committing
 
     where = stock.create("t", batches=3)
@@ -98,12 +98,12 @@ def test_what_others_commit_meanwhile_stays_and_is_filled_too(spark, stock, monk
     row = by_table(backfill(lake, "t", frame, on="k"))["t"]
     assert row["status"] == "done", row["message"]
     assert values(stock, "t", column="ten") == {k: k * 10 for k in [*range(30), 100] if k != 3}
-    # What was written for fragments that the compaction took away is gone.
+    # Files that were written for compacted fragments have been deleted.
     assert by_table(verify(lake))["t"]["recent_files"] == 0
     assert len(list(where.glob("data/*"))) == 6
 
 
-def test_a_new_column_that_another_writer_adds_first_is_a_clean_failure(spark, stock, monkeypatch):
+def test_column_added_concurrently_raises_concurrent_modification(spark, stock, monkeypatch):
     from pennon.spark.commits import committing
 
     stock.create("t")
@@ -121,7 +121,7 @@ def test_a_new_column_that_another_writer_adds_first_is_a_clean_failure(spark, s
     assert by_table(verify(lake))["t"]["recent_files"] == 0
 
 
-def test_a_job_fills_once(spark, stock):
+def test_same_job_id_fills_only_once(spark, stock):
     stock.create("t", batches=2)
     stock.open("t").create_scalar_index("k", "BTREE")
     lake = stock.lake(spark)

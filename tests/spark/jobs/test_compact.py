@@ -1,4 +1,4 @@
-"""Compaction on executors: what it does, whom it leaves alone, and what it does beside other writers."""
+"""Compaction on executors, with damaged tables and next to other writers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import fails
 
 
 @pytest.mark.parametrize("place", ["v1", "v2", "compatibility", "managed"])
-def test_fragments_become_one_with_all_rows_and_one_result_each(spark, new_stock, place):
+def test_fragments_are_merged_and_each_table_has_one_result(spark, new_stock, place):
     stock = new_stock(place)
     stock.create("a", batches=5)
     stock.open("a").create_scalar_index("k", "BTREE")
@@ -37,7 +37,7 @@ def test_fragments_become_one_with_all_rows_and_one_result_each(spark, new_stock
         assert by_table(verify(stock.lake(spark)))["a"]["files_without_row"] == 0
 
 
-def test_a_large_table_is_rewritten_by_several_tasks_and_committed_once(spark, stock):
+def test_large_table_is_rewritten_by_several_tasks_in_one_commit(spark, stock):
     stock.create("t", batches=6)
     row = by_table(compact(stock.lake(spark), "t", target_rows_per_fragment=20, whole_table_bytes=1))["t"]
     assert (row["status"], row["tasks"], row["fragments_after"]) == ("done", 3, 3)
@@ -45,7 +45,7 @@ def test_a_large_table_is_rewritten_by_several_tasks_and_committed_once(spark, s
     assert by_table(verify(stock.lake(spark)))["t"]["recent_files"] == 0
 
 
-def test_bad_tables_fail_for_themselves_alone(spark, stock):
+def test_damaged_tables_do_not_affect_others(spark, stock):
     stock.namespace("n")
     for name in ("good", "hole", "torn"):
         stock.create("n", name, batches=3)
@@ -66,41 +66,41 @@ def test_bad_tables_fail_for_themselves_alone(spark, stock):
     assert len(stock.open("n", "good").get_fragments()) == 1
 
 
-def test_rows_appended_and_deleted_meanwhile_are_not_lost(spark, stock, monkeypatch):
-    """Another writer comes between the work of the executors and the commit: the first time it deletes."""
+def test_concurrent_appends_and_deletes_are_kept(spark, stock, monkeypatch):
+    """Another writer commits between the rewrite and the commit: first a delete, then an append."""
     from pennon.spark.jobs import compact as function
 
-    module = __import__(function.__module__, fromlist=["through"])
+    module = __import__(function.__module__, fromlist=["open_for_commit"])
     stock.create("t", batches=4)
-    opened = module.through
+    opened = module.open_for_commit
     meanwhile = iter([lambda: stock.open("t").delete("k = 3"), lambda: stock.append("t", data=_row(100))])
 
     def late(*arguments):
         next(meanwhile, lambda: None)()
         return opened(*arguments)
 
-    monkeypatch.setattr(module, "through", late)
+    monkeypatch.setattr(module, "open_for_commit", late)
     row = by_table(compact(stock.lake(spark), "t"))["t"]
     assert row["status"] == "done", row["message"]
     assert stock.keys("t") == [0, 1, 2, *range(4, 40), 100]
     assert len(stock.open("t").get_fragments()) == 2
-    # What the first attempt wrote in vain is gone.
+    # The files of the first attempt have been deleted.
     assert by_table(verify(stock.lake(spark)))["t"]["recent_files"] <= 1
 
 
-def test_a_table_that_never_rests_fails_cleanly(spark, stock, monkeypatch):
+def test_repeated_conflicts_fail_and_leave_no_files(spark, stock, monkeypatch):
     from pennon.spark.jobs import compact as function
 
-    module = __import__(function.__module__, fromlist=["through"])
+    module = __import__(function.__module__, fromlist=["open_for_commit"])
     where = stock.create("t", batches=3)
-    opened = module.through
+    opened = module.open_for_commit
     keys = iter(range(30))
 
     def late(*arguments):
         stock.open("t").delete(f"k = {next(keys)}")
         return opened(*arguments)
 
-    monkeypatch.setattr(module, "through", late)
+    monkeypatch.setattr(module, "open_for_commit", late)
     row = by_table(compact(stock.lake(spark), "t"))["t"]
     assert (row["status"], row["code"]) == ("failed", 14)
     assert stock.keys("t") == list(range(3, 30))
@@ -108,7 +108,7 @@ def test_a_table_that_never_rests_fails_cleanly(spark, stock, monkeypatch):
     assert {path.name for path in where.glob("data/*")} == named
 
 
-def test_bad_options_are_refused_before_anything_happens(spark, stock):
+def test_bad_options_raise_invalid_input_and_change_nothing(spark, stock):
     where = stock.create("t", batches=2)
     before = files(where)
     lake = stock.lake(spark)
@@ -128,7 +128,7 @@ def _row(key: int) -> pa.Table:
     return pa.table({"k": [key], "s": ["late"]})
 
 
-def test_a_finished_table_is_left_out_by_the_same_job(spark, stock, tmp_path):
+def test_same_job_id_skips_finished_tables(spark, stock, tmp_path):
     stock.create("a", batches=2)
     stock.create("b", batches=2)
     lake, state = stock.lake(spark), tmp_path / "state"
@@ -142,8 +142,8 @@ def test_a_finished_table_is_left_out_by_the_same_job(spark, stock, tmp_path):
     assert by_table(compact(lake, job_id="n2", state=state))["a"]["status"] == "done"
 
 
-def test_a_commit_whose_answer_is_lost_is_not_undone(spark, stock, monkeypatch):
-    """The store fails after the commit: the files belong to a version, and must not be taken for leftovers."""
+def test_commit_with_lost_response_is_kept(spark, stock, monkeypatch):
+    """The store fails after the commit. A version refers to the files, so they must not be deleted."""
     import lance.optimize
 
     real = lance.optimize.Compaction
@@ -163,7 +163,7 @@ def test_a_commit_whose_answer_is_lost_is_not_undone(spark, stock, monkeypatch):
     assert stock.keys("t") == list(range(30))
 
 
-def test_a_store_that_fails_before_the_commit_leaves_nothing_behind(spark, stock, monkeypatch):
+def test_failed_commit_leaves_no_files(spark, stock, monkeypatch):
     import lance.optimize
 
     class Failing:

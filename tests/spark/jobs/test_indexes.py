@@ -1,4 +1,4 @@
-"""Indexes built on executors: every kind, in segments that are merged, and found by queries."""
+"""Indexes built on executors: every kind is built in segments, merged, and used by queries."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lance import LanceOperation
 
 from pennon.spark.jobs import compact, index, optimize_indexes, verify
 from pennon.spark.jobs import index_building as building
-from pennon.spark.jobs.index_building import IndexWish, Task, grouped
-from pennon.spark.jobs.running import TableWork
+from pennon.spark.jobs.index_building import IndexSpec, IndexTask, group_fragments
+from pennon.spark.jobs.job_run import TableTask
 from pennon.spark.reading.splits import FragmentSize
 from tests.spark.jobs.stock import by_table
 from tests.support import create_table, fails, ipc
@@ -49,19 +49,19 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("kind", [*QUERIES, "INVERTED", "IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_SQ"])
-def test_every_kind_is_built_in_segments_that_merge(stock, kind):
-    """What the tasks do, one after the other, without Spark."""
+def test_every_kind_is_built_in_segments_and_merged(stock, kind):
+    """Runs the tasks one after the other, without Spark."""
     fill(stock, "t")
     column = QUERIES[kind][0] if kind in QUERIES else "s" if kind == "INVERTED" else "v"
     options = {"num_partitions": 2} if column == "v" else {}
     options |= {"num_sub_vectors": 8} if "PQ" in kind else {}
-    wish = IndexWish(column, kind, "it", rows_per_task=600, **options)
-    plan = building.looked_at(stock.address, TableWork(("t",), wish))
+    spec = IndexSpec(column, kind, "it", rows_per_task=600, **options)
+    plan = building.plan_index(stock.address, TableTask(("t",), spec))
     assert (plan.groups, plan.shared_model) == (((0, 1), (2, 3)), column == "v")
-    model = building.trained(stock.address, Task(plan.pinned, wish, plan.rows)) if plan.shared_model else None
-    tasks = [Task(plan.pinned, wish, fragments=group, model=model) for group in plan.groups]
-    segments = [building.built(stock.address, task)[0] for task in tasks]
-    whole, _ = building.merged(stock.address, Task(plan.pinned, wish, segments=tuple(segments)))
+    model = building.train_model(stock.address, IndexTask(plan.pinned, spec, plan.rows)) if plan.shared_model else None
+    tasks = [IndexTask(plan.pinned, spec, fragments=group, model=model) for group in plan.groups]
+    segments = [building.build_segment(stock.address, task)[0] for task in tasks]
+    whole, _ = building.merge_segments(stock.address, IndexTask(plan.pinned, spec, segments=tuple(segments)))
     operation = LanceOperation.CreateIndex([whole], [])
     table = lance.LanceDataset.commit(plan.pinned.uri, operation, read_version=plan.pinned.version)
     (described,) = table.describe_indices()
@@ -93,13 +93,13 @@ def test_indexes_are_built_on_executors_with_one_commit_each(spark, new_stock, p
     described = {one.name: (one.num_rows_indexed, len(one.segments)) for one in table.describe_indices()}
     assert described == {"k_idx": (1200, 1), "v_idx": (1200, 1)}
     assert table.to_table(filter="k = 700")["s"].to_pylist() == ["word0 text700"]
-    # A plain reader that knows nothing of the catalog uses the index.
+    # A reader without the catalog uses the index too.
     assert "k_idx" in lance.dataset(str(stock.directory("t"))).scanner(filter="k = 5").explain_plan()
     outcome = by_table(verify(lake))["t"]
     assert (outcome["status"], outcome["recent_files"]) == ("done", 0), outcome["findings"]
 
 
-def test_an_index_that_is_there_is_skipped_or_replaced_and_new_rows_come_in_by_optimizing(spark, stock, tmp_path):
+def test_existing_index_is_skipped_or_replaced_and_optimizing_adds_rows(spark, stock, tmp_path):
     fill(stock, "t", batches=2)
     lake = stock.lake(spark)
     assert by_table(index(lake, "t", "k", dry_run=True))["t"]["status"] == "planned"
@@ -123,7 +123,7 @@ def test_an_index_that_is_there_is_skipped_or_replaced_and_new_rows_come_in_by_o
     assert by_table(optimize_indexes(lake, "t", names=["other"]))["t"]["message"] == "the table has no such index"
 
 
-def test_a_job_makes_its_index_once_also_after_a_compaction(spark, stock):
+def test_same_job_id_builds_the_index_once_even_after_a_compaction(spark, stock):
     fill(stock, "t", batches=2)
     lake = stock.lake(spark)
     assert by_table(index(lake, "t", "k", job_id="night"))["t"]["status"] == "done"
@@ -137,7 +137,7 @@ def test_a_job_makes_its_index_once_also_after_a_compaction(spark, stock):
     assert "CreateIndex" in {row["operation"] for row in lake.history("t").collect()}
 
 
-def test_tables_without_the_column_are_skipped_among_several_and_fail_alone(spark, stock):
+def test_table_without_the_column_is_skipped_among_several_and_fails_alone(spark, stock):
     fill(stock, "t", batches=1)
     stock.create("other")
     stock.declare("plan")
@@ -150,8 +150,8 @@ def test_tables_without_the_column_are_skipped_among_several_and_fail_alone(spar
     assert (unfit["status"], unfit["code"]) == ("failed", 13)
 
 
-def test_another_writer_in_between_is_respected(spark, stock, monkeypatch):
-    """A compaction between building and committing takes the fragments away: the index is built anew."""
+def test_index_is_built_again_after_a_concurrent_compaction(spark, stock, monkeypatch):
+    """A compaction replaces the fragments between building and committing."""
     from pennon.spark.commits import committing
 
     fill(stock, "t", batches=2)
@@ -170,7 +170,7 @@ def test_another_writer_in_between_is_respected(spark, stock, monkeypatch):
     assert by_table(verify(lake))["t"]["recent_files"] == 0
 
 
-def test_wishes_that_make_no_sense_are_refused():
+def test_invalid_index_spec_raises_invalid_input():
     for wrong in (
         {"kind": "TREE"},
         {"kind": "BTREE", "num_partitions": 3},
@@ -179,10 +179,10 @@ def test_wishes_that_make_no_sense_are_refused():
         {"kind": "BTREE", "column": ""},
     ):
         with fails(13):
-            IndexWish(**{"column": "k", "name": "n", **wrong})
+            IndexSpec(**{"column": "k", "name": "n", **wrong})
 
 
-def test_fragments_are_dealt_out_by_rows():
+def test_fragments_are_grouped_by_rows():
     sizes = [FragmentSize(number, rows, 1) for number, rows in enumerate([5, 5, 5, 20, 1, 1])]
-    assert grouped(sizes, 10) == ((0, 1), (2,), (3,), (4, 5))
-    assert grouped(sizes, 100) == ((0, 1, 2, 3, 4, 5),)
+    assert group_fragments(sizes, 10) == ((0, 1), (2,), (3,), (4, 5))
+    assert group_fragments(sizes, 100) == ((0, 1, 2, 3, 4, 5),)

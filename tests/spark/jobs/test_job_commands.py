@@ -1,4 +1,4 @@
-"""`pennon jobs`: what it refuses before Spark is started, and how results look."""
+"""`pennon jobs`: bad input fails before Spark starts, and the output of results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from pennon.cli.app import run
 from pennon.cli.job_results import show, which
 from pennon.cli.session import Session
-from pennon.spark.jobs.outcome import Outcome, as_rows
+from pennon.spark.jobs.outcome import TableOutcome, to_rows
 from pennon.spark.jobs.stats import COLUMNS
-from pennon.spark.jobs.targets import Pattern
+from pennon.spark.jobs.table_selection import TablePattern
 
 
 class _Row(dict):
@@ -21,19 +21,19 @@ class _Row(dict):
 
 
 class _Frame:
-    """Rows as a DataFrame gives them; what is under test is how they are shown."""
+    """A DataFrame with the rows of outcomes."""
 
-    def __init__(self, *outcomes: Outcome) -> None:
-        self._rows = [_Row(row) for row in as_rows(outcomes, COLUMNS)]
+    def __init__(self, *outcomes: TableOutcome) -> None:
+        self._rows = [_Row(row) for row in to_rows(outcomes, COLUMNS)]
 
     def collect(self) -> list[_Row]:
         return self._rows
 
 
 RESULTS = _Frame(
-    Outcome("prod.b", "failed", "Table 'prod$b' is gone", 4),
-    Outcome("`odd.name`", "done", version_before=1, version_after=1, did={"rows": 1234, "bytes": 5_000_000}),
-    Outcome(None, "skipped", "no table lies here"),
+    TableOutcome("prod.b", "failed", "Table 'prod$b' is gone", 4),
+    TableOutcome("`odd.name`", "done", version_before=1, version_after=1, details={"rows": 1234, "bytes": 5_000_000}),
+    TableOutcome(None, "skipped", "no table is here"),
 )
 
 
@@ -53,26 +53,26 @@ RESULTS = _Frame(
         (["stats"], 3, "no such directory"),
     ],
 )
-def test_bad_input_is_refused_before_spark_is_started(capsys, tmp_path, arguments, code, text):
+def test_bad_input_fails_before_spark_starts(capsys, tmp_path, arguments, code, text):
     assert run(["--root", str(tmp_path / "none"), "jobs", *arguments]) == code
-    told = capsys.readouterr().err
-    assert text in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
 
 
-def test_addresses_and_patterns_are_written_as_everywhere_on_the_command_line():
+def test_jobs_take_the_same_addresses_and_patterns_as_other_commands():
     assert which(None) is None
     assert which("/") is None
     assert which("prod.events") == "prod.events"
     assert which("/my.table") == ["my.table"]
     assert which("prod/events.v2/") == ["prod", "events.v2"]
     pattern = which("prod/events.*")
-    assert isinstance(pattern, Pattern)
+    assert isinstance(pattern, TablePattern)
     assert pattern.matches(("prod", "events.v2"))
     assert not pattern.matches(("prod", "events", "v2"))
 
 
-def test_results_are_json_with_a_code_that_tells_of_failures(capsys):
+def test_json_results_set_the_exit_code_on_failure(capsys):
     session = Session()
     session.output.json = True
     assert show(session, "stats", RESULTS, ["rows", "bytes"]) == 3
@@ -84,7 +84,7 @@ def test_results_are_json_with_a_code_that_tells_of_failures(capsys):
     assert stranger["id"] is None
 
 
-def test_results_are_a_table_for_a_person(capsys):
+def test_results_are_shown_as_a_table(capsys):
     session = Session()
     session.output.json = False
     show(session, "stats", RESULTS, ["rows", "bytes"])

@@ -1,4 +1,4 @@
-"""Jobs in processes of their own: killed in the middle and run again, by spark-submit, and by Spark Connect."""
+"""Jobs in separate processes: killed and resumed, with spark-submit, and with Spark Connect."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pennon.spark.jobs import __file__ as jobs_file
 from pennon.spark.jobs import compact, verify
 from tests.spark.jobs.stock import by_table
 
-# Each starts a Spark of its own, which takes long on a machine that has other things to do.
+# Each test starts its own Spark, which is slow on a busy machine.
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
 
 
-def ran(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_command(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     spark_home = str(Path(pyspark.__file__).parent)
     environment = {**os.environ, "SPARK_HOME": spark_home, "SPARK_LOCAL_IP": "127.0.0.1", **variables}
     environment["PYSPARK_PYTHON"] = sys.executable
@@ -30,13 +30,13 @@ def ran(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.soak
-def test_a_compaction_that_is_killed_goes_on_where_it_was(spark, new_stock, tmp_path):
-    """The driver dies when the first table is committed and the others are rewritten, on executors of their own."""
+def test_killed_compaction_resumes(spark, new_stock, tmp_path):
+    """The driver dies after it has committed the first table, while the others are being rewritten on executors."""
     stock = new_stock("managed")
     for name in "abc":
         stock.create(name, batches=4)
     state = tmp_path / "state"
-    result = ran(
+    result = run_command(
         sys.executable, str(HERE / "killed_compaction.py"), str(stock.root), str(state), "local-cluster[2,1,1024]"
     )
     assert result.returncode == -signal.SIGKILL, result.stderr
@@ -46,7 +46,7 @@ def test_a_compaction_that_is_killed_goes_on_where_it_was(spark, new_stock, tmp_
     assert {name: len(stock.open(name).get_fragments()) for name in "abc"} == {
         name: 1 if name == first else 4 for name in "abc"
     }
-    # What the others had been rewritten to lies about, and no version names it.
+    # The rewritten files of the other tables remain, and no version refers to them.
     left = {name: row["recent_files"] for name, row in by_table(verify(lake)).items()}
     assert left == {name: 0 if name == first else 1 for name in "abc"}
     versions = {name: stock.open(name).version for name in "abc"}
@@ -60,13 +60,13 @@ def test_a_compaction_that_is_killed_goes_on_where_it_was(spark, new_stock, tmp_
         assert len(stock.open(name).get_fragments()) == 1
 
 
-def test_jobs_by_spark_submit(stock, tmp_path):
+def test_jobs_run_with_spark_submit(stock, tmp_path):
     stock.create("a", batches=3)
     stock.create("b", batches=3)
     min(stock.directory("b").glob("data/*")).unlink()
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     script = Path(jobs_file).parent / "__main__.py"
-    result = ran(
+    result = run_command(
         *(str(submit), "--master", "local[2]", "--conf", "spark.ui.enabled=false", str(script)),
         *("compact", "--root", str(stock.root), "--json", "--job-id", "n", "--state", str(tmp_path / "state")),
     )
@@ -79,9 +79,9 @@ def test_jobs_by_spark_submit(stock, tmp_path):
 
 
 @pytest.mark.soak
-def test_jobs_by_spark_connect(stock):
+def test_jobs_run_with_spark_connect(stock):
     stock.create("t", batches=4)
-    result = ran(sys.executable, str(HERE / "connected_jobs.py"), str(stock.root))
+    result = run_command(sys.executable, str(HERE / "connected_jobs.py"), str(stock.root))
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
     assert found.pop("is_connect")

@@ -1,4 +1,4 @@
-"""Jobs over whole catalogs in every mode: figures, verification, old versions, dropped tables, migration."""
+"""Jobs over whole catalogs in every mode: stats, verify, cleanup, purge and migrate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spark.jobs.stock import by_table, files
 from tests.support import MODES, deregister_table, drop_table, fails, list_all_tables
 
 
-def test_figures_of_tables(spark, stock, tmp_path):
+def test_stats_of_tables(spark, stock, tmp_path):
     stock.namespace("n")
     stock.create("n", "t", batches=3)
     table = stock.open("n", "t")
@@ -44,8 +44,8 @@ def test_figures_of_tables(spark, stock, tmp_path):
 
 
 @pytest.mark.parametrize("place", ["v1", "v2-managed"])
-def test_verification_of_a_whole_catalog(spark, new_stock, place):
-    """A good table, a missing file, rows without a directory, foreign directories, dropped and declared tables."""
+def test_verify_reports_all_faults_of_a_catalog(spark, new_stock, place):
+    """An intact table, a missing file, a row without a directory, foreign directories, dropped and declared tables."""
     stock = new_stock(place)
     for name in ("good", "hole", "dropped", "unlisted"):
         stock.create(name, batches=2)
@@ -63,7 +63,7 @@ def test_verification_of_a_whole_catalog(spark, new_stock, place):
         lost = stock.directory("lost")
         lost.rename(stock.root.parent / "moved")
         expected["lost"] = "failed"
-        # Without the listing of directories, nobody finds a table whose row is gone.
+        # Without directory listing, a table without a row is not a table of the catalog.
         strangers.add(unlisted)
     rows = verify(stock.lake(spark), deep=True).collect()
     found = {row["table"]: row for row in rows if row["table"] is not None}
@@ -77,7 +77,7 @@ def test_verification_of_a_whole_catalog(spark, new_stock, place):
     assert {row["table"] for row in verify(stock.lake(spark), "good").collect()} == {"good"}
 
 
-def test_orphans_go_by_verification_and_never_young_ones(spark, stock, age):
+def test_verify_removes_only_old_orphans(spark, stock, age):
     where = stock.create("t")
     before = files(where)
     for name in ("old", "new"):
@@ -94,7 +94,7 @@ def test_orphans_go_by_verification_and_never_young_ones(spark, stock, age):
 
 
 @pytest.mark.parametrize("place", ["compatibility", "managed"])
-def test_old_versions_go_and_tagged_ones_stay(spark, new_stock, place):
+def test_cleanup_removes_old_versions_and_keeps_tagged_ones(spark, new_stock, place):
     stock = new_stock(place)
     where = stock.create("t", batches=5)
     stock.open("t").tags.create("kept", 2)
@@ -124,7 +124,7 @@ def test_old_versions_go_and_tagged_ones_stay(spark, new_stock, place):
 
 
 @pytest.mark.parametrize("place", ["v1", "compatibility", "managed"])
-def test_dropped_tables_go_when_their_time_is_over(spark, new_stock, place):
+def test_purge_deletes_tables_whose_retention_has_expired(spark, new_stock, place):
     stock = new_stock(place)
     nested = place != "v1"
     if nested:
@@ -153,7 +153,7 @@ def test_dropped_tables_go_when_their_time_is_over(spark, new_stock, place):
     assert stock.keys("live") == list(range(10))
 
 
-def test_a_protected_table_is_skipped_and_does_not_stop_the_others(spark, stock):
+def test_purge_skips_protected_tables(spark, stock):
     for name in ("a", "b"):
         stock.create(name)
         stock.catalog.set_table_protection([name], name == "a")
@@ -166,7 +166,7 @@ def test_a_protected_table_is_skipped_and_does_not_stop_the_others(spark, stock)
 
 
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
-def test_migration_registers_what_opens_in_one_commit(spark, new_stock, mode):
+def test_migrate_registers_readable_tables_in_one_commit(spark, new_stock, mode):
     old = new_stock("v1")
     for name in ("a", "b", "torn", "gone"):
         old.create(name)

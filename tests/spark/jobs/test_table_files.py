@@ -1,17 +1,32 @@
-"""Which files of a table belong to nothing."""
+"""Classifying the files of a table: referenced, recent, orphaned or strange."""
 
 from __future__ import annotations
 
 import pytest
 
-from pennon.spark.jobs.table_files import Named, Stored, ended, missing, place, unnamed, wrong_sizes
+from pennon.spark.jobs.table_files import (
+    ReferencedFiles,
+    StoredFile,
+    find_missing,
+    find_unreferenced,
+    find_wrong_sizes,
+    split_path,
+    truncate_findings,
+)
 
 SEGMENT = "0d9df3c8-6a63-4d39-8f1e-1f1f7a0c1d11"
 OTHER = "99999999-6a63-4d39-8f1e-1f1f7a0c1d11"
 
 
-def judged(path: str, named: Named | None = None, modified: float = 0, **options) -> str | None:
-    found = unnamed({path: Stored(1, modified)}, named or Named(), branches=["b", "b/c"], now=1000, age=100, **options)
+def classify(path: str, referenced: ReferencedFiles | None = None, modified: float = 0, **options) -> str | None:
+    found = find_unreferenced(
+        {path: StoredFile(1, modified)},
+        referenced or ReferencedFiles(),
+        branches=["b", "b/c"],
+        now=1000,
+        age=100,
+        **options,
+    )
     for kind in ("orphans", "recent", "strange"):
         if getattr(found, kind):
             return kind
@@ -33,12 +48,12 @@ def judged(path: str, named: Named | None = None, modified: float = 0, **options
         "tree/b/c/_transactions/1-x.txn",
     ],
 )
-def test_files_that_nothing_names_are_orphans_once_they_are_old(path):
-    assert judged(path) == "orphans"
-    assert judged(path, modified=901) == "recent"
-    assert judged(path, modified=900) == "orphans"
-    assert judged(path, Named(files={path})) is None
-    assert judged(path, kept={path}) is None
+def test_old_unreferenced_files_are_orphans(path):
+    assert classify(path) == "orphans"
+    assert classify(path, modified=901) == "recent"
+    assert classify(path, modified=900) == "orphans"
+    assert classify(path, ReferencedFiles(files={path})) is None
+    assert classify(path, kept={path}) is None
 
 
 @pytest.mark.parametrize(
@@ -54,53 +69,57 @@ def test_files_that_nothing_names_are_orphans_once_they_are_old(path):
         "_mem_wal/x/1",
     ],
 )
-def test_files_that_are_not_judged(path):
-    assert judged(path) is None
+def test_other_files_are_ignored(path):
+    assert classify(path) is None
 
 
 @pytest.mark.parametrize(
     "path",
     ["data/notes.txt", "data/a/notes.txt", "_deletions/x", "_indices/mine/x", f"_indices/{SEGMENT}", "_versions/x.bak"],
 )
-def test_files_that_lance_would_not_name_so_are_strange_and_never_orphans(path):
-    assert judged(path) == "strange"
+def test_files_with_foreign_names_are_strange_and_never_orphans(path):
+    assert classify(path) == "strange"
 
 
-def test_large_values_belong_to_their_data_file():
-    assert judged("data/a/1.blob", Named(files={"data/a.lance"})) is None
-    assert judged("tree/b/data/a/1.blob", Named(files={"data/a.lance"})) == "orphans"
+def test_blobs_belong_to_their_data_file():
+    assert classify("data/a/1.blob", ReferencedFiles(files={"data/a.lance"})) is None
+    assert classify("tree/b/data/a/1.blob", ReferencedFiles(files={"data/a.lance"})) == "orphans"
 
 
-def test_all_files_of_an_index_segment_belong_to_it():
-    assert judged(f"_indices/{SEGMENT}/anything", Named(indexes={SEGMENT: None})) is None
-    assert judged(f"_indices/{OTHER}/anything", Named(indexes={SEGMENT: None})) == "orphans"
+def test_every_file_of_an_index_segment_belongs_to_the_segment():
+    assert classify(f"_indices/{SEGMENT}/anything", ReferencedFiles(indexes={SEGMENT: None})) is None
+    assert classify(f"_indices/{OTHER}/anything", ReferencedFiles(indexes={SEGMENT: None})) == "orphans"
 
 
-def test_a_branch_inside_of_another_ones_directory_is_told_apart():
-    assert place("tree/b/c/data/x.lance", ["b", "b/c"]) == ("tree/b/c/", "data", "x.lance")
-    assert place("tree/b/data/x.lance", ["b", "b/c"]) == ("tree/b/", "data", "x.lance")
+def test_split_path_finds_the_innermost_branch():
+    assert split_path("tree/b/c/data/x.lance", ["b", "b/c"]) == ("tree/b/c/", "data", "x.lance")
+    assert split_path("tree/b/data/x.lance", ["b", "b/c"]) == ("tree/b/", "data", "x.lance")
 
 
-def test_missing_files_and_indexes_are_named():
-    named = Named(files={"data/a.lance", "data/b.lance"}, indexes={SEGMENT: 10, OTHER: None})
-    assert missing({"data/a.lance": Stored(1, 0)}, named) == [f"_indices/{SEGMENT}", "data/b.lance"]
-    there = {"data/a.lance": Stored(1, 0), "data/b.lance": Stored(1, 0), f"_indices/{SEGMENT}/x": Stored(10, 0)}
-    assert missing(there, named) == []
-
-
-def test_sizes_that_differ_are_named():
-    named = Named(files={"data/a.lance"}, sizes={"a.lance": 5}, indexes={SEGMENT: 10})
-    listed = {
-        "data/a.lance": Stored(4, 0),
-        f"_indices/{SEGMENT}/x": Stored(3, 0),
-        f"_indices/{SEGMENT}/y": Stored(4, 0),
+def test_missing_files_and_index_segments_are_found():
+    referenced = ReferencedFiles(files={"data/a.lance", "data/b.lance"}, indexes={SEGMENT: 10, OTHER: None})
+    assert find_missing({"data/a.lance": StoredFile(1, 0)}, referenced) == [f"_indices/{SEGMENT}", "data/b.lance"]
+    there = {
+        "data/a.lance": StoredFile(1, 0),
+        "data/b.lance": StoredFile(1, 0),
+        f"_indices/{SEGMENT}/x": StoredFile(10, 0),
     }
-    assert wrong_sizes(listed, named) == [
+    assert find_missing(there, referenced) == []
+
+
+def test_files_with_wrong_sizes_are_found():
+    referenced = ReferencedFiles(files={"data/a.lance"}, sizes={"a.lance": 5}, indexes={SEGMENT: 10})
+    listed = {
+        "data/a.lance": StoredFile(4, 0),
+        f"_indices/{SEGMENT}/x": StoredFile(3, 0),
+        f"_indices/{SEGMENT}/y": StoredFile(4, 0),
+    }
+    assert find_wrong_sizes(listed, referenced) == [
         "data/a.lance has 4 bytes instead of 5",
         f"_indices/{SEGMENT} has 7 bytes instead of 10",
     ]
 
 
-def test_long_lists_of_findings_end():
-    assert ended(["a", "b"], 2) == ["a", "b"]
-    assert ended(["a", "b", "c"], 1) == ["a", "... and 2 more"]
+def test_long_lists_of_findings_are_truncated():
+    assert truncate_findings(["a", "b"], 2) == ["a", "b"]
+    assert truncate_findings(["a", "b", "c"], 1) == ["a", "... and 2 more"]

@@ -1,6 +1,7 @@
-"""Jobs over a table, a namespace or a whole catalog: planned by the driver, done by executors, a result row per table.
+"""Maintenance jobs for a table, a namespace or a whole catalog.
 
-docs/guides/jobs.md says what each does and promises.
+The driver plans a job, executors do the work, and the result is a DataFrame with one row for each table.
+docs/guides/jobs.md describes each job and its guarantees.
 """
 
 from pennon.spark.jobs.backfill import backfill

@@ -1,8 +1,8 @@
-"""Removing old versions and the files that only they name.
+"""Cleanup: remove old versions and the files that only they refer to.
 
-A version stays if it is the latest, if a tag or a branch needs it, if it is younger than asked for, or among the newest
-that are to stay. Files that no version names are left alone until they are a week old: a writer may be about to commit
-them. Where the catalog manages versions, the rows of what is gone are taken out of its manifest, by one commit.
+A version stays if it is the latest, if a tag or branch needs it, if it is younger than the limit, or if it is among the
+newest versions to retain. Files that no version refers to stay until they are a week old, because a writer may be about
+to commit them. If the catalog manages versions, one commit removes the rows of the deleted versions from its manifest.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import durations
 from pennon.errors import InvalidInputError, LanceNamespaceError
-from pennon.spark.jobs.asking import delete_versions, described, opened, versions
-from pennon.spark.jobs.outcome import DONE, SKIPPED, Outcome, as_frame, failure
-from pennon.spark.jobs.running import DECLARED, Run, Settings, TableWork
-from pennon.spark.jobs.spreading import spread
+from pennon.spark.jobs.catalog_access import delete_versions, describe_table, list_versions, open_latest
+from pennon.spark.jobs.executor_tasks import run_tasks
+from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask
+from pennon.spark.jobs.outcome import DONE, SKIPPED, TableOutcome, failed_outcome, to_dataframe
 from pennon.store import open_store
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
-    from pennon.spark.jobs.targets import Which
+    from pennon.spark.jobs.table_selection import TableSelector
     from pennon.spark.lake import Lake
 
 DEFAULT_AGE = "14d"
@@ -47,7 +47,7 @@ _COUNTED = tuple(name for name, _ in COLUMNS if name.endswith("_removed") and no
 
 def cleanup(
     lake: Lake,
-    which: Which = None,
+    which: TableSelector = None,
     *,
     older_than: str | timedelta | None = None,
     retain_versions: int | None = None,
@@ -57,68 +57,75 @@ def cleanup(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> DataFrame:
-    """Remove versions that are older than a time (`90s`, `12h`, `14d`) and not among the newest `retain_versions`.
+    """Remove old versions of tables, and return one row for each table.
 
-    With neither, versions older than two weeks go. Tagged versions, and those that branches need, stay. In the result,
-    `rows_removed` are the rows of the catalog's manifest.
+    A version is removed if it is older than `older_than` (such as `90s`, `12h`, `14d`) and not among the newest
+    `retain_versions`. Without both, versions older than two weeks are removed. Tagged versions, and those that branches
+    need, stay. `rows_removed` counts rows of the catalog's manifest. Raises InvalidInputError if an option is invalid.
     """
-    asked = _Asked.of(older_than, retain_versions, delete_rate_limit, dry_run=dry_run)
-    run = Run.begin(lake, "cleanup", Settings(dry_run, job_id, state, progress))
-    tables = run.targets(which)
-    outcomes = run.take(_cleaned(run, tables, asked), len(tables))
-    return as_frame(lake.spark, outcomes, COLUMNS)
+    asked = _CleanupOptions.of(older_than, retain_versions, delete_rate_limit, dry_run=dry_run)
+    run = JobRun.start(lake, "cleanup", JobSettings(dry_run, job_id, state, progress))
+    tables = run.find_tables(which)
+    outcomes = run.collect(_clean_tables(run, tables, asked), len(tables))
+    return to_dataframe(lake.spark, outcomes, COLUMNS)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _CleanupOptions:
+    """Which versions to remove, and how fast."""
+
     older_than: timedelta | None
     retain_versions: int | None
     delete_rate_limit: int | None
     dry_run: bool
 
     @classmethod
-    def of(cls, older_than: str | timedelta | None, retain: int | None, rate: int | None, *, dry_run: bool) -> _Asked:
+    def of(
+        cls, older_than: str | timedelta | None, retain: int | None, rate: int | None, *, dry_run: bool
+    ) -> _CleanupOptions:
         if older_than is None and retain is None:
             older_than = DEFAULT_AGE
         if isinstance(older_than, str):
             older_than = timedelta(milliseconds=durations.milliseconds(older_than, "older_than"))
         if older_than is not None and older_than < timedelta(0):
-            raise InvalidInputError(f"older_than is not negative, got {older_than}")
+            raise InvalidInputError(f"older_than must not be negative, got {older_than}")
         for name, value in (("retain_versions", retain), ("delete_rate_limit", rate)):
             if value is not None and value < 1:
-                raise InvalidInputError(f"{name} is at least 1, got {value}")
+                raise InvalidInputError(f"{name} must be at least 1, got {value}")
         return cls(older_than, retain, rate, dry_run)
 
 
 @dataclass(frozen=True)
-class _Cleaned:
-    outcome: Outcome
+class _CleanupResult:
+    """The outcome of one table."""
+
+    outcome: TableOutcome
     gone: tuple[int, ...] = ()
-    """Versions that are not there any more, and have rows in the catalog's manifest."""
+    """Versions that were removed and still have rows in the catalog's manifest."""
 
 
-def _cleaned(run: Run, tables: Sequence[Identifier], asked: _Asked) -> Iterator[Outcome]:
-    items = [TableWork(identifier, asked) for identifier in tables]
-    for answer in spread(run.lake.spark, run.lake.address, _cleaned_one, items, subject=run.subject):
-        if answer.value is None:
-            yield failure(answer.item.table, answer.error or InvalidInputError("no answer"))
-        elif answer.value.gone:
-            yield _without_rows(run.lake, answer.item.identifier, answer.value)
+def _clean_tables(run: JobRun, tables: Sequence[Identifier], asked: _CleanupOptions) -> Iterator[TableOutcome]:
+    items = [TableTask(identifier, asked) for identifier in tables]
+    for result in run_tasks(run.lake.spark, run.lake.address, _clean_table, items, subject=run.describe_task):
+        if result.value is None:
+            yield failed_outcome(result.item.table, result.error or InvalidInputError("no result"))
+        elif result.value.gone:
+            yield _delete_rows(run.lake, result.item.identifier, result.value)
         else:
-            yield answer.value.outcome
+            yield result.value.outcome
 
 
-def _cleaned_one(address: Address, work: TableWork) -> _Cleaned:
-    """Clean one table on an executor."""
+def _clean_table(address: Address, work: TableTask) -> _CleanupResult:
+    """Clean one table, on an executor."""
     begun = time.monotonic()
-    asked: _Asked = work.options
-    # Whoever lists versions finishes those that a dead writer committed: none of their files looks unused then.
-    before = versions(address, work.identifier)
-    there = opened(address, work.identifier)
+    asked: _CleanupOptions = work.options
+    # Listing finishes the versions that a dead writer committed, so that none of their files looks unused.
+    before = list_versions(address, work.identifier)
+    there = open_latest(address, work.identifier)
     if there is None:
-        return _Cleaned(Outcome(work.table, SKIPPED, DECLARED))
+        return _CleanupResult(TableOutcome(work.table, SKIPPED, DECLARED))
     _, dataset = there
-    # Cleaning deletes files that it finds, also behind links; this raises if there are any.
+    # A cleanup would also delete files behind links. This raises if the table has any.
     open_store(str(dataset.uri), {}).resolve("", deeply=True)
     wanted: dict[str, Any] = {
         "older_than": asked.older_than,
@@ -132,23 +139,23 @@ def _cleaned_one(address: Address, work: TableWork) -> _Cleaned:
         left = len(before) - figures.old_versions
     else:
         figures = dataset.cleanup_old_versions(**wanted)
-        after = set(versions(address, work.identifier))
+        after = set(list_versions(address, work.identifier))
         left, gone = len(after), [version for version in before if version not in after]
-    did = {name: getattr(figures, name) for name in _COUNTED}
-    did |= {"versions_removed": figures.old_versions, "versions_left": left, "rows_removed": 0}
-    nothing = not figures.old_versions and not any(did[name] for name in _COUNTED)
-    status, message = (SKIPPED, "no version is old enough") if nothing else (DONE, None)
+    details = {name: getattr(figures, name) for name in _COUNTED}
+    details |= {"versions_removed": figures.old_versions, "versions_left": left, "rows_removed": 0}
+    nothing = not figures.old_versions and not any(details[name] for name in _COUNTED)
+    status, message = (SKIPPED, "no version is old enough to be removed") if nothing else (DONE, None)
     if getattr(figures, "failed_deletes", 0):
         message = f"{figures.failed_deletes} files could not be deleted; the next cleanup tries again"
     seconds = round(time.monotonic() - begun, 3)
     version = dataset.version
-    outcome = Outcome(work.table, status, message, None, version, version, seconds, did)
-    managed = bool(described(address, work.identifier).managed_versioning)
-    return _Cleaned(outcome, tuple(gone) if managed else ())
+    outcome = TableOutcome(work.table, status, message, None, version, version, seconds, details)
+    managed = bool(describe_table(address, work.identifier).managed_versioning)
+    return _CleanupResult(outcome, tuple(gone) if managed else ())
 
 
-def ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Give numbers as ranges, the end not included."""
+def to_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return numbers as ranges that exclude their end."""
     spans: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
         if spans and spans[-1][1] == number:
@@ -158,11 +165,14 @@ def ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-def _without_rows(lake: Lake, identifier: Identifier, cleaned: _Cleaned) -> Outcome:
-    """Take the rows of versions that are gone out of the manifest; if that fails, the next commit to the table does."""
+def _delete_rows(lake: Lake, identifier: Identifier, cleaned: _CleanupResult) -> TableOutcome:
+    """Delete the rows of removed versions from the manifest.
+
+    If this fails, the next commit to the table deletes them.
+    """
     outcome = cleaned.outcome
     try:
-        removed = delete_versions(lake.directory, identifier, ranges(cleaned.gone))
+        removed = delete_versions(lake.directory, identifier, to_ranges(cleaned.gone))
     except LanceNamespaceError as error:
-        return replace(outcome, message=f"the rows of removed versions go with the next commit: {error}")
-    return replace(outcome, did={**outcome.did, "rows_removed": removed})
+        return replace(outcome, message=f"the rows of removed versions stay until the next commit: {error}")
+    return replace(outcome, details={**outcome.details, "rows_removed": removed})

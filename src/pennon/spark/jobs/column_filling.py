@@ -1,4 +1,4 @@
-"""Columns of fragments, filled on executors: new data files that nobody sees until a commit names them."""
+"""Filling columns of fragments on executors: new data files that are invisible until a commit refers to them."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ ANSWER = "answer binary"
 
 
 @dataclass(frozen=True)
-class Filled:
-    """A fragment with its columns filled, as a commit will have it."""
+class FilledFragment:
+    """A fragment with its columns filled, as the commit will contain it."""
 
     base: tuple[str, ...]
-    """The data files of the fragment that this was made from."""
+    """The data files of the fragment that was filled."""
     metadata: FragmentMetadata
     schema: Any
-    """The table's schema with new columns; None if all columns were there."""
+    """The table's schema with the new columns; None if all columns existed."""
     fields: tuple[int, ...] = ()
-    """The columns that were changed, if they were there."""
+    """The field ids of existing columns that were changed."""
     offsets: bytes | None = None
-    """Which rows were changed, where rows have stable ids."""
+    """The rows that were changed, for tables with stable row ids."""
     rows: int = 0
 
     def files(self) -> list[str]:
-        """Name the files that were written for it, below the table's directory."""
+        """Return the files that were written for it, relative to the table's directory."""
         return [f"data/{path}" for path in data_files(self.metadata) if path not in self.base]
 
 
 @dataclass(frozen=True)
-class Expressions:
-    """Fragments whose columns are filled by expressions in Lance's SQL."""
+class ExpressionTask:
+    """A task that fills columns of some fragments by expressions in Lance's SQL."""
 
     pinned: PinnedTable
     fragments: tuple[int, ...]
@@ -61,11 +61,11 @@ class Expressions:
 
     @property
     def table(self) -> str:
-        """Name the table as people write it."""
+        """The table's name, quoted where needed."""
         return quote_identifier(self.pinned.identifier)
 
 
-def by_expressions(_: Address, work: Expressions) -> list[Filled]:
+def fill_by_expressions(_: Address, work: ExpressionTask) -> list[FilledFragment]:
     """Fill the columns of some fragments by expressions over their own rows."""
     dataset = work.pinned.open()
     made = []
@@ -76,25 +76,28 @@ def by_expressions(_: Address, work: Expressions) -> list[Filled]:
         rows = fragment.metadata.num_rows
         if work.is_new:
             metadata, schema = fragment.merge_columns(dict(work.columns))
-            made.append(Filled(base, metadata, schema, rows=rows))
+            made.append(FilledFragment(base, metadata, schema, rows=rows))
         else:
             names = [name for name, _ in work.columns]
             target = pa.schema([dataset.schema.field(name) for name in names])
-            made.append(_updated(dataset, fragment, _computed(dataset, fragment, work.columns, target), rows))
+            made.append(
+                _update_columns(dataset, fragment, _compute_columns(dataset, fragment, work.columns, target), rows)
+            )
     return made
 
 
-def from_rows(
+def fill_from_rows(
     pinned: PinnedTable, plan: types.WritePlan, *, is_new: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[bytes]:
-    """Fill the columns of fragments from rows that Spark has joined, sorted by row address.
+    """Fill the columns of fragments from joined rows that are sorted by row address.
 
-    A batch has the columns of the plan, then the row's address. Two rows for one address raise 13.
+    A batch has the columns of the plan, then the row address. Yields pickled FilledFragments. Raises InvalidInputError
+    if two rows have the same address.
     """
     dataset = pinned.open()
     numbers = {fragment.fragment_id: fragment for fragment in dataset.get_fragments()}
     for number, rows in _by_fragment(batches):
-        _require_once(rows, pinned)
+        _require_unique_addresses(rows, pinned)
         values = [plan.cast(batch) for batch in rows.to_batches()]
         addresses = rows.column(rows.num_columns - 1).cast(pa.uint64())
         table = pa.Table.from_batches(values).append_column(ADDRESS, addresses)
@@ -102,20 +105,20 @@ def from_rows(
         if is_new:
             base = data_files(fragment.metadata)
             metadata, schema = fragment.merge(table, ADDRESS)
-            filled = Filled(base, metadata, schema, rows=table.num_rows)
+            filled = FilledFragment(base, metadata, schema, rows=table.num_rows)
         else:
-            filled = _updated(dataset, fragment, table, table.num_rows)
+            filled = _update_columns(dataset, fragment, table, table.num_rows)
         yield pickle.dumps(filled)
 
 
-def joined(
+def join_by_key(
     spark: SparkSession,
     pinned: PinnedTable,
     df: DataFrame,
     on: Sequence[str],
     fragments: Collection[int] | None = None,
 ) -> DataFrame:
-    """Match a table's rows to those of a DataFrame by key; gives its other columns, then the address of the row."""
+    """Return the DataFrame's other columns and the address of the table row that has the same key."""
     keys = scan.of_pinned(pinned, columns=on, row_address=True)
     if fragments is not None:
         keys = replace(keys, fragments=tuple(one for one in keys.fragments if one.id in fragments))
@@ -123,7 +126,7 @@ def joined(
     return scan.dataframe(spark, keys).join(df, on=list(on), how="inner").select(*values, ADDRESS)
 
 
-def from_frame(
+def fill_from_dataframe(
     spark: SparkSession,
     pinned: PinnedTable,
     df: DataFrame,
@@ -131,11 +134,14 @@ def from_frame(
     fragments: Collection[int],
     *,
     is_new: bool,
-) -> Iterator[Filled]:
-    """Fill the columns of fragments on executors, from a DataFrame by key; a key that it has twice raises 13."""
+) -> Iterator[FilledFragment]:
+    """Fill the columns of fragments on executors, from a DataFrame by key.
+
+    Raises InvalidInputError if the DataFrame has a key twice.
+    """
     from pyspark.sql.types import StructType
 
-    rows = joined(spark, pinned, df, on, fragments)
+    rows = join_by_key(spark, pinned, df, on, fragments)
     values = StructType(rows.schema.fields[:-1])
     schema = pinned.open().schema
     there = pa.schema([schema.field(name) for name in values.names if not is_new])
@@ -143,9 +149,9 @@ def from_frame(
     plan = types.write_plan(values, target, into=f"table {format_identifier(pinned.identifier)}")
 
     def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # A bad value or key is an answer: as an exception it would make Spark try the task again.
+        # An exception would make Spark run the task again, so a bad value or key is returned as an answer.
         try:
-            for answer in from_rows(pinned, plan, is_new=is_new, batches=batches):
+            for answer in fill_from_rows(pinned, plan, is_new=is_new, batches=batches):
                 yield pa.record_batch({"answer": [answer]})
         except LanceNamespaceError as error:
             yield pa.record_batch({"answer": [pickle.dumps((int(error.code), str(error)))]})
@@ -159,11 +165,11 @@ def from_frame(
         yield answer
 
 
-def grafted(latest: LanceDataset, made: Mapping[int, Filled]) -> tuple[list[FragmentMetadata], set[int]]:
-    """Put filled columns onto the fragments of the latest version; gives also the fragments that still lack them.
+def attach_columns(latest: LanceDataset, made: Mapping[int, FilledFragment]) -> tuple[list[FragmentMetadata], set[int]]:
+    """Return the latest fragments with filled columns attached, and the ids of those that still lack them.
 
-    A fragment whose rows were deleted meanwhile keeps those deletions. One whose files are not those that its columns
-    were made from was rewritten, and has to be filled anew.
+    A fragment keeps rows that were deleted in between as deleted. A fragment with other data files than those that were
+    filled was rewritten, and has to be filled again.
     """
     fragments: list[FragmentMetadata] = []
     lacking: set[int] = set()
@@ -178,12 +184,12 @@ def grafted(latest: LanceDataset, made: Mapping[int, Filled]) -> tuple[list[Frag
     return fragments, lacking
 
 
-def schema_mark(dataset: LanceDataset) -> bytes:
-    """Give bytes that change with the table's schema, the numbers of its fields included."""
+def schema_fingerprint(dataset: LanceDataset) -> bytes:
+    """Return bytes that change with the table's schema, including its field ids."""
     return pickle.dumps(dataset.lance_schema) + bytes(dataset.schema.serialize())
 
 
-def _computed(
+def _compute_columns(
     dataset: LanceDataset, fragment: LanceFragment, columns: Sequence[tuple[str, str]], target: pa.Schema
 ) -> pa.Table:
     scanner = dataset.scanner(columns=dict(columns), fragments=[fragment], with_row_address=True)
@@ -192,15 +198,15 @@ def _computed(
     return pa.table([*values, table[ADDRESS]], schema=target.append(pa.field(ADDRESS, pa.uint64())))
 
 
-def _updated(dataset: LanceDataset, fragment: LanceFragment, table: pa.Table, rows: int) -> Filled:
+def _update_columns(dataset: LanceDataset, fragment: LanceFragment, table: pa.Table, rows: int) -> FilledFragment:
     base = data_files(fragment.metadata)
     metadata, fields, offsets = fragment.update_columns(table, ADDRESS, with_offsets=True)
     kept = offsets if dataset.has_stable_row_ids else None
-    return Filled(base, metadata, None, tuple(fields), kept, rows)
+    return FilledFragment(base, metadata, None, tuple(fields), kept, rows)
 
 
 def _by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """Gather the rows of each fragment; they come sorted, so only one fragment is held at a time."""
+    """Yield the rows of each fragment. They arrive sorted, so only one fragment is in memory at a time."""
     gathered: list[pa.RecordBatch] = []
     current: int | None = None
     for batch in batches:
@@ -222,11 +228,11 @@ def _by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Ta
 
 def _known(number: int | None) -> int:
     if number is None:
-        raise InvalidInputError("Rows without a fragment")
+        raise InvalidInputError("Rows have no fragment")
     return number
 
 
-def _require_once(rows: pa.Table, pinned: PinnedTable) -> None:
+def _require_unique_addresses(rows: pa.Table, pinned: PinnedTable) -> None:
     addresses = rows.column(rows.num_columns - 1)
     if pc.count_distinct(addresses).as_py() != rows.num_rows:
         raise InvalidInputError(

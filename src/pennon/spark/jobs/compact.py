@@ -1,8 +1,8 @@
-"""Compaction: small fragments become larger ones, and deleted rows leave the files.
+"""Compaction: merge small fragments into larger ones, and remove deleted rows from the files.
 
-A task on an executor opens a table and plans. What is small it rewrites right there; what is large is rewritten by a
-task for each part of the plan. Then the driver commits, once per table. Until that commit nothing has changed, and
-after it everything has: a run that is killed leaves files that no version names, and can simply be run again.
+A task on an executor opens a table and plans its compaction. It rewrites a small table itself; a large one is rewritten
+by one task for each part of the plan. Then the driver commits, once for each table. Nothing changes before that commit.
+A run that is killed leaves files that no version refers to, and can be repeated.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, cast
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError, translate_errors
 from pennon.identifiers import Identifier, quote_identifier
-from pennon.spark.jobs.asking import opened, through, versions
-from pennon.spark.jobs.leftovers import discard
-from pennon.spark.jobs.outcome import DONE, SKIPPED, Outcome, as_frame, failure
-from pennon.spark.jobs.running import DECLARED, Run, Settings, TableWork
-from pennon.spark.jobs.spreading import spread
+from pennon.spark.jobs.catalog_access import list_versions, open_for_commit, open_latest
+from pennon.spark.jobs.executor_tasks import run_tasks
+from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask
+from pennon.spark.jobs.leftovers import discard_files
+from pennon.spark.jobs.outcome import DONE, SKIPPED, TableOutcome, failed_outcome, to_dataframe
 from pennon.spark.jobs.table_files import data_files
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.address import Address
-    from pennon.spark.jobs.targets import Which
+    from pennon.spark.jobs.table_selection import TableSelector
     from pennon.spark.lake import Lake
     from pennon.spark.reading.pinned import PinnedTable
 
 WHOLE_TABLE_BYTES = 256 * 1024 * 1024
-"""What a single task rewrites of a table; more is spread over several."""
+"""The most bytes of a table that a single task rewrites; more are divided among several tasks."""
 _ROUNDS = 3
 COLUMNS = (
     ("tasks", "int"),
@@ -49,7 +49,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class CompactionOptions:
-    """What Lance is told; None leaves it to the table's own settings, and to Lance's."""
+    """Options for Lance; None stands for the table's own setting, or Lance's default."""
 
     target_rows_per_fragment: int | None = None
     max_bytes_per_file: int | None = None
@@ -60,23 +60,23 @@ class CompactionOptions:
     defer_index_remap: bool | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense (13)."""
+        """Raises InvalidInputError if a number is out of range."""
         for name in ("target_rows_per_fragment", "max_bytes_per_file", "num_threads", "batch_size"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise InvalidInputError(f"{name} is at least 1, got {value}")
+                raise InvalidInputError(f"{name} must be at least 1, got {value}")
         threshold = self.materialize_deletions_threshold
         if threshold is not None and not 0 <= threshold <= 1:
-            raise InvalidInputError(f"materialize_deletions_threshold is between 0 and 1, got {threshold}")
+            raise InvalidInputError(f"materialize_deletions_threshold must be between 0 and 1, got {threshold}")
 
     def for_lance(self) -> LanceOptions:
-        """Give what is set."""
+        """Return the options that are set, as Lance takes them."""
         return cast("LanceOptions", {name: value for name, value in asdict(self).items() if value is not None})
 
 
 def compact(
     lake: Lake,
-    which: Which = None,
+    which: TableSelector = None,
     *,
     target_rows_per_fragment: int | None = None,
     max_bytes_per_file: int | None = None,
@@ -91,9 +91,10 @@ def compact(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> DataFrame:
-    """Compact tables, one commit each; rows that others append meanwhile stay.
+    """Compact tables, with one commit for each, and return one row for each table.
 
-    If a table's own fragments are changed meanwhile, it is planned anew, and fails with 14 after the third time.
+    Rows that others append in between stay. If another writer changes the fragments that are being compacted, the table
+    is planned again; after three conflicts it fails with ConcurrentModificationError.
     """
     options = CompactionOptions(
         target_rows_per_fragment,
@@ -104,23 +105,27 @@ def compact(
         batch_size,
         defer_index_remap,
     )
-    run = Run.begin(lake, "compact", Settings(dry_run, job_id, state, progress))
-    tables = run.targets(which)
-    asked = _Asked(options, dry_run, whole_table_bytes)
-    outcomes = run.take(_compacted(run, tables, asked), len(tables))
-    return as_frame(lake.spark, outcomes, COLUMNS)
+    run = JobRun.start(lake, "compact", JobSettings(dry_run, job_id, state, progress))
+    tables = run.find_tables(which)
+    request = _CompactionRequest(options, dry_run, whole_table_bytes)
+    outcomes = run.collect(
+        run.retry_conflicts(tables, lambda left: _compact_once(run, left, request), _ROUNDS), len(tables)
+    )
+    return to_dataframe(lake.spark, outcomes, COLUMNS)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _CompactionRequest:
+    """What all tasks of one job need."""
+
     options: CompactionOptions
     dry_run: bool
     whole_table_bytes: int
 
 
 @dataclass(frozen=True)
-class _Planned:
-    """A table with something to do: the parts of the plan, or, of a small one, what came of them."""
+class _CompactionPlan:
+    """A table to compact: the parts of its plan and, for a small table, the rewritten fragments."""
 
     identifier: Identifier
     pinned: PinnedTable
@@ -136,7 +141,9 @@ class _Planned:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _CompactionPart:
+    """One part of a large table's plan."""
+
     identifier: Identifier
     pinned: PinnedTable
     part: CompactionTask
@@ -146,54 +153,43 @@ class _Part:
         return quote_identifier(self.identifier)
 
 
-def _compacted(run: Run, tables: Sequence[Identifier], asked: _Asked) -> Iterator[Outcome]:
-    """Go over the tables, and once more over those at which another writer was first."""
-    left = list(tables)
-    for attempt in range(_ROUNDS):
-        again: list[Identifier] = []
-        for identifier, outcome in _one_round(run, left, asked):
-            if outcome.code == ConcurrentModificationError("").code and attempt < _ROUNDS - 1:
-                again.append(identifier)
-            else:
-                yield outcome
-        left = again
-        if not left:
-            return
-
-
-def _one_round(run: Run, tables: Sequence[Identifier], asked: _Asked) -> Iterator[tuple[Identifier, Outcome]]:
+def _compact_once(
+    run: JobRun, tables: Sequence[Identifier], request: _CompactionRequest
+) -> Iterator[tuple[Identifier, TableOutcome]]:
     lake = run.lake
-    large: list[_Planned] = []
-    items = [TableWork(identifier, asked) for identifier in tables]
-    for answer in spread(lake.spark, lake.address, _planned, items, subject=run.subject):
-        identifier, value = answer.item.identifier, answer.value
+    large: list[_CompactionPlan] = []
+    items = [TableTask(identifier, request) for identifier in tables]
+    for result in run_tasks(lake.spark, lake.address, _plan_table, items, subject=run.describe_task):
+        identifier, value = result.item.identifier, result.value
         if value is None:
-            yield identifier, failure(answer.item.table, answer.error or InvalidInputError("no answer"))
-        elif isinstance(value, Outcome):
+            yield identifier, failed_outcome(result.item.table, result.error or InvalidInputError("no result"))
+        elif isinstance(value, TableOutcome):
             yield identifier, value
         elif value.rewrites is None:
             large.append(value)
         else:
-            yield identifier, _committed(lake.address, value, value.rewrites, value.seconds, asked)
-    yield from _large(run, large, asked)
+            yield identifier, _commit(lake.address, value, value.rewrites, value.seconds, request)
+    yield from _compact_large_tables(run, large, request)
 
 
-def _large(run: Run, tables: Sequence[_Planned], asked: _Asked) -> Iterator[tuple[Identifier, Outcome]]:
-    """Rewrite the parts of large tables by tasks of their own; each table is committed when its last part is there."""
+def _compact_large_tables(
+    run: JobRun, tables: Sequence[_CompactionPlan], request: _CompactionRequest
+) -> Iterator[tuple[Identifier, TableOutcome]]:
+    """Rewrite large tables, with one task for each part, and commit each table when its last part is done."""
     planned = {one.identifier: one for one in tables}
     rewrites: dict[Identifier, list[RewriteResult]] = {one.identifier: [] for one in tables}
     waiting = {one.identifier: len(one.parts) for one in tables}
     seconds = {one.identifier: one.seconds for one in tables}
-    failed: dict[Identifier, Outcome] = {}
-    parts = [_Part(one.identifier, one.pinned, part) for one in tables for part in one.parts]
+    failed: dict[Identifier, TableOutcome] = {}
+    parts = [_CompactionPart(one.identifier, one.pinned, part) for one in tables for part in one.parts]
     lake = run.lake
-    for answer in spread(lake.spark, lake.address, _rewritten, parts, subject=run.subject):
-        identifier = answer.item.identifier
+    for result in run_tasks(lake.spark, lake.address, _rewrite_part, parts, subject=run.describe_task):
+        identifier = result.item.identifier
         waiting[identifier] -= 1
-        if answer.value is None:
-            failed[identifier] = failure(answer.item.table, answer.error or InvalidInputError("no answer"))
+        if result.value is None:
+            failed[identifier] = failed_outcome(result.item.table, result.error or InvalidInputError("no result"))
         else:
-            rewrite, took = answer.value
+            rewrite, took = result.value
             rewrites[identifier].append(rewrite)
             seconds[identifier] += took
         if waiting[identifier]:
@@ -203,70 +199,76 @@ def _large(run: Run, tables: Sequence[_Planned], asked: _Asked) -> Iterator[tupl
             yield identifier, failed[identifier]
         else:
             one = planned[identifier]
-            yield identifier, _committed(lake.address, one, rewrites[identifier], seconds[identifier], asked)
+            yield identifier, _commit(lake.address, one, rewrites[identifier], seconds[identifier], request)
 
 
-def _planned(address: Address, work: TableWork) -> Outcome | _Planned:
-    """Plan a table's compaction on an executor, and do it at once if it is small."""
+def _plan_table(address: Address, work: TableTask) -> TableOutcome | _CompactionPlan:
+    """Plan a table's compaction on an executor, and rewrite the table if it is small."""
     from lance.optimize import Compaction
 
     begun = time.monotonic()
-    asked: _Asked = work.options
-    there = opened(address, work.identifier)
+    request: _CompactionRequest = work.options
+    there = open_latest(address, work.identifier)
     if there is None:
-        return Outcome(work.table, SKIPPED, DECLARED)
+        return TableOutcome(work.table, SKIPPED, DECLARED)
     pinned, dataset = there
-    plan = Compaction.plan(dataset, asked.options.for_lance())
+    plan = Compaction.plan(dataset, request.options.for_lance())
     fragments = len(dataset.get_fragments())
     version = dataset.version
     tasks = plan.tasks
     size = sum(
         file.file_size_bytes or 0 for task in tasks for fragment in task.fragments for file in fragment.data_files()
     )
-    if not tasks or asked.dry_run:
+    if not tasks or request.dry_run:
         source = sum(len(task.fragments) for task in tasks)
-        did = {"tasks": len(tasks), "fragments_before": fragments, "bytes_rewritten": size}
+        details = {"tasks": len(tasks), "fragments_before": fragments, "bytes_rewritten": size}
         seconds = round(time.monotonic() - begun, 3)
         if not tasks:
-            did["fragments_after"] = fragments
-            return Outcome(work.table, SKIPPED, "nothing to compact", None, version, version, seconds, did)
-        return Outcome(work.table, DONE, f"{source} fragments would be rewritten", None, version, None, seconds, did)
+            details["fragments_after"] = fragments
+            return TableOutcome(work.table, SKIPPED, "nothing to compact", None, version, version, seconds, details)
+        return TableOutcome(
+            work.table, DONE, f"{source} fragments would be rewritten", None, version, None, seconds, details
+        )
     rewrites = None
-    if size <= asked.whole_table_bytes or len(tasks) == 1:
+    if size <= request.whole_table_bytes or len(tasks) == 1:
         rewrites = tuple(task.execute(dataset) for task in tasks)
     seconds = time.monotonic() - begun
-    return _Planned(work.identifier, pinned, fragments, tuple(tasks), size, rewrites, seconds)
+    return _CompactionPlan(work.identifier, pinned, fragments, tuple(tasks), size, rewrites, seconds)
 
 
-def _rewritten(_: Address, work: _Part) -> tuple[RewriteResult, float]:
-    """Rewrite one part of a large table on an executor."""
+def _rewrite_part(_: Address, work: _CompactionPart) -> tuple[RewriteResult, float]:
+    """Rewrite one part of a large table, on an executor."""
     begun = time.monotonic()
     rewrite = work.part.execute(work.pinned.open())
     return rewrite, time.monotonic() - begun
 
 
-def _committed(
-    address: Address, planned: _Planned, rewrites: Sequence[RewriteResult], seconds: float, asked: _Asked
-) -> Outcome:
-    """Commit what was rewritten of a table: the commit point. What cannot be committed is deleted."""
+def _commit(
+    address: Address,
+    planned: _CompactionPlan,
+    rewrites: Sequence[RewriteResult],
+    seconds: float,
+    request: _CompactionRequest,
+) -> TableOutcome:
+    """Commit the rewritten fragments of a table: the commit point. Delete them if the commit fails."""
     from lance.optimize import Compaction
 
     begun = time.monotonic()
     before = planned.pinned.version
     try:
         with translate_errors(f"compact of {planned.table}"):
-            dataset = through(address, planned.identifier, before)
-            _require_same(dataset, planned)
-            Compaction.commit(dataset, list(rewrites), asked.options.for_lance())
+            dataset = open_for_commit(address, planned.identifier, before)
+            _require_unchanged(dataset, planned)
+            Compaction.commit(dataset, list(rewrites), request.options.for_lance())
             version = dataset.version
     except Exception as error:  # noqa: BLE001 - it is this table's result
         if not _discard(address, planned, rewrites):
-            return failure(planned.table, error, version_before=before, seconds=round(seconds, 3))
-        # The commit was made, and its answer was lost.
-        version = max(versions(address, planned.identifier))
+            return failed_outcome(planned.table, error, version_before=before, seconds=round(seconds, 3))
+        # The commit succeeded, but its response was lost.
+        version = max(list_versions(address, planned.identifier))
     old = [fragment for part in planned.parts for fragment in part.fragments]
     new = [fragment for one in rewrites for fragment in one.new_fragments]
-    did = {
+    details = {
         "tasks": len(planned.parts),
         "fragments_before": planned.fragments,
         "fragments_after": planned.fragments - len(old) + len(new),
@@ -275,16 +277,19 @@ def _committed(
         "bytes_rewritten": planned.bytes,
     }
     took = round(seconds + time.monotonic() - begun, 3)
-    return Outcome(planned.table, DONE, None, None, before, version, took, did)
+    return TableOutcome(planned.table, DONE, None, None, before, version, took, details)
 
 
-def _discard(address: Address, planned: _Planned, rewrites: Sequence[RewriteResult]) -> bool:
+def _discard(address: Address, planned: _CompactionPlan, rewrites: Sequence[RewriteResult]) -> bool:
     files = [file for one in rewrites for fragment in one.new_fragments for file in fragment.files]
-    return discard(address, planned.pinned, [f"data/{file.path}" for file in files])
+    return discard_files(address, planned.pinned, [f"data/{file.path}" for file in files])
 
 
-def _require_same(dataset: LanceDataset, planned: _Planned) -> None:
-    """Raise 14 unless the fragments are those that were planned: another table may lie in the directory by now."""
+def _require_unchanged(dataset: LanceDataset, planned: _CompactionPlan) -> None:
+    """Raise ConcurrentModificationError unless the table still has the planned fragments.
+
+    The directory may contain another table by now.
+    """
     there = {fragment.fragment_id: data_files(fragment.metadata) for fragment in dataset.get_fragments()}
     for part in planned.parts:
         for fragment in part.fragments:

@@ -1,8 +1,8 @@
-"""Indexes: scalar, full text and vector, built on executors.
+"""Indexes, built on executors: scalar, full text and vector.
 
-A table's fragments are dealt out to tasks, each of which builds a segment of the index; another task merges them, and
-the driver commits the one index that comes of it. The segments of a vector index share a model, which a task trains
-first. New rows come into an index by `optimize_indexes`.
+The fragments of a table are divided among tasks, each of which builds a segment of the index. Another task merges the
+segments, and the driver commits the merged index. The segments of a vector index share a model, which a task trains
+first. `optimize_indexes` adds new rows to an index.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import ConcurrentModificationError, InternalError, TableColumnNotFoundError
+from pennon.errors import InternalError, TableColumnNotFoundError
 from pennon.spark.commits import committing
 from pennon.spark.jobs import index_building as building
-from pennon.spark.jobs.asking import opened, through
-from pennon.spark.jobs.index_building import IndexWish, Task, ToBuild
-from pennon.spark.jobs.leftovers import discard
-from pennon.spark.jobs.outcome import DONE, SKIPPED, Outcome, as_frame, failure
-from pennon.spark.jobs.running import DECLARED, Run, Settings, TableWork
-from pennon.spark.jobs.spreading import spread
+from pennon.spark.jobs.catalog_access import open_for_commit, open_latest
+from pennon.spark.jobs.executor_tasks import run_tasks
+from pennon.spark.jobs.index_building import IndexPlan, IndexSpec, IndexTask
+from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask
+from pennon.spark.jobs.leftovers import discard_files
+from pennon.spark.jobs.outcome import DONE, SKIPPED, TableOutcome, failed_outcome, to_dataframe
 
 if TYPE_CHECKING:
     import os
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
-    from pennon.spark.jobs.targets import Which
+    from pennon.spark.jobs.table_selection import TableSelector
     from pennon.spark.lake import Lake
 
 _ROUNDS = 2
@@ -39,7 +39,7 @@ COLUMNS = (("index", "string"), ("tasks", "int"), ("rows", "bigint"), ("bytes", 
 
 def index(
     lake: Lake,
-    which: Which,
+    which: TableSelector,
     column: str,
     kind: str = "BTREE",
     *,
@@ -56,15 +56,16 @@ def index(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> DataFrame:
-    """Build an index on a column of tables, one commit each; one that is there already is skipped unless replaced.
+    """Build an index on a column of tables, with one commit for each, and return one row for each table.
 
     `kind` is one of BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER, RTREE, INVERTED (or FTS), and IVF_FLAT,
     IVF_PQ, IVF_SQ, IVF_RQ, IVF_HNSW_FLAT, IVF_HNSW_PQ, IVF_HNSW_SQ. `params` are further options of Lance for that
-    kind. Among several tables, those without the column are skipped. A job id is noted in the commit.
+    kind. An existing index is skipped, unless `replace` is True. If there are several tables, those without the column
+    are skipped. `job_id` is stored in the commit. Raises InvalidInputError if an option is invalid.
     """
     wanted = kind.upper().replace("-", "_")
     label = name or f"{column}_idx"
-    wish = IndexWish(
+    spec = IndexSpec(
         column,
         "INVERTED" if wanted == "FTS" else wanted,
         label,
@@ -78,16 +79,18 @@ def index(
         dry_run,
         dict(params or {}),
     )
-    committing.check_job(wish.job)
-    run = Run.begin(lake, "index", Settings(dry_run, job_id, state, progress), noted_in_tables=True)
-    tables = run.targets(which)
-    outcomes = run.take(_indexed(run, tables, wish), len(tables))
-    return as_frame(lake.spark, outcomes, COLUMNS)
+    committing.check_job(spec.job)
+    run = JobRun.start(lake, "index", JobSettings(dry_run, job_id, state, progress), noted_in_tables=True)
+    tables = run.find_tables(which)
+    alone = len(tables) == 1
+    rounds = run.retry_conflicts(tables, lambda left: _index_once(run, left, spec, alone=alone), _ROUNDS)
+    outcomes = run.collect(rounds, len(tables))
+    return to_dataframe(lake.spark, outcomes, COLUMNS)
 
 
 def optimize_indexes(
     lake: Lake,
-    which: Which = None,
+    which: TableSelector = None,
     *,
     names: Sequence[str] | None = None,
     retrain: bool = False,
@@ -96,68 +99,54 @@ def optimize_indexes(
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> DataFrame:
-    """Bring the rows that are in no index yet into the indexes of tables, all or those of some names.
+    """Add the rows that are not indexed yet to the indexes of tables, and return one row for each table.
 
-    `retrain` builds them anew from all rows. Each table is one task, which commits through the catalog itself.
+    `names` selects indexes. `retrain` rebuilds them from all rows. Each table is one task, which commits through the
+    catalog.
     """
-    run = Run.begin(lake, "index", Settings(dry_run, job_id, state, progress))
-    tables = run.targets(which)
-    asked = (None if names is None else tuple(names), retrain, dry_run)
-    outcomes = run.take(run.on_executors(_optimized, tables, asked), len(tables))
-    return as_frame(lake.spark, outcomes, COLUMNS)
+    run = JobRun.start(lake, "index", JobSettings(dry_run, job_id, state, progress))
+    tables = run.find_tables(which)
+    options = (None if names is None else tuple(names), retrain, dry_run)
+    outcomes = run.collect(run.run_on_executors(_optimize_table, tables, options), len(tables))
+    return to_dataframe(lake.spark, outcomes, COLUMNS)
 
 
-def _indexed(run: Run, tables: Sequence[Identifier], wish: IndexWish) -> Iterator[Outcome]:
-    """Go over the tables, and once more over those at which another writer was first."""
-    left = list(tables)
-    for attempt in range(_ROUNDS):
-        again: list[Identifier] = []
-        for identifier, outcome in _one_round(run, left, wish, alone=len(tables) == 1):
-            if outcome.code == ConcurrentModificationError("").code and attempt < _ROUNDS - 1:
-                again.append(identifier)
-            else:
-                yield outcome
-        left = again
-        if not left:
-            return
-
-
-def _one_round(
-    run: Run, tables: Sequence[Identifier], wish: IndexWish, *, alone: bool
-) -> Iterator[tuple[Identifier, Outcome]]:
-    to_build: dict[str, ToBuild] = {}
-    items = [TableWork(identifier, wish) for identifier in tables]
-    for answer in spread(run.lake.spark, run.lake.address, building.looked_at, items, subject=run.subject):
-        identifier, value = answer.item.identifier, answer.value
-        if isinstance(answer.error, TableColumnNotFoundError) and not alone:
-            yield identifier, Outcome(answer.item.table, SKIPPED, f"the table has no column {wish.column!r}")
+def _index_once(
+    run: JobRun, tables: Sequence[Identifier], spec: IndexSpec, *, alone: bool
+) -> Iterator[tuple[Identifier, TableOutcome]]:
+    to_build: dict[str, IndexPlan] = {}
+    items = [TableTask(identifier, spec) for identifier in tables]
+    for result in run_tasks(run.lake.spark, run.lake.address, building.plan_index, items, subject=run.describe_task):
+        identifier, value = result.item.identifier, result.value
+        if isinstance(result.error, TableColumnNotFoundError) and not alone:
+            yield identifier, TableOutcome(result.item.table, SKIPPED, f"the table has no column {spec.column!r}")
         elif value is None:
-            yield identifier, failure(answer.item.table, answer.error or InternalError("no answer"))
-        elif isinstance(value, Outcome):
+            yield identifier, failed_outcome(result.item.table, result.error or InternalError("no result"))
+        elif isinstance(value, TableOutcome):
             yield identifier, value
-        elif wish.dry_run:
-            did = {"index": wish.name, "tasks": len(value.groups), "rows": value.rows}
-            yield identifier, Outcome(value.table, DONE, None, None, value.pinned.version, None, did=did)
+        elif spec.dry_run:
+            details = {"index": spec.name, "tasks": len(value.groups), "rows": value.rows}
+            yield identifier, TableOutcome(value.table, DONE, None, None, value.pinned.version, None, details=details)
         else:
             to_build[value.table] = value
-    for table, outcome in _Construction(run, wish, to_build).outcomes():
+    for table, outcome in _IndexRound(run, spec, to_build).outcomes():
         yield to_build[table].pinned.identifier, outcome
 
 
-class _Construction:
-    """The indexes of one round: trained, built and merged table by table, as far as tables wait for each other not."""
+class _IndexRound:
+    """One round of building indexes: train, build and merge. A table is committed when all tables have been merged."""
 
-    def __init__(self, run: Run, wish: IndexWish, to_build: Mapping[str, ToBuild]) -> None:
-        self._run, self._wish, self._to_build = run, wish, to_build
+    def __init__(self, run: JobRun, spec: IndexSpec, to_build: Mapping[str, IndexPlan]) -> None:
+        self._run, self._spec, self._to_build = run, spec, to_build
         self._seconds = {table: one.seconds for table, one in to_build.items()}
         self._made: dict[str, list[Index]] = {table: [] for table in to_build}
 
-    def outcomes(self) -> Iterator[tuple[str, Outcome]]:
-        """Give what came of each table."""
-        models: dict[str, building.Model] = {}
+    def outcomes(self) -> Iterator[tuple[str, TableOutcome]]:
+        """Yield the outcome of each table."""
+        models: dict[str, building.VectorModel] = {}
         failed: dict[str, Exception] = {}
         training = [self._task(one, rows=one.rows) for one in self._to_build.values() if one.shared_model]
-        for table, model, error in self._spread(building.trained, training):
+        for table, model, error in self._run_tasks(building.train_model, training):
             if error is not None:
                 failed[table] = error
             else:
@@ -169,48 +158,48 @@ class _Construction:
             for group in one.groups
         ]
         finished: dict[str, list[Index]] = defaultdict(list)
-        for table, made, error in self._spread(building.built, tasks):
+        for table, made, error in self._run_tasks(building.build_segment, tasks):
             if error is not None:
                 failed[table] = error
             else:
-                self._note(table, *made)
+                self._add_segment(table, *made)
                 finished[table].append(made[0])
         merging = [
             self._task(self._to_build[table], segments=tuple(segments))
             for table, segments in finished.items()
-            # Of a full-text index, even a single segment can be searched only once it was merged.
-            if table not in failed and (len(segments) > 1 or self._wish.kind == "INVERTED")
+            # Even a single segment of a full-text index has to be merged before it can be searched.
+            if table not in failed and (len(segments) > 1 or self._spec.kind == "INVERTED")
         ]
-        for table, made, error in self._spread(building.merged, merging):
+        for table, made, error in self._run_tasks(building.merge_segments, merging):
             if error is not None:
                 failed[table] = error
             else:
-                self._note(table, *made)
+                self._add_segment(table, *made)
                 finished[table] = [made[0]]
         for table, one in self._to_build.items():
             if table in failed:
-                discard(self._run.lake.address, one.pinned, _paths(self._made[table]))
-                yield table, failure(table, failed[table], version_before=one.pinned.version)
+                discard_files(self._run.lake.address, one.pinned, _segment_files(self._made[table]))
+                yield table, failed_outcome(table, failed[table], version_before=one.pinned.version)
             else:
-                yield table, self._committed(one, finished[table][0])
+                yield table, self._commit(one, finished[table][0])
 
-    def _task(self, one: ToBuild, **what: Any) -> Task:
-        return Task(one.pinned, self._wish, **what)
+    def _task(self, one: IndexPlan, **what: Any) -> IndexTask:
+        return IndexTask(one.pinned, self._spec, **what)
 
-    def _spread(
-        self, work: Callable[[Address, Task], Any], tasks: Sequence[Task]
+    def _run_tasks(
+        self, work: Callable[[Address, IndexTask], Any], tasks: Sequence[IndexTask]
     ) -> Iterator[tuple[str, Any, Exception | None]]:
         lake = self._run.lake
-        for answer in spread(lake.spark, lake.address, work, tasks, subject=self._run.subject):
-            error = answer.error or (InternalError("no answer") if answer.value is None else None)
-            yield answer.item.table, answer.value, error
+        for result in run_tasks(lake.spark, lake.address, work, tasks, subject=self._run.describe_task):
+            error = result.error or (InternalError("no result") if result.value is None else None)
+            yield result.item.table, result.value, error
 
-    def _note(self, table: str, segment: Index, seconds: float) -> None:
+    def _add_segment(self, table: str, segment: Index, seconds: float) -> None:
         self._made[table].append(segment)
         self._seconds[table] += seconds
 
-    def _committed(self, one: ToBuild, segment: Index) -> Outcome:
-        """Commit the index of a table: the commit point. Segments that went into it, or were in vain, are deleted."""
+    def _commit(self, one: IndexPlan, segment: Index) -> TableOutcome:
+        """Commit the index of a table: the commit point. Delete the segments that did not become the index."""
         from lance import LanceOperation
 
         begun = time.monotonic()
@@ -223,39 +212,39 @@ class _Construction:
                 one.pinned.identifier,
                 operation,
                 read_version=before,
-                job_id=self._wish.job,
+                job_id=self._spec.job,
                 expected_uri=one.pinned.uri,
             )
         except committing.OutcomeUnknownError as error:
-            return failure(table, error, version_before=before)
+            return failed_outcome(table, error, version_before=before)
         except Exception as error:  # noqa: BLE001 - it is this table's result
-            discard(self._run.lake.address, one.pinned, _paths(made))
-            return failure(table, error, version_before=before)
+            discard_files(self._run.lake.address, one.pinned, _segment_files(made))
+            return failed_outcome(table, error, version_before=before)
         vain = [other for other in made if committed.already or other.uuid != segment.uuid]
-        discard(self._run.lake.address, one.pinned, _paths(vain))
-        did = {
-            "index": self._wish.name,
+        discard_files(self._run.lake.address, one.pinned, _segment_files(vain))
+        details = {
+            "index": self._spec.name,
             "tasks": len(one.groups),
             "rows": one.rows,
             "bytes": sum(file.size_bytes for file in segment.files or ()),
         }
         seconds = round(self._seconds[table] + time.monotonic() - begun, 3)
-        return Outcome(table, DONE, None, None, before, committed.version, seconds, did)
+        return TableOutcome(table, DONE, None, None, before, committed.version, seconds, details)
 
 
-def _paths(segments: Any) -> Iterator[str]:
+def _segment_files(segments: Any) -> Iterator[str]:
     for segment in segments:
         for file in segment.files or ():
             yield f"_indices/{segment.uuid}/{file.path}"
 
 
-def _optimized(address: Address, work: TableWork) -> Outcome:
-    """Optimize the indexes of one table on an executor."""
+def _optimize_table(address: Address, work: TableTask) -> TableOutcome:
+    """Optimize the indexes of one table, on an executor."""
     begun = time.monotonic()
     names, retrain, dry_run = work.options
-    if opened(address, work.identifier) is None:
-        return Outcome(work.table, SKIPPED, DECLARED)
-    dataset = through(address, work.identifier)
+    if open_latest(address, work.identifier) is None:
+        return TableOutcome(work.table, SKIPPED, DECLARED)
+    dataset = open_for_commit(address, work.identifier)
     before = dataset.version
     wanted = [
         one
@@ -264,11 +253,13 @@ def _optimized(address: Address, work: TableWork) -> Outcome:
     ]
     rows = dataset.count_rows()
     behind = [one for one in wanted if retrain or one.num_rows_indexed < rows]
-    did = {"index": ", ".join(one.name for one in behind) or None, "tasks": 1, "rows": rows}
+    details = {"index": ", ".join(one.name for one in behind) or None, "tasks": 1, "rows": rows}
     if not behind:
         message = "every index has all rows" if wanted else "the table has no such index"
-        return Outcome(work.table, SKIPPED, message, None, before, before, round(time.monotonic() - begun, 3), did)
+        return TableOutcome(
+            work.table, SKIPPED, message, None, before, before, round(time.monotonic() - begun, 3), details
+        )
     if not dry_run:
         dataset.optimize.optimize_indices(index_names=[one.name for one in behind], retrain=retrain)
-    after = before if dry_run else through(address, work.identifier).version
-    return Outcome(work.table, DONE, None, None, before, after, round(time.monotonic() - begun, 3), did)
+    after = before if dry_run else open_for_commit(address, work.identifier).version
+    return TableOutcome(work.table, DONE, None, None, before, after, round(time.monotonic() - begun, 3), details)

@@ -1,4 +1,4 @@
-"""What executors do for an index: look at the table, train a model, build segments, merge them. Nothing commits."""
+"""The tasks that build an index: plan, train a model, build segments, merge them. None of them commits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import quote_identifier
 from pennon.spark.commits import committing
-from pennon.spark.jobs.asking import opened
-from pennon.spark.jobs.outcome import SKIPPED, Outcome
-from pennon.spark.jobs.running import DECLARED, TableWork
+from pennon.spark.jobs.catalog_access import open_latest
+from pennon.spark.jobs.job_run import DECLARED, TableTask
+from pennon.spark.jobs.outcome import SKIPPED, TableOutcome
 from pennon.spark.reading.splits import FragmentSize, fragment_sizes
 from pennon.table import index_kinds
 from pennon.table.index_kinds import KINDS, METRICS, VECTOR
@@ -31,8 +31,8 @@ _ROWS_OF_A_PARTITION = 8192
 
 
 @dataclass(frozen=True)
-class IndexWish:
-    """The index that is asked for."""
+class IndexSpec:
+    """The index to build."""
 
     column: str
     kind: str
@@ -48,28 +48,28 @@ class IndexWish:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what no table could have (13)."""
+        """Raises InvalidInputError if no table could have such an index."""
         if self.kind not in KINDS:
             raise InvalidInputError(f"Unknown kind of index {self.kind!r}; known: {', '.join(KINDS)}")
         if not self.column or not self.name:
-            raise InvalidInputError("An index needs a column and a name that are not empty")
+            raise InvalidInputError("The column and the name of an index must not be empty")
         if self.metric not in METRICS:
             raise InvalidInputError(f"Unknown metric {self.metric!r}; known: {', '.join(METRICS)}")
         for option in ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task"):
             value = getattr(self, option)
             if value is not None and value < 1:
-                raise InvalidInputError(f"{option} is at least 1, got {value}")
+                raise InvalidInputError(f"{option} must be at least 1, got {value}")
         if self.kind not in VECTOR and (self.num_partitions or self.num_sub_vectors or self.num_bits):
             raise InvalidInputError(f"An index of kind {self.kind} has no partitions, sub-vectors or bits")
 
     @property
     def is_vector(self) -> bool:
-        """Tell whether it is an index for vector search."""
+        """Whether this is an index for vector search."""
         return self.kind in VECTOR
 
 
 @dataclass(frozen=True)
-class ToBuild:
+class IndexPlan:
     """A table that needs the index."""
 
     pinned: PinnedTable
@@ -77,19 +77,19 @@ class ToBuild:
     groups: tuple[tuple[int, ...], ...]
     """The fragments of each segment."""
     removed: tuple[Index, ...]
-    """The segments of the index that it replaces."""
+    """The segments of the index that is replaced."""
     shared_model: bool
     seconds: float
 
     @property
     def table(self) -> str:
-        """Name the table as people write it."""
+        """The table's name, quoted where needed."""
         return quote_identifier(self.pinned.identifier)
 
 
 @dataclass(frozen=True)
-class Model:
-    """What all segments of a vector index share, so that they can be merged."""
+class VectorModel:
+    """The model that all segments of a vector index share, so that they can be merged."""
 
     centroids: pa.Array
     codebook: pa.Array | None = None
@@ -97,54 +97,57 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A task of a table's index: train, build a segment, or merge segments."""
+class IndexTask:
+    """A task for a table's index: train the model, build a segment, or merge segments."""
 
     pinned: PinnedTable
-    wish: IndexWish
+    spec: IndexSpec
     rows: int = 0
     fragments: tuple[int, ...] = ()
-    model: Model | None = None
+    model: VectorModel | None = None
     segments: tuple[Index, ...] = ()
 
     @property
     def table(self) -> str:
-        """Name the table as people write it."""
+        """The table's name, quoted where needed."""
         return quote_identifier(self.pinned.identifier)
 
 
-def looked_at(address: Address, work: TableWork) -> Outcome | ToBuild:
-    """Tell what there is to do for a table: nothing, with the reason, or segments to build."""
+def plan_index(address: Address, work: TableTask) -> TableOutcome | IndexPlan:
+    """Return the plan of a table's index, or a skipped outcome with the reason.
+
+    Raises TableColumnNotFoundError if the table lacks the column, and InvalidInputError if another index has the name.
+    """
     begun = time.monotonic()
-    wish: IndexWish = work.options
-    there = opened(address, work.identifier)
+    spec: IndexSpec = work.options
+    there = open_latest(address, work.identifier)
     if there is None:
-        return Outcome(work.table, SKIPPED, DECLARED)
+        return TableOutcome(work.table, SKIPPED, DECLARED)
     pinned, dataset = there
     version = dataset.version
-    if wish.job is not None and (made := committing.find(address, work.identifier, wish.job)) is not None:
+    if spec.job is not None and (made := committing.find(address, work.identifier, spec.job)) is not None:
         message = f"done by an earlier run of this job, as version {made.version}"
-        return Outcome(work.table, SKIPPED, message, None, version, version)
-    if dataset.lance_schema.field_case_insensitive(wish.column) is None:
-        raise TableColumnNotFoundError(f"Table '{work.table}' has no column {wish.column!r}")
+        return TableOutcome(work.table, SKIPPED, message, None, version, version)
+    if dataset.lance_schema.field_case_insensitive(spec.column) is None:
+        raise TableColumnNotFoundError(f"Table '{work.table}' has no column {spec.column!r}")
     fragments = [one for one in fragment_sizes(dataset) if one.rows]
     if not fragments:
-        return Outcome(work.table, SKIPPED, "the table has no rows", None, version, version)
-    removed = _same_name(dataset, wish, work.table)
-    if removed and not wish.replace:
-        message = f"the index {wish.name!r} is there; new rows come into it by optimizing it"
-        return Outcome(work.table, SKIPPED, message, None, version, version)
+        return TableOutcome(work.table, SKIPPED, "the table has no rows", None, version, version)
+    removed = _find_same_name(dataset, spec, work.table)
+    if removed and not spec.replace:
+        message = f"the index {spec.name!r} exists already; optimize it to add new rows"
+        return TableOutcome(work.table, SKIPPED, message, None, version, version)
     rows = sum(one.rows for one in fragments)
-    groups = grouped(fragments, wish.rows_per_task)
-    # Segments with models of their own cannot be merged; a model needs rows enough to be trained on.
-    shared = wish.is_vector and len(groups) > 1
-    if shared and rows < 2 * max(_partitions(wish, rows), 2 ** (wish.num_bits or 8)):
+    groups = group_fragments(fragments, spec.rows_per_task)
+    # Segments with different models cannot be merged. Without enough rows to train a model, there is one segment.
+    shared = spec.is_vector and len(groups) > 1
+    if shared and rows < 2 * max(_choose_partitions(spec, rows), 2 ** (spec.num_bits or 8)):
         groups, shared = (tuple(one.id for one in fragments),), False
-    return ToBuild(pinned, rows, groups, removed, shared, time.monotonic() - begun)
+    return IndexPlan(pinned, rows, groups, removed, shared, time.monotonic() - begun)
 
 
-def grouped(fragments: Sequence[FragmentSize], rows: int) -> tuple[tuple[int, ...], ...]:
-    """Put fragments together until they have so many rows."""
+def group_fragments(fragments: Sequence[FragmentSize], rows: int) -> tuple[tuple[int, ...], ...]:
+    """Return groups of fragments with at most `rows` rows each; a larger fragment is a group of its own."""
     groups: list[list[int]] = []
     held = 0
     for fragment in fragments:
@@ -156,102 +159,108 @@ def grouped(fragments: Sequence[FragmentSize], rows: int) -> tuple[tuple[int, ..
     return tuple(tuple(group) for group in groups)
 
 
-def trained(_: Address, work: Task) -> Model:
+def train_model(_: Address, work: IndexTask) -> VectorModel:
     """Train the model of a vector index on a sample of all rows."""
     from lance.indices import IndicesBuilder
     from lance.lance import indices
 
-    wish, dataset = work.wish, work.pinned.open()
-    builder = IndicesBuilder(dataset, wish.column)
-    partitions = _partitions(wish, work.rows)
+    spec, dataset = work.spec, work.pinned.open()
+    builder = IndicesBuilder(dataset, spec.column)
+    partitions = _choose_partitions(spec, work.rows)
     samples = max(2, min(_SAMPLES, work.rows // partitions))
-    ivf = builder.train_ivf(partitions, distance_type=wish.metric, sample_rate=samples)
-    if "PQ" in wish.kind:
-        code_bits = wish.num_bits or 8
+    ivf = builder.train_ivf(partitions, distance_type=spec.metric, sample_rate=samples)
+    if "PQ" in spec.kind:
+        code_bits = spec.num_bits or 8
         samples = max(2, min(_SAMPLES, work.rows // 2**code_bits))
-        wanted = sub_vectors(dataset, wish)
+        wanted = choose_sub_vectors(dataset, spec)
         codebook = builder.train_pq(ivf, wanted, sample_rate=samples, num_bits=code_bits).codebook
-        return Model(ivf.centroids, codebook)
-    if "RQ" in wish.kind:
-        width = _dimension(dataset, wish)
-        bits = wish.num_bits
+        return VectorModel(ivf.centroids, codebook)
+    if "RQ" in spec.kind:
+        width = _dimension(dataset, spec)
+        bits = spec.num_bits
         rotation = indices.build_rq_model(width) if bits is None else indices.build_rq_model(width, num_bits=bits)
-        return Model(ivf.centroids, rotation=rotation)
-    return Model(ivf.centroids)
+        return VectorModel(ivf.centroids, rotation=rotation)
+    return VectorModel(ivf.centroids)
 
 
-def built(_: Address, work: Task) -> tuple[Index, float]:
-    """Build one segment over some fragments; a column that such an index cannot have raises 13."""
+def build_segment(_: Address, work: IndexTask) -> tuple[Index, float]:
+    """Build one segment over some fragments, and return it with the seconds that it took.
+
+    Raises InvalidInputError if the column cannot have such an index.
+    """
     begun = time.monotonic()
-    wish, dataset = work.wish, work.pinned.open()
-    options: dict[str, Any] = dict(wish.params)
-    if wish.is_vector:
-        options |= _vector_options(dataset, wish, work.model)
+    spec, dataset = work.spec, work.pinned.open()
+    options: dict[str, Any] = dict(spec.params)
+    if spec.is_vector:
+        options |= _vector_options(dataset, spec, work.model)
     try:
         segment = dataset.create_index_uncommitted(
-            wish.column, wish.kind, name=wish.name, replace=True, fragment_ids=list(work.fragments), **options
+            spec.column, spec.kind, name=spec.name, replace=True, fragment_ids=list(work.fragments), **options
         )
     except (TypeError, NotImplementedError, KeyError) as error:
         raise InvalidInputError(
-            f"Column {wish.column!r} of table '{work.table}' cannot have an index of kind {wish.kind}: {error}"
+            f"Column {spec.column!r} of table '{work.table}' cannot have an index of kind {spec.kind}: {error}"
         ) from error
     return segment, time.monotonic() - begun
 
 
-def merged(_: Address, work: Task) -> tuple[Index, float]:
-    """Merge the segments of a table into one."""
+def merge_segments(_: Address, work: IndexTask) -> tuple[Index, float]:
+    """Merge the segments of a table into one, and return it with the seconds that it took."""
     begun = time.monotonic()
     return work.pinned.open().merge_existing_index_segments(list(work.segments)), time.monotonic() - begun
 
 
-def sub_vectors(dataset: LanceDataset, wish: IndexWish) -> int:
-    """Choose into how many parts PQ cuts a vector; 13 if none fits."""
-    return index_kinds.sub_vectors(wish.column, _dimension(dataset, wish), wish.num_sub_vectors)
+def choose_sub_vectors(dataset: LanceDataset, spec: IndexSpec) -> int:
+    """Return the number of parts into which PQ divides a vector. Raises InvalidInputError if no number fits."""
+    return index_kinds.sub_vectors(spec.column, _dimension(dataset, spec), spec.num_sub_vectors)
 
 
-def _vector_options(dataset: LanceDataset, wish: IndexWish, model: Model | None) -> dict[str, Any]:
-    options: dict[str, Any] = {"metric": wish.metric}
-    if wish.num_bits is not None:
-        options["num_bits"] = wish.num_bits
-    if "PQ" in wish.kind:
-        options["num_sub_vectors"] = sub_vectors(dataset, wish)
+def _vector_options(dataset: LanceDataset, spec: IndexSpec, model: VectorModel | None) -> dict[str, Any]:
+    options: dict[str, Any] = {"metric": spec.metric}
+    if spec.num_bits is not None:
+        options["num_bits"] = spec.num_bits
+    if "PQ" in spec.kind:
+        options["num_sub_vectors"] = choose_sub_vectors(dataset, spec)
     if model is None:
-        return options if wish.num_partitions is None else {**options, "num_partitions": wish.num_partitions}
+        return options if spec.num_partitions is None else {**options, "num_partitions": spec.num_partitions}
     options |= {"num_partitions": len(model.centroids), "ivf_centroids": model.centroids}
     if model.codebook is not None:
-        # Codes are merged row by row; Lance turns them around when it merges.
+        # Codes are merged row by row; Lance transposes them when it merges.
         options |= {"pq_codebook": model.codebook, "skip_transpose": True}
     if model.rotation is not None:
         options |= {"rabitq_model": model.rotation, "skip_transpose": True}
     return options
 
 
-def _partitions(wish: IndexWish, rows: int) -> int:
-    return wish.num_partitions or max(1, rows // _ROWS_OF_A_PARTITION)
+def _choose_partitions(spec: IndexSpec, rows: int) -> int:
+    return spec.num_partitions or max(1, rows // _ROWS_OF_A_PARTITION)
 
 
-def _dimension(dataset: LanceDataset, wish: IndexWish) -> int:
-    kind = dataset.schema.field(wish.column).type
+def _dimension(dataset: LanceDataset, spec: IndexSpec) -> int:
+    kind = dataset.schema.field(spec.column).type
     width = index_kinds.width(kind)
     if width is None:
-        raise InvalidInputError(f"Column {wish.column!r} holds {kind}, not vectors of one width")
+        raise InvalidInputError(f"Column {spec.column!r} holds {kind}, not vectors of one width")
     return width
 
 
-def _same_name(dataset: LanceDataset, wish: IndexWish, table: str) -> tuple[Index, ...]:
-    """Give the segments of an index that has the name already; 13 if it is another index and is not to be replaced."""
+def _find_same_name(dataset: LanceDataset, spec: IndexSpec, table: str) -> tuple[Index, ...]:
+    """Return the segments of an existing index with the same name.
+
+    Raises InvalidInputError if it is another kind of index and must not be replaced.
+    """
     from lance.dataset import Index
 
-    found = [index for index in dataset.describe_indices() if index.name == wish.name]
+    found = [index for index in dataset.describe_indices() if index.name == spec.name]
     if not found:
         return ()
     (there,) = found
-    same_kind = index_kinds.plain(there.index_type) == index_kinds.plain(wish.kind)
-    same = same_kind and list(there.field_names) == [wish.column]
-    if not same and not wish.replace:
+    same_kind = index_kinds.plain(there.index_type) == index_kinds.plain(spec.kind)
+    same = same_kind and list(there.field_names) == [spec.column]
+    if not same and not spec.replace:
         raise InvalidInputError(
-            f"Table '{table}' has an index {wish.name!r} of kind {there.index_type} on "
-            f"{', '.join(there.field_names)}: give another name, or replace it"
+            f"Table '{table}' has an index {spec.name!r} of kind {there.index_type} on "
+            f"{', '.join(there.field_names)}: choose another name, or replace it"
         )
     fields = list(there.fields)
     return tuple(

@@ -1,4 +1,4 @@
-"""Files that were written for a change that was not made: nobody knows them, so whoever wrote them removes them."""
+"""Deleting files that were written for a change that was not committed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pennon.errors import LanceNamespaceError, translate_errors
-from pennon.spark.jobs.asking import versions
+from pennon.spark.jobs.catalog_access import list_versions
 from pennon.store import open_store
 
 if TYPE_CHECKING:
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def discard(address: Address, table: PinnedTable, paths: Iterable[str]) -> bool:
-    """Delete files below a table's directory that no version since `table` names; tells whether one names any.
+def discard_files(address: Address, table: PinnedTable, paths: Iterable[str]) -> bool:
+    """Delete files of a table that no version since `table` refers to; return True if a version refers to any of them.
 
-    A commit of which only the answer was lost looks like one that failed: so versions are looked at first. What cannot
-    be looked at, or not be deleted, stays for the next `verify` to find.
+    A commit whose response was lost looks like one that failed, so the versions are read first. If they cannot be read,
+    or a file cannot be deleted, the files stay for the next `verify`.
     """
     wanted = set(paths)
     if not wanted:
         return False
     try:
         with translate_errors(f"removing files of {table!r}"):
-            named = _named(address, table)
-            gone = sorted(wanted - named)
+            referenced = _referenced_files(address, table)
+            gone = sorted(wanted - referenced)
             store = open_store(table.uri, dict(table.storage_options))
             try:
                 if gone:
@@ -40,16 +40,18 @@ def discard(address: Address, table: PinnedTable, paths: Iterable[str]) -> bool:
             finally:
                 store.close()
     except LanceNamespaceError as error:
-        _log.warning("%d files that no version names may stay: %s", len(wanted), error)
+        _log.warning(
+            "Could not delete %d files that no version may refer to; 'verify' finds them: %s", len(wanted), error
+        )
         return False
-    return bool(wanted & named)
+    return bool(wanted & referenced)
 
 
-def _named(address: Address, table: PinnedTable) -> set[str]:
-    """Name the files of all versions since one that was pinned, those that are committed and not yet finished too."""
+def _referenced_files(address: Address, table: PinnedTable) -> set[str]:
+    """Return the files of all versions since a pinned one, including committed versions that are not finished yet."""
     import lance
 
-    versions(address, table.identifier)
+    list_versions(address, table.identifier)
     dataset = lance.dataset(table.uri, storage_options=dict(table.storage_options) or None)
     return {
         path

@@ -1,4 +1,4 @@
-"""From V1 to V2: directories `<name>.lance` become rows of the manifest, in one commit, after a look at each table."""
+"""Migration from V1 to V2: directories `<name>.lance` become rows of the manifest."""
 
 from __future__ import annotations
 
@@ -8,84 +8,87 @@ from typing import TYPE_CHECKING
 
 from pennon.identifiers import Identifier, quote_identifier
 from pennon.spark.address import Address
-from pennon.spark.jobs.asking import opened
-from pennon.spark.jobs.outcome import DONE, SKIPPED, Outcome, as_frame, failure
-from pennon.spark.jobs.running import DECLARED, Run, Settings, TableWork
-from pennon.spark.jobs.spreading import spread
-from pennon.spark.jobs.targets import chosen
+from pennon.spark.jobs.catalog_access import open_latest
+from pennon.spark.jobs.executor_tasks import run_tasks
+from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask
+from pennon.spark.jobs.outcome import DONE, SKIPPED, TableOutcome, failed_outcome, to_dataframe
+from pennon.spark.jobs.table_selection import is_selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
-    from pennon.spark.jobs.targets import Which
+    from pennon.spark.jobs.table_selection import TableSelector
     from pennon.spark.lake import Lake
 
 COLUMNS = (("location", "string"), ("rows", "bigint"), ("columns", "int"))
 
 
-def migrate(lake: Lake, which: Which = None, *, dry_run: bool = False, progress: bool | None = None) -> DataFrame:
-    """Register V1 tables in the manifest, all in one commit; no data is moved, and running it again finds no work.
+def migrate(
+    lake: Lake, which: TableSelector = None, *, dry_run: bool = False, progress: bool | None = None
+) -> DataFrame:
+    """Register V1 tables in the manifest, all in one commit, and return one row for each table.
 
-    Every table is opened on an executor first. One that does not open fails with the reason and is left out: it stays
-    as it is, and can be migrated later. Errors: 0 where the catalog is opened without the manifest.
+    Executors open each table first. A table that cannot be opened fails, stays as it is, and can be migrated later. No
+    data is moved. Running the job again is safe. Raises UnsupportedOperationError if the catalog is opened without the
+    manifest.
     """
-    run = Run.begin(lake, "migrate", Settings(dry_run, progress=progress))
+    run = JobRun.start(lake, "migrate", JobSettings(dry_run, progress=progress))
     report = lake.directory.migrate_to_manifest(dry_run=True)
-    found = {table.name: table.location for table in report.migrated if chosen((table.name,), which)}
-    rest = [_left(name, "the manifest has it already") for name in report.already if chosen((name,), which)]
-    rest += [_left(entry.name, entry.reason) for entry in report.skipped if chosen((entry.name,), which)]
+    found = {table.name: table.location for table in report.migrated if is_selected((table.name,), which)}
+    rest = [_skipped(name, "it is in the manifest already") for name in report.already if is_selected((name,), which)]
+    rest += [_skipped(entry.name, entry.reason) for entry in report.skipped if is_selected((entry.name,), which)]
     total = len(found) + len(rest)
-    outcomes = run.take(_migrated(run, found, rest), total)
-    return as_frame(lake.spark, outcomes, COLUMNS)
+    outcomes = run.collect(_migrate_tables(run, found, rest), total)
+    return to_dataframe(lake.spark, outcomes, COLUMNS)
 
 
-def _migrated(run: Run, found: dict[str, str], rest: Sequence[Outcome]) -> Iterator[Outcome]:
+def _migrate_tables(run: JobRun, found: dict[str, str], rest: Sequence[TableOutcome]) -> Iterator[TableOutcome]:
     yield from rest
     lake = run.lake
-    looked: dict[Identifier, Outcome] = {}
-    items = [TableWork((name,), location) for name, location in found.items()]
-    for answer in spread(lake.spark, _as_directories(lake.address), _looked_at, items, subject=run.subject):
-        if answer.value is not None:
-            looked[answer.item.identifier] = answer.value
-        elif answer.error is not None:
-            did = {"location": answer.item.options}
-            yield failure(answer.item.table, answer.error, did=did)
-    good = {identifier[0] for identifier, one in looked.items() if one.status == DONE}
+    opened: dict[Identifier, TableOutcome] = {}
+    items = [TableTask((name,), location) for name, location in found.items()]
+    for result in run_tasks(lake.spark, _as_v1(lake.address), _open_table, items, subject=run.describe_task):
+        if result.value is not None:
+            opened[result.item.identifier] = result.value
+        elif result.error is not None:
+            details = {"location": result.item.options}
+            yield failed_outcome(result.item.table, result.error, details=details)
+    good = {identifier[0] for identifier, one in opened.items() if one.status == DONE}
     begun = time.monotonic()
-    # The commit point. A table that was dropped since it was looked at is not in the report.
+    # The commit point. A table that was dropped since it was opened is not in the report.
     done = lake.directory.migrate_to_manifest(dry_run=run.settings.dry_run, names=good)
     migrated = {table.name for table in done.migrated}
     reasons = {entry.name: entry.reason for entry in done.skipped} | dict.fromkeys(
-        done.already, "another client was first"
+        done.already, "another client has migrated it"
     )
     seconds = time.monotonic() - begun
-    for (name,), outcome in looked.items():
+    for (name,), outcome in opened.items():
         if name in migrated:
-            yield replace(outcome, seconds=round(outcome.seconds + seconds / len(looked), 3))
+            yield replace(outcome, seconds=round(outcome.seconds + seconds / len(opened), 3))
         else:
-            yield replace(outcome, status=SKIPPED, message=reasons.get(name, "it is not there any more"))
+            yield replace(outcome, status=SKIPPED, message=reasons.get(name, "it does not exist any more"))
 
 
-def _looked_at(address: Address, work: TableWork) -> Outcome:
+def _open_table(address: Address, work: TableTask) -> TableOutcome:
     """Open a table on an executor, and read its schema and its number of rows."""
     begun = time.monotonic()
-    there = opened(address, work.identifier)
-    did = {"location": work.options}
+    there = open_latest(address, work.identifier)
+    details = {"location": work.options}
     if there is None:
-        return Outcome(work.table, DONE, DECLARED, did=did)
+        return TableOutcome(work.table, DONE, DECLARED, details=details)
     _, dataset = there
-    did |= {"rows": dataset.count_rows(), "columns": len(dataset.schema.names)}
+    details |= {"rows": dataset.count_rows(), "columns": len(dataset.schema.names)}
     version = dataset.version
-    return Outcome(work.table, DONE, None, None, version, version, round(time.monotonic() - begun, 3), did)
+    return TableOutcome(work.table, DONE, None, None, version, version, round(time.monotonic() - begun, 3), details)
 
 
-def _as_directories(address: Address) -> Address:
-    """Look at the catalog as a V1 client does, which sees every such table, whichever way this one is opened."""
+def _as_v1(address: Address) -> Address:
+    """Return the address of the catalog as a V1 client opens it, which sees every such table."""
     properties = {**dict(address.properties), "manifest_enabled": "false", "dir_listing_enabled": "true"}
     return Address.of(address.impl, properties)
 
 
-def _left(name: str, reason: str) -> Outcome:
-    return Outcome(quote_identifier((name,)), SKIPPED, reason)
+def _skipped(name: str, reason: str) -> TableOutcome:
+    return TableOutcome(quote_identifier((name,)), SKIPPED, reason)

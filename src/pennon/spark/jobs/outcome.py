@@ -1,4 +1,4 @@
-"""What came of a job at one table, and all of that as a DataFrame."""
+"""The outcome of a job for one table, and the outcomes as a DataFrame."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DONE = "done"
-"""The job did what there was to do."""
+"""The job has done its work."""
 SKIPPED = "skipped"
-"""There was nothing to do, or it was done before; the message says which."""
+"""There was nothing to do, or it was done before; the message states which."""
 FAILED = "failed"
-"""It could not be done; code and message say why. Nothing of the table has changed."""
+"""The work failed; code and message state why. The table has not changed."""
 PLANNED = "planned"
-"""A dry run: this is what would be done."""
+"""A dry run: the job would do this."""
 
 COMMON = (
     ("table", "string"),
@@ -30,13 +30,13 @@ COMMON = (
     ("version_after", "bigint"),
     ("seconds", "double"),
 )
-"""The columns that every job's result has, with Spark's types; those of the job stand behind them."""
+"""The columns that the result of every job has, with Spark's types. The columns of the job follow them."""
 
 Columns = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TableOutcome:
     """One row of a job's result."""
 
     table: str | None
@@ -46,32 +46,32 @@ class Outcome:
     version_before: int | None = None
     version_after: int | None = None
     seconds: float = 0.0
-    did: Mapping[str, Any] = field(default_factory=dict)
-    """The job's own columns."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """The values of the job's own columns."""
 
-    def after(self, seconds: float) -> Outcome:
-        """Say how long it took."""
+    def after(self, seconds: float) -> TableOutcome:
+        """Return the outcome with its duration."""
         return replace(self, seconds=round(seconds, 3))
 
     def row(self, columns: Columns) -> dict[str, Any]:
-        """Give the row with all columns of the job."""
-        own = {name: self.did.get(name) for name, _ in columns}
+        """Return the row with the common columns and those of the job."""
+        own = {name: self.details.get(name) for name, _ in columns}
         return {**{name: getattr(self, name) for name, _ in COMMON}, **own}
 
 
-def failure(table: str | None, error: BaseException, **known: Any) -> Outcome:
-    """Say that a table could not be done, by the error's code; 18 for what is no error of the catalog."""
+def failed_outcome(table: str | None, error: BaseException, **known: Any) -> TableOutcome:
+    """Return a failed outcome with the code of the error; 18 (internal) if it is not a catalog error."""
     code = int(error.code) if isinstance(error, LanceNamespaceError) else 18
-    return Outcome(table, FAILED, f"{error}" or type(error).__name__, code, **known)
+    return TableOutcome(table, FAILED, f"{error}" or type(error).__name__, code, **known)
 
 
-def as_rows(outcomes: Sequence[Outcome], columns: Columns) -> list[dict[str, Any]]:
-    """Give the rows of a result, sorted by table."""
+def to_rows(outcomes: Sequence[TableOutcome], columns: Columns) -> list[dict[str, Any]]:
+    """Return the rows of a result, sorted by table."""
     return [one.row(columns) for one in sorted(outcomes, key=lambda one: (one.table is None, one.table or ""))]
 
 
-def as_frame(spark: SparkSession, outcomes: Sequence[Outcome], columns: Columns) -> DataFrame:
-    """Give the result as a DataFrame, one row per table."""
+def to_dataframe(spark: SparkSession, outcomes: Sequence[TableOutcome], columns: Columns) -> DataFrame:
+    """Return the result as a DataFrame with one row for each table."""
     schema = ", ".join(f"`{name}` {kind}" for name, kind in (*COMMON, *columns))
-    rows = [tuple(row.values()) for row in as_rows(outcomes, columns)]
+    rows = [tuple(row.values()) for row in to_rows(outcomes, columns)]
     return spark.createDataFrame(rows, schema)

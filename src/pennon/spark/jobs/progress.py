@@ -1,4 +1,4 @@
-"""How far a job is, for a person at a terminal: on stderr, and nothing anywhere else."""
+"""The progress bar of a job, on stderr."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pennon.spark.jobs.outcome import Outcome
+    from pennon.spark.jobs.outcome import TableOutcome
 
 
 @contextmanager
-def shown(job: str, total: int, *, wanted: bool | None = None) -> Iterator[Callable[[Outcome], None]]:
-    """Show a bar that moves with each outcome, if stderr is a terminal or it is `wanted`."""
+def show_progress(job: str, total: int, *, wanted: bool | None = None) -> Iterator[Callable[[TableOutcome], None]]:
+    """Yield a function that advances the bar by one outcome.
+
+    The bar is shown if `wanted` is True, or if `wanted` is None and stderr is a terminal.
+    """
     if not total or not (sys.stderr.isatty() if wanted is None else wanted):
         yield lambda _: None
         return
@@ -32,10 +35,10 @@ def shown(job: str, total: int, *, wanted: bool | None = None) -> Iterator[Calla
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(job, total=total, last="")
 
-        def moved(outcome: Outcome) -> None:
+        def advance(outcome: TableOutcome) -> None:
             nonlocal failed
             failed += outcome.status == "failed"
             last = outcome.table or ""
             progress.update(task, advance=1, last=f"{last}  [red]{failed} failed[/red]" if failed else last)
 
-        yield moved
+        yield advance

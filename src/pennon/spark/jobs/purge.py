@@ -1,4 +1,4 @@
-"""Deleting dropped tables whose time is over, for good. What is gone is gone: running it again finds what is left."""
+"""Purge: permanently delete dropped tables whose retention has expired. It can be repeated if it was interrupted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.identifiers import Identifier, quote_identifier
-from pennon.spark.jobs.outcome import DONE, FAILED, SKIPPED, Outcome, as_frame, failure
-from pennon.spark.jobs.running import Run, Settings
-from pennon.spark.jobs.spreading import attempt, spread
-from pennon.spark.jobs.targets import chosen
+from pennon.spark.jobs.executor_tasks import run_task, run_tasks
+from pennon.spark.jobs.job_run import JobRun, JobSettings
+from pennon.spark.jobs.outcome import DONE, FAILED, SKIPPED, TableOutcome, failed_outcome, to_dataframe
+from pennon.spark.jobs.table_selection import is_selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pennon.results import DroppedTable
     from pennon.spark.address import Address
-    from pennon.spark.jobs.targets import Which
+    from pennon.spark.jobs.table_selection import TableSelector
     from pennon.spark.lake import Lake
 
 COLUMNS = (
@@ -31,42 +31,43 @@ COLUMNS = (
     ("files_removed", "bigint"),
     ("bytes_removed", "bigint"),
 )
-# Tables that a task purges side by side: their commits to the catalog's manifest are made together.
+# A task purges so many tables at a time: their changes to the manifest then share commits.
 _SIDE_BY_SIDE = 8
 
 
 def purge(
     lake: Lake,
-    which: Which = None,
+    which: TableSelector = None,
     *,
     deleted_before: datetime | None = None,
     force: bool = False,
     dry_run: bool = False,
     progress: bool | None = None,
 ) -> DataFrame:
-    """Delete the data of dropped tables whose time is over, of those dropped before a moment if one is given.
+    """Delete the data of dropped tables whose retention has expired, and return one row for each drop.
 
-    `force` also deletes what is kept still, or protected. A table that was dropped several times has a row for each.
-    What is protected, or not due after all, is skipped with code 19.
+    `deleted_before` limits this to tables that were dropped before a time. `force` also purges tables whose retention
+    has not expired, and protected ones. Tables that are protected, or not due by the store's clock, are skipped with
+    the code of InvalidTableStateError.
     """
-    run = Run.begin(lake, "purge", Settings(dry_run, progress=progress))
+    run = JobRun.start(lake, "purge", JobSettings(dry_run, progress=progress))
     due = [
         table
         for table in _candidates(lake, deleted_before, force=force, detailed=dry_run)
-        if chosen(tuple(table.id), which)
+        if is_selected(tuple(table.id), which)
     ]
     if dry_run:
-        outcomes = run.take((_would_go(table) for table in due), len(due))
+        outcomes = run.collect((_planned_outcome(table) for table in due), len(due))
     else:
-        outcomes = run.take(_purged(run, due, force=force), len(due))
+        outcomes = run.collect(_purge_tables(run, due, force=force), len(due))
         if which is None and deleted_before is None:
-            # Forgets dropped namespaces too, and finds what fell due meanwhile.
+            # This also removes dropped namespaces, and tables that have become due since.
             lake.directory.purge_tables(force=False)
-    return as_frame(lake.spark, outcomes, COLUMNS)
+    return to_dataframe(lake.spark, outcomes, COLUMNS)
 
 
 @dataclass(frozen=True)
-class _Drop:
+class _PurgeTask:
     """One drop of a table."""
 
     identifier: Identifier
@@ -80,14 +81,14 @@ class _Drop:
 
 
 @dataclass(frozen=True)
-class _Drops:
-    """What one task purges."""
+class _PurgeBatch:
+    """The drops that one task purges."""
 
-    drops: tuple[_Drop, ...]
+    tasks: tuple[_PurgeTask, ...]
 
     @property
     def table(self) -> str:
-        return ", ".join(drop.table for drop in self.drops)
+        return ", ".join(task.table for task in self.tasks)
 
 
 def _candidates(lake: Lake, deleted_before: datetime | None, *, force: bool, detailed: bool) -> Iterator[DroppedTable]:
@@ -99,45 +100,48 @@ def _candidates(lake: Lake, deleted_before: datetime | None, *, force: bool, det
             yield table
 
 
-def _purged(run: Run, due: Sequence[DroppedTable], *, force: bool) -> Iterator[Outcome]:
-    drops = [_Drop(tuple(table.id), table.deletion_id, table.dropped_at, force) for table in due]
-    items = [_Drops(tuple(drops[start : start + _SIDE_BY_SIDE])) for start in range(0, len(drops), _SIDE_BY_SIDE)]
-    for answer in spread(run.lake.spark, run.lake.address, _purged_some, items, subject=run.subject):
-        if answer.value is not None:
-            yield from answer.value
+def _purge_tables(run: JobRun, due: Sequence[DroppedTable], *, force: bool) -> Iterator[TableOutcome]:
+    tasks = [_PurgeTask(tuple(table.id), table.deletion_id, table.dropped_at, force) for table in due]
+    items = [_PurgeBatch(tuple(tasks[start : start + _SIDE_BY_SIDE])) for start in range(0, len(tasks), _SIDE_BY_SIDE)]
+    for result in run_tasks(run.lake.spark, run.lake.address, _purge_batch, items, subject=run.describe_task):
+        if result.value is not None:
+            yield from result.value
             continue
-        error = answer.error or InvalidInputError("no answer")
-        yield from (failure(drop.table, error, did=_named(drop)) for drop in answer.item.drops)
+        error = result.error or InvalidInputError("no result")
+        yield from (failed_outcome(task.table, error, details=_drop_details(task)) for task in result.item.tasks)
 
 
-def _purged_some(address: Address, work: _Drops) -> list[Outcome]:
+def _purge_batch(address: Address, work: _PurgeBatch) -> list[TableOutcome]:
     with ThreadPoolExecutor(max_workers=_SIDE_BY_SIDE) as threads:
-        return list(threads.map(lambda drop: _purged_one(address, drop), work.drops))
+        return list(threads.map(lambda task: _purge_one(address, task), work.tasks))
 
 
-def _purged_one(address: Address, drop: _Drop) -> Outcome:
+def _purge_one(address: Address, task: _PurgeTask) -> TableOutcome:
     begun = time.monotonic()
-    value, code, message = attempt(_removed, address, drop, f"purge of {drop.table}")
+    value, code, message = run_task(_delete_data, address, task, f"purge of {task.table}")
     seconds = round(time.monotonic() - begun, 3)
     if value is None:
-        # Protected, or kept for a while yet by the store's clock: nothing is wrong with it.
+        # It is protected, or not due by the store's clock: that is not a failure.
         status = SKIPPED if code == int(InvalidTableStateError("").code) else FAILED
-        return Outcome(drop.table, status, message, code, seconds=seconds, did=_named(drop))
+        return TableOutcome(task.table, status, message, code, seconds=seconds, details=_drop_details(task))
     files, size = value
-    return Outcome(
-        drop.table, DONE, seconds=seconds, did={**_named(drop), "files_removed": files, "bytes_removed": size}
+    return TableOutcome(
+        task.table,
+        DONE,
+        seconds=seconds,
+        details={**_drop_details(task), "files_removed": files, "bytes_removed": size},
     )
 
 
-def _removed(address: Address, drop: _Drop) -> tuple[int, int]:
-    report = address.directory().purge_table(list(drop.identifier), drop.deletion_id, force=drop.force)
+def _delete_data(address: Address, task: _PurgeTask) -> tuple[int, int]:
+    report = address.directory().purge_table(list(task.identifier), task.deletion_id, force=task.force)
     return sum(one.files for one in report.tables), sum(one.bytes for one in report.tables)
 
 
-def _would_go(table: DroppedTable) -> Outcome:
-    did = {"deletion_id": table.deletion_id, "dropped_at": table.dropped_at, "bytes_removed": table.bytes}
-    return Outcome(quote_identifier(tuple(table.id)), DONE, did=did)
+def _planned_outcome(table: DroppedTable) -> TableOutcome:
+    details = {"deletion_id": table.deletion_id, "dropped_at": table.dropped_at, "bytes_removed": table.bytes}
+    return TableOutcome(quote_identifier(tuple(table.id)), DONE, details=details)
 
 
-def _named(drop: _Drop) -> dict[str, object]:
-    return {"deletion_id": drop.deletion_id, "dropped_at": drop.dropped_at}
+def _drop_details(task: _PurgeTask) -> dict[str, object]:
+    return {"deletion_id": task.deletion_id, "dropped_at": task.dropped_at}

@@ -1,8 +1,7 @@
-"""Files of a table: what is on storage, what its versions name, and what nobody names.
+"""Files of a table: those in storage, those that its versions refer to, and those that nothing refers to.
 
-Only the five directories in which Lance keeps a table's own files are judged, and our own notes of writes, of the table
-and of each of its branches.
-A file whose name Lance would not give is never an orphan: nobody knows what it is.
+Only the five directories of Lance and the notes of Pennon's writes are considered, for the table and each of its
+branches. A file with a name that Lance does not use is never an orphan, because its origin is unknown.
 """
 
 from __future__ import annotations
@@ -28,138 +27,139 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A file on storage."""
+class StoredFile:
+    """A file in storage."""
 
     size: int
     modified: float
-    """When it was written, in seconds, by the store's clock."""
+    """The time of the last write in seconds, by the store's clock."""
 
 
 @dataclass
-class Named:
-    """What the versions of a table name; paths are relative to the table's directory."""
+class ReferencedFiles:
+    """The files that the versions of a table refer to. Paths are relative to the table's directory."""
 
     files: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
-    """Sizes of data files, where the manifests tell, by the last part of the path, which is unique."""
+    """Sizes of data files that manifests record, by the last part of the path, which is unique."""
     indexes: dict[str, int | None] = field(default_factory=dict)
-    """Index segments by their id, with the bytes of all of their files, where known."""
+    """The id of each index segment, with the total size of its files if known."""
     external: set[str] = field(default_factory=set)
-    """Files that lie outside of the table's directory."""
+    """Files outside the table's directory."""
 
 
 @dataclass(frozen=True)
-class Unnamed:
-    """Files of a table that nothing names."""
+class UnreferencedFiles:
+    """Files of a table that nothing refers to."""
 
     orphans: list[str] = field(default_factory=list)
-    """Old enough that no writer can be about to commit them."""
+    """Files so old that no writer can be about to commit them."""
     recent: list[str] = field(default_factory=list)
-    """A writer may be at work on them."""
+    """Files that a writer may be about to commit."""
     strange: list[str] = field(default_factory=list)
-    """Not Lance's, by their names; they are left alone."""
+    """Files with names that Lance does not use; they are never deleted."""
 
 
 def data_files(metadata: FragmentMetadata) -> tuple[str, ...]:
-    """Name the data files of a fragment; a fragment that is rewritten gets others."""
+    """Return the data files of a fragment. A rewritten fragment has others."""
     return tuple(str(file.path) for file in metadata.files)
 
 
-def place(path: str, branches: Collection[str]) -> tuple[str, str, str] | None:
-    """Tell a file's branch prefix, its directory among those, and the rest; None if it is none of these."""
+def split_path(path: str, branches: Collection[str]) -> tuple[str, str, str] | None:
+    """Return a path's branch prefix, directory and rest, or None if it is in none of the known directories."""
     prefix = ""
     if path.startswith("tree/"):
         inside = [f"tree/{branch}/" for branch in branches if path.startswith(f"tree/{branch}/")]
         if not inside:
             return None
-        # A branch may lie inside of another one's directory: the longer name is the one that is meant.
+        # The directory of a branch may be below that of another branch. The longest name is the right one.
         prefix = max(inside, key=len)
     folder, _, rest = path.removeprefix(prefix).partition("/")
     return (prefix, folder, rest) if rest and folder in _JUDGED else None
 
 
 def detached_version(name: str) -> int | None:
-    """Read the number of a detached version from its file's name; None if it is something else."""
+    """Return the number of a detached version from the name of its file, or None if it is another file."""
     found = _DETACHED.fullmatch(name)
     return None if found is None else int(found[1])
 
 
-def unnamed(
-    listed: Mapping[str, Stored],
-    named: Named,
+def find_unreferenced(
+    listed: Mapping[str, StoredFile],
+    referenced: ReferencedFiles,
     *,
     branches: Collection[str],
     now: float,
     age: float,
     kept: Collection[str] = (),
-) -> Unnamed:
-    """Find the files that no version names, and tell those that are older than `age` seconds from the recent ones.
+) -> UnreferencedFiles:
+    """Return the files that no version refers to; those older than `age` seconds are orphans.
 
-    `kept` are files that something else than a version needs. A detached version is one that was staged and never
-    published; it counts as unnamed, and so does what it alone names, unless the caller has put that into `named`.
+    `kept` are files that are needed although no version refers to them. A detached version was staged and never
+    published. It counts as unreferenced, with the files that only it refers to, unless the caller has added those to
+    `referenced`.
     """
     orphans: list[str] = []
     recent: list[str] = []
     strange: list[str] = []
     for path, stored in sorted(listed.items()):
-        where = place(path, branches)
-        if where is None or path in kept or path in named.files:
+        where = split_path(path, branches)
+        if where is None or path in kept or path in referenced.files:
             continue
-        kind = _judged(*where, named)
+        kind = _classify(*where, referenced)
         if kind is None:
             continue
         if kind == "strange":
             strange.append(path)
         else:
             (orphans if now - stored.modified >= age else recent).append(path)
-    return Unnamed(orphans, recent, strange)
+    return UnreferencedFiles(orphans, recent, strange)
 
 
-def missing(listed: Mapping[str, Stored], named: Named) -> list[str]:
-    """Name the files that versions need and that are not there.
+def find_missing(listed: Mapping[str, StoredFile], referenced: ReferencedFiles) -> list[str]:
+    """Return the files that versions need and that do not exist.
 
-    Without its transaction's file a version is whole: Lance itself removes those of old versions that branches need.
+    A version is complete without its transaction file: Lance removes those of old versions that branches need.
     """
     held = _index_bytes(listed)
-    gone = [path for path in named.files if path not in listed and f"/{TRANSACTIONS}/" not in f"/{path}"]
-    gone += [f"{INDICES}/{segment}" for segment, size in named.indexes.items() if size and segment not in held]
+    gone = [path for path in referenced.files if path not in listed and f"/{TRANSACTIONS}/" not in f"/{path}"]
+    gone += [f"{INDICES}/{segment}" for segment, size in referenced.indexes.items() if size and segment not in held]
     return sorted(gone)
 
 
-def wrong_sizes(listed: Mapping[str, Stored], named: Named) -> list[str]:
-    """Say which files are not as long as the manifests tell."""
+def find_wrong_sizes(listed: Mapping[str, StoredFile], referenced: ReferencedFiles) -> list[str]:
+    """Return a message for each file whose size differs from that in the manifests."""
     wrong = []
     for path, stored in sorted(listed.items()):
-        expected = named.sizes.get(path.rpartition("/")[2])
-        if expected is not None and path in named.files and stored.size != expected:
+        expected = referenced.sizes.get(path.rpartition("/")[2])
+        if expected is not None and path in referenced.files and stored.size != expected:
             wrong.append(f"{path} has {stored.size} bytes instead of {expected}")
     held = _index_bytes(listed)
-    for segment, size in sorted(named.indexes.items()):
+    for segment, size in sorted(referenced.indexes.items()):
         if size is not None and segment in held and held[segment] != size:
             wrong.append(f"{INDICES}/{segment} has {held[segment]} bytes instead of {size}")
     return wrong
 
 
-def _judged(prefix: str, folder: str, rest: str, named: Named) -> str | None:
-    """Say what an unnamed file is: "unused", "strange", or None if it belongs to something that is named."""
+def _classify(prefix: str, folder: str, rest: str, referenced: ReferencedFiles) -> str | None:
+    """Return "unused" or "strange" for an unreferenced file, or None if it belongs to something that is referenced."""
     if folder == DATA:
         stem, _, inside = rest.partition("/")
         if inside:
-            # Large values lie beside the data file that they belong to, in a directory of its name.
+            # Blobs are in a directory that has the name of their data file.
             is_blob = inside.endswith(".blob") and "/" not in inside
             owner = f"{prefix}{DATA}/{stem}.lance"
-            return None if owner in named.files else "unused" if is_blob else "strange"
+            return None if owner in referenced.files else "unused" if is_blob else "strange"
         return "unused" if rest.endswith(".lance") else "strange"
     if folder == DELETIONS:
         return "unused" if rest.endswith((".arrow", ".bin")) and "/" not in rest else "strange"
     if folder == INDICES:
         segment, _, inside = rest.partition("/")
-        if segment in named.indexes:
+        if segment in referenced.indexes:
             return None
         return "unused" if inside and _UUID.fullmatch(segment) else "strange"
     if folder == NOTES:
-        return "unused"  # its run has ended without removing it
+        return "unused"  # its run has ended without deleting it
     if folder == TRANSACTIONS:
         return "unused" if rest.endswith(".txn") and "/" not in rest else "strange"
     if rest == _HINT or naming.parsed(rest) is not None:
@@ -168,8 +168,8 @@ def _judged(prefix: str, folder: str, rest: str, named: Named) -> str | None:
     return "unused" if staged else "strange"
 
 
-def _index_bytes(listed: Mapping[str, Stored]) -> dict[str, int]:
-    """Add up the files of each index segment."""
+def _index_bytes(listed: Mapping[str, StoredFile]) -> dict[str, int]:
+    """Return the total size of the files of each index segment."""
     held: dict[str, int] = {}
     for path, stored in listed.items():
         folder, _, name = path.rpartition("/")
@@ -179,8 +179,8 @@ def _index_bytes(listed: Mapping[str, Stored]) -> dict[str, int]:
     return held
 
 
-def ended(findings: Iterable[str], limit: int) -> list[str]:
-    """Give the first findings, and how many there are more."""
+def truncate_findings(findings: Iterable[str], limit: int) -> list[str]:
+    """Return the first findings, and the number of the others as the last one."""
     everything = list(findings)
     if len(everything) <= limit:
         return everything

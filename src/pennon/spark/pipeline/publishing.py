@@ -14,7 +14,7 @@ from pennon.spark import writing
 from pennon.spark.commits import committing
 from pennon.spark.commits.destination import located
 from pennon.spark.commits.files import NOTES, TableFiles, checked_run
-from pennon.spark.jobs import reading
+from pennon.spark.jobs import version_scan
 from pennon.spark.pipeline import staged_notes
 from pennon.spark.pipeline.queries import is_partial
 from pennon.spark.pipeline.references import identifier_of
@@ -313,9 +313,11 @@ def _settled(state: RunState, destination: Destination, run: str, keep: Collecti
             return []
         dataset = destination.latest()
         # Notes are files that anybody may have left: what a version names stays, whoever noted it.
-        seen = reading.read_versions(dataset, reading.listed_files(dataset), sorted(dataset.branches.list()), math.inf)
+        seen = version_scan.scan_versions(
+            dataset, version_scan.list_files(dataset), sorted(dataset.branches.list()), math.inf
+        )
         if seen.is_complete:
-            files.settle(run, seen.named.files.union(keep))
+            files.settle(run, seen.referenced.files.union(keep))
             return []
     text = (
         f"Files that {state.subject} wrote into table {format_identifier(destination.identifier)} were kept, "

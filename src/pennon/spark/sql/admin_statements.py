@@ -24,7 +24,7 @@ from pennon.spark.reading.pinned import pin
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pennon.spark.jobs.targets import Pattern
+    from pennon.spark.jobs.table_selection import TablePattern
     from pennon.spark.lake import Lake
     from pennon.spark.sql import statements as made
     from pennon.spark.sql.query_runner import QueryRunner
@@ -226,11 +226,11 @@ def _purged(lake: Lake, report: Any) -> DataFrame:
     return lake.spark.createDataFrame(rows, schema)
 
 
-def _just(table: Identifier) -> Pattern:
+def _just(table: Identifier) -> TablePattern:
     """Mean one table, and not a namespace of the same name."""
-    from pennon.spark.jobs.targets import Pattern
+    from pennon.spark.jobs.table_selection import TablePattern
 
-    return Pattern.of(quoted(*table))
+    return TablePattern.parse(quoted(*table))
 
 
 def _answer(frame: DataFrame) -> Any:

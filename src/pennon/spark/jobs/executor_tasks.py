@@ -1,8 +1,7 @@
-"""Work on executors: a function and plain values go there, plain values or errors come back, as they get ready.
+"""Running tasks on executors: functions and plain values are sent there, values or errors come back.
 
-Nothing of the driver travels along but the catalog's address. A failure of one piece of work is that piece's result; an
-executor that dies in the middle is Spark's to replace, and if that does not help, the pieces that were sent out
-together are tried one by one, so that only the one to blame fails.
+Only the catalog's address is sent along. An error in one task is the result of that task. If an executor dies, Spark
+replaces it. If the Spark job still fails, its tasks are run one by one, so that only the faulty one fails.
 """
 
 from __future__ import annotations
@@ -31,62 +30,62 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
-# Two batches are under way at any time, so that the last pieces of one do not leave executors without work.
+# Two batches run at any time, so that executors have work while the last tasks of a batch finish.
 _BATCHES = 2
 _PIECES_PER_CORE = 4
 _PATIENCE_SECONDS = 0.5
-_ANSWER = "number bigint, answer binary"
+_ANSWER = "number bigint, result binary"
 
 
 @dataclass(frozen=True)
-class Answer(Generic[Item, Value]):
-    """What came of one piece of work: a value, or an error of the catalog's kinds."""
+class TaskResult(Generic[Item, Value]):
+    """The result of one task: a value or a catalog error."""
 
     item: Item
     value: Value | None
     error: LanceNamespaceError | None = None
 
 
-def spread(
+def run_tasks(
     spark: SparkSession,
     address: Address,
     work: Callable[[Address, Item], Value],
     items: Sequence[Item],
     *,
     subject: Callable[[Item], str] = str,
-) -> Iterator[Answer[Item, Value]]:
-    """Run `work` on executors for each item, and give the answers as they come, in any order.
+) -> Iterator[TaskResult[Item, Value]]:
+    """Run `work` on executors for each item, and yield the results in the order in which they arrive.
 
-    `work` is a function of a module; items and what it returns can be pickled. It may run more than once for an item.
-    `subject` names an item in messages.
+    `work` is a module-level function. Items and return values must be picklable. `work` may run more than once for an
+    item. `subject` names an item in messages.
     """
-    errand = _Errand(spark, f"pennon-{uuid.uuid4().hex[:12]}", Event())
+    group = _TaskGroup(spark, f"pennon-{uuid.uuid4().hex[:12]}", Event())
     size = max(1, cores(spark) * _PIECES_PER_CORE)
     batches = [items[start : start + size] for start in range(0, len(items), size)]
     with ThreadPoolExecutor(max_workers=_BATCHES, thread_name_prefix="pennon-jobs") as threads:
-        waiting = {threads.submit(_ran, errand, address, work, batch, subject) for batch in batches}
+        waiting = {threads.submit(_run_batch, group, address, work, batch, subject) for batch in batches}
         try:
             while waiting:
                 ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 for one in ready:
                     yield from one.result()
         except BaseException:
-            errand.call_off(waiting)
+            group.cancel(waiting)
             raise
 
 
 @dataclass(frozen=True)
-class _Errand:
-    """All batches of one call: where they run, the tag by which Spark knows them, and whether they are called off."""
+class _TaskGroup:
+    """All batches of one call: the session, the tag of their Spark jobs, and whether they are cancelled."""
 
     spark: SparkSession
     tag: str
     stopped: Event
 
     @contextmanager
-    def named(self) -> Iterator[None]:
-        """Name the Spark jobs of this thread."""
-        # On classic Spark a session's own tags are known to the thread alone that set them; those of jobs are not.
+    def tagged(self) -> Iterator[None]:
+        """Tag the Spark jobs of this thread."""
+        # On classic Spark, only the thread that set a session's tag can interrupt by it. Job tags have no such limit.
         where = context_of(self.spark)
         add, remove = (
             (self.spark.addTag, self.spark.removeTag) if where is None else (where.addJobTag, where.removeJobTag)
@@ -98,14 +97,14 @@ class _Errand:
             with suppress(Exception):
                 remove(self.tag)
 
-    def call_off(self, waiting: set[Future[Any]]) -> None:
-        """Begin nothing more and stop what runs, because nobody wants the answers any more."""
+    def cancel(self, waiting: set[Future[Any]]) -> None:
+        """Start no more batches and stop those that run."""
         self.stopped.set()
         for one in waiting:
             one.cancel()
         while waiting:
             self._interrupt()
-            # A job may have been on its way to Spark just now.
+            # A thread may have submitted its job after the last interrupt.
             _, waiting = wait(waiting, timeout=_PATIENCE_SECONDS)
 
     def _interrupt(self) -> None:
@@ -117,64 +116,64 @@ class _Errand:
                 where.cancelJobsWithTag(self.tag)
 
 
-def _ran(
-    errand: _Errand,
+def _run_batch(
+    group: _TaskGroup,
     address: Address,
     work: Callable[[Address, Item], Value],
     batch: Sequence[Item],
     subject: Callable[[Item], str],
-) -> list[Answer[Item, Value]]:
-    """Run one batch as one Spark job, and if the job fails, each of its pieces as a job of its own."""
-    if errand.stopped.is_set():
+) -> list[TaskResult[Item, Value]]:
+    """Run one batch as one Spark job. If the job fails, run each of its tasks as a job of its own."""
+    if group.stopped.is_set():
         return []
     try:
-        with errand.named():
-            return _collected(errand.spark, address, work, batch, subject)
+        with group.tagged():
+            return _collect_batch(group.spark, address, work, batch, subject)
     except Exception as error:
-        # Spark's errors, whatever kind, are the result of the piece.
-        if errand.stopped.is_set():
+        # An error of Spark, of any class, is the result of the task.
+        if group.stopped.is_set():
             raise
         if len(batch) == 1:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             failed = InternalError(f"{subject(batch[0])}: the task on the executors failed: {reason}")
-            return [Answer(batch[0], None, failed)]
-        return [answer for item in batch for answer in _ran(errand, address, work, [item], subject)]
+            return [TaskResult(batch[0], None, failed)]
+        return [result for item in batch for result in _run_batch(group, address, work, [item], subject)]
 
 
-def _collected(
+def _collect_batch(
     spark: SparkSession,
     address: Address,
     work: Callable[[Address, Item], Value],
     batch: Sequence[Item],
     subject: Callable[[Item], str],
-) -> list[Answer[Item, Value]]:
+) -> list[TaskResult[Item, Value]]:
     subjects = [subject(item) for item in batch]
 
     def task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in numbers:
             for number in part.column(0).to_pylist():
-                answer = pickle.dumps(attempt(work, address, batch[number], subjects[number]))
-                yield pa.record_batch({"number": pa.array([number], pa.int64()), "answer": [answer]})
+                result = pickle.dumps(run_task(work, address, batch[number], subjects[number]))
+                yield pa.record_batch({"number": pa.array([number], pa.int64()), "result": [result]})
 
     frame = spark.range(0, len(batch), 1, len(batch)).mapInArrow(task, _ANSWER)
-    answers = []
+    results = []
     for row in frame.collect():
-        value, code, message = pickle.loads(row.answer)  # noqa: S301 - it comes from our own task
+        value, code, message = pickle.loads(row.result)  # noqa: S301 - it comes from our own task
         error = None if code is None else from_error_code(code, message)
-        answers.append(Answer(batch[row.number], value, error))
-    return answers
+        results.append(TaskResult(batch[row.number], value, error))
+    return results
 
 
-def attempt(
+def run_task(
     work: Callable[[Address, Item], Value], address: Address, item: Item, subject: str
 ) -> tuple[Value | None, int | None, str | None]:
-    """Do one piece of work here; whatever goes wrong becomes a code and a message."""
+    """Run one task in this process, and return its value or the code and message of its error."""
     try:
         with translate_errors(subject):
             return work(address, item), None, None
     except LanceNamespaceError as error:
         return None, int(error.code), str(error)
-    except Exception as error:  # noqa: BLE001 - it is this piece's result, and must not stop the others
+    except Exception as error:  # noqa: BLE001 - it is this task's result, and must not stop the others
         return None, int(InternalError("").code), f"{subject}: {type(error).__name__}: {error}"
     except BaseException as error:
         # A panic of Lance's native code is no Exception.

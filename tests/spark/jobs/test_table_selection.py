@@ -1,11 +1,11 @@
-"""Which tables a job is for."""
+"""Selecting the tables of a job."""
 
 from __future__ import annotations
 
 import pytest
 
-from pennon.spark.jobs import targets
-from pennon.spark.jobs.targets import Pattern, chosen, is_pattern
+from pennon.spark.jobs import table_selection
+from pennon.spark.jobs.table_selection import TablePattern, is_pattern, is_selected
 from tests.support import fails
 
 
@@ -43,35 +43,35 @@ def full(stock):
         ("nothing.*", []),
     ],
 )
-def test_names_namespaces_and_patterns(full, which, found):
-    assert ["/".join(one) for one in targets.find(full.catalog, which)] == found
+def test_selectors_find_tables_by_name_namespace_and_pattern(full, which, found):
+    assert ["/".join(one) for one in table_selection.find_tables(full.catalog, which)] == found
 
 
-def test_a_name_that_means_nothing_is_an_error(full):
+def test_unknown_name_raises_not_found(full):
     with fails(4, "prod$nothing"):
-        targets.find(full.catalog, "prod.nothing")
+        table_selection.find_tables(full.catalog, "prod.nothing")
     with fails(4, "nothing"):
-        targets.find(full.catalog, ["nothing"])
+        table_selection.find_tables(full.catalog, ["nothing"])
 
 
 @pytest.mark.parametrize("text", ["prod.", ".prod.*", "prod..*", "a***", "x.**y", "`open*", "*`a`"])
-def test_bad_patterns_are_refused(text):
+def test_malformed_pattern_raises_invalid_input(text):
     with fails(13):
-        Pattern.of(text)
+        TablePattern.parse(text)
 
 
-def test_names_in_backticks_mean_themselves():
-    pattern = Pattern.of("`a*`.*")
+def test_wild_cards_in_backticks_are_literal():
+    pattern = TablePattern.parse("`a*`.*")
     assert pattern.matches(("a*", "t"))
     assert not pattern.matches(("ab", "t"))
     assert not is_pattern("`a*`.t")
     assert is_pattern("`a`.t?")
-    assert Pattern.of("`a``b`").matches(("a`b",))
+    assert TablePattern.parse("`a``b`").matches(("a`b",))
 
 
-def test_tables_that_the_catalog_does_not_list_can_be_chosen():
-    assert chosen(("prod", "t"), None)
-    assert chosen(("prod", "t"), "prod")
-    assert chosen(("prod", "t"), "*.t")
-    assert not chosen(("prod", "t"), "prod.u")
-    assert not chosen(("prod", "t"), ["prod", "t", "u"])
+def test_is_selected_matches_tables_that_are_not_listed():
+    assert is_selected(("prod", "t"), None)
+    assert is_selected(("prod", "t"), "prod")
+    assert is_selected(("prod", "t"), "*.t")
+    assert not is_selected(("prod", "t"), "prod.u")
+    assert not is_selected(("prod", "t"), ["prod", "t", "u"])

@@ -1,4 +1,4 @@
-"""A look at one table: what is wrong with it, and what lies about unused. No Spark: this is what a task does."""
+"""Checking one table: faults and unused files. The check is what a task does, so no Spark is needed."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from lance import LanceOperation
 from lance.blob import blob_array, blob_field
 from lance.fragment import write_fragments
 
-from pennon.spark.jobs.checking import Asked, looked_at
+from pennon.spark.jobs.job_run import TableTask
 from pennon.spark.jobs.outcome import DONE, FAILED, SKIPPED
-from pennon.spark.jobs.running import TableWork
+from pennon.spark.jobs.table_check import VerifyOptions, check_table
 from tests.spark.jobs.stock import files
 
 WEEK = 7 * 24 * 3600
 
 
-def look(stock, *names: str, remove: bool = False):
-    return looked_at(stock.address, TableWork(names, Asked(WEEK, remove, deep=False))).outcome
+def check(stock, *names: str, remove: bool = False):
+    return check_table(stock.address, TableTask(names, VerifyOptions(WEEK, remove, deep=False))).outcome
 
 
-def fault(stock, *names: str) -> list[str]:
-    """Expect a fault, and give what was found."""
-    outcome = look(stock, *names)
+def check_fails(stock, *names: str) -> list[str]:
+    """Return the findings of a check that must fail."""
+    outcome = check(stock, *names)
     assert (outcome.status, outcome.code) == (FAILED, 19)
-    assert outcome.did["findings"][0] == outcome.message
-    return outcome.did["findings"]
+    assert outcome.details["findings"][0] == outcome.message
+    return outcome.details["findings"]
 
 
 @pytest.mark.parametrize("place", ["v1", "v2", "compatibility", "managed", "v2-managed"])
-def test_a_table_with_everything_in_it_is_fine(new_stock, place):
+def test_intact_table_with_branches_indexes_and_deletions_passes(new_stock, place):
     stock = new_stock(place)
     stock.create("t", batches=3)
     table = stock.open("t")
@@ -44,30 +44,30 @@ def test_a_table_with_everything_in_it_is_fine(new_stock, place):
     table = stock.open("t")
     table.optimize.compact_files()
     table.create_scalar_index("s", "INVERTED")
-    outcome = look(stock, "t")
+    outcome = check(stock, "t")
     assert (outcome.status, outcome.message) == (DONE, None)
-    did = outcome.did
-    assert did["versions"] == stock.open("t").version + 2
-    assert did["files"] == len(files(stock.directory("t")))
-    assert (did["orphans"], did["recent_files"], did["strange_files"]) == (0, 0, 0)
+    details = outcome.details
+    assert details["versions"] == stock.open("t").version + 2
+    assert details["files"] == len(files(stock.directory("t")))
+    assert (details["orphans"], details["recent_files"], details["strange_files"]) == (0, 0, 0)
     if "managed" in place:
-        assert (did["rows_without_file"], did["files_without_row"]) == (0, 0)
+        assert (details["rows_without_file"], details["files_without_row"]) == (0, 0)
 
 
-def test_a_missing_data_file_is_found(stock):
+def test_missing_data_file_is_found(stock):
     where = stock.create("t", batches=2)
     gone = min(where.glob("data/*.lance"))
     gone.unlink()
-    assert fault(stock, "t") == [f"data/{gone.name} is missing"]
+    assert check_fails(stock, "t") == [f"data/{gone.name} is missing"]
 
 
-def test_a_file_that_only_an_old_version_needs_counts_too(stock):
+def test_missing_file_of_an_old_version_is_found(stock):
     where = stock.create("t", batches=1)
     (old,) = where.glob("data/*.lance")
     lance.write_dataset(pa.table({"k": [1]}), str(where), mode="overwrite")
     old.unlink()
-    assert fault(stock, "t") == [f"data/{old.name} is missing"]
-    assert look(stock, "t").did["missing_files"] == 1
+    assert check_fails(stock, "t") == [f"data/{old.name} is missing"]
+    assert check(stock, "t").details["missing_files"] == 1
 
 
 def test_missing_deletion_and_index_files_are_found(stock):
@@ -79,65 +79,65 @@ def test_missing_deletion_and_index_files_are_found(stock):
     deletion.unlink()
     index = next(where.glob("_indices/*"))
     next(index.glob("page_data.lance")).unlink()
-    found = fault(stock, "t")
+    found = check_fails(stock, "t")
     assert f"_deletions/{deletion.name} is missing" in found
     assert any(f"_indices/{index.name} has" in one for one in found)
     for left in index.iterdir():
         left.unlink()
-    assert f"_indices/{index.name} is missing" in fault(stock, "t")
+    assert f"_indices/{index.name} is missing" in check_fails(stock, "t")
 
 
-def test_a_version_needs_no_file_of_its_transaction(stock):
+def test_missing_transaction_files_are_no_fault(stock):
     where = stock.create("t", batches=2)
     for transaction in where.glob("_transactions/*"):
         transaction.unlink()
-    assert look(stock, "t").status == DONE
+    assert check(stock, "t").status == DONE
 
 
-def test_a_truncated_data_file_is_found(stock):
+def test_truncated_data_file_is_found(stock):
     where = stock.create("t")
     (data,) = where.glob("data/*.lance")
     body = data.read_bytes()
     data.write_bytes(body[:-10])
-    assert fault(stock, "t") == [f"data/{data.name} has {len(body) - 10} bytes instead of {len(body)}"]
+    assert check_fails(stock, "t") == [f"data/{data.name} has {len(body) - 10} bytes instead of {len(body)}"]
 
 
 @pytest.mark.parametrize("left", [0, 5, 200])
-def test_a_truncated_manifest_of_an_old_version_is_found_and_orphans_are_not_removed(stock, age, left):
+def test_truncated_old_manifest_is_found_and_keeps_orphans(stock, age, left):
     where = stock.create("t", batches=3)
     write_fragments(pa.table({"k": [1], "s": ["x"]}), str(where), mode="append")
     age(*where.glob("data/*"))
     manifest = where / "_versions/18446744073709551613.manifest"
     manifest.write_bytes(manifest.read_bytes()[:left])
-    outcome = look(stock, "t", remove=True)
-    assert (outcome.status, outcome.did["unreadable_versions"]) == (FAILED, 1)
+    outcome = check(stock, "t", remove=True)
+    assert (outcome.status, outcome.details["unreadable_versions"]) == (FAILED, 1)
     assert "version 2 cannot be opened" in outcome.message
-    assert outcome.did["orphans_removed"] == 0
+    assert outcome.details["orphans_removed"] == 0
     assert len(list(where.glob("data/*"))) == 4
 
 
-def test_a_truncated_latest_manifest_is_found(stock):
+def test_truncated_latest_manifest_is_found(stock):
     where = stock.create("t", batches=3)
     manifest = where / "_versions/18446744073709551612.manifest"
     manifest.write_bytes(manifest.read_bytes()[:50])
-    found = fault(stock, "t")
+    found = check_fails(stock, "t")
     assert "the latest version cannot be opened" in found[0]
     assert any(one.startswith("version 3 cannot be opened") for one in found)
 
 
-def test_a_table_of_which_nothing_opens_is_found(stock):
+def test_table_without_a_readable_version_is_found(stock):
     where = stock.create("t")
     (where / "_versions/18446744073709551614.manifest").write_bytes(b"")
-    assert fault(stock, "t")[-1] == "no version of the table can be opened"
+    assert check_fails(stock, "t")[-1] == "no version of the table can be opened"
 
 
-def test_a_declared_table_is_skipped(stock):
+def test_declared_table_is_skipped(stock):
     stock.declare("t")
-    outcome = look(stock, "t")
+    outcome = check(stock, "t")
     assert (outcome.status, outcome.code) == (SKIPPED, None)
 
 
-def test_old_orphans_are_counted_and_removed_only_when_asked(stock, age):
+def test_old_orphans_are_counted_and_removed_only_on_request(stock, age):
     where = stock.create("t", batches=2)
     before = files(where)
     write_fragments(pa.table({"k": [1], "s": ["x"]}), str(where), mode="append")
@@ -147,20 +147,20 @@ def test_old_orphans_are_counted_and_removed_only_when_asked(stock, age):
     (where / "_pennon/run/data!gone.lance").write_bytes(b"1")
     (where / "data/notes.txt").write_bytes(b"mine")
     unused = files(where) - before - {"data/notes.txt"}
-    assert look(stock, "t", remove=True).did["recent_files"] == 4
+    assert check(stock, "t", remove=True).details["recent_files"] == 4
     assert files(where) >= unused
     age(*(where / path for path in unused), where / "data/notes.txt")
-    outcome = look(stock, "t")
-    assert (outcome.status, outcome.did["orphans"], outcome.did["strange_files"]) == (DONE, 4, 1)
-    assert outcome.did["orphan_bytes"] == sum((where / path).stat().st_size for path in unused)
+    outcome = check(stock, "t")
+    assert (outcome.status, outcome.details["orphans"], outcome.details["strange_files"]) == (DONE, 4, 1)
+    assert outcome.details["orphan_bytes"] == sum((where / path).stat().st_size for path in unused)
     assert files(where) >= unused
-    assert look(stock, "t", remove=True).did["orphans_removed"] == 4
+    assert check(stock, "t", remove=True).details["orphans_removed"] == 4
     assert files(where) == before | {"data/notes.txt"}
     assert stock.keys("t") == list(range(20))
 
 
-def test_everything_that_is_old_and_in_use_survives_a_removal(stock, age):
-    """Old versions, branches, deletions, indexes, deferred remaps and large values: a removal takes none of it."""
+def test_old_files_in_use_survive_the_removal_of_orphans(stock, age):
+    """Old versions, branches, deletions, indexes, deferred remaps and blobs stay."""
     where = stock.create("t", batches=3)
     table = stock.open("t")
     table.create_scalar_index("k", "BTREE")
@@ -180,44 +180,44 @@ def test_everything_that_is_old_and_in_use_survives_a_removal(stock, age):
     for directory, name in ((where, "t"), (blobs, "blobs")):
         age(*(path for path in directory.rglob("*") if path.is_file()))
         before = files(directory)
-        outcome = look(stock, name, remove=True)
-        assert (outcome.status, outcome.did["orphans"]) == (DONE, 0), outcome
+        outcome = check(stock, name, remove=True)
+        assert (outcome.status, outcome.details["orphans"]) == (DONE, 0), outcome
         assert files(directory) == before
     side = lance.dataset(str(where)).checkout_version(("side", None))
     assert 99 in side.to_table()["k"].to_pylist()
 
 
-def test_a_detached_version_keeps_its_files_while_it_is_recent(stock, age):
+def test_recent_detached_version_keeps_its_files(stock, age):
     where = stock.create("t")
     before = files(where)
     written = write_fragments(pa.table({"k": [1], "s": ["x"]}), str(where), mode="append")
     detached = lance.LanceDataset.commit(str(where), LanceOperation.Append(written), read_version=1, detached=True)
     data = where / "data" / written[0].files[0].path
     age(data)
-    look(stock, "t", remove=True)
+    check(stock, "t", remove=True)
     assert lance.dataset(str(where), version=detached.version).count_rows() == 11
     assert data.exists()
     manifest = next(where.glob("_versions/d*.manifest"))
     age(manifest, *where.glob("_transactions/*"))
-    assert look(stock, "t", remove=True).did["orphans_removed"] == 3
+    assert check(stock, "t", remove=True).details["orphans_removed"] == 3
     assert files(where) == before
 
 
-def test_versions_past_the_catalog_and_cleaned_ones_are_told_apart(new_stock):
+def test_versions_without_row_and_rows_without_file_are_counted(new_stock):
     stock = new_stock("managed")
     where = stock.create("t", batches=4)
     lance.dataset(str(where)).cleanup_old_versions(retain_versions=2)
-    outcome = look(stock, "t")
-    assert (outcome.status, outcome.did["rows_without_file"]) == (DONE, 2)
+    outcome = check(stock, "t")
+    assert (outcome.status, outcome.details["rows_without_file"]) == (DONE, 2)
     lance.write_dataset(pa.table({"k": [1], "s": ["x"]}), str(where), mode="append")
-    assert look(stock, "t").did["files_without_row"] == 1
+    assert check(stock, "t").details["files_without_row"] == 1
 
 
-def test_a_managed_version_whose_file_is_not_what_its_row_says_is_found(new_stock):
+def test_version_file_that_differs_from_its_row_is_found(new_stock):
     stock = new_stock("managed")
     where = stock.create("t", batches=2)
     newest = where / "_versions/18446744073709551613.manifest"
     newest.write_bytes(newest.read_bytes() + b" ")
-    assert any("its row says" in one for one in fault(stock, "t"))
+    assert any("its row says" in one for one in check_fails(stock, "t"))
     newest.unlink()
-    assert any("the latest by its row, has no file" in one for one in fault(stock, "t"))
+    assert any("the latest according to its row, has no file" in one for one in check_fails(stock, "t"))

@@ -1,4 +1,4 @@
-"""What jobs ask the catalog, each question in one place."""
+"""The requests that jobs send to the catalog."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _PAGE = 1000
 
 
-def tables(catalog: DirectoryNamespace) -> Iterator[Identifier]:
-    """Go through all tables of a catalog, those that are only declared included."""
+def list_tables(catalog: DirectoryNamespace) -> Iterator[Identifier]:
+    """Yield the identifiers of all tables of a catalog, including declared ones."""
     token = None
     while True:
         page = catalog.list_all_tables(ListTablesRequest(limit=_PAGE, page_token=token))
@@ -43,8 +43,8 @@ def tables(catalog: DirectoryNamespace) -> Iterator[Identifier]:
             return
 
 
-def is_namespace(catalog: DirectoryNamespace, identifier: Identifier) -> bool:
-    """Tell whether there is such a namespace."""
+def namespace_exists(catalog: DirectoryNamespace, identifier: Identifier) -> bool:
+    """Return True if the namespace exists."""
     try:
         catalog.namespace_exists(NamespaceExistsRequest(id=list(identifier)))
     except NamespaceNotFoundError:
@@ -52,27 +52,27 @@ def is_namespace(catalog: DirectoryNamespace, identifier: Identifier) -> bool:
     return True
 
 
-def described(address: Address, identifier: Identifier) -> DescribeTableResponse:
-    """Tell where a table is, how it is reached, who manages its versions, and whether it is only declared."""
+def describe_table(address: Address, identifier: Identifier) -> DescribeTableResponse:
+    """Return a table's location, its storage options, who manages its versions, and whether it is only declared."""
     request = DescribeTableRequest(id=list(identifier), vend_credentials=True, check_declared=True)
     return address.connect().describe_table(request)
 
 
-def opened(address: Address, identifier: Identifier) -> tuple[PinnedTable, LanceDataset] | None:
-    """Open the latest version of a table through the catalog, to which it also commits then; None if only declared."""
+def open_latest(address: Address, identifier: Identifier) -> tuple[PinnedTable, LanceDataset] | None:
+    """Return the latest version of a table, opened through the catalog, or None if the table is only declared."""
     try:
         return pin(address, identifier)
     except TableNotFoundError:
-        if described(address, identifier).is_only_declared:
+        if describe_table(address, identifier).is_only_declared:
             return None
         raise
 
 
-def through(address: Address, identifier: Identifier, version: int | None = None) -> LanceDataset:
-    """Open a version of a table so that Lance commits to it through the catalog where that manages versions."""
+def open_for_commit(address: Address, identifier: Identifier, version: int | None = None) -> LanceDataset:
+    """Return a version of a table whose commits go through the catalog if that manages versions."""
     import lance
 
-    found = described(address, identifier)
+    found = describe_table(address, identifier)
     if found.managed_versioning:
         where: dict[str, Any] = {"namespace_client": address.connect(), "table_id": list(identifier)}
     else:
@@ -82,8 +82,11 @@ def through(address: Address, identifier: Identifier, version: int | None = None
     return dataset
 
 
-def versions(address: Address, identifier: Identifier) -> list[int]:
-    """List the versions of a table as the catalog knows them; it finishes those that a dead writer committed."""
+def list_versions(address: Address, identifier: Identifier) -> list[int]:
+    """Return the versions of a table that the catalog lists.
+
+    Listing also finishes versions that a dead writer has committed.
+    """
     catalog = address.connect()
     found: list[int] = []
     token = None
@@ -97,15 +100,18 @@ def versions(address: Address, identifier: Identifier) -> list[int]:
 
 
 def delete_versions(catalog: DirectoryNamespace, identifier: Identifier, spans: Sequence[tuple[int, int]]) -> int:
-    """Delete versions by ranges, the end not included; gives how many there were."""
+    """Delete versions by ranges that exclude their end, and return how many were deleted."""
     ranges = [VersionRange(start_version=start, end_version=end) for start, end in spans]
     request = BatchDeleteTableVersionsRequest(id=list(identifier), ranges=ranges)
     return int(catalog.batch_delete_table_versions(request).deleted_count or 0)
 
 
 @lru_cache(maxsize=4)
-def records(address: Address) -> Catalog | None:
-    """Open the catalog's own records, for a look at them that the interface has no operation for; None if not ours."""
+def open_records(address: Address) -> Catalog | None:
+    """Return the catalog's own records, or None if it is not a directory catalog.
+
+    Jobs read from them what the namespace interface has no operation for.
+    """
     if address.impl != "dir":
         return None
     from pennon.config import DirectorySettings

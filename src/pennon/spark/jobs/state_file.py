@@ -1,6 +1,6 @@
-"""The state file: which tables a run of a job has finished, so that the same run, begun again, leaves them out.
+"""The state file of a job: the tables that a run has finished, so that the same run can be resumed.
 
-One line of JSON per table, written when the table is finished. A line that was cut off by a crash counts as absent.
+The file has one line of JSON for each table, written when the table is finished. An incomplete line is ignored.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from pennon.spark.jobs.outcome import Outcome
+    from pennon.spark.jobs.outcome import TableOutcome
 
 
 @dataclass(frozen=True)
-class State:
+class StateFile:
     """The state of one job under one id."""
 
     path: Path
@@ -27,15 +27,17 @@ class State:
     job_id: str
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str], job: str, job_id: str) -> State:
-        """Name a state file, which need not exist; its directory has to (13)."""
+    def at(cls, path: str | os.PathLike[str], job: str, job_id: str) -> StateFile:
+        """Return the state file at a path, which need not exist. Raises InvalidInputError if it cannot be written."""
         where = Path(path)
         if where.is_dir() or not where.parent.is_dir():
-            raise InvalidInputError(f"The state file {str(path)!r} cannot be written: no such directory, or it is one")
+            raise InvalidInputError(
+                f"The state file {str(path)!r} cannot be written: its directory does not exist, or it is a directory"
+            )
         return cls(where, job, job_id)
 
-    def finished(self) -> dict[str, str]:
-        """Give the tables that are finished, each with the time at which it was."""
+    def finished_tables(self) -> dict[str, str]:
+        """Return the finished tables, each with the time at which it was finished."""
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -47,8 +49,8 @@ class State:
             if entry is not None and entry.get("job") == self.job and entry.get("id") == self.job_id
         }
 
-    def record(self, outcome: Outcome) -> None:
-        """Note that a table is finished; when this returns, it is on the disk."""
+    def record(self, outcome: TableOutcome) -> None:
+        """Record that a table is finished. The line is on the disk when this returns."""
         entry = {
             "job": self.job,
             "id": self.job_id,
@@ -57,7 +59,7 @@ class State:
             "version": outcome.version_after,
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         }
-        # One write that begins with a line break: a line that was cut off before does not spoil this one.
+        # The leading line break keeps an incomplete line before it from damaging this one.
         line = f"\n{json.dumps(entry, ensure_ascii=False)}\n".encode()
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:

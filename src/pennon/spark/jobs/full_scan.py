@@ -1,4 +1,4 @@
-"""Reading every row of a table, to know that it can be read."""
+"""Reading every row of a table, to verify that it can be read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLOB_ROWS = 16
 
 
 @dataclass(frozen=True)
-class Piece:
+class ScanPiece:
     """Some fragments of a table."""
 
     pinned: PinnedTable
@@ -29,26 +29,29 @@ class Piece:
 
     @property
     def table(self) -> str:
-        """Name the table as people write it."""
+        """The table's name, quoted where needed."""
         return quote_identifier(self.pinned.identifier)
 
 
-def pieces(pinned: PinnedTable, fragments: Sequence[FragmentSize]) -> Iterator[Piece]:
-    """Cut a table into pieces of about equal size."""
+def split_table(pinned: PinnedTable, fragments: Sequence[FragmentSize]) -> Iterator[ScanPiece]:
+    """Yield pieces of a table of about equal size."""
     gathered: list[int] = []
     held = 0
     for fragment in fragments:
         if gathered and held + fragment.bytes > _PIECE_BYTES:
-            yield Piece(pinned, tuple(gathered))
+            yield ScanPiece(pinned, tuple(gathered))
             gathered, held = [], 0
         gathered.append(fragment.id)
         held += fragment.bytes
     if gathered:
-        yield Piece(pinned, tuple(gathered))
+        yield ScanPiece(pinned, tuple(gathered))
 
 
-def read_rows(_: Address, work: Piece) -> int:
-    """Read all columns of all rows, large values included, and count them; 19 if the count is not what it should be."""
+def read_rows(_: Address, work: ScanPiece) -> int:
+    """Return the number of rows, after reading all of their columns, blobs included.
+
+    Raises InvalidTableStateError if it differs from the number in the table's metadata.
+    """
     dataset = work.pinned.open()
     fragments = [fragment for fragment in dataset.get_fragments() if fragment.fragment_id in work.fragments]
     blobs = any(types.is_blob(field) for field in dataset.schema)
@@ -60,5 +63,5 @@ def read_rows(_: Address, work: Piece) -> int:
     rows = sum(int(batch.num_rows) for batch in scanner.to_batches())
     expected = sum(int(fragment.metadata.num_rows) for fragment in fragments)
     if rows != expected:
-        raise InvalidTableStateError(f"Table '{work.table}' gave {rows} rows instead of {expected}")
+        raise InvalidTableStateError(f"Table '{work.table}' has {rows} readable rows instead of {expected}")
     return rows
