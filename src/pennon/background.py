@@ -1,14 +1,14 @@
-"""Threads that work while the main thread does not wait for them, and their end before the interpreter's.
+"""Background threads, and how they end before the interpreter does.
 
 Lance and obstore are written in Rust. Before Python 3.14, a daemon thread that returns from them while the interpreter
 shuts down is ended with `pthread_exit`, which unwinds its stack. Rust does not allow that and aborts: the process dies
 of SIGABRT instead of exiting with its own code. Such a thread must be out of the call before, and nothing can interrupt
 the call.
 
-So at exit, background threads are asked to stop, and the process waits for them and for the daemon threads that are
-inside an operation: Lance's own, for instance, which call back when a version is committed and go on after Ctrl-C. It
-waits for `PATIENCE_SECONDS`. A thread that is still busy then is suspended for the short rest of the process. Python
-3.14 does the same itself. See docs/adr/0016.
+So at exit, background threads are asked to stop. The process waits for them, and for daemon threads that are inside an
+operation. Lance's own threads are an example: they call back when a version is committed, and continue after Ctrl-C.
+The process waits for `PATIENCE_SECONDS`. A thread that is still busy after that is suspended until the process ends.
+Python 3.14 does the same itself. See docs/adr/0016.
 """
 
 from __future__ import annotations
@@ -85,15 +85,15 @@ def raise_if_ending() -> None:
 def awaited_at_exit() -> Iterator[None]:
     """Let the end of the process wait for the block if a daemon thread runs it; Python itself waits for all others.
 
-    A daemon thread of the program that begins a block while the process ends stays here. Lance's own threads, which
-    Python shows as dummies, go on: an exit handler of the program may wait for them.
+    A daemon thread of the program that starts a block while the process is ending blocks here forever. Lance's own
+    threads, which Python represents as dummy threads, continue: an exit handler of the program may wait for them.
     """
     thread = threading.current_thread()
     if not thread.daemon or threading.get_ident() in _busy:
         yield
         return
     with _registered():
-        if isinstance(thread, threading._DummyThread) or not _ending.is_set():  # noqa: SLF001 - there is no other sign
+        if isinstance(thread, threading._DummyThread) or not _ending.is_set():  # noqa: SLF001 - nothing public shows it
             yield
             return
     threading.Event().wait()
@@ -110,7 +110,7 @@ def _registered(stop: Callable[[], None] | None = None) -> Iterator[None]:
 
 
 def _stop_all() -> None:
-    """Stop all background threads, and start no more."""
+    """Stop all background threads. No thread starts afterwards."""
     _ending.set()
     for thread in list(_busy.values()):
         if thread.stop is not None:
@@ -153,7 +153,7 @@ def _waits_in_kernel(thread: _BusyThread) -> bool:
 
 
 def _wait(condition: Callable[[], bool], seconds: float) -> None:
-    """Wait until a condition holds, but not longer than this."""
+    """Wait until the condition is true, at most for `seconds`."""
     deadline = time.monotonic() + seconds
     # Ctrl-C, or a signal handler that raises SystemExit, ends the wait early: the process is ending anyway.
     with contextlib.suppress(BaseException):

@@ -1,7 +1,7 @@
-"""Properties of a namespace, turned into one frozen settings object.
+"""Parse the properties of a directory namespace into one frozen settings object.
 
-Unknown properties and bad values are errors that name the property; nothing is ignored in silence except the few
-properties of other clients that are listed in `HARMLESS`, each with the reason.
+Unknown properties and bad values raise InvalidInputError, which names the property. Only the properties of other
+clients in `HARMLESS` are ignored; each has the reason beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 STORAGE_PREFIX = "storage."
 EXPIRY = "expires_at_millis"
-"""The storage option by which Lance knows until when the others hold."""
+"""The storage option that tells Lance when the other options expire."""
 _TRUE = {"true", "1", "yes", "on"}
 _DEFAULT_TTL_MS = 7 * 24 * 3600 * 1000
 _FALSE = {"false", "0", "no", "off"}
@@ -31,9 +31,9 @@ _FLAGS = (
 )
 
 HARMLESS: dict[str, str] = {
-    "inline_optimization_enabled": "the manifest is always kept in shape",
+    "inline_optimization_enabled": "the manifest is always optimized",
     "commit_retries": "commits are retried until a deadline",
-    "dir_listing_to_manifest_migration_enabled": "migration is asked for by migrate_to_manifest()",
+    "dir_listing_to_manifest_migration_enabled": "migrate_to_manifest() migrates",
 }
 """Properties of the reference client that are accepted and not used, with the reason."""
 _VENDOR_PREFIX = "credential_vendor."
@@ -43,7 +43,7 @@ _LONGEST_INTERVAL = 15
 
 @dataclass(frozen=True)
 class DirectorySettings:
-    """What a directory namespace was asked to be."""
+    """The settings of a directory namespace."""
 
     root: str
     manifest_enabled: bool = True
@@ -58,14 +58,14 @@ class DirectorySettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> DirectorySettings:
-        """Read properties, all of which may be strings; raises InvalidInputError (13) that names a bad one."""
+        """Parse properties, whose values may all be strings. Raises InvalidInputError if one is unknown or invalid."""
         values: dict[str, Any] = {}
         storage: dict[str, str] = {}
         for key, value in properties.items():
             if key in _READERS:
                 values[key] = _READERS[key](key, value)
             elif key == "drop_ttl":
-                values["drop_ttl_ms"] = durations.milliseconds(value, "Property 'drop_ttl'")
+                values["drop_ttl_ms"] = durations.parse_milliseconds(value, "Property 'drop_ttl'")
             elif key.startswith(STORAGE_PREFIX) and len(key) > len(STORAGE_PREFIX):
                 storage[key.removeprefix(STORAGE_PREFIX)] = str(value)
             elif key.startswith(_VENDOR_PREFIX):
@@ -97,11 +97,11 @@ def _interval(key: str, value: object) -> int:
 
 
 def _require_no_vendor(key: str, value: object) -> None:
-    """Refuse the reference client's credential vendor; its settings have no effect while it is switched off."""
+    """Raise InvalidInputError if the reference client's credential vendor is enabled; ignore its settings."""
     if key == _VENDOR_SWITCH and _boolean(key, value):
         raise InvalidInputError(
-            f"Property {_VENDOR_SWITCH!r} is not supported: the directory namespace cannot make temporary credentials. "
-            "Remove it; 'vend_input_storage_options' hands out the storage options that the namespace itself was given"
+            f"Property {_VENDOR_SWITCH!r} is not supported: the directory namespace cannot create temporary "
+            "credentials. Remove it; 'vend_input_storage_options' returns the namespace's own storage options to callers"
         )
 
 

@@ -1,4 +1,4 @@
-"""Opening a namespace by the name of its implementation."""
+"""Open a namespace by the name of its implementation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pennon.directory import DirectoryNamespace
     from pennon.iceberg import IcebergNamespace
 
-# Imported when it is asked for: nobody needs both.
+# Imported on first use: hardly any program needs both.
 _IMPLEMENTATIONS = {
     "dir": ("pennon.directory", "DirectoryNamespace"),
     "iceberg": ("pennon.iceberg", "IcebergNamespace"),
@@ -33,7 +33,7 @@ def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace | Ic
 
 
 def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace | IcebergNamespace:
-    """Open the namespace `impl` ("dir", "iceberg") with `properties`; bad ones raise InvalidInputError (13)."""
+    """Open the namespace `impl` ("dir" or "iceberg"). Raises InvalidInputError if it or a property is unknown."""
     if impl not in _IMPLEMENTATIONS:
         known = ", ".join(sorted(_IMPLEMENTATIONS))
         raise InvalidInputError(f"Unknown namespace implementation {impl!r}; known: {known}")

@@ -1,7 +1,4 @@
-"""The SDK's errors, built with the identifier in the message, and what store and Lance errors become.
-
-Pennon adds one class, for a table version that exists: `lance_namespace.errors` has all others.
-"""
+"""The SDK's errors, Pennon's subclasses of them, and the translation of errors of stores and Lance."""
 
 from __future__ import annotations
 
@@ -86,15 +83,14 @@ class TableVersionAlreadyExistsError(ConcurrentModificationError):
 
 
 class TableIsOnlyDeclaredError(InvalidTableStateError):
-    """A table was declared and has no data yet (19)."""
+    """The table is declared and has no data yet."""
 
 
 class UnusableEntryError(InvalidTableStateError):
-    """Something in the root is not what its name says, and is left alone (19): a link, a row that leads elsewhere."""
+    """An entry of the root cannot be used and is left unchanged, for example a link, or a row with a bad location."""
 
 
-# Lance reports most failures as OSError or ValueError with a text; these are the texts that mean "somebody else was
-# first".
+# Lance reports most failures as OSError or ValueError with a text. These texts mean that another client was first.
 _CONFLICT_TEXTS = (
     "commit conflict",
     "incompatible transaction",
@@ -110,25 +106,25 @@ _DAMAGED_TEXTS = (
     "file size is too small",
     "invalid range",
 )
-# What Lance and the stores say of a refusal, whatever class the error has.
+# Lance and the stores report missing permissions with these texts, in errors of any class.
 _DENIED_TEXTS = ("permission denied", "accessdenied", "403 forbidden", "lacked the necessary privileges")
 _MISSING_TEXTS = ("was not found", "not found:", "no such file")
 
 
 def is_commit_conflict(error: BaseException) -> bool:
-    """Tell whether a Lance error means that a concurrent commit came first."""
+    """Return True if a Lance error means that a concurrent commit came first."""
     text = str(error).lower()
     return type(error).__name__ == "CommitConflictError" or any(part in text for part in _CONFLICT_TEXTS)
 
 
 def is_damaged(error: BaseException) -> bool:
-    """Tell whether a Lance error means that a file is there but is not what it should be."""
+    """Return True if a Lance error means that a file exists but is damaged."""
     text = str(error).lower()
     return isinstance(error, (OSError, ValueError)) and any(part in text for part in _DAMAGED_TEXTS)
 
 
 def is_not_found(error: BaseException) -> bool:
-    """Tell whether a store or Lance error means that the object is not there."""
+    """Return True if an error of a store or of Lance means that the object does not exist."""
     if isinstance(error, FileNotFoundError):
         return True
     text = str(error).lower()
@@ -137,7 +133,7 @@ def is_not_found(error: BaseException) -> bool:
 
 @contextmanager
 def translate_errors(subject: str) -> Iterator[None]:
-    """Let the SDK's errors pass and turn those of stores, Lance and the system into them, naming `subject`."""
+    """Translate errors of stores, Lance and the system into the SDK's errors, with `subject` in the message."""
     try:
         yield
     except LanceNamespaceError:

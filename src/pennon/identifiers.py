@@ -1,7 +1,7 @@
-"""Object names and identifiers: validate, join, split.
+"""Object names and identifiers: validate, join, split, format.
 
-An identifier is a tuple of names; the root namespace is the empty tuple. Joined by `$` it is the `object_id` of the
-manifest. Everything that may become a path or a key passes through here before anything is read or written.
+An identifier is a tuple of names; the root namespace is the empty tuple. Joined by `$` it is the object id in the
+manifest. Every name that becomes a path or a key is validated here before anything is read or written.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _ORDINARY = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,199}")
 _WRITTEN = re.compile(r"`((?:[^`]|``)*)`|([^`.]+)")
 _PLAIN = re.compile(r"[0-9A-Za-z_-]+")
 _FORBIDDEN_NAMES = {DELIMITER: "the delimiter '$'", "/": "a slash", "\\": "a backslash"}
-# A name becomes part of a file name, whose limit is 255 bytes; the longest thing put around it is `<name>.deregistered`
-# or `<8 digits>_<object id>_.declared`.
+# A name becomes part of a file name, whose limit is 255 bytes. The longest file names are `<name>.deregistered` and
+# `<8 digits>_<object id>_.declared`.
 _LONGEST_DECORATION = 19
 MAX_BYTES = 255 - _LONGEST_DECORATION
 
@@ -31,25 +31,28 @@ ROOT: Identifier = ()
 
 
 def namespace_identifier(value: Sequence[str] | None) -> Identifier:
-    """Validate a namespace's identifier; None and the empty list are the root."""
-    return _identifier(value or ())
+    """Return the validated identifier of a namespace; None and the empty list are the root.
+
+    Raises InvalidInputError if a name is not valid.
+    """
+    return _validate_identifier(value or ())
 
 
 def table_identifier(value: Sequence[str] | None) -> Identifier:
-    """Validate a table's identifier, which has at least one name."""
-    identifier = _identifier(value or ())
+    """Return the validated identifier of a table. Raises InvalidInputError if it is empty or a name is not valid."""
+    identifier = _validate_identifier(value or ())
     if not identifier:
         raise InvalidInputError("A table identifier needs at least one name, got an empty one")
     return identifier
 
 
 def object_id(identifier: Identifier) -> str:
-    """Join an identifier into the form that the manifest stores."""
+    """Return the object id of an identifier: its names joined by `$`."""
     return DELIMITER.join(identifier)
 
 
 def split_object_id(joined: str) -> Identifier:
-    """Split a joined identifier; the empty string is the root."""
+    """Return the identifier of an object id; the empty string is the root."""
     return tuple(joined.split(DELIMITER)) if joined else ROOT
 
 
@@ -60,7 +63,10 @@ def parent_and_name(joined: str) -> tuple[str, str]:
 
 
 def parse_identifier(text: str) -> Identifier:
-    """Read the form that people write: names joined by dots, odd ones in backticks (`` `a.b`.t ``); "" is the root."""
+    """Parse names joined by dots, with special names in backticks (`` `a.b`.t ``); "" is the root.
+
+    Raises InvalidInputError if the text cannot be parsed or a name is not valid.
+    """
     names: list[str] = []
     position = 0
     while position < len(text):
@@ -74,21 +80,21 @@ def parse_identifier(text: str) -> Identifier:
             if text[position] != "." or position + 1 == len(text):
                 raise InvalidInputError(f"Bad identifier {text!r}: unexpected {text[position]!r} at {position + 1}")
             position += 1
-    return _identifier(names)
+    return _validate_identifier(names)
 
 
 def quote_identifier(identifier: Identifier) -> str:
-    """Give the form that `parsed` reads back."""
+    """Return the text that `parse_identifier` parses into this identifier."""
     return ".".join(name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`" for name in identifier)
 
 
 def format_identifier(identifier: Identifier) -> str:
-    """Give the identifier as messages show it."""
+    """Return the identifier as it is written in messages."""
     return f"'{object_id(identifier)}'" if identifier else "the root namespace"
 
 
 def find_name_fault(name: object, *, at_root: bool) -> str | None:
-    """Say why `name` cannot be an object's name, or None if it can."""
+    """Return why `name` is not a valid name, or None if it is valid."""
     if not isinstance(name, str):
         return f"it is not text but {type(name).__name__}"
     if _ORDINARY.fullmatch(name):
@@ -107,7 +113,7 @@ def find_name_fault(name: object, *, at_root: bool) -> str | None:
     return None
 
 
-def _identifier(value: Sequence[str]) -> Identifier:
+def _validate_identifier(value: Sequence[str]) -> Identifier:
     if isinstance(value, (str, bytes)) or not all(isinstance(name, str) for name in value):
         raise InvalidInputError(f"An identifier is a list of names, got {value!r}")
     identifier = tuple(value)

@@ -1,4 +1,4 @@
-"""Requiring that decoded JSON is what a protocol says; whose fault it is otherwise is the caller's to say."""
+"""Read fields of decoded JSON and check their types."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ if TYPE_CHECKING:
 _LARGEST = (1 << 63) - 1
 
 
-class Fields:
-    """Reads fields of objects. What is not as wanted raises `wrong(what, wanted, got)`."""
+class FieldReader:
+    """Reads fields of objects. A field of the wrong type raises `make_error(what, expected, actual)`."""
 
-    def __init__(self, wrong: Callable[[str, str, str], Exception]) -> None:
-        self._raised = wrong
+    def __init__(self, make_error: Callable[[str, str, str], Exception]) -> None:
+        self._make_error = make_error
 
     def mapping(self, value: object, what: str) -> dict[str, Any]:
-        """Require an object."""
+        """Return an object."""
         if not isinstance(value, dict):
             raise self.wrong(what, "an object", value)
         return value
 
     def text(self, container: Mapping[str, Any], key: str, what: str) -> str:
-        """Require a text."""
+        """Return a string field."""
         value = container.get(key)
         if not isinstance(value, str):
             raise self.wrong(f"{what}: {key!r}", "a text", value)
         return value
 
     def optional_text(self, container: Mapping[str, Any], key: str, what: str) -> str | None:
-        """Require a text or nothing."""
+        """Return a string field, or None if it is missing or null."""
         return None if container.get(key) is None else self.text(container, key, what)
 
     def number(self, container: Mapping[str, Any], key: str, what: str) -> int:
-        """Require a whole number that fits into 64 bits."""
+        """Return an integer field of at most 64 bits."""
         value = container.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST:
             raise self.wrong(f"{what}: {key!r}", "a whole number", value)
         return value
 
     def numbers(self, container: Mapping[str, Any], key: str, what: str) -> list[int]:
-        """Require a list of whole numbers."""
+        """Return a list of integers."""
         return [self.number({key: one}, key, what) for one in self.items(container, key, what)]
 
     def items(self, container: Mapping[str, Any], key: str, what: str, *, required: bool = True) -> list[Any]:
-        """Require a list; nothing is an empty one unless it is required."""
+        """Return a list field; empty if it is missing or null and not `required`."""
         value = container.get(key)
         if value is None and not required:
             return []
@@ -54,7 +54,7 @@ class Fields:
         return value
 
     def texts(self, container: Mapping[str, Any], key: str, what: str) -> dict[str, str]:
-        """Require an object of texts; nothing is an empty one."""
+        """Return an object whose values are strings; empty if it is missing or null."""
         value = self.mapping({} if container.get(key) is None else container[key], f"{what}: {key!r}")
         for name, one in value.items():
             if not isinstance(one, str):
@@ -62,11 +62,11 @@ class Fields:
         return dict(value)
 
     def names(self, value: object, what: str) -> tuple[str, ...]:
-        """Require a list of texts."""
+        """Return a list of strings."""
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise self.wrong(what, "a list of names", value)
         return tuple(value)
 
-    def wrong(self, what: str, wanted: str, value: object) -> Exception:
-        """Give the error about a value that is something else than wanted."""
-        return self._raised(what, wanted, "nothing" if value is None else type(value).__name__)
+    def wrong(self, what: str, expected: str, value: object) -> Exception:
+        """Return the error for a value of the wrong type."""
+        return self._make_error(what, expected, "nothing" if value is None else type(value).__name__)

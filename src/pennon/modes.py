@@ -1,4 +1,4 @@
-"""Modes and behaviours of requests: any case, PascalCase or snake_case."""
+"""Parse modes, behaviours and flags of requests: in any case, PascalCase or snake_case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CreateMode(Enum):
-    """What to do if the object is there."""
+    """What to do if the object already exists."""
 
     CREATE = "create"
     EXIST_OK = "existok"
@@ -20,14 +20,14 @@ class CreateMode(Enum):
 
 
 class RegisterMode(Enum):
-    """What to do if a table of that name is there."""
+    """What to do if a table with that name already exists."""
 
     CREATE = "create"
     OVERWRITE = "overwrite"
 
 
 class DropMode(Enum):
-    """What to do if the namespace is not there."""
+    """What to do if the namespace does not exist."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -44,7 +44,7 @@ Mode = TypeVar("Mode", bound=Enum)
 
 
 def parse_mode(value: str | None, default: Mode) -> Mode:
-    """Read a mode; an unknown one is InvalidInputError (13)."""
+    """Return a mode, or the default for None. Raises InvalidInputError if it is unknown."""
     if value is None:
         return default
     kind = type(default)
@@ -56,8 +56,8 @@ def parse_mode(value: str | None, default: Mode) -> Mode:
 
 
 def parse_flag(context: Mapping[str, str], key: str) -> bool:
-    """Read an entry of a request's context that is true or false; anything else is InvalidInputError (13)."""
+    """Return a boolean entry of a request's context. Raises InvalidInputError if it is neither true nor false."""
     text = str(context.get(key, "false")).strip().lower()
     if text not in {"true", "false"}:
-        raise InvalidInputError(f"The context's {key!r} is true or false, got {context[key]!r}")
+        raise InvalidInputError(f"The context's {key!r} must be true or false, got {context[key]!r}")
     return text == "true"

@@ -1,7 +1,7 @@
 """Pages of a sorted listing.
 
-A page token names the last entry of the page before it, so entries that come and go between two pages neither repeat
-nor lose others. Where the entries are names, the plain last name is a token as well: LanceDB passes it.
+A page token contains the last entry of the previous page. So entries that appear or disappear between two pages do not
+repeat or hide others. For listings of names, the plain last name is also a valid token: LanceDB passes it.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 _TOKEN_MARK = "p1."  # noqa: S105 - a format mark, not a secret
 
 
-def page(
+def select_page(
     names: Sequence[str], token: str | None, limit: int | None, *, takes_names: bool = True
 ) -> tuple[list[str], str | None]:
-    """Cut the page after `token` from sorted names; returns it with the token of the next page, None at the end.
+    """Return the page of sorted names after `token`, and the token of the next page, or None at the end.
 
-    A limit of 0 is an empty page without a token. With `takes_names=False` only tokens that were returned are accepted.
-    Raises InvalidInputError for a negative limit and for a bad token.
+    A limit of 0 returns an empty page without a token. With `takes_names=False` only returned tokens are accepted.
+    Raises InvalidInputError if the limit is negative or the token is not valid.
     """
     if limit is not None and limit < 0:
         raise InvalidInputError(f"The limit of a page must not be negative, got {limit}")
-    start = bisect_right(names, _decoded(token, takes_names=takes_names)) if token else 0
+    start = bisect_right(names, _decode_token(token, takes_names=takes_names)) if token else 0
     end = len(names) if limit is None else min(start + limit, len(names))
     chosen = list(names[start:end])
-    return chosen, _encoded(chosen[-1]) if chosen and end < len(names) else None
+    return chosen, _encode_token(chosen[-1]) if chosen and end < len(names) else None
 
 
 def require_token(token: str | None) -> None:
-    """Raise InvalidInputError unless a token is None, empty, or one that a page had."""
+    """Raise InvalidInputError unless the token is None, empty, or was returned with a page."""
     if token:
-        _decoded(token, takes_names=False)
+        _decode_token(token, takes_names=False)
 
 
-def _encoded(last: str) -> str:
+def _encode_token(last: str) -> str:
     return _TOKEN_MARK + base64.urlsafe_b64encode(last.encode()).decode()
 
 
-def _decoded(token: str, *, takes_names: bool) -> str:
+def _decode_token(token: str, *, takes_names: bool) -> str:
     mark, encoded = token[: len(_TOKEN_MARK)], token[len(_TOKEN_MARK) :]
     if mark != _TOKEN_MARK:
         if takes_names:

@@ -1,4 +1,4 @@
-"""Texts without the secrets in them."""
+"""Remove secrets from texts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 MASK = "***"
 SHORTEST_SECRET = 4
-"""A shorter value is as good as no secret, and would be found everywhere."""
+"""A shorter value is no secret, and would match too many texts."""
 
 
 def hide_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return a text with each secret replaced, also where it is percent-encoded. Secrets that are too short stay."""
+    """Return a text with each secret replaced, also if it is percent-encoded. Secrets that are too short stay."""
     known = {one for one in secrets if len(one) >= SHORTEST_SECRET}
     for secret in sorted(known | {quote(one, safe="") for one in known}, key=len, reverse=True):
         text = text.replace(secret, MASK)

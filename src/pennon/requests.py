@@ -1,4 +1,4 @@
-"""Requests as callers pass them: the SDK's model or a plain dict."""
+"""Decorate operations: accept a request as the SDK's model or as a dict, count calls, translate errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class OperationCounter:
-    """Counts the calls of each operation; may be used by several threads."""
+    """Counts the calls of each operation. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -37,26 +37,26 @@ class OperationCounter:
             return dict(self._counts)
 
     def reset(self) -> None:
-        """Begin from zero."""
+        """Set all counts to zero."""
         with self._lock:
             self._counts.clear()
 
 
 def operation(
-    request_type: type[BaseModel], *, older: Callable[[dict[str, Any]], dict[str, Any]] = lambda fields: fields
+    request_type: type[BaseModel], *, upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda fields: fields
 ) -> Callable[[F], F]:
-    """Make a method accept its request as the SDK's model or as a dict, and let only the SDK's errors out.
+    """Return a decorator for methods that take `request_type`: they also accept a dict, and raise only SDK errors.
 
-    `older` gives the fields of a dict that is written as an older SDK has it as this one has them.
+    `upgrade` converts the fields of a dict in the format of an older SDK to the current format.
     """
 
     def decorate(method: F) -> F:
         @wraps(method)
-        def called(self: object, request: Any, *rest: Any, **named: Any) -> Any:  # noqa: ANN401 - as the method
+        def called(self: object, request: Any, *rest: Any, **named: Any) -> Any:  # noqa: ANN401 - the arguments of any method
             counter: OperationCounter | None = getattr(self, "_ops_metrics", None)
             if counter is not None:
                 counter.count(method.__name__)
-            checked = _request(request_type, request, older)
+            checked = _parse_request(request_type, request, upgrade)
             subject = f"{method.__name__} of {getattr(checked, 'id', None) or 'the root namespace'}"
             with background.awaited_at_exit(), translate_errors(subject):
                 return method(self, checked, *rest, **named)
@@ -66,12 +66,14 @@ def operation(
     return decorate
 
 
-def _request(kind: type[Request], request: object, older: Callable[[dict[str, Any]], dict[str, Any]]) -> Request:
+def _parse_request(
+    kind: type[Request], request: object, upgrade: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Request:
     if isinstance(request, kind):
         return request
     if isinstance(request, BaseModel):
         request = request.model_dump()
     try:
-        return kind.model_validate(older(request) if isinstance(request, dict) else request)
+        return kind.model_validate(upgrade(request) if isinstance(request, dict) else request)
     except ValidationError as error:
         raise InvalidInputError(f"Bad {kind.__name__}: {error}") from error

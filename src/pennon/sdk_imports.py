@@ -1,8 +1,8 @@
-"""Putting off the import of the SDK's models, in processes that need little of it.
+"""Defer the import of the SDK's models in processes that do not need them.
 
-`lance_namespace` re-exports hundreds of pydantic models, which take two seconds to build. What many processes need of
-it are its error classes, in a small module of their own. Only processes that are Pennon's own, or Spark's Python
-workers, put the rest off; the library never does so in anybody else's program (docs/adr/0010).
+`lance_namespace` re-exports hundreds of pydantic models, which take two seconds to import. Many processes need only its
+error classes, which are in a small module. Pennon's own processes and Spark's Python workers defer the rest. The
+library never does so in other programs (docs/adr/0010).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _DEFERRED = ("lance_namespace", "lance_namespace_urllib3_client", "lance_namespa
 
 
 def defer() -> None:
-    """Let the SDK's packages run their own code when somebody asks for it."""
+    """Make the SDK's packages run their `__init__` on first use."""
     for name in _DEFERRED:
         _defer(name)
 
 
 def _defer(name: str) -> None:
-    """Put a package into `sys.modules` whose `__init__` runs when one of its own names is asked for.
+    """Put a package into `sys.modules` whose `__init__` runs when one of its names is first used.
 
-    The module object is the package's own from the beginning, and its submodules are imported in the ordinary way. So
-    whoever imports what, in whichever order, gets the same classes.
+    The module object is the package's own, and its submodules are imported in the ordinary way. So every import, in any
+    order, gets the same classes.
     """
     parent, _, _ = name.rpartition(".")
     if name in sys.modules or (parent and parent not in sys.modules):
@@ -39,16 +39,16 @@ def _defer(name: str) -> None:
     if spec is None or spec.loader is None:
         return
     module = importlib.util.module_from_spec(spec)
-    module.__getattr__ = _executing(module, spec)  # type: ignore[method-assign]
+    module.__getattr__ = _make_getattr(module, spec)  # type: ignore[method-assign]
     sys.modules[name] = module
     if parent:
         setattr(sys.modules[parent], name.rpartition(".")[2], module)
 
 
-def _executing(module: ModuleType, spec: ModuleSpec) -> Callable[[str], Any]:
+def _make_getattr(module: ModuleType, spec: ModuleSpec) -> Callable[[str], Any]:
     lock = RLock()
 
-    def ask(name: str) -> Any:  # noqa: ANN401 - whatever the package has under that name
+    def get_attribute(name: str) -> Any:  # noqa: ANN401 - any name of the package
         if name.startswith("__"):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         with lock:
@@ -56,4 +56,4 @@ def _executing(module: ModuleType, spec: ModuleSpec) -> Callable[[str], Any]:
                 spec.loader.exec_module(module)
         return getattr(module, name)
 
-    return ask
+    return get_attribute

@@ -1,7 +1,7 @@
-"""Parsing of JSON that is stored in a root, where anybody may have written it: bounded and unambiguous.
+"""Parse JSON that is stored in a root, where other clients may have written it: bounded and unambiguous.
 
-Whatever cannot be parsed raises UnreadableJsonError with the reason. Nothing else is raised, however large or deep the
-text is.
+Text that cannot be parsed raises UnreadableJsonError with the reason. No other error is raised, even if the text is
+very large or deeply nested.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class UnreadableJsonError(ValueError):
-    """A stored text is not JSON, or is JSON beyond the bounds; the message is the reason."""
+    """A stored text is not JSON, or exceeds the bounds. The message is the reason."""
 
 
 def parse_stored_object(text: str | bytes, *, any_number: bool = False) -> dict[str, Any]:
@@ -35,9 +35,9 @@ def parse_stored_object(text: str | bytes, *, any_number: bool = False) -> dict[
 
 
 def parse_stored_json(text: str | bytes, *, any_number: bool = False) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a stored JSON value. Raises UnreadableJsonError if it is no JSON, too large, too deep, or ambiguous.
+    """Return a stored JSON value. Raises UnreadableJsonError if it is not JSON, too large, too deep, or ambiguous.
 
-    A number out of bounds makes the whole text unreadable, or, with `any_number`, is returned as infinite or NaN.
+    A number out of bounds makes the whole text unreadable. With `any_number` it is returned as infinite or NaN instead.
     """
     if len(text) > MAX_BYTES:
         raise UnreadableJsonError(f"it is larger than {MAX_BYTES >> 20} MiB")
@@ -67,7 +67,7 @@ def parse_digits(text: object, longest: int = 20) -> int | None:
 
 
 def _require_shallow(text: str) -> None:
-    """Refuse deep nesting before the parser meets it: how deep it can go depends on the stack of the thread."""
+    """Raise UnreadableJsonError if the text is nested too deeply for the parser, whose limit is the thread's stack."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = 0
@@ -78,7 +78,7 @@ def _require_shallow(text: str) -> None:
 
 
 def _brackets(text: str) -> Iterator[str]:
-    """Go through the brackets of a JSON text, but for those in its strings."""
+    """Iterate over the brackets of a JSON text, except those in strings."""
     in_string, escaped = False, -1
     for found in _STRUCTURE.finditer(text):
         mark = found[0]
@@ -96,7 +96,7 @@ def _require_unicode(value: object) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise UnreadableJsonError("it holds a lone surrogate, which is no text") from None
+        raise UnreadableJsonError("it contains a lone surrogate, which is not text") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _fraction(text: str) -> float:
 
 
 def _constant(text: str) -> None:
-    raise UnreadableJsonError(f"it has {text}, which is no JSON")
+    raise UnreadableJsonError(f"it has {text}, which is not JSON")
 
 
 def _kind(value: object) -> str:

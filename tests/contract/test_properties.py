@@ -122,7 +122,7 @@ def test_bad_refresh_interval_is_refused_by_name(tmp_path, value):
 
 
 def test_a_credential_vendor_is_refused_with_what_to_do(tmp_path):
-    with fails(13, naming="cannot make temporary credentials"):
+    with fails(13, naming="cannot create temporary credentials"):
         DirectoryNamespace(**{"root": str(tmp_path), "credential_vendor.enabled": "true"})
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pennon.directory.claims import marker
 from pennon.directory.claims.marker import DELETED, PURGING, REVIVING, Marker, is_at_work, kept_at_least_ms
-from pennon.durations import milliseconds
+from pennon.durations import parse_milliseconds
 
 TIMES = st.one_of(st.integers(0, 1 << 50), st.integers(0, 400 * 86_400_000))
 PROPERTIES = st.none() | st.dictionaries(st.text(max_size=50), st.text(max_size=300), max_size=8)
@@ -32,13 +32,13 @@ def test_it_never_tells_more_than_the_time(ttl_ms, properties):
 
 @pytest.mark.parametrize("text", ["0", "1s", "59s", "1m", "15m", "59m", "1h", "12h", "23h", "1d", "7d", "2w", "369d"])
 def test_it_tells_whole_units_exactly(text):
-    ttl_ms = milliseconds(text, "it")
+    ttl_ms = parse_milliseconds(text, "it")
     assert kept_at_least_ms(len(dropped(ttl_ms).body())) == ttl_ms
 
 
 @given(st.sampled_from([REVIVING, PURGING]), PROPERTIES)
 def test_a_marker_of_somebody_at_work_tells_nothing(state, properties):
-    held = dropped(milliseconds("7d", "it"), properties=properties).leased(state, "create")
+    held = dropped(parse_milliseconds("7d", "it"), properties=properties).leased(state, "create")
     assert kept_at_least_ms(len(held.body())) == 0
     assert is_at_work(len(held.body()))
 

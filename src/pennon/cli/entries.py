@@ -15,7 +15,7 @@ from pennon.directory import namespaces
 from pennon.directory.lookup import describe
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError, translate_errors
 from pennon.identifiers import Identifier, split_object_id
-from pennon.paging import page
+from pennon.paging import select_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ def listed(
         return [Entry(TABLE, where)], None
     # One sorted list for one sequence of pages. Slashes are in no name.
     keys = [f"{NAMESPACE}/{name}" for name in inner] + [f"{TABLE}/{name}" for name in names]
-    chosen, next_token = page(keys, token, limit, takes_names=False)
+    chosen, next_token = select_page(keys, token, limit, takes_names=False)
     parts = (key.partition("/") for key in chosen)
     return [Entry(kind, (*where, name)) for kind, _, name in parts], next_token
 

@@ -56,7 +56,7 @@ def drop(
         from pennon.cli.opened import asking
 
         with asking("drop", addresses_[0] if len(addresses_) == 1 else None):
-            kept_ms = catalog.settings.drop_ttl_ms if ttl is None else durations.milliseconds(ttl, "--ttl")
+            kept_ms = catalog.settings.drop_ttl_ms if ttl is None else durations.parse_milliseconds(ttl, "--ttl")
             how = dropping.How(cascade=cascade, ttl_ms=kept_ms, for_good=purge_, force=force)
             read = addresses.namespace if namespace else addresses.table
             there = dropping.chosen(
@@ -282,7 +282,7 @@ def _moment(text: str | None) -> datetime | None:
         when = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
     except ValueError:
         try:
-            ago = durations.milliseconds(text.removesuffix("ago").strip(), "--before")
+            ago = durations.parse_milliseconds(text.removesuffix("ago").strip(), "--before")
         except InvalidInputError:
             raise CommandFailure(f"--before takes a date such as 2026-01-31, a time, or 30d, got {text!r}") from None
         return datetime.now(timezone.utc) - timedelta(milliseconds=ago)

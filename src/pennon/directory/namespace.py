@@ -672,7 +672,7 @@ class _Wish:
     @classmethod
     def of(cls, context: Mapping[str, str] | None, default_ttl_ms: int) -> _Wish:
         given = context or {}
-        ttl = durations.milliseconds(given["ttl"], "The context's 'ttl'") if "ttl" in given else default_ttl_ms
+        ttl = durations.parse_milliseconds(given["ttl"], "The context's 'ttl'") if "ttl" in given else default_ttl_ms
         return cls(ttl, modes.parse_flag(given, "purge"), modes.parse_flag(given, "force"))
 
 

@@ -22,7 +22,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import ROOT, Identifier, format_identifier, object_id
 from pennon.modes import CreateMode, DropBehavior, DropMode
-from pennon.paging import page
+from pennon.paging import select_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -155,12 +155,12 @@ def list_children(
     """List a page of the namespaces directly below one; V1 has none."""
     if catalog.manifest is None:
         catalog.resolver.require_namespace(identifier)
-        return page([], token, limit)
+        return select_page([], token, limit)
 
     def look(snapshot: Snapshot) -> tuple[list[str], str | None]:
         if not namespace_exists(snapshot, identifier):
             raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
-        return page(snapshot.namespace_names(object_id(identifier)), token, limit)
+        return select_page(snapshot.namespace_names(object_id(identifier)), token, limit)
 
     return catalog.manifest.read(look)
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pennon.errors import InternalError
-from pennon.json_fields import Fields
+from pennon.json_fields import FieldReader
 
 _SHOWN = 300
 
@@ -19,7 +19,7 @@ def _wrong(what: str, wanted: str, got: str) -> BadAnswerError:
     return BadAnswerError(f"{what}: the server should answer {wanted}, got {got}")
 
 
-_fields = Fields(_wrong)
+_fields = FieldReader(_wrong)
 mapping, items = _fields.mapping, _fields.items
 text, optional_text, texts, number = _fields.text, _fields.optional_text, _fields.texts, _fields.number
 

@@ -31,7 +31,7 @@ from pennon.iceberg.entry import CHOSEN, OURS
 from pennon.iceberg.reserved import OLD_TRASH, TRASH, TRASHES
 from pennon.iceberg.server_promises import KEEPS_DROPPED, PURGE, TTL
 from pennon.identifiers import ROOT, Identifier, format_identifier, object_id, split_object_id
-from pennon.paging import page
+from pennon.paging import select_page
 from pennon.results import DroppedTable
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def list_dropped(
     """List a page of the tables that were dropped from a namespace, the oldest drop first."""
     found = [one for one in map(_described, _in_trash(catalog)) if tuple(one.id[:-1]) == namespace]
     by_key = {f"{one.dropped_at.timestamp():020.3f} {one.deletion_id}": one for one in found}
-    keys, following = page(sorted(by_key), token, limit, takes_names=False)
+    keys, following = select_page(sorted(by_key), token, limit, takes_names=False)
     return [by_key[key] for key in keys], following
 
 

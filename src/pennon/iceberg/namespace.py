@@ -394,7 +394,7 @@ class IcebergNamespace(TableOperations):
         context = request.context or {}
         ttl_ms = self._settings.drop_ttl_ms
         if "ttl" in context:
-            ttl_ms = durations.milliseconds(context["ttl"], "The context's 'ttl'")
+            ttl_ms = durations.parse_milliseconds(context["ttl"], "The context's 'ttl'")
         entry = dropping.drop(self._catalog, identifier, ttl_ms, purge=modes.parse_flag(context, "purge"))
         return DropTableResponse(id=list(identifier), location=self._location(entry), properties=entry.shown_properties)
 

@@ -14,7 +14,7 @@ from pennon.iceberg import answers, dropping, rest
 from pennon.iceberg.http import UnknownOutcomeError
 from pennon.identifiers import ROOT, Identifier, format_identifier
 from pennon.modes import CreateMode, DropBehavior, DropMode
-from pennon.paging import page
+from pennon.paging import select_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +81,7 @@ def list_children(
     catalog: Catalog, identifier: Identifier, token: str | None, limit: int | None
 ) -> tuple[list[str], str | None]:
     """List a page of the names of child namespaces."""
-    return page([one[-1] for one in catalog.children(identifier)], token, limit)
+    return select_page([one[-1] for one in catalog.children(identifier)], token, limit)
 
 
 def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[str, str | None]) -> dict[str, str]:

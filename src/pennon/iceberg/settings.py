@@ -156,12 +156,12 @@ def _value(key: str, value: object) -> dict[str, Any]:
     if key in _FLAGS:
         return {_FLAGS[key]: _boolean(key, value)}
     if key in _TIMES:
-        return {_TIMES[key]: max(durations.milliseconds(value, f"Property {key!r}"), 1) / 1000}
+        return {_TIMES[key]: max(durations.parse_milliseconds(value, f"Property {key!r}"), 1) / 1000}
     if key in _NUMBERS:
         name, largest = _NUMBERS[key]
         return {name: _number(key, value, largest)}
     if key == "drop_ttl":
-        return {"drop_ttl_ms": durations.milliseconds(value, "Property 'drop_ttl'")}
+        return {"drop_ttl_ms": durations.parse_milliseconds(value, "Property 'drop_ttl'")}
     if key == "managed_by":
         return {"managed_by": checked_manager(value)}
     raise InvalidInputError(f"Unknown property {key!r} of the Iceberg namespace")

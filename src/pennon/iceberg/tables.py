@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pennon.errors import InvalidInputError
 from pennon.iceberg import files, managed
 from pennon.identifiers import Identifier, format_identifier, object_id
-from pennon.paging import page
+from pennon.paging import select_page
 
 if TYPE_CHECKING:
     from pennon.iceberg.catalog import Catalog
@@ -28,7 +28,7 @@ def list_tables(
         # Some servers list nothing where there is no namespace.
         catalog.require_namespace(identifier)
     if catalog.has_only_lance_tables and include_declared:
-        return page(names, token, limit)
+        return select_page(names, token, limit)
     wanted = [(name, (*identifier, name)) for name in names]
     return _page(catalog, wanted, token, limit, include_declared=include_declared)
 
@@ -40,7 +40,7 @@ def list_all_tables(
     ids = [(*parent, name) for parent in catalog.walk(below) for name in catalog.names(parent)]
     wanted = sorted((object_id(one), one) for one in ids)
     if catalog.has_only_lance_tables and include_declared:
-        return page([key for key, _ in wanted], token, limit)
+        return select_page([key for key, _ in wanted], token, limit)
     return _page(catalog, wanted, token, limit, include_declared=include_declared)
 
 
@@ -75,7 +75,7 @@ def _page(
 ) -> tuple[list[str], str | None]:
     """Cut a page out of what is there, and look only at as many tables as fill it."""
     keys = [key for key, _ in wanted]
-    following, _ = page(keys, token, None)
+    following, _ = select_page(keys, token, None)
     found: list[str] = []
     offset = len(keys) - len(following)
     while offset < len(wanted):
@@ -86,7 +86,7 @@ def _page(
         # One more than the page tells whether there is another one.
         if limit is not None and len(found) > limit:
             break
-    return page(found, None, limit)
+    return select_page(found, None, limit)
 
 
 def _looking(catalog: Catalog, identifier: Identifier, *, include_declared: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pennon.errors import TableBranchNotFoundError
 from pennon.iceberg import files, managed
 from pennon.identifiers import Identifier, format_identifier
-from pennon.paging import page
+from pennon.paging import select_page
 from pennon.table import naming
 from pennon.table.branches import named_branch, ref_path
 
@@ -52,7 +52,7 @@ def list_versions(
     else:
         found = list(files.listed(store, _directory(store, branch, format_identifier(identifier))).values())
     by_key = {_key(one, descending=descending): one for one in found}
-    keys, following = page(sorted(by_key), token, limit, takes_names=False)
+    keys, following = select_page(sorted(by_key), token, limit, takes_names=False)
     return [by_key[key].shown(store) for key in keys], following
 
 
@@ -92,7 +92,7 @@ def _latest(catalog: Catalog, entry: Entry) -> tuple[list[TableVersion], str | N
     if newest is None:
         return [], None
     key = _key(newest, descending=True)
-    return [newest.shown(store)], page([key, key + "~"], None, 1)[1] if newest.version > 1 else None
+    return [newest.shown(store)], select_page([key, key + "~"], None, 1)[1] if newest.version > 1 else None
 
 
 def _key(one: Version, *, descending: bool) -> str:

@@ -27,7 +27,7 @@ from typing import Any
 
 from pennon.directory import layout
 from pennon.directory.retention import DELETED_AT, TTL, Retention, parse_retention
-from pennon.json_fields import Fields
+from pennon.json_fields import FieldReader
 from pennon.stored_json import UnreadableJsonError, parse_digits, parse_stored_object
 
 DELETED = "deleted"
@@ -174,7 +174,7 @@ class _BadFieldError(ValueError):
     """A field of a marker is not what its writers put there; the message is the reason."""
 
 
-_FIELDS = Fields(lambda what, wanted, got: _BadFieldError(f"{what} is {got} instead of {wanted}"))
+_FIELDS = FieldReader(lambda what, wanted, got: _BadFieldError(f"{what} is {got} instead of {wanted}"))
 _MARKER = "the marker"
 
 

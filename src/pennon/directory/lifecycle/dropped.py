@@ -24,7 +24,7 @@ from pennon.directory.problem_log import warn_once
 from pennon.directory.root_tables import purge
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError, UnusableEntryError
 from pennon.identifiers import ROOT, Identifier, object_id
-from pennon.paging import page
+from pennon.paging import select_page
 from pennon.results import DroppedTable, TableStatus, TableStatusReport
 from pennon.table.description import count_rows
 
@@ -110,7 +110,7 @@ def list_dropped(
     markers = _marked(catalog) if namespace == ROOT else {}
     by_key = {f"{object_id(entry.identifier)}/{entry.deletion_id}": entry for entry in entries}
     keys = sorted([*by_key, *(f"{name}/" for name in markers)])
-    chosen, next_token = page(keys, token, limit, takes_names=False)
+    chosen, next_token = select_page(keys, token, limit, takes_names=False)
     names = [key[:-1] for key in chosen if key not in by_key]
     read = dict(zip(names, _read(catalog, names), strict=True))
     found = [

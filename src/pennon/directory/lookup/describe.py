@@ -22,7 +22,7 @@ from pennon.errors import (
     is_not_found,
 )
 from pennon.identifiers import DELIMITER, ROOT, Identifier, format_identifier, object_id
-from pennon.paging import page
+from pennon.paging import select_page
 from pennon.table.description import Description, describe, open_table
 from pennon.table.handles import Point
 
@@ -95,16 +95,18 @@ def list_tables(
         listing = list_root(catalog.store)
         names = _root_names(catalog, listing)
         if include_declared:
-            return page(names, token, limit)
+            return select_page(names, token, limit)
     elif include_declared and catalog.manifest is not None:
         return catalog.manifest.read(
-            lambda snapshot: page(_required(snapshot, identifier).table_names(object_id(identifier)), token, limit)
+            lambda snapshot: select_page(
+                _required(snapshot, identifier).table_names(object_id(identifier)), token, limit
+            )
         )
     else:
         names = _manifest_names(catalog, identifier)
     prefix = object_id(identifier) + DELIMITER if identifier else ""
     names = _with_data(catalog, names, listing or list_root(catalog.store), lambda name: prefix + name)
-    return page(names, token, limit)
+    return select_page(names, token, limit)
 
 
 def list_all_tables(
@@ -122,7 +124,7 @@ def list_all_tables(
         catalog.resolver.require_namespace(below)
     if not include_declared:
         ids = _with_data(catalog, ids, listing or list_root(catalog.store), lambda key: key)
-    return page(ids, token, limit)
+    return select_page(ids, token, limit)
 
 
 def _root_names(catalog: Catalog, listing: RootListing, *, nested: bool = False) -> list[str]:

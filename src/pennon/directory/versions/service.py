@@ -15,7 +15,7 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, format_identifier, object_id
-from pennon.paging import page
+from pennon.paging import select_page
 from pennon.table import naming
 from pennon.table.branches import named_branch, ref_path
 from pennon.table.ranges import chooser
@@ -104,7 +104,7 @@ def list_versions(
     else:
         records = list(_records(catalog, found, branch).values())
     by_key = {_key(record, descending=descending): record for record in records}
-    keys, next_token = page(sorted(by_key), token, limit, takes_names=False)
+    keys, next_token = select_page(sorted(by_key), token, limit, takes_names=False)
     return [by_key[key] for key in keys], next_token
 
 
@@ -260,4 +260,4 @@ def _key(record: Record, *, descending: bool) -> str:
 
 def _token(record: Record, *, descending: bool) -> str | None:
     key = _key(record, descending=descending)
-    return page([key, key + "~"], None, 1)[1]
+    return select_page([key, key + "~"], None, 1)[1]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, namespace_identifier, table_identifier
-from pennon.json_fields import Fields
+from pennon.json_fields import FieldReader
 from pennon.server.requests import SLASH
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def _wrong(what: str, wanted: str, got: str) -> InvalidInputError:
     return InvalidInputError(f"{what} must be {wanted}, got {got}")
 
 
-_fields = Fields(_wrong)
+_fields = FieldReader(_wrong)
 mapping, items, text = _fields.mapping, _fields.items, _fields.text
 number, numbers = _fields.number, _fields.numbers
 

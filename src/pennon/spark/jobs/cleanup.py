@@ -86,7 +86,7 @@ class _CleanupOptions:
         if older_than is None and retain is None:
             older_than = DEFAULT_AGE
         if isinstance(older_than, str):
-            older_than = timedelta(milliseconds=durations.milliseconds(older_than, "older_than"))
+            older_than = timedelta(milliseconds=durations.parse_milliseconds(older_than, "older_than"))
         if older_than is not None and older_than < timedelta(0):
             raise InvalidInputError(f"older_than must not be negative, got {older_than}")
         for name, value in (("retain_versions", retain), ("delete_rate_limit", rate)):

@@ -67,7 +67,7 @@ def verify(
     `orphan_age` by the store's clock, at least a day. For the whole catalog, rows without a directory and directories
     without a row are reported too. Raises InvalidInputError if an option is invalid.
     """
-    age = durations.milliseconds(orphan_age, "orphan_age")
+    age = durations.parse_milliseconds(orphan_age, "orphan_age")
     if remove_orphans and age < _LEAST_AGE_MS:
         raise InvalidInputError(
             f"orphan_age must be at least one day, got {orphan_age}: younger files may belong to a running writer"

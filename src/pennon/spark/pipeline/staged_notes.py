@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pennon.errors import ConcurrentModificationError, InvalidTableStateError
 from pennon.identifiers import format_identifier
-from pennon.json_fields import Fields
+from pennon.json_fields import FieldReader
 from pennon.spark.commits.destination import Destination, located
 from pennon.spark.commits.evolution import Evolution
 from pennon.spark.commits.files import checked_run, is_noted
@@ -68,7 +68,7 @@ def parse(state: RunState, number: int, note: dict[str, Any], identifier: Identi
     def wrong(what: str, wanted: str, got: str) -> Exception:
         return state.damaged(where, f"{what} must be {wanted}, not {got}")
 
-    fields = Fields(wrong)
+    fields = FieldReader(wrong)
     for key, kind in _KINDS.items():
         value: Any = note.get(key)
         if type(value) not in kind or (kind != _FLAG and not 0 <= value < _TOO_LARGE):
@@ -86,7 +86,7 @@ def parse(state: RunState, number: int, note: dict[str, Any], identifier: Identi
 
 
 def _require_evolution(
-    fields: Fields, evolution: dict[str, Any], files: set[str], wrong: Callable[[str, str, str], Exception]
+    fields: FieldReader, evolution: dict[str, Any], files: set[str], wrong: Callable[[str, str, str], Exception]
 ) -> None:
     for key in ("schema", "base"):
         try:

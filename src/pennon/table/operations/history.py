@@ -33,7 +33,7 @@ from lance_namespace_urllib3_client.models.tag_contents import TagContents
 
 from pennon.errors import InvalidInputError, TableVersionNotFoundError
 from pennon.identifiers import format_identifier, table_identifier
-from pennon.paging import page
+from pennon.paging import select_page
 from pennon.requests import operation
 from pennon.table import branches, history, tags
 from pennon.table.branches import named_branch
@@ -47,7 +47,7 @@ class HistoryOperations(OpensTables):
     def list_table_tags(self, request: ListTableTagsRequest) -> ListTableTagsResponse:
         """List tags by name, sorted, in pages; errors 1, 4, 13."""
         there = tags.list_tags(self._open_table(table_identifier(request.id), shared=True))
-        names, token = page(list(there), request.page_token, request.limit)
+        names, token = select_page(list(there), request.page_token, request.limit)
         contents = {
             name: TagContents(
                 branch=there[name]["branch"],
@@ -109,7 +109,7 @@ class HistoryOperations(OpensTables):
     def list_table_branches(self, request: ListTableBranchesRequest) -> ListTableBranchesResponse:
         """List branches by name, sorted, in pages, without the main one; errors 1, 4, 13."""
         there = branches.list_branches(self._open_table(table_identifier(request.id), shared=True))
-        names, token = page(list(there), request.page_token, request.limit)
+        names, token = select_page(list(there), request.page_token, request.limit)
         contents = {
             name: BranchContents(
                 parentBranch=there[name]["parent_branch"],

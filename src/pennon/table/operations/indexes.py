@@ -17,7 +17,7 @@ from lance_namespace_urllib3_client.models.index_content import IndexContent
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import table_identifier
-from pennon.paging import page
+from pennon.paging import select_page
 from pennon.requests import operation
 from pennon.table import history, index_kinds, indexes
 from pennon.table.branches import named_branch
@@ -48,7 +48,7 @@ class IndexOperations(OpensTables):
         branch = named_branch(request.branch)
         dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
         there = indexes.list_indexes(dataset)
-        names, token = page(list(there), request.page_token, request.limit)
+        names, token = select_page(list(there), request.page_token, request.limit)
         return ListTableIndicesResponse(indexes=[_content(there[name]) for name in names], page_token=token)
 
     @operation(DescribeTableIndexStatsRequest)

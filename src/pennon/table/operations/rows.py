@@ -115,7 +115,7 @@ class RowOperations(OpensTables):
         self._table_moved(dataset, change.made)
         return InsertIntoTableResponse(num_inserted_rows=done.inserted, version=done.version)
 
-    @operation(MergeInsertIntoTableRequest, older=_one_column)
+    @operation(MergeInsertIntoTableRequest, upgrade=_one_column)
     def merge_insert_into_table(
         self, request: MergeInsertIntoTableRequest, request_data: bytes
     ) -> MergeInsertIntoTableResponse:
@@ -180,7 +180,7 @@ def _clauses(request: MergeInsertIntoTableRequest) -> MergeClauses:
         raise InvalidInputError(
             f"Merging into table {format_identifier(table_identifier(request.id))} needs `on`: what to match by"
         )
-    patience = durations.milliseconds(request.timeout or _PATIENCE, "The timeout of a merge")
+    patience = durations.parse_milliseconds(request.timeout or _PATIENCE, "The timeout of a merge")
     return MergeClauses(
         on=request.on,
         update_matched=bool(request.when_matched_update_all),
