@@ -101,7 +101,7 @@ def _require_no_vendor(key: str, value: object) -> None:
     if key == _VENDOR_SWITCH and _boolean(key, value):
         raise InvalidInputError(
             f"Property {_VENDOR_SWITCH!r} is not supported: the directory namespace cannot create temporary "
-            "credentials. Remove it; 'vend_input_storage_options' returns the namespace's own storage options to callers"
+            "credentials. Remove it; 'vend_input_storage_options' returns the namespace's storage options to callers"
         )
 
 
