@@ -105,8 +105,8 @@ def test_many_generated_queries_give_what_spark_gives(both):
 
 def test_most_generated_queries_are_computed_in_part(lake):
     create_table(lake.catalog, "d", data=ipc(ROWS))
-    reader = QueryRunner(lake, NameResolver(lake))
-    plans = [reader.planned(Writer(seed).query()) for seed in range(100)]
+    runner = QueryRunner(lake, NameResolver(lake))
+    plans = [runner.plan(Writer(seed).query()) for seed in range(100)]
     assert sum(any(one.partials for one in made.reads) for made in plans) > 60
 
 

@@ -5,32 +5,32 @@ from __future__ import annotations
 import pytest
 
 from pennon.errors import InvalidInputError
-from pennon.spark.sql import statements as made
+from pennon.spark.sql import statements
 from pennon.spark.sql.cursor import tokenize
-from pennon.spark.sql.grammar import parse
-from pennon.spark.sql.ownership import ForeignNameError
+from pennon.spark.sql.grammar import parse_statement
+from pennon.spark.sql.name_resolution import ForeignNameError
 from pennon.spark.sql.references import TimeTravel
-from pennon.spark.sql.statements import Assignment, Column, MergeClause
+from pennon.spark.sql.statements import Assignment, ColumnDefinition, MergeClause
 
 
 class Names:
     """Everything is the catalog's unless it begins with `spark`."""
 
-    def own(self, parts):
+    def catalog_table(self, parts):
         return parts[1:] if parts[0] == "lake" else parts
 
-    own_namespace = own
+    catalog_namespace = catalog_table
 
-    def table(self, parts):
+    def resolve_table(self, parts):
         if parts[0] == "spark":
             raise ForeignNameError
-        return self.own(parts)
+        return self.catalog_table(parts)
 
-    new_table = namespace = new_namespace = table
+    resolve_new_table = resolve_namespace = resolve_new_namespace = resolve_table
 
 
 def read(text):
-    return parse(text, tokenize(text), Names())
+    return parse_statement(text, tokenize(text), Names())
 
 
 T = ("a", "t")
@@ -39,127 +39,127 @@ T = ("a", "t")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SHOW NAMESPACES", made.ShowNamespaces()),
-        ("show schemas in a.b like 'x*'", made.ShowNamespaces(("a", "b"), "x*")),
-        ("SHOW DATABASES FROM lake;", made.ShowNamespaces(())),
-        ("SHOW TABLES", made.ShowTables()),
-        ("SHOW TABLES IN a 'x*|y'", made.ShowTables(("a",), "x*|y")),
-        ("SHOW TABLES DROPPED IN a", made.ShowTables(("a",), dropped=True)),
-        ("SHOW TABLES DROPPED", made.ShowTables((), dropped=True)),
-        ("SHOW COLUMNS IN a.t", made.ShowTable("COLUMNS", T)),
-        ("SHOW COLUMNS FROM t IN a", made.ShowTable("COLUMNS", T)),
-        ("SHOW CREATE TABLE lake.a.`odd.t`", made.ShowTable("CREATE TABLE", ("a", "odd.t"))),
-        ("SHOW TBLPROPERTIES a.t ('x.y')", made.ShowTable("TBLPROPERTIES", T, "x.y")),
-        ("SHOW TBLPROPERTIES a.t (x.y)", made.ShowTable("TBLPROPERTIES", T, "x.y")),
-        ("SHOW INDEXES ON a.t", made.ShowTable("INDEXES", T)),
-        ("SHOW TAGS IN a.t", made.ShowTable("TAGS", T)),
-        ("DESCRIBE a.t", made.DescribeTable(T)),
-        ("DESC TABLE EXTENDED a.t", made.DescribeTable(T, extended=True)),
-        ("DESCRIBE a.t x", made.DescribeTable(T, column=("x",))),
-        ("DESCRIBE a.t VERSION AS OF 3", made.DescribeTable(T, travel=TimeTravel("version", "3"))),
-        ("DESCRIBE HISTORY a.t LIMIT 5", made.DescribeHistory(T, 5)),
-        ("DESCRIBE NAMESPACE EXTENDED a", made.DescribeNamespace(("a",))),
+        ("SHOW NAMESPACES", statements.ShowNamespaces()),
+        ("show schemas in a.b like 'x*'", statements.ShowNamespaces(("a", "b"), "x*")),
+        ("SHOW DATABASES FROM lake;", statements.ShowNamespaces(())),
+        ("SHOW TABLES", statements.ShowTables()),
+        ("SHOW TABLES IN a 'x*|y'", statements.ShowTables(("a",), "x*|y")),
+        ("SHOW TABLES DROPPED IN a", statements.ShowTables(("a",), dropped=True)),
+        ("SHOW TABLES DROPPED", statements.ShowTables((), dropped=True)),
+        ("SHOW COLUMNS IN a.t", statements.ShowTableDetail("COLUMNS", T)),
+        ("SHOW COLUMNS FROM t IN a", statements.ShowTableDetail("COLUMNS", T)),
+        ("SHOW CREATE TABLE lake.a.`odd.t`", statements.ShowTableDetail("CREATE TABLE", ("a", "odd.t"))),
+        ("SHOW TBLPROPERTIES a.t ('x.y')", statements.ShowTableDetail("TBLPROPERTIES", T, "x.y")),
+        ("SHOW TBLPROPERTIES a.t (x.y)", statements.ShowTableDetail("TBLPROPERTIES", T, "x.y")),
+        ("SHOW INDEXES ON a.t", statements.ShowTableDetail("INDEXES", T)),
+        ("SHOW TAGS IN a.t", statements.ShowTableDetail("TAGS", T)),
+        ("DESCRIBE a.t", statements.DescribeTable(T)),
+        ("DESC TABLE EXTENDED a.t", statements.DescribeTable(T, extended=True)),
+        ("DESCRIBE a.t x", statements.DescribeTable(T, column=("x",))),
+        ("DESCRIBE a.t VERSION AS OF 3", statements.DescribeTable(T, travel=TimeTravel("version", "3"))),
+        ("DESCRIBE HISTORY a.t LIMIT 5", statements.DescribeHistory(T, 5)),
+        ("DESCRIBE NAMESPACE EXTENDED a", statements.DescribeNamespace(("a",))),
         (
             "CREATE NAMESPACE IF NOT EXISTS a COMMENT 'c' WITH PROPERTIES ('x' = 'y', n = 5)",
-            made.CreateNamespace(("a",), if_not_exists=True, properties={"comment": "c", "x": "y", "n": "5"}),
+            statements.CreateNamespace(("a",), if_not_exists=True, properties={"comment": "c", "x": "y", "n": "5"}),
         ),
-        ("ALTER NAMESPACE a SET PROPERTIES ('x' = 'y')", made.AlterNamespace(("a",), {"x": "y"})),
-        ("ALTER SCHEMA a UNSET PROPERTIES IF EXISTS ('x')", made.AlterNamespace(("a",), {"x": None})),
-        ("DROP SCHEMA IF EXISTS a CASCADE", made.DropNamespace(("a",), if_exists=True, cascade=True)),
-        ("DROP NAMESPACE a RESTRICT", made.DropNamespace(("a",))),
-        ("DROP TABLE IF EXISTS a.t PURGE", made.DropTable(T, if_exists=True, purge=True)),
-        ("UNDROP TABLE a.t", made.UndropTable(T)),
-        ("UNDROP a.t WITH ID 'x1' AS a.u", made.UndropTable(T, "x1", ("a", "u"))),
-        ("UNDROP NAMESPACE a", made.UndropNamespace(("a",))),
-        ("PURGE TABLE a.t WITH ID 'x1' FORCE", made.PurgeTable(T, "x1", force=True)),
-        ("PURGE TABLES", made.PurgeTables()),
+        ("ALTER NAMESPACE a SET PROPERTIES ('x' = 'y')", statements.AlterNamespace(("a",), {"x": "y"})),
+        ("ALTER SCHEMA a UNSET PROPERTIES IF EXISTS ('x')", statements.AlterNamespace(("a",), {"x": None})),
+        ("DROP SCHEMA IF EXISTS a CASCADE", statements.DropNamespace(("a",), if_exists=True, cascade=True)),
+        ("DROP NAMESPACE a RESTRICT", statements.DropNamespace(("a",))),
+        ("DROP TABLE IF EXISTS a.t PURGE", statements.DropTable(T, if_exists=True, purge=True)),
+        ("UNDROP TABLE a.t", statements.UndropTable(T)),
+        ("UNDROP a.t WITH ID 'x1' AS a.u", statements.UndropTable(T, "x1", ("a", "u"))),
+        ("UNDROP NAMESPACE a", statements.UndropNamespace(("a",))),
+        ("PURGE TABLE a.t WITH ID 'x1' FORCE", statements.PurgeTable(T, "x1", force=True)),
+        ("PURGE TABLES", statements.PurgeTables()),
         (
             "PURGE TABLES DROPPED BEFORE current_timestamp() - INTERVAL 1 DAY FORCE DRY RUN",
-            made.PurgeTables("current_timestamp() - INTERVAL 1 DAY", force=True, dry_run=True),
+            statements.PurgeTables("current_timestamp() - INTERVAL 1 DAY", force=True, dry_run=True),
         ),
-        ("RESTORE TABLE a.t TO VERSION AS OF 3", made.Restore(T, TimeTravel("version", "3"))),
-        ("RESTORE a.t TO TIMESTAMP AS OF now()", made.Restore(T, TimeTravel("timestamp", "now()"))),
-        ("OPTIMIZE a.t", made.Optimize(T)),
-        ("VACUUM TABLE a.t RETAIN 0.5 HOURS DRY RUN", made.Vacuum(T, 0.5, dry_run=True)),
-        ("ALTER TABLE a.t RENAME TO u", made.RenameTable(T, ("a", "u"))),
-        ("ALTER TABLE a.t RENAME TO b.u", made.RenameTable(T, ("b", "u"))),
-        ("ALTER TABLE a.t RENAME COLUMN x.y TO z", made.AlterColumn(T, ("x", "y"), renamed="z")),
+        ("RESTORE TABLE a.t TO VERSION AS OF 3", statements.RestoreTable(T, TimeTravel("version", "3"))),
+        ("RESTORE a.t TO TIMESTAMP AS OF now()", statements.RestoreTable(T, TimeTravel("timestamp", "now()"))),
+        ("OPTIMIZE a.t", statements.Optimize(T)),
+        ("VACUUM TABLE a.t RETAIN 0.5 HOURS DRY RUN", statements.Vacuum(T, 0.5, dry_run=True)),
+        ("ALTER TABLE a.t RENAME TO u", statements.RenameTable(T, ("a", "u"))),
+        ("ALTER TABLE a.t RENAME TO b.u", statements.RenameTable(T, ("b", "u"))),
+        ("ALTER TABLE a.t RENAME COLUMN x.y TO z", statements.AlterColumn(T, ("x", "y"), new_name="z")),
         (
             "ALTER TABLE a.t ADD COLUMNS (x INT COMMENT 'c', v VECTOR(8), w VECTOR(DOUBLE, 2))",
-            made.AddColumns(
+            statements.AddColumns(
                 T,
                 (
-                    Column("x", "INT", comment="c"),
-                    Column("v", "ARRAY<FLOAT>", width=8),
-                    Column("w", "ARRAY<DOUBLE>", width=2),
+                    ColumnDefinition("x", "INT", comment="c"),
+                    ColumnDefinition("v", "ARRAY<FLOAT>", width=8),
+                    ColumnDefinition("w", "ARRAY<DOUBLE>", width=2),
                 ),
             ),
         ),
         (
             "ALTER TABLE a.t ADD COLUMN x map<string, array<int>>",
-            made.AddColumns(T, (Column("x", "map<string, array<int>>"),)),
+            statements.AddColumns(T, (ColumnDefinition("x", "map<string, array<int>>"),)),
         ),
-        ("ALTER TABLE a.t DROP COLUMN IF EXISTS x", made.DropColumns(T, (("x",),), if_exists=True)),
-        ("ALTER TABLE a.t DROP COLUMNS (x, y.z)", made.DropColumns(T, (("x",), ("y", "z")))),
+        ("ALTER TABLE a.t DROP COLUMN IF EXISTS x", statements.DropColumns(T, (("x",),), if_exists=True)),
+        ("ALTER TABLE a.t DROP COLUMNS (x, y.z)", statements.DropColumns(T, (("x",), ("y", "z")))),
         (
             "ALTER TABLE a.t ALTER COLUMN x TYPE DECIMAL(10, 2)",
-            made.AlterColumn(T, ("x",), type=Column("x", "DECIMAL(10, 2)")),
+            statements.AlterColumn(T, ("x",), type=ColumnDefinition("x", "DECIMAL(10, 2)")),
         ),
-        ("ALTER TABLE a.t CHANGE COLUMN x DROP NOT NULL", made.AlterColumn(T, ("x",), nullable=True)),
-        ("ALTER TABLE a.t SET TBLPROPERTIES (x.y = 'z')", made.SetProperties(T, {"x.y": "z"})),
+        ("ALTER TABLE a.t CHANGE COLUMN x DROP NOT NULL", statements.AlterColumn(T, ("x",), nullable=True)),
+        ("ALTER TABLE a.t SET TBLPROPERTIES (x.y = 'z')", statements.SetProperties(T, {"x.y": "z"})),
         (
             "ALTER TABLE a.t UNSET TBLPROPERTIES ('x', 'y')",
-            made.SetProperties(T, {"x": None, "y": None}, if_exists=False),
+            statements.SetProperties(T, {"x": None, "y": None}, if_exists=False),
         ),
-        ("ALTER TABLE a.t SET PROTECTION", made.Protect(T, protected=True)),
-        ("ALTER NAMESPACE a UNSET PROTECTION", made.Protect(("a",), protected=False, is_table=False)),
-        ("CREATE INDEX i ON a.t (x)", made.CreateIndex(T, ("x",), "i")),
+        ("ALTER TABLE a.t SET PROTECTION", statements.SetProtection(T, protected=True)),
+        ("ALTER NAMESPACE a UNSET PROTECTION", statements.SetProtection(("a",), protected=False, is_table=False)),
+        ("CREATE INDEX i ON a.t (x)", statements.CreateIndex(T, ("x",), "i")),
         (
             "CREATE OR REPLACE INDEX ON TABLE a.t USING ivf_pq (v) OPTIONS (metric = 'cosine', num_partitions = 4)",
-            made.CreateIndex(
+            statements.CreateIndex(
                 T, ("v",), None, "ivf_pq", replace=True, options={"metric": "cosine", "num_partitions": "4"}
             ),
         ),
         (
             "CREATE INDEX IF NOT EXISTS i ON a.t (x) USING FTS",
-            made.CreateIndex(T, ("x",), "i", "FTS", if_not_exists=True),
+            statements.CreateIndex(T, ("x",), "i", "FTS", if_not_exists=True),
         ),
-        ("DROP INDEX IF EXISTS i ON a.t", made.DropIndex(T, "i", if_exists=True)),
+        ("DROP INDEX IF EXISTS i ON a.t", statements.DropIndex(T, "i", if_exists=True)),
         (
             (
                 "CREATE TABLE a.t (x BIGINT NOT NULL COMMENT 'it''s', s STRUCT<a: INT, b: ARRAY<STRING>>) USING lance "
                 "COMMENT 'c' TBLPROPERTIES ('k' = 'v')"
             ),
-            made.CreateTable(
+            statements.CreateTable(
                 T,
                 (
-                    Column("x", "BIGINT", nullable=False, comment="it's"),
-                    Column("s", "STRUCT<a: INT, b: ARRAY<STRING>>"),
+                    ColumnDefinition("x", "BIGINT", nullable=False, comment="it's"),
+                    ColumnDefinition("s", "STRUCT<a: INT, b: ARRAY<STRING>>"),
                 ),
                 properties={"comment": "c", "k": "v"},
             ),
         ),
-        ("CREATE TABLE IF NOT EXISTS a.t AS SELECT 1", made.CreateTable(T, query="SELECT 1", if_not_exists=True)),
-        ("CREATE OR REPLACE TABLE a.t AS (SELECT 1)", made.CreateTable(T, query="(SELECT 1)", replace=True)),
+        ("CREATE TABLE IF NOT EXISTS a.t AS SELECT 1", statements.CreateTable(T, query="SELECT 1", if_not_exists=True)),
+        ("CREATE OR REPLACE TABLE a.t AS (SELECT 1)", statements.CreateTable(T, query="(SELECT 1)", replace=True)),
         (
             "REPLACE TABLE a.t USING pennon SELECT 1",
-            made.CreateTable(T, query="SELECT 1", replace=True, must_exist=True),
+            statements.CreateTable(T, query="SELECT 1", replace=True, must_exist=True),
         ),
-        ("INSERT INTO a.t VALUES (1, 2)", made.Insert(T, "VALUES (1, 2)")),
-        ("INSERT INTO TABLE a.t (x, `y z`) SELECT 1, 2", made.Insert(T, "SELECT 1, 2", columns=("x", "y z"))),
-        ("INSERT INTO a.t (SELECT 1)", made.Insert(T, "(SELECT 1)")),
-        ("INSERT OVERWRITE a.t BY NAME TABLE u", made.Insert(T, "TABLE u", overwrite=True, by_name=True)),
-        ("INSERT WITH SCHEMA EVOLUTION INTO a.t SELECT 1", made.Insert(T, "SELECT 1", evolve=True)),
+        ("INSERT INTO a.t VALUES (1, 2)", statements.InsertInto(T, "VALUES (1, 2)")),
+        ("INSERT INTO TABLE a.t (x, `y z`) SELECT 1, 2", statements.InsertInto(T, "SELECT 1, 2", columns=("x", "y z"))),
+        ("INSERT INTO a.t (SELECT 1)", statements.InsertInto(T, "(SELECT 1)")),
+        ("INSERT OVERWRITE a.t BY NAME TABLE u", statements.InsertInto(T, "TABLE u", overwrite=True, by_name=True)),
+        ("INSERT WITH SCHEMA EVOLUTION INTO a.t SELECT 1", statements.InsertInto(T, "SELECT 1", evolve=True)),
         (
             "WITH q AS (SELECT 1 AS insert) INSERT INTO a.t SELECT * FROM q",
-            made.Insert(T, "WITH q AS (SELECT 1 AS insert) SELECT * FROM q"),
+            statements.InsertInto(T, "WITH q AS (SELECT 1 AS insert) SELECT * FROM q"),
         ),
-        ("TRUNCATE TABLE a.t", made.Delete(T, T)),
-        ("DELETE FROM a.t", made.Delete(T, T)),
-        ("DELETE FROM a.t AS x WHERE x.y = 'WHERE'", made.Delete(T, T, "x", "x.y = 'WHERE'")),
+        ("TRUNCATE TABLE a.t", statements.DeleteFrom(T, T)),
+        ("DELETE FROM a.t", statements.DeleteFrom(T, T)),
+        ("DELETE FROM a.t AS x WHERE x.y = 'WHERE'", statements.DeleteFrom(T, T, "x", "x.y = 'WHERE'")),
         (
             "UPDATE lake.a.t x SET x.y = CASE WHEN z THEN 1 ELSE f(2, 3) END, w.v = 5 WHERE z IN (1, 2)",
-            made.Update(
+            statements.UpdateTable(
                 T,
                 ("lake", "a", "t"),
                 "x",
@@ -174,7 +174,7 @@ T = ("a", "t")
                 "WHEN NOT MATCHED BY TARGET THEN INSERT (id, n) VALUES (s.id, f(1, 2)) "
                 "WHEN NOT MATCHED BY SOURCE AND x.old THEN UPDATE SET n = 0, m = 1;"
             ),
-            made.Merge(
+            statements.MergeInto(
                 T,
                 T,
                 "x",
@@ -194,16 +194,16 @@ T = ("a", "t")
         ),
         (
             "MERGE INTO a.t USING b.u ON t.id = u.id WHEN NOT MATCHED THEN INSERT *",
-            made.Merge(
+            statements.MergeInto(
                 T, T, None, "SELECT * FROM b.u", "u", "t.id = u.id", (MergeClause("missing", "insert", None, None),)
             ),
         ),
-        ("CREATE TEMP VIEW v AS SELECT 1", made.CreateTempView("v", "SELECT 1")),
+        ("CREATE TEMP VIEW v AS SELECT 1", statements.CreateTempView("v", "SELECT 1")),
         (
             "CREATE OR REPLACE GLOBAL TEMPORARY VIEW v (a, b) AS SELECT 1, 2",
-            made.CreateTempView("v", "SELECT 1, 2", replace=True, is_global=True, columns=("a", "b")),
+            statements.CreateTempView("v", "SELECT 1, 2", replace=True, is_global=True, columns=("a", "b")),
         ),
-        ("CACHE TABLE v AS SELECT 1", made.CreateTempView("v", "SELECT 1", cache=True)),
+        ("CACHE TABLE v AS SELECT 1", statements.CreateTempView("v", "SELECT 1", cache=True)),
     ],
 )
 def test_statements_are_read(text, expected) -> None:

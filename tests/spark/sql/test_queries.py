@@ -176,8 +176,8 @@ def test_many_groups_are_left_to_the_tasks(shop) -> None:
 
 
 def test_aggregates_are_computed_in_part_where_rows_are_read(shop) -> None:
-    reader = QueryRunner(shop, NameResolver(shop))
-    parted = [text for text in AGGREGATES if any(one.partials for one in reader.planned(text).reads)]
+    runner = QueryRunner(shop, NameResolver(shop))
+    parted = [text for text in AGGREGATES if any(one.partials for one in runner.plan(text).reads)]
     assert parted == AGGREGATES[:16]
 
 

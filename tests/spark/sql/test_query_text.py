@@ -118,7 +118,7 @@ def test_a_count_is_answered_without_a_query() -> None:
     ],
 )
 def test_what_a_read_alone_answers_is_not_given_to_spark(text, name, columns, where) -> None:
-    read = planned(text).answer
+    read = planned(text).direct_read
     assert (read.name, read.columns, read.where) == (name, columns, where)
 
 
@@ -153,7 +153,7 @@ def test_what_a_read_alone_answers_is_not_given_to_spark(text, name, columns, wh
 )
 def test_all_else_is_evaluated_by_spark(text) -> None:
     made = planned(text)
-    assert made.answer is None
+    assert made.direct_read is None
     assert made.reads
 
 

@@ -237,12 +237,12 @@ def shared_lake(spark, tmp_path_factory):
 def test_queries_of_several_tables_see_one_moment(managed_lake) -> None:
     managed_lake.sql("CREATE TABLE a AS SELECT 1 AS n")
     managed_lake.sql("CREATE TABLE b AS SELECT 1 AS n")
-    reader = QueryRunner(managed_lake, NameResolver(managed_lake))
-    reader.find(("a",), None)
+    runner = QueryRunner(managed_lake, NameResolver(managed_lake))
+    runner.find_table(("a",), None)
     for table in ("a", "b"):
         managed_lake.sql(f"UPDATE {table} SET n = 2")
     # The first look at `a` was before both changes: with `b` it is looked at anew.
-    frame = reader.frame("SELECT a.n, b.n FROM a, b")
+    frame = runner.run_query("SELECT a.n, b.n FROM a, b")
     assert [tuple(row) for row in frame.collect()] == [(2, 2)]
 
 

@@ -1,4 +1,4 @@
-"""SQL over the tables of a lake: `run(lake, text)`; docs/guides/spark-sql.md has every statement."""
+"""SQL over the tables of a lake: `run(lake, text)`. docs/guides/spark-sql.md lists every statement."""
 
 from pennon.spark.sql.dispatch import run
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.jobs.table_selection import TablePattern
     from pennon.spark.lake import Lake
-    from pennon.spark.sql import statements as made
+    from pennon.spark.sql import statements
     from pennon.spark.sql.query_runner import QueryRunner
 
 _VECTOR_KIND = "IVF_PQ"
@@ -34,187 +34,177 @@ _KINDS = {"FULLTEXT": "INVERTED", "FULL_TEXT": "INVERTED", "FTS": "INVERTED", "V
 _NUMBERS = ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task")
 
 
-def create_namespace(lake: Lake, asked: made.CreateNamespace, reader: QueryRunner) -> DataFrame:
+def create_namespace(lake: Lake, statement: statements.CreateNamespace, _runner: QueryRunner) -> DataFrame:
     """Create a namespace."""
-    del reader
     from lance_namespace import CreateNamespaceRequest
 
-    mode = "exist_ok" if asked.if_not_exists else "create"
-    request = CreateNamespaceRequest(id=list(asked.namespace), mode=mode, properties=asked.properties or None)
+    mode = "exist_ok" if statement.if_not_exists else "create"
+    request = CreateNamespaceRequest(id=list(statement.namespace), mode=mode, properties=statement.properties or None)
     lake.catalog.create_namespace(request)
-    return lake.spark.createDataFrame([(quote_identifier(asked.namespace),)], "namespace string")
+    return lake.spark.createDataFrame([(quote_identifier(statement.namespace),)], "namespace string")
 
 
-def alter_namespace(lake: Lake, asked: made.AlterNamespace, reader: QueryRunner) -> DataFrame:
+def alter_namespace(lake: Lake, statement: statements.AlterNamespace, _runner: QueryRunner) -> DataFrame:
     """Set and remove properties of a namespace; gives those that it has then."""
-    del reader
-    there = lake.catalog.alter_namespace_properties(asked.namespace, asked.changes)
+    there = lake.catalog.alter_namespace_properties(statement.namespace, statement.changes)
     return lake.spark.createDataFrame(sorted(there.items()), "key string, value string")
 
 
-def drop_namespace(lake: Lake, asked: made.DropNamespace, reader: QueryRunner) -> DataFrame:
+def drop_namespace(lake: Lake, statement: statements.DropNamespace, _runner: QueryRunner) -> DataFrame:
     """Drop a namespace; CASCADE drops its tables and namespaces along with it."""
-    del reader
     from lance_namespace import DropNamespaceRequest
 
-    behavior = "Cascade" if asked.cascade else "Restrict"
+    behavior = "Cascade" if statement.cascade else "Restrict"
     dropped = True
     try:
-        lake.catalog.drop_namespace(DropNamespaceRequest(id=list(asked.namespace), behavior=behavior))
+        lake.catalog.drop_namespace(DropNamespaceRequest(id=list(statement.namespace), behavior=behavior))
     except NamespaceNotFoundError:
-        if not asked.if_exists:
+        if not statement.if_exists:
             raise
         dropped = False
     return lake.spark.createDataFrame(
-        [(quote_identifier(asked.namespace), dropped)], "namespace string, dropped boolean"
+        [(quote_identifier(statement.namespace), dropped)], "namespace string, dropped boolean"
     )
 
 
-def drop_table(lake: Lake, asked: made.DropTable, reader: QueryRunner) -> DataFrame:
+def drop_table(lake: Lake, statement: statements.DropTable, _runner: QueryRunner) -> DataFrame:
     """Drop a table, whose data stays until it is purged; PURGE deletes it now."""
-    del reader
     from lance_namespace import DropTableRequest
 
-    context = {"purge": "true"} if asked.purge else None
+    context = {"purge": "true"} if statement.purge else None
     dropped = True
     try:
-        lake.catalog.drop_table(DropTableRequest(id=list(asked.table), context=context))
+        lake.catalog.drop_table(DropTableRequest(id=list(statement.table), context=context))
     except (TableNotFoundError, NamespaceNotFoundError):
-        if not asked.if_exists:
+        if not statement.if_exists:
             raise
         dropped = False
-    return lake.spark.createDataFrame([(quote_identifier(asked.table), dropped)], "table string, dropped boolean")
+    return lake.spark.createDataFrame([(quote_identifier(statement.table), dropped)], "table string, dropped boolean")
 
 
-def undrop_table(lake: Lake, asked: made.UndropTable, reader: QueryRunner) -> DataFrame:
+def undrop_table(lake: Lake, statement: statements.UndropTable, _runner: QueryRunner) -> DataFrame:
     """Bring a dropped table back."""
-    del reader
-    location = lake.catalog.undrop_table(asked.table, asked.renamed, asked.deletion_id)
-    name = quote_identifier(asked.table if asked.renamed is None else asked.renamed)
+    location = lake.catalog.undrop_table(statement.table, statement.new_name, statement.deletion_id)
+    name = quote_identifier(statement.table if statement.new_name is None else statement.new_name)
     return lake.spark.createDataFrame([(name, location)], "table string, location string")
 
 
-def undrop_namespace(lake: Lake, asked: made.UndropNamespace, reader: QueryRunner) -> DataFrame:
+def undrop_namespace(lake: Lake, statement: statements.UndropNamespace, _runner: QueryRunner) -> DataFrame:
     """Bring a dropped namespace back, and list the tables that came with it."""
-    del reader
-    tables = lake.directory.undrop_namespace(asked.namespace, asked.deletion_id)
+    tables = lake.directory.undrop_namespace(statement.namespace, statement.deletion_id)
     return lake.spark.createDataFrame([(quote_identifier(tuple(one)),) for one in tables], "table string")
 
 
-def purge_table(lake: Lake, asked: made.PurgeTable, reader: QueryRunner) -> DataFrame:
+def purge_table(lake: Lake, statement: statements.PurgeTable, _runner: QueryRunner) -> DataFrame:
     """Delete what was dropped under a name for good."""
-    del reader
-    return _purged(lake, lake.directory.purge_table(asked.table, asked.deletion_id, force=asked.force))
+    return _purged(lake, lake.directory.purge_table(statement.table, statement.deletion_id, force=statement.force))
 
 
-def purge_tables(lake: Lake, asked: made.PurgeTables, reader: QueryRunner) -> DataFrame:
+def purge_tables(lake: Lake, statement: statements.PurgeTables, runner: QueryRunner) -> DataFrame:
     """Delete the dropped tables whose time is over for good, or those that were dropped before a moment."""
-    before = None if asked.before is None else reader.instant(asked.before)
-    report = lake.directory.purge_tables(deleted_before=before, dry_run=asked.dry_run, force=asked.force)
+    before = None if statement.before is None else runner.evaluate_timestamp(statement.before)
+    report = lake.directory.purge_tables(deleted_before=before, dry_run=statement.dry_run, force=statement.force)
     return _purged(lake, report)
 
 
-def protect(lake: Lake, asked: made.Protect, reader: QueryRunner) -> DataFrame:
+def protect(lake: Lake, statement: statements.SetProtection, _runner: QueryRunner) -> DataFrame:
     """Protect a table or a namespace from being dropped, or lift that."""
-    del reader
-    if asked.is_table:
-        lake.directory.set_table_protection(asked.identifier, asked.protected)
+    if statement.is_table:
+        lake.directory.set_table_protection(statement.identifier, statement.protected)
     else:
-        lake.directory.set_namespace_protection(asked.identifier, asked.protected)
-    kind = "table" if asked.is_table else "namespace"
-    row = (quote_identifier(asked.identifier), asked.protected)
+        lake.directory.set_namespace_protection(statement.identifier, statement.protected)
+    kind = "table" if statement.is_table else "namespace"
+    row = (quote_identifier(statement.identifier), statement.protected)
     return lake.spark.createDataFrame([row], f"{kind} string, protected boolean")
 
 
-def restore(lake: Lake, asked: made.Restore, reader: QueryRunner) -> DataFrame:
+def restore(lake: Lake, statement: statements.RestoreTable, runner: QueryRunner) -> DataFrame:
     """Make the rows and columns of an old version those of a new one."""
-    moment = reader.resolve_travel(asked.table, asked.travel)
-    old, _ = pin(lake.address, asked.table, moment)
+    moment = runner.resolve_travel(statement.table, statement.travel)
+    old, _ = pin(lake.address, statement.table, moment)
     if old.branch is not None:
         raise InvalidInputError(
-            f"Table {format_identifier(asked.table)} cannot be restored to a version of branch {old.branch!r}"
+            f"Table {format_identifier(statement.table)} cannot be restored to a version of branch {old.branch!r}"
         )
-    with translate_errors(f"Restoring table {format_identifier(asked.table)}"):
-        latest = located(lake.address, asked.table).latest()
+    with translate_errors(f"Restoring table {format_identifier(statement.table)}"):
+        latest = located(lake.address, statement.table).latest()
         restored = latest.checkout_version(old.version)
         restored.restore()
-    row = (quote_identifier(asked.table), old.version, int(restored.version))
+    row = (quote_identifier(statement.table), old.version, int(restored.version))
     return lake.spark.createDataFrame([row], "table string, restored_version bigint, version bigint")
 
 
-def optimize(lake: Lake, asked: made.Optimize, reader: QueryRunner) -> DataFrame:
+def optimize(lake: Lake, statement: statements.Optimize, _runner: QueryRunner) -> DataFrame:
     """Rewrite small fragments into larger ones, and bring new rows into the indexes."""
-    del reader
     from pennon.spark import jobs
 
-    which = _just(asked.table)
+    which = _just(statement.table)
     compacted = _answer(jobs.compact(lake, which, progress=False))
     indexed = _answer(jobs.optimize_indexes(lake, which, progress=False))
     version = indexed["version_after"] or compacted["version_after"] or compacted["version_before"]
     names = ("fragments_before", "fragments_after", "files_removed", "files_added", "bytes_rewritten")
     schema = "table string, version bigint, " + ", ".join(f"{name} bigint" for name in names)
-    row = (quote_identifier(asked.table), version, *(compacted[name] for name in names))
+    row = (quote_identifier(statement.table), version, *(compacted[name] for name in names))
     return lake.spark.createDataFrame([row], schema)
 
 
-def vacuum(lake: Lake, asked: made.Vacuum, reader: QueryRunner) -> DataFrame:
+def vacuum(lake: Lake, statement: statements.Vacuum, _runner: QueryRunner) -> DataFrame:
     """Remove versions that are old, and the files that only they need."""
-    del reader
     from pennon.spark import jobs
 
-    age = None if asked.hours is None else timedelta(hours=asked.hours)
-    done = _answer(jobs.cleanup(lake, _just(asked.table), older_than=age, dry_run=asked.dry_run, progress=False))
+    age = None if statement.hours is None else timedelta(hours=statement.hours)
+    done = _answer(
+        jobs.cleanup(lake, _just(statement.table), older_than=age, dry_run=statement.dry_run, progress=False)
+    )
     names = ("versions_removed", "versions_left", "bytes_removed", "data_files_removed")
-    row = (quote_identifier(asked.table), *(done[name] for name in names), asked.dry_run)
+    row = (quote_identifier(statement.table), *(done[name] for name in names), statement.dry_run)
     schema = "table string, " + ", ".join(f"{name} bigint" for name in names) + ", dry_run boolean"
     return lake.spark.createDataFrame([row], schema)
 
 
-def create_index(lake: Lake, asked: made.CreateIndex, reader: QueryRunner) -> DataFrame:
+def create_index(lake: Lake, statement: statements.CreateIndex, _runner: QueryRunner) -> DataFrame:
     """Build an index on a column."""
-    del reader
     from pennon.spark import jobs
 
-    if len(asked.columns) != 1:
+    if len(statement.columns) != 1:
         raise InvalidInputError(
-            f"An index of table {format_identifier(asked.table)} is on one column, got {len(asked.columns)}"
+            f"An index of table {format_identifier(statement.table)} is on one column, got {len(statement.columns)}"
         )
-    column = asked.columns[0]
-    name = asked.name or f"{column}_idx"
-    _, dataset = pin(lake.address, asked.table)
+    column = statement.columns[0]
+    name = statement.name or f"{column}_idx"
+    _, dataset = pin(lake.address, statement.table)
     there = [one.name for one in dataset.describe_indices()]
-    if name in there and not asked.replace and not asked.if_not_exists:
-        raise TableIndexAlreadyExistsError(f"Table {format_identifier(asked.table)} has an index {name!r} already")
-    kind = _kind(dataset.schema, column, asked.kind)
+    if name in there and not statement.replace and not statement.if_not_exists:
+        raise TableIndexAlreadyExistsError(f"Table {format_identifier(statement.table)} has an index {name!r} already")
+    kind = _kind(dataset.schema, column, statement.kind)
     done = _answer(
         jobs.index(
             lake,
-            _just(asked.table),
+            _just(statement.table),
             column,
             kind,
             name=name,
-            replace=asked.replace,
+            replace=statement.replace,
             progress=False,
-            **_index_options(asked.options),
+            **_index_options(statement.options),
         )
     )
     version = done["version_after"] or done["version_before"]
-    row = (quote_identifier(asked.table), name, kind, column, done["rows"], version)
+    row = (quote_identifier(statement.table), name, kind, column, done["rows"], version)
     schema = "table string, index string, type string, column string, rows bigint, version bigint"
     return lake.spark.createDataFrame([row], schema)
 
 
-def drop_index(lake: Lake, asked: made.DropIndex, reader: QueryRunner) -> DataFrame:
+def drop_index(lake: Lake, statement: statements.DropIndex, _runner: QueryRunner) -> DataFrame:
     """Drop an index."""
-    del reader
-    with translate_errors(f"Dropping an index of table {format_identifier(asked.table)}"):
-        dataset = located(lake.address, asked.table).latest()
-        dropped = asked.name in [one.name for one in dataset.describe_indices()]
-        if not dropped and not asked.if_exists:
-            raise TableIndexNotFoundError(f"Table {format_identifier(asked.table)} has no index {asked.name!r}")
+    with translate_errors(f"Dropping an index of table {format_identifier(statement.table)}"):
+        dataset = located(lake.address, statement.table).latest()
+        dropped = statement.name in [one.name for one in dataset.describe_indices()]
+        if not dropped and not statement.if_exists:
+            raise TableIndexNotFoundError(f"Table {format_identifier(statement.table)} has no index {statement.name!r}")
         if dropped:
-            dataset.drop_index(asked.name)
-    row = (quote_identifier(asked.table), asked.name, dropped)
+            dataset.drop_index(statement.name)
+    row = (quote_identifier(statement.table), statement.name, dropped)
     return lake.spark.createDataFrame([row], "table string, index string, dropped boolean")
 
 

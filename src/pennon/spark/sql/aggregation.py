@@ -14,17 +14,17 @@ from pyspark.sql import types as spark_types
 from sqlglot import Token, TokenType, exp
 
 from pennon.spark.reading.partials import COUNT, MAX, MIN, SUM, TOTAL, Measure, Partials
-from pennon.spark.sql.predicates import together
-from pennon.spark.sql.pruning import identifiers_by_place
-from pennon.spark.sql.pushdown import spark_type
-from pennon.spark.sql.references import folded
-from pennon.spark.sql.text_edits import Edit
+from pennon.spark.sql.predicates import join_predicates
+from pennon.spark.sql.pruning import index_identifiers
+from pennon.spark.sql.pushdown import find_spark_type
+from pennon.spark.sql.references import fold_name
+from pennon.spark.sql.text_edits import TextEdit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pennon.spark.sql.pushdown import Pushdown
-    from pennon.spark.sql.references import Reference
+    from pennon.spark.sql.references import TableReference
 
 _FUNCTIONS: dict[str, type[exp.AggFunc]] = {
     "SUM": exp.Sum,
@@ -52,13 +52,13 @@ _ORDERED = (*_KEYS, spark_types.FloatType, spark_types.DoubleType)
 
 
 @dataclass(frozen=True)
-class Aggregation:
+class PartialAggregation:
     """What tasks compute of the rows that meet `where`, and how the text of the query changes."""
 
     partials: Partials
     columns: tuple[str, ...]
     where: str | None
-    edits: tuple[Edit, ...]
+    edits: tuple[TextEdit, ...]
 
 
 @dataclass(frozen=True)
@@ -75,53 +75,59 @@ class _Call:
     name: str | None
 
 
-def aggregation(tokens: Sequence[Token], tree: exp.Select, reference: Reference, found: Pushdown) -> Aggregation | None:
+def split_aggregates(
+    tokens: Sequence[Token], tree: exp.Select, reference: TableReference, pushdown: Pushdown
+) -> PartialAggregation | None:
     """Split a query of one table; None if it has no aggregates, or if parts of it could mean something else."""
     if tokens[0].token_type is not TokenType.SELECT or any(
         value and key not in _CLAUSES for key, value in tree.args.items()
     ):
         return None
-    keys, calls, conditions = _keys(tree, found), _calls(tokens, tree, found), found.exactly(tree, reference)
-    if not calls or keys is None or conditions is None or not _is_plain(tree, keys, found, reference):
+    keys, calls, conditions = (
+        _keys(tree, pushdown),
+        _calls(tokens, tree, pushdown),
+        pushdown.translate_exactly(tree, reference),
+    )
+    if not calls or keys is None or conditions is None or not _is_plain(tree, keys, pushdown, reference):
         return None
-    schema = reference.found.schema
+    schema = reference.table.schema
     if any(name.startswith(_OURS) for name in schema.names):
         return None
-    kinds = {name: spark_type(schema, (name,)) for name in [*keys, *(one.column for one in calls if one.column)]}
+    kinds = {name: find_spark_type(schema, (name,)) for name in [*keys, *(one.column for one in calls if one.column)]}
     if not all(_is_key(kinds[name]) for name in keys) or not all(_is_known(one, kinds) for one in calls):
         return None
     measures: dict[tuple[str, str | None], Measure] = {}
-    edits = [Edit(one.start, one.end, text=_rewritten(one, measures)) for one in calls]
+    edits = [TextEdit(one.start, one.end, text=_rewritten(one, measures)) for one in calls]
     wanted = {*keys, *(one.column for one in measures.values())}
     columns = tuple(name for name in schema.names if name in wanted)
     if not columns:
         return None  # rows are counted, by a condition that names no column
     partials = Partials(keys, tuple(measures.values()))
-    return Aggregation(partials, columns, together(conditions), (*edits, *_without_where(tokens, tree)))
+    return PartialAggregation(partials, columns, join_predicates(conditions), (*edits, *_without_where(tokens, tree)))
 
 
-def _keys(tree: exp.Select, found: Pushdown) -> tuple[str, ...] | None:
+def _keys(tree: exp.Select, pushdown: Pushdown) -> tuple[str, ...] | None:
     """Give the columns by which a query groups; None for what is not grouped by plain columns."""
     group = tree.args.get("group")
     if group is None:
         return ()
     if any(value and key != "expressions" for key, value in group.args.items()):
         return None
-    names = [_column(tree, one, found) for one in group.expressions]
+    names = [_column(tree, one, pushdown) for one in group.expressions]
     return None if None in names else tuple(dict.fromkeys(name for name in names if name is not None))
 
 
-def _column(tree: exp.Select, node: exp.Expr, found: Pushdown) -> str | None:
+def _column(tree: exp.Select, node: exp.Expr, pushdown: Pushdown) -> str | None:
     """Give the table's column that a node is; None if it is anything else, or written in other letters."""
-    target = found.resolve(tree, node) if isinstance(node, exp.Column) else None
+    target = pushdown.resolve(tree, node) if isinstance(node, exp.Column) else None
     if target is None or len(target.path) != 1 or node.name != target.path[0]:
         return None
     return target.path[0]
 
 
-def _calls(tokens: Sequence[Token], tree: exp.Select, found: Pushdown) -> list[_Call] | None:
+def _calls(tokens: Sequence[Token], tree: exp.Select, pushdown: Pushdown) -> list[_Call] | None:
     """Find the calls of aggregates in the text, in its order; None if one of them is not understood."""
-    places = identifiers_by_place(tree)
+    places = index_identifiers(tree)
     # The parser says where each call begins. What looks like a call and is none to the parser, or the other way round,
     # is not understood.
     nodes = {node.meta.get("start"): node for node in tree.find_all(exp.AggFunc)}
@@ -135,7 +141,7 @@ def _calls(tokens: Sequence[Token], tree: exp.Select, found: Pushdown) -> list[_
     calls = []
     for number in written:
         node = nodes[tokens[number].start]
-        made = _call(tokens, number, node, lambda inside: _argument(inside, places, tree, found))
+        made = _call(tokens, number, node, lambda inside: _argument(inside, places, tree, pushdown))
         if made is None:
             return None
         calls.append(made)
@@ -162,14 +168,14 @@ def _call(
 
 
 def _argument(
-    inside: Sequence[Token], places: dict[int, exp.Identifier], tree: exp.Select, found: Pushdown
+    inside: Sequence[Token], places: dict[int, exp.Identifier], tree: exp.Select, pushdown: Pushdown
 ) -> str | None:
     """Give the table's column that the tokens name, and nothing else."""
     node = places.get(inside[0].start) if inside else None
     parent = None if node is None else node.parent
     if not isinstance(parent, exp.Column) or len(inside) != 2 * len(parent.parts) - 1:
         return None
-    return _column(tree, parent, found)
+    return _column(tree, parent, pushdown)
 
 
 def _inside(tokens: Sequence[Token], at: int) -> tuple[list[Token], Token | None]:
@@ -189,18 +195,18 @@ def _is_call(node: exp.AggFunc) -> bool:
     return not node.expressions and not isinstance(node.this, exp.Distinct)
 
 
-def _is_plain(tree: exp.Select, keys: Sequence[str], found: Pushdown, reference: Reference) -> bool:
+def _is_plain(tree: exp.Select, keys: Sequence[str], pushdown: Pushdown, reference: TableReference) -> bool:
     """Tell whether nothing but aggregates, keys, and names of results stands outside of WHERE."""
-    results = {folded(one.alias) for one in tree.expressions if isinstance(one, exp.Alias)}
-    taken = {folded(name) for name in reference.found.schema.names}
+    results = {fold_name(one.alias) for one in tree.expressions if isinstance(one, exp.Alias)}
+    taken = {fold_name(name) for name in reference.table.schema.names}
     for one in tree.expressions:
         if not isinstance(one, (exp.Alias, exp.Column)) and type(one) not in _FUNCTIONS.values():
             return False  # Spark names it by its text, which changes
     parts = [*tree.expressions, tree.args.get("having"), tree.args.get("order")]
     for node in _outside_of_calls(parts):
         if isinstance(node, exp.Column):
-            name = _column(tree, node, found)
-            alias = len(node.parts) == 1 and folded(node.name) in results - taken
+            name = _column(tree, node, pushdown)
+            alias = len(node.parts) == 1 and fold_name(node.name) in results - taken
             if not alias and name not in keys:
                 return False
         elif not isinstance(node, _AROUND):
@@ -252,7 +258,7 @@ def _rewritten(call: _Call, measures: dict[tuple[str, str | None], Measure]) -> 
     return text if call.name is None else f"{text} AS `{call.name.replace('`', '``')}`"
 
 
-def _without_where(tokens: Sequence[Token], tree: exp.Select) -> Iterator[Edit]:
+def _without_where(tokens: Sequence[Token], tree: exp.Select) -> Iterator[TextEdit]:
     """Take the condition out of the text: the rows that are read meet it, and have not the columns that it names."""
     if tree.args.get("where") is None:
         return
@@ -264,7 +270,7 @@ def _without_where(tokens: Sequence[Token], tree: exp.Select) -> Iterator[Edit]:
         if word == "WHERE" and start is None:
             start = token.start
         elif start is not None and word in _AFTER_WHERE:
-            yield Edit(start, token.start)
+            yield TextEdit(start, token.start)
             return
     if start is not None:
-        yield Edit(start, tokens[-1].end + 1)
+        yield TextEdit(start, tokens[-1].end + 1)

@@ -9,8 +9,8 @@ from pyspark.sql import types as spark_types
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.quoting import quoted
-from pennon.spark.sql.ddl import literal
-from pennon.spark.sql.references import folded
+from pennon.spark.sql.ddl import quote_string
+from pennon.spark.sql.references import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 _TIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
 
 
-def fitted(
+def align_columns(
     lake: Lake, table: Identifier, frame: DataFrame, schema: spark_types.StructType, *, keep_others: bool
 ) -> DataFrame:
     """Bring the columns of a query to those of a table: in its order, cast where SQL casts, null where missing.
 
     Columns that the table does not have raise 13 unless they are kept, for it to get them.
     """
-    given = {folded(name): number for number, name in enumerate(frame.columns)}
+    given = {fold_name(name): number for number, name in enumerate(frame.columns)}
     if len(given) != len(frame.columns):
         raise InvalidInputError(f"INSERT into table {format_identifier(table)}: the query has two columns of one name")
-    columns = [_column(frame, given.pop(folded(field.name), None), field) for field in schema]
+    columns = [_column(frame, given.pop(fold_name(field.name), None), field) for field in schema]
     if given and not keep_others:
         extra = ", ".join(frame.columns[number] for number in given.values())
         raise InvalidInputError(
@@ -44,16 +44,16 @@ def fitted(
     return frame.select(*columns, *others)
 
 
-def assigned(
+def build_assignments(
     table: Identifier,
     assignments: Sequence[Assignment],
     name: str,
     schema: spark_types.StructType,
-    made: Callable[[str], str],
+    rewrite: Callable[[str], str],
 ) -> dict[str, str]:
     """Give what each column is set to; a field of a struct is set by making the struct anew.
 
-    `name` is what the table is called, and may stand before a column. `made` makes expressions fit for Spark.
+    `name` is what the table is called, and may stand before a column. `rewrite` makes expressions fit for Spark.
     """
     whole: dict[str, str] = {}
     parts: dict[str, list[tuple[tuple[str, ...], str]]] = {}
@@ -63,9 +63,9 @@ def assigned(
         if clash or any(path[: len(other)] == other[: len(path)] for other, _ in parts.get(path[0], ())):
             raise InvalidInputError(f"Column {'.'.join(path)} of table {format_identifier(table)} is set twice")
         if len(path) == 1:
-            whole[path[0]] = made(one.expression)
+            whole[path[0]] = rewrite(one.expression)
         else:
-            parts.setdefault(path[0], []).append((path, made(one.expression)))
+            parts.setdefault(path[0], []).append((path, rewrite(one.expression)))
     for column, changes in parts.items():
         whole[column] = _struct(schema[column].dataType, (column,), f"{quoted(name)}.{quoted(column)}", changes)
     return whole
@@ -73,7 +73,7 @@ def assigned(
 
 def _path(table: Identifier, column: Sequence[str], name: str, schema: spark_types.StructType) -> tuple[str, ...]:
     """Find the column, or the field inside of one, that is set."""
-    for parts in (column[1:] if folded(column[0]) == folded(name) else (), column):
+    for parts in (column[1:] if fold_name(column[0]) == fold_name(name) else (), column):
         found = _found(parts, schema) if parts else None
         if found is not None:
             return found
@@ -86,7 +86,7 @@ def _found(parts: Sequence[str], schema: spark_types.DataType) -> tuple[str, ...
     path: list[str] = []
     for part in parts:
         names = schema.names if isinstance(schema, spark_types.StructType) else []
-        same = [one for one in names if one == part] or [one for one in names if folded(one) == folded(part)]
+        same = [one for one in names if one == part] or [one for one in names if fold_name(one) == fold_name(part)]
         if len(same) != 1 or not isinstance(schema, spark_types.StructType):
             return None
         path.append(same[0])
@@ -111,7 +111,7 @@ def _struct(
             value = f"({below[0][1]})"
         elif below:
             value = _struct(field.dataType, here, value, below)
-        fields.append(f"{literal(field.name)}, {value}")
+        fields.append(f"{quote_string(field.name)}, {value}")
     return f"named_struct({', '.join(fields)})"
 
 

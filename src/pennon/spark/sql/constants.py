@@ -50,7 +50,7 @@ class SessionSettings:
     zone: str | None = None
     plain_strings: bool = True
 
-    def offset(self) -> dt.timezone | None:
+    def fixed_offset(self) -> dt.timezone | None:
         """Give the session's distance from UTC if it never changes."""
         if self.zone is None:
             return None
@@ -71,12 +71,12 @@ class Bound:
     slack: dt.timedelta | None = None
 
 
-def constant(node: exp.Expr, session: SessionSettings) -> Constant | None:
+def parse_constant(node: exp.Expr, session: SessionSettings) -> Constant | None:
     """Read a constant; None for everything else."""
     if isinstance(node, exp.Paren):
-        return constant(node.this, session)
+        return parse_constant(node.this, session)
     if isinstance(node, exp.Neg):
-        inner = constant(node.this, session)
+        inner = parse_constant(node.this, session)
         if inner is None or inner.kind not in {"int", "decimal", "double"}:
             return None
         negative = inner.value.copy_negate() if inner.kind == "decimal" else -inner.value
@@ -96,7 +96,7 @@ def constant(node: exp.Expr, session: SessionSettings) -> Constant | None:
     return None
 
 
-def coerced(found: Constant, kind: spark_types.DataType, session: SessionSettings) -> Bound | None:
+def coerce_constant(found: Constant, kind: spark_types.DataType, session: SessionSettings) -> Bound | None:
     """Bring a constant to the type of a column; None where comparing there may have another outcome."""
     if found.kind == "null":
         return None
@@ -118,7 +118,7 @@ def coerced(found: Constant, kind: spark_types.DataType, session: SessionSetting
     return Bound(found.value) if found.kind == _same_kind(kind) else None
 
 
-def rounded(found: Constant, kind: spark_types.DataType) -> decimal.Decimal | None:
+def find_fractional_value(found: Constant, kind: spark_types.DataType) -> decimal.Decimal | None:
     """Give a number that lies between two values of an integer column, None for all others."""
     width = _RANGES.get(type(kind))
     if width is None or (found.kind == "double" and width == _RANGES[spark_types.LongType]):
@@ -252,7 +252,7 @@ def _in_timestamps(found: Constant, session: SessionSettings) -> Bound | None:
         return None
     if local is None:
         return None
-    zone = dt.timezone.utc if in_utc else session.offset()
+    zone = dt.timezone.utc if in_utc else session.fixed_offset()
     if zone is not None:
         return _utc(local, zone)
     # Rules of time zones change, and Spark's may be older or newer than those here.

@@ -19,7 +19,7 @@ _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 
 @dataclass(frozen=True)
-class Name:
+class QualifiedName:
     """A name of one or more parts as the statement writes it, and where it stands in the text."""
 
     parts: tuple[str, ...]
@@ -59,192 +59,192 @@ def is_word(token: Token) -> bool:
     return first == "_" or first.isalnum()
 
 
-class Cursor:
+class TokenCursor:
     """Reads a statement from left to right; what does not fit raises InvalidInputError (13) with its position."""
 
-    def __init__(self, text: str, tokens: list[Token], at: int = 0) -> None:
+    def __init__(self, text: str, tokens: list[Token], position: int = 0) -> None:
         self.text = text
         self.tokens = tokens
-        self.at = at
+        self.position = position
 
     @property
     def token(self) -> Token | None:
         """The token that is next."""
-        return self.tokens[self.at] if self.at < len(self.tokens) else None
+        return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     @property
-    def ended(self) -> bool:
+    def at_end(self) -> bool:
         """Whether nothing is left."""
-        return self.at >= len(self.tokens)
+        return self.position >= len(self.tokens)
 
-    def sees(self, *words: str) -> bool:
+    def peek(self, *words: str) -> bool:
         """Tell whether these keywords or signs come next."""
-        following = self.tokens[self.at : self.at + len(words)]
+        following = self.tokens[self.position : self.position + len(words)]
         return len(following) == len(words) and all(
             token.token_type not in {TokenType.IDENTIFIER, TokenType.STRING} and token.text.upper() == word
             for token, word in zip(following, words, strict=True)
         )
 
-    def takes(self, *words: str) -> bool:
+    def accept(self, *words: str) -> bool:
         """Go past these keywords or signs if they come next."""
-        if not self.sees(*words):
+        if not self.peek(*words):
             return False
-        self.at += len(words)
+        self.position += len(words)
         return True
 
-    def takes_one(self, *words: str) -> str | None:
+    def accept_one(self, *words: str) -> str | None:
         """Go past one of these, and tell which."""
-        return next((word for word in words if self.takes(word)), None)
+        return next((word for word in words if self.accept(word)), None)
 
     def expect(self, *words: str) -> None:
         """Go past these keywords or signs, which must come next."""
-        if not self.takes(*words):
-            raise self.fault(f"expected {' '.join(words)}")
+        if not self.accept(*words):
+            raise self.syntax_error(f"expected {' '.join(words)}")
 
     def expect_one(self, *words: str) -> str:
         """Go past one of these, which must come next."""
-        found = self.takes_one(*words)
+        found = self.accept_one(*words)
         if found is None:
-            raise self.fault(f"expected {' or '.join(words)}")
+            raise self.syntax_error(f"expected {' or '.join(words)}")
         return found
 
     def expect_end(self) -> None:
         """Refuse what is left over."""
-        if not self.ended:
-            raise self.fault("the statement should end here")
+        if not self.at_end:
+            raise self.syntax_error("the statement should end here")
 
-    def name(self) -> Name:
+    def parse_name(self) -> QualifiedName:
         """Read a name with its parts."""
-        first = self.at
-        parts = [self.part()]
-        while self.sees(".") and self.at + 1 < len(self.tokens) and is_word(self.tokens[self.at + 1]):
-            self.at += 1
-            parts.append(self.part())
-        return Name(tuple(parts), self.tokens[first].start, self.tokens[self.at - 1].end + 1)
+        first = self.position
+        parts = [self.parse_part()]
+        while self.peek(".") and self.position + 1 < len(self.tokens) and is_word(self.tokens[self.position + 1]):
+            self.position += 1
+            parts.append(self.parse_part())
+        return QualifiedName(tuple(parts), self.tokens[first].start, self.tokens[self.position - 1].end + 1)
 
-    def part(self) -> str:
+    def parse_part(self) -> str:
         """Read one part of a name."""
         token = self.token
         if token is None or not is_word(token):
-            raise self.fault("expected a name")
-        self.at += 1
+            raise self.syntax_error("expected a name")
+        self.position += 1
         return token.text
 
-    def string(self) -> str:
+    def parse_string(self) -> str:
         """Read a text in quotes."""
         token = self.token
         if token is None or token.token_type is not TokenType.STRING:
-            raise self.fault("expected a text in quotes")
-        self.at += 1
+            raise self.syntax_error("expected a text in quotes")
+        self.position += 1
         text = token.text
         # As in Spark, a doubled quote is a quote, and texts that follow one another are one.
         while self.token is not None and self.token.token_type is TokenType.STRING:
-            quote = self.text[self.token.start] if self.token.start == self.tokens[self.at - 1].end + 1 else ""
+            quote = self.text[self.token.start] if self.token.start == self.tokens[self.position - 1].end + 1 else ""
             text += quote + self.token.text
-            self.at += 1
+            self.position += 1
         return text
 
-    def optional_string(self) -> str | None:
+    def parse_optional_string(self) -> str | None:
         """Read a text in quotes if one comes next."""
         token = self.token
-        return self.string() if token is not None and token.token_type is TokenType.STRING else None
+        return self.parse_string() if token is not None and token.token_type is TokenType.STRING else None
 
-    def whole_number(self) -> int:
+    def parse_integer(self) -> int:
         """Read a whole number."""
         token = self.token
         if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
-            raise self.fault("expected a whole number")
-        self.at += 1
+            raise self.syntax_error("expected a whole number")
+        self.position += 1
         return int(token.text)
 
-    def value(self) -> str:
+    def parse_value(self) -> str:
         """Read a text, a number, true or false, as text: the value of a property."""
         token = self.token
         if token is None:
-            raise self.fault("expected a value")
+            raise self.syntax_error("expected a value")
         if token.token_type is TokenType.STRING:
-            return self.string()
-        sign = "-" if self.takes("-") else ""
+            return self.parse_string()
+        sign = "-" if self.accept("-") else ""
         token = self.token
         if token is not None and (token.token_type is TokenType.NUMBER or token.text.upper() in {"TRUE", "FALSE"}):
-            self.at += 1
+            self.position += 1
             return sign + token.text.lower()
-        raise self.fault("expected a text, a number, true or false")
+        raise self.syntax_error("expected a text, a number, true or false")
 
-    def span(self, *stops: str) -> str:
+    def take_until(self, *stops: str) -> str:
         """Read the text of an expression up to one of `stops` outside of parentheses and CASE, or to the end."""
-        first, last = self._skip(lambda: any(self.sees(stop) for stop in stops))
+        first, last = self._skip(lambda: any(self.peek(stop) for stop in stops))
         if last < first:
-            raise self.fault("expected an expression")
+            raise self.syntax_error("expected an expression")
         return self.text[self.tokens[first].start : self.tokens[last].end + 1]
 
-    def list_of(self, read: Callable[[], str]) -> list[str]:
+    def parse_list(self, read: Callable[[], str]) -> list[str]:
         """Read `(a, b, ...)`."""
         self.expect("(")
         found = [read()]
-        while self.takes(","):
+        while self.accept(","):
             found.append(read())
         self.expect(")")
         return found
 
-    def properties(self) -> dict[str, str]:
+    def parse_properties(self) -> dict[str, str]:
         """Read `('key' = 'value', key.with.dots = 5, ...)`."""
         self.expect("(")
         found: dict[str, str] = {}
         while True:
-            key = self.property_key()
-            self.takes("=")
-            found[key] = self.value()
-            if not self.takes(","):
+            key = self.parse_property_key()
+            self.accept("=")
+            found[key] = self.parse_value()
+            if not self.accept(","):
                 break
         self.expect(")")
         return found
 
-    def property_key(self) -> str:
+    def parse_property_key(self) -> str:
         """Read the name of a property: a text, or words with dots."""
-        given = self.optional_string()
-        return ".".join(self.name().parts) if given is None else given
+        given = self.parse_optional_string()
+        return ".".join(self.parse_name().parts) if given is None else given
 
-    def rest(self) -> str:
+    def take_rest(self) -> str:
         """Give the text that is left, and go to the end."""
         first = self.token
         if first is None:
-            raise self.fault("the statement ends too early")
-        self.at = len(self.tokens)
+            raise self.syntax_error("the statement ends too early")
+        self.position = len(self.tokens)
         return self.text[first.start : self.tokens[-1].end + 1]
 
-    def fault(self, message: str) -> InvalidInputError:
+    def syntax_error(self, message: str) -> InvalidInputError:
         """Make the error for what stands here."""
         token = self.token
         if token is None:
-            return InvalidInputError(f"Syntax error at the end of the statement: {message}: {_shown(self.text)}")
+            return InvalidInputError(f"Syntax error at the end of the statement: {message}: {_shorten(self.text)}")
         column = token.start - (self.text.rfind("\n", 0, token.start) + 1) + 1
         found = self.text[token.start : token.end + 1]
         return InvalidInputError(
-            f"Syntax error at line {token.line}, column {column}, near {found!r}: {message}: {_shown(self.text)}"
+            f"Syntax error at line {token.line}, column {column}, near {found!r}: {message}: {_shorten(self.text)}"
         )
 
     def _skip(self, stop: Callable[[], bool]) -> tuple[int, int]:
-        first = self.at
+        first = self.position
         depth = 0
-        while not self.ended:
-            token = self.tokens[self.at]
+        while not self.at_end:
+            token = self.tokens[self.position]
             if depth == 0 and (stop() or token.token_type in _CLOSING):
                 break
             opens = token.token_type in _OPENING or self._is_case()
-            closes = token.token_type in _CLOSING or (depth > 0 and self.sees("END"))
+            closes = token.token_type in _CLOSING or (depth > 0 and self.peek("END"))
             depth += opens - closes
-            self.at += 1
-        return first, self.at - 1
+            self.position += 1
+        return first, self.position - 1
 
     def _is_case(self) -> bool:
         """Tell a CASE expression from a column of that name."""
-        if not self.sees("CASE") or self.at + 1 >= len(self.tokens):
+        if not self.peek("CASE") or self.position + 1 >= len(self.tokens):
             return False
-        before = self.tokens[self.at - 1].token_type if self.at else None
-        return before is not TokenType.DOT and self.tokens[self.at + 1].token_type is not TokenType.DOT
+        before = self.tokens[self.position - 1].token_type if self.position else None
+        return before is not TokenType.DOT and self.tokens[self.position + 1].token_type is not TokenType.DOT
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= 200 else one_line[:197] + "..."  # noqa: PLR2004 - what fits in a message

@@ -1,6 +1,6 @@
-"""Reading the statements that change data: INSERT, MERGE, UPDATE, DELETE, TRUNCATE, and temporary views of queries.
+"""Parse the statements that change data: INSERT, MERGE, UPDATE, DELETE, TRUNCATE, and temporary views of queries.
 
-Queries and expressions are kept as the text that was written; Spark reads them.
+Queries and expressions stay text: Spark parses them.
 """
 
 from __future__ import annotations
@@ -10,209 +10,204 @@ from typing import TYPE_CHECKING
 from sqlglot import TokenType
 
 from pennon.errors import UnsupportedOperationError
-from pennon.spark.sql import statements as made
-from pennon.spark.sql.cursor import Cursor, is_word
-from pennon.spark.sql.ownership import ForeignNameError
+from pennon.spark.sql import statements
+from pennon.spark.sql.cursor import TokenCursor, is_word
+from pennon.spark.sql.name_resolution import ForeignNameError
 
 if TYPE_CHECKING:
-    from sqlglot import Token
-
-    from pennon.spark.sql.ownership import Owner
+    from pennon.spark.sql.name_resolution import NameResolver
 
 
-def insert(cursor: Cursor, owner: Owner, *, with_clause: str = "") -> made.Statement:
-    """Read what follows INSERT; the query may have a WITH that stands before it."""
-    evolve = cursor.takes("WITH", "SCHEMA", "EVOLUTION")
+def parse_insert(cursor: TokenCursor, resolver: NameResolver, *, with_clause: str = "") -> statements.Statement:
+    """Parse the rest of INSERT. `with_clause` is the WITH clause before INSERT; it becomes part of the query."""
+    evolve = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     overwrite = cursor.expect_one("INTO", "OVERWRITE") == "OVERWRITE"
-    if overwrite and (cursor.sees("LOCAL", "DIRECTORY") or cursor.sees("DIRECTORY")):
+    if overwrite and (cursor.peek("LOCAL", "DIRECTORY") or cursor.peek("DIRECTORY")):
         raise ForeignNameError
-    cursor.takes("TABLE")
-    table = owner.table(cursor.name().parts)
-    if cursor.sees("PARTITION"):
-        raise cursor.fault("tables of the catalog have no partitions")
-    if cursor.sees("REPLACE") or cursor.sees("IF"):
-        raise cursor.fault("this form of INSERT is not supported for tables of the catalog")
+    cursor.accept("TABLE")
+    table = resolver.resolve_table(cursor.parse_name().parts)
+    if cursor.peek("PARTITION"):
+        raise cursor.syntax_error("tables of the catalog have no partitions; remove PARTITION")
+    if cursor.peek("REPLACE") or cursor.peek("IF"):
+        raise cursor.syntax_error("INSERT with REPLACE or IF is not supported for tables of the catalog")
     columns = None
-    by_name = cursor.takes("BY", "NAME")
-    if not by_name and cursor.sees("(") and not _begins_query(cursor, cursor.at + 1):
-        columns = tuple(cursor.list_of(cursor.part))
-    by_name = by_name or cursor.takes("BY", "NAME")
-    if not _begins_query(cursor, cursor.at):
-        raise cursor.fault("expected a query or VALUES")
-    return made.Insert(table, with_clause + cursor.rest(), overwrite, columns, by_name, evolve)
+    by_name = cursor.accept("BY", "NAME")
+    if not by_name and cursor.peek("(") and not _begins_query(cursor, cursor.position + 1):
+        columns = tuple(cursor.parse_list(cursor.parse_part))
+    by_name = by_name or cursor.accept("BY", "NAME")
+    if not _begins_query(cursor, cursor.position):
+        raise cursor.syntax_error("expected a query or VALUES")
+    return statements.InsertInto(table, with_clause + cursor.take_rest(), overwrite, columns, by_name, evolve)
 
 
-def with_query(text: str, tokens: list[Token], owner: Owner) -> made.Statement | None:
-    """Read a statement that begins with common table expressions and goes on with INSERT; None if it is a query."""
-    cursor = Cursor(text, tokens)
-    if not cursor.sees("WITH"):
+def parse_with(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement | None:
+    """Parse a WITH clause that INSERT follows, or return None if a query follows."""
+    if not cursor.peek("WITH"):
         return None
-    clause = cursor.span("INSERT", "SELECT", "FROM", "VALUES", "MERGE", "UPDATE", "DELETE")
-    if cursor.takes("INSERT"):
-        return insert(cursor, owner, with_clause=clause + " ")
+    clause = cursor.take_until("INSERT", "SELECT", "FROM", "VALUES", "MERGE", "UPDATE", "DELETE")
+    if cursor.accept("INSERT"):
+        return parse_insert(cursor, resolver, with_clause=clause + " ")
     return None
 
 
-def truncate(cursor: Cursor, owner: Owner) -> made.Statement:
-    """Read what follows TRUNCATE TABLE."""
-    name = cursor.name().parts
-    statement = made.Delete(owner.table(name), name)
-    cursor.expect_end()
-    return statement
+def parse_truncate(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    """Parse the rest of TRUNCATE TABLE."""
+    name = cursor.parse_name().parts
+    return statements.DeleteFrom(resolver.resolve_table(name), name)
 
 
-def delete(cursor: Cursor, owner: Owner) -> made.Statement:
-    """Read what follows DELETE."""
+def parse_delete(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    """Parse the rest of DELETE."""
     cursor.expect("FROM")
-    name = cursor.name().parts
-    table = owner.table(name)
-    alias = _alias(cursor, "WHERE")
-    where = cursor.rest() if cursor.takes("WHERE") else None
-    cursor.expect_end()
-    return made.Delete(table, name, alias, where)
+    name = cursor.parse_name().parts
+    table = resolver.resolve_table(name)
+    alias = _parse_alias(cursor, "WHERE")
+    where = cursor.take_rest() if cursor.accept("WHERE") else None
+    return statements.DeleteFrom(table, name, alias, where)
 
 
-def update(cursor: Cursor, owner: Owner) -> made.Statement:
-    """Read what follows UPDATE."""
-    name = cursor.name().parts
-    table = owner.table(name)
-    alias = _alias(cursor, "SET")
+def parse_update(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    """Parse the rest of UPDATE."""
+    name = cursor.parse_name().parts
+    table = resolver.resolve_table(name)
+    alias = _parse_alias(cursor, "SET")
     cursor.expect("SET")
-    assignments = _assignments(cursor, "WHERE")
-    where = cursor.rest() if cursor.takes("WHERE") else None
-    cursor.expect_end()
-    return made.Update(table, name, alias, assignments, where)
+    assignments = _parse_assignments(cursor, "WHERE")
+    where = cursor.take_rest() if cursor.accept("WHERE") else None
+    return statements.UpdateTable(table, name, alias, assignments, where)
 
 
-def merge(cursor: Cursor, owner: Owner) -> made.Statement:
-    """Read what follows MERGE."""
-    evolve = cursor.takes("WITH", "SCHEMA", "EVOLUTION")
+def parse_merge(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    """Parse the rest of MERGE."""
+    evolve = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
-    name = cursor.name().parts
-    table = owner.table(name)
-    alias = _alias(cursor, "USING")
+    name = cursor.parse_name().parts
+    table = resolver.resolve_table(name)
+    alias = _parse_alias(cursor, "USING")
     cursor.expect("USING")
-    source, source_name = _source(cursor)
+    source, source_name = _parse_merge_source(cursor)
     cursor.expect("ON")
-    on = cursor.span("WHEN")
+    on = cursor.take_until("WHEN")
     clauses = []
-    while not cursor.ended:
-        clauses.append(_clause(cursor))
+    while not cursor.at_end:
+        clauses.append(_parse_merge_clause(cursor))
     if not clauses:
-        raise cursor.fault("expected WHEN")
-    return made.Merge(table, name, alias, source, source_name, on, tuple(clauses), evolve)
+        raise cursor.syntax_error("expected WHEN")
+    return statements.MergeInto(table, name, alias, source, source_name, on, tuple(clauses), evolve)
 
 
-def create_view(cursor: Cursor, *, replace: bool) -> made.Statement | None:
-    """Read a temporary view of a query; None for what is not one."""
-    is_global = cursor.takes("GLOBAL")
-    if not cursor.takes_one("TEMPORARY", "TEMP") or not cursor.takes("VIEW"):
+def parse_create_view(cursor: TokenCursor, *, replace: bool) -> statements.Statement | None:
+    """Parse the rest of CREATE TEMPORARY VIEW, or return None if Spark creates the view."""
+    is_global = cursor.accept("GLOBAL")
+    if not cursor.accept_one("TEMPORARY", "TEMP") or not cursor.accept("VIEW"):
         return None
-    if cursor.takes("IF", "NOT", "EXISTS"):
+    if cursor.accept("IF", "NOT", "EXISTS"):
         return None
-    parts = cursor.name().parts
+    parts = cursor.parse_name().parts
     columns = None
-    if cursor.sees("("):
-        if any(token.text.upper() == "COMMENT" for token in cursor.tokens[cursor.at :]):
+    if cursor.peek("("):
+        if any(token.text.upper() == "COMMENT" for token in cursor.tokens[cursor.position :]):
             return None
-        columns = tuple(cursor.list_of(cursor.part))
-    if len(parts) != 1 or not cursor.takes("AS"):
+        columns = tuple(cursor.parse_list(cursor.parse_part))
+    if len(parts) != 1 or not cursor.accept("AS"):
         return None
-    return made.CreateTempView(parts[0], cursor.rest(), replace, is_global, columns)
+    return statements.CreateTempView(parts[0], cursor.take_rest(), replace, is_global, columns)
 
 
-def cache(cursor: Cursor, owner: Owner) -> made.Statement | None:
-    """Read CACHE TABLE name AS query; None for the caching of something that is there."""
-    del owner
-    if cursor.takes("LAZY") or not cursor.takes("TABLE"):
+def parse_cache_table(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement | None:
+    """Parse the rest of CACHE TABLE name AS query, or return None if no query follows the name."""
+    del resolver
+    if cursor.accept("LAZY") or not cursor.accept("TABLE"):
         return None
-    parts = cursor.name().parts
-    if len(parts) != 1 or cursor.ended or cursor.sees("OPTIONS"):
+    parts = cursor.parse_name().parts
+    if len(parts) != 1 or cursor.at_end or cursor.peek("OPTIONS"):
         return None
-    cursor.takes("AS")
-    return made.CreateTempView(parts[0], cursor.rest(), cache=True) if _begins_query(cursor, cursor.at) else None
+    cursor.accept("AS")
+    if not _begins_query(cursor, cursor.position):
+        return None
+    return statements.CreateTempView(parts[0], cursor.take_rest(), cache=True)
 
 
-def _source(cursor: Cursor) -> tuple[str, str | None]:
-    """Read the source of a merge as a query, and the name by which it goes."""
-    first = cursor.at
-    if cursor.takes("("):
-        cursor.span()
+def _parse_merge_source(cursor: TokenCursor) -> tuple[str, str | None]:
+    """Return the source of a merge as a query, and the name of the source in conditions."""
+    first = cursor.position
+    if cursor.accept("("):
+        cursor.take_until()
         cursor.expect(")")
-        text = cursor.text[cursor.tokens[first].start : cursor.tokens[cursor.at - 1].end + 1]
-        return _everything(text), _alias(cursor, "ON")
-    name = cursor.name()
-    travelled = cursor.span("ON", "AS") if cursor.sees("VERSION") or cursor.sees("TIMESTAMP") else ""
-    if cursor.takes("("):
-        raise UnsupportedOperationError("The source of MERGE is a table or a query in parentheses, not a function")
-    alias = _alias(cursor, "ON")
-    text = f"{cursor.text[name.start : name.end]} {travelled}".rstrip()
-    return _everything(text), name.parts[-1] if alias is None else alias
+        text = cursor.text[cursor.tokens[first].start : cursor.tokens[cursor.position - 1].end + 1]
+        return _select_all(text), _parse_alias(cursor, "ON")
+    name = cursor.parse_name()
+    travel = cursor.take_until("ON", "AS") if cursor.peek("VERSION") or cursor.peek("TIMESTAMP") else ""
+    if cursor.accept("("):
+        raise UnsupportedOperationError("The source of MERGE must be a table or a query in parentheses, not a function")
+    alias = _parse_alias(cursor, "ON")
+    text = f"{cursor.text[name.start : name.end]} {travel}".rstrip()
+    return _select_all(text), name.parts[-1] if alias is None else alias
 
 
-def _everything(relation: str) -> str:
-    return f"SELECT * FROM {relation}"  # noqa: S608 - the relation is the caller's own text
+def _select_all(relation: str) -> str:
+    return f"SELECT * FROM {relation}"  # noqa: S608 - the user wrote the text
 
 
-def _clause(cursor: Cursor) -> made.MergeClause:
+def _parse_merge_clause(cursor: TokenCursor) -> statements.MergeClause:
     cursor.expect("WHEN")
     match = "matched"
-    if cursor.takes("NOT", "MATCHED"):
+    if cursor.accept("NOT", "MATCHED"):
         match = "missing"
-        if cursor.takes("BY"):
+        if cursor.accept("BY"):
             match = "extra" if cursor.expect_one("SOURCE", "TARGET") == "SOURCE" else "missing"
     else:
         cursor.expect("MATCHED")
-    condition = cursor.span("THEN") if cursor.takes("AND") else None
+    condition = cursor.take_until("THEN") if cursor.accept("AND") else None
     cursor.expect("THEN")
     if match == "missing":
         cursor.expect("INSERT")
-        return made.MergeClause(match, "insert", condition, _inserted(cursor))
-    if cursor.takes("DELETE"):
-        return made.MergeClause(match, "delete", condition)
+        return statements.MergeClause(match, "insert", condition, _parse_inserted_values(cursor))
+    if cursor.accept("DELETE"):
+        return statements.MergeClause(match, "delete", condition)
     cursor.expect("UPDATE", "SET")
-    if cursor.takes("*"):
+    if cursor.accept("*"):
         if match == "extra":
-            raise cursor.fault("a row that the source does not have cannot be set to the source's values")
-        return made.MergeClause(match, "update", condition, None)
-    return made.MergeClause(match, "update", condition, _assignments(cursor, "WHEN"))
+            raise cursor.syntax_error("UPDATE SET * needs a row of the source, and NOT MATCHED BY SOURCE has none")
+        return statements.MergeClause(match, "update", condition, None)
+    return statements.MergeClause(match, "update", condition, _parse_assignments(cursor, "WHEN"))
 
 
-def _inserted(cursor: Cursor) -> tuple[made.Assignment, ...] | None:
-    if cursor.takes("*"):
+def _parse_inserted_values(cursor: TokenCursor) -> tuple[statements.Assignment, ...] | None:
+    if cursor.accept("*"):
         return None
-    columns = cursor.list_of(cursor.part)
+    columns = cursor.parse_list(cursor.parse_part)
     cursor.expect("VALUES")
-    values = cursor.list_of(lambda: cursor.span(","))
+    values = cursor.parse_list(lambda: cursor.take_until(","))
     if len(columns) != len(values):
-        raise cursor.fault(f"{len(columns)} columns, but {len(values)} values")
-    return tuple(made.Assignment((column,), value) for column, value in zip(columns, values, strict=True))
+        raise cursor.syntax_error(f"INSERT has {len(columns)} columns but {len(values)} values")
+    return tuple(statements.Assignment((column,), value) for column, value in zip(columns, values, strict=True))
 
 
-def _assignments(cursor: Cursor, stop: str) -> tuple[made.Assignment, ...]:
-    found = [_assignment(cursor, stop)]
-    while cursor.takes(","):
-        found.append(_assignment(cursor, stop))
+def _parse_assignments(cursor: TokenCursor, stop: str) -> tuple[statements.Assignment, ...]:
+    found = [_parse_assignment(cursor, stop)]
+    while cursor.accept(","):
+        found.append(_parse_assignment(cursor, stop))
     return tuple(found)
 
 
-def _assignment(cursor: Cursor, stop: str) -> made.Assignment:
-    column = cursor.name().parts
+def _parse_assignment(cursor: TokenCursor, stop: str) -> statements.Assignment:
+    column = cursor.parse_name().parts
     cursor.expect("=")
-    return made.Assignment(column, cursor.span(",", stop))
+    return statements.Assignment(column, cursor.take_until(",", stop))
 
 
-def _alias(cursor: Cursor, stop: str) -> str | None:
-    if cursor.takes("AS"):
-        return cursor.part()
+def _parse_alias(cursor: TokenCursor, stop: str) -> str | None:
+    if cursor.accept("AS"):
+        return cursor.parse_part()
     token = cursor.token
-    if token is None or cursor.sees(stop) or not is_word(token):
+    if token is None or cursor.peek(stop) or not is_word(token):
         return None
     if token.token_type is not TokenType.IDENTIFIER and token.text.upper() in {"WHERE", "SET", "USING", "ON", "WHEN"}:
         return None
-    return cursor.part()
+    return cursor.parse_part()
 
 
-def _begins_query(cursor: Cursor, at: int) -> bool:
+def _begins_query(cursor: TokenCursor, at: int) -> bool:
     token = cursor.tokens[at] if at < len(cursor.tokens) else None
     return token is not None and token.text.upper() in {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "(", "MAP"}

@@ -10,9 +10,9 @@ from pennon.spark import types, writing
 from pennon.spark.merging import clauses, merge, mutation
 from pennon.spark.quoting import quoted
 from pennon.spark.reading.pinned import pin
-from pennon.spark.sql.assignments import assigned, fitted
-from pennon.spark.sql.expressions import Expressions
-from pennon.spark.sql.references import folded
+from pennon.spark.sql.assignments import align_columns, build_assignments
+from pennon.spark.sql.expressions import ExpressionRewriter
+from pennon.spark.sql.references import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,97 +22,127 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
-    from pennon.spark.sql import statements as made
+    from pennon.spark.sql import statements
     from pennon.spark.sql.query_runner import QueryRunner
 
 _SOURCE = "__pennon_source"
 
 
-def insert(lake: Lake, asked: made.Insert, reader: QueryRunner) -> DataFrame:
+def insert(lake: Lake, statement: statements.InsertInto, runner: QueryRunner) -> DataFrame:
     """Append the rows of a query, or put them in the place of those that are there.
 
     Columns are matched by position, unless BY NAME or a list of columns says otherwise; columns that get no value are
     null.
     """
-    frame = reader.frame(asked.query)
-    schema = _spark_schema(lake, asked.table)
-    if not asked.by_name:
-        frame = _by_position(frame, asked, schema)
-    mode = "overwrite" if asked.overwrite else "append"
-    ready = fitted(lake, asked.table, frame, schema, keep_others=asked.evolve)
-    done = writing.write(lake, ready, asked.table, mode, merge_schema=asked.evolve and not asked.overwrite)
+    frame = runner.run_query(statement.query)
+    schema = _spark_schema(lake, statement.table)
+    if not statement.by_name:
+        frame = _by_position(frame, statement, schema)
+    mode = "overwrite" if statement.overwrite else "append"
+    ready = align_columns(lake, statement.table, frame, schema, keep_others=statement.evolve)
+    done = writing.write(lake, ready, statement.table, mode, merge_schema=statement.evolve and not statement.overwrite)
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, inserted bigint")
 
 
-def update(lake: Lake, asked: made.Update, reader: QueryRunner) -> DataFrame:
+def update(lake: Lake, statement: statements.UpdateTable, runner: QueryRunner) -> DataFrame:
     """Set columns of the rows that meet a condition."""
-    name = asked.written[-1] if asked.alias is None else asked.alias
-    schema = _spark_schema(lake, asked.table)
-    with Expressions(lake, reader, _relation(asked.written, asked.alias)) as expressions:
-        values = assigned(asked.table, asked.assignments, name, schema, expressions.made)
-        where = expressions.optional(asked.where)
-        done = mutation.update(lake, asked.table, values, where=where, alias=name)
+    name = statement.name_parts[-1] if statement.alias is None else statement.alias
+    schema = _spark_schema(lake, statement.table)
+    with ExpressionRewriter(lake, runner, _relation(statement.name_parts, statement.alias)) as expressions:
+        values = build_assignments(statement.table, statement.assignments, name, schema, expressions.rewrite)
+        where = expressions.rewrite_optional(statement.where)
+        done = mutation.update(lake, statement.table, values, where=where, alias=name)
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, updated bigint")
 
 
-def delete(lake: Lake, asked: made.Delete, reader: QueryRunner) -> DataFrame:
+def delete(lake: Lake, statement: statements.DeleteFrom, runner: QueryRunner) -> DataFrame:
     """Delete the rows that meet a condition, or all."""
-    name = asked.written[-1] if asked.alias is None else asked.alias
-    with Expressions(lake, reader, _relation(asked.written, asked.alias)) as expressions:
-        where = expressions.optional(asked.where) or "true"
-        done = mutation.delete(lake, asked.table, where, alias=name)
+    name = statement.name_parts[-1] if statement.alias is None else statement.alias
+    with ExpressionRewriter(lake, runner, _relation(statement.name_parts, statement.alias)) as expressions:
+        where = expressions.rewrite_optional(statement.where) or "true"
+        done = mutation.delete(lake, statement.table, where, alias=name)
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, deleted bigint")
 
 
-def merge_into(lake: Lake, asked: made.Merge, reader: QueryRunner) -> DataFrame:
+def merge_into(lake: Lake, statement: statements.MergeInto, runner: QueryRunner) -> DataFrame:
     """Update, delete and insert rows by whether they match rows of a source."""
-    target = asked.written[-1] if asked.alias is None else asked.alias
-    source = asked.source_name or _SOURCE
-    frame = reader.frame(asked.source)
-    schema = _spark_schema(lake, asked.table)
-    relations = f"{_relation(asked.written, asked.alias)}, {quoted(source)}"
-    with Expressions(lake, reader, relations) as expressions:
-        read = _Clauses(asked, target, schema, expressions)
+    target = statement.name_parts[-1] if statement.alias is None else statement.alias
+    source = statement.source_name or _SOURCE
+    frame = runner.run_query(statement.source)
+    schema = _spark_schema(lake, statement.table)
+    relations = f"{_relation(statement.name_parts, statement.alias)}, {quoted(source)}"
+    with ExpressionRewriter(lake, runner, relations) as expressions:
+        read = _Clauses(statement, target, schema, expressions)
         done = merge.merge(
             lake,
             frame,
-            asked.table,
-            on_condition=expressions.made(asked.on),
+            statement.table,
+            on_condition=expressions.rewrite(statement.on),
             when_matched=read.of("matched"),
             when_not_matched=read.of("missing"),
             when_not_matched_by_source=read.of("extra"),
             target_alias=target,
             source_alias=source,
-            merge_schema=asked.evolve,
+            merge_schema=statement.evolve,
         )
     row = (done.version, done.inserted, done.updated, done.deleted)
     schema_text = "version bigint, inserted bigint, updated bigint, deleted bigint"
     return lake.spark.createDataFrame([row], schema_text)
 
 
+def create_temp_view(lake: Lake, statement: statements.CreateTempView, runner: QueryRunner) -> DataFrame:
+    """Give a name to a query; it goes on showing the versions of tables that it was made with."""
+    frame = runner.run_query(statement.query)
+    if statement.columns is not None:
+        if len(statement.columns) != len(frame.columns):
+            raise InvalidInputError(
+                f"View {statement.name!r} names {len(statement.columns)} columns, but its query returns "
+                f"{len(frame.columns)}"
+            )
+        frame = frame.toDF(*statement.columns)
+    name = statement.name if statement.name.isidentifier() else quoted(statement.name)
+    if statement.is_global and statement.replace:
+        frame.createOrReplaceGlobalTempView(name)
+    elif statement.is_global:
+        frame.createGlobalTempView(name)
+    elif statement.replace:
+        frame.createOrReplaceTempView(name)
+    else:
+        frame.createTempView(name)
+    if statement.cache:
+        lake.spark.catalog.cacheTable(name)
+    return lake.spark.createDataFrame([(statement.name,)], "view string")
+
+
 class _Clauses:
     """The clauses of a merge as `merge.merge` takes them."""
 
     def __init__(
-        self, asked: made.Merge, target: str, schema: spark_types.StructType, expressions: Expressions
+        self,
+        statement: statements.MergeInto,
+        target: str,
+        schema: spark_types.StructType,
+        expressions: ExpressionRewriter,
     ) -> None:
-        self._asked = asked
+        self._statement = statement
         self._target = target
         self._schema = schema
         self._expressions = expressions
 
     def of(self, match: str) -> Sequence[clauses.Clause] | None:
         """Give the clauses for one kind of row."""
-        found = [self._clause(one) for one in self._asked.clauses if one.match == match]
+        found = [self._clause(one) for one in self._statement.clauses if one.match == match]
         return found or None
 
-    def _clause(self, given: made.MergeClause) -> clauses.Clause:
-        condition = self._expressions.optional(given.condition)
+    def _clause(self, given: statements.MergeClause) -> clauses.Clause:
+        condition = self._expressions.rewrite_optional(given.condition)
         if given.action == "delete":
             return clauses.Delete(condition)
         values = None
         if given.assignments is not None:
-            values = assigned(self._asked.table, given.assignments, self._target, self._schema, self._expressions.made)
+            values = build_assignments(
+                self._statement.table, given.assignments, self._target, self._schema, self._expressions.rewrite
+            )
         return clauses.Insert(values, condition) if given.action == "insert" else clauses.Update(values, condition)
 
 
@@ -127,24 +157,32 @@ def _spark_schema(lake: Lake, table: Identifier) -> spark_types.StructType:
     return types.spark_schema(dataset.schema)
 
 
-def _by_position(frame: DataFrame, asked: made.Insert, schema: spark_types.StructType) -> DataFrame:
+def _by_position(frame: DataFrame, statement: statements.InsertInto, schema: spark_types.StructType) -> DataFrame:
     """Name the columns of a query after those of the table that they go to."""
-    names = schema.names if asked.columns is None else [_named(asked, name, schema) for name in asked.columns]
-    if len(frame.columns) != len(names) and not (asked.evolve and len(frame.columns) > len(names)):
+    names = (
+        schema.names if statement.columns is None else [_named(statement, name, schema) for name in statement.columns]
+    )
+    if len(frame.columns) != len(names) and not (statement.evolve and len(frame.columns) > len(names)):
         listed = ", ".join(names)
         raise InvalidInputError(
-            f"INSERT into table {format_identifier(asked.table)} needs {len(names)} columns ({listed}), and "
+            f"INSERT into table {format_identifier(statement.table)} needs {len(names)} columns ({listed}), and "
             "the query has "
             f"{len(frame.columns)}"
         )
     return frame.toDF(*names, *frame.columns[len(names) :])
 
 
-def _named(asked: made.Insert, name: str, schema: spark_types.StructType) -> str:
-    found = [one for one in schema.names if one == name] or [one for one in schema.names if folded(one) == folded(name)]
-    if len(found) != 1 or asked.columns is None or list(map(folded, asked.columns)).count(folded(name)) > 1:
+def _named(statement: statements.InsertInto, name: str, schema: spark_types.StructType) -> str:
+    found = [one for one in schema.names if one == name] or [
+        one for one in schema.names if fold_name(one) == fold_name(name)
+    ]
+    if (
+        len(found) != 1
+        or statement.columns is None
+        or list(map(fold_name, statement.columns)).count(fold_name(name)) > 1
+    ):
         raise InvalidInputError(
-            f"INSERT into table {format_identifier(asked.table)} names column {name!r}, which is not there, "
+            f"INSERT into table {format_identifier(statement.table)} names column {name!r}, which is not there, "
             "or named twice; "
             f"the table has {', '.join(schema.names)}"
         )

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.statements import Column
+    from pennon.spark.sql.statements import ColumnDefinition
 
 _COMMENT = "comment"
 
 
-def spark_fields(lake: Lake, table: Identifier, columns: Sequence[Column]) -> spark_types.StructType:
+def build_spark_schema(lake: Lake, table: Identifier, columns: Sequence[ColumnDefinition]) -> spark_types.StructType:
     """Let Spark read the types of columns; a type that it does not know raises 13, naming the column."""
     return spark_types.StructType([_field(lake, table, column) for column in columns])
 
 
-def _field(lake: Lake, table: Identifier, column: Column) -> spark_types.StructField:
+def _field(lake: Lake, table: Identifier, column: ColumnDefinition) -> spark_types.StructField:
     from pyspark.errors import PySparkException
 
     try:
@@ -47,50 +47,50 @@ def _field(lake: Lake, table: Identifier, column: Column) -> spark_types.StructF
     return spark_types.StructField(column.name, read.dataType, column.nullable, metadata)
 
 
-def arrow_field(lake: Lake, table: Identifier, column: Column) -> pa.Field:
+def build_arrow_field(lake: Lake, table: Identifier, column: ColumnDefinition) -> pa.Field:
     """Give the field that a new column has in Lance."""
-    return types.table_schema(spark_fields(lake, table, [replace(column)])).field(0)
+    return types.table_schema(build_spark_schema(lake, table, [replace(column)])).field(0)
 
 
-def create_statement(table: Identifier, schema: pa.Schema, properties: Mapping[str, str]) -> str:
+def format_create_table(table: Identifier, schema: pa.Schema, properties: Mapping[str, str]) -> str:
     """Write the CREATE TABLE that makes a table with these columns."""
     columns = ",\n".join(f"  {_column_text(field)}" for field in schema)
     text = f"CREATE TABLE {quote_identifier(table)} (\n{columns})\nUSING lance"
     comment = properties.get(_COMMENT)
     if comment is not None:
-        text += f"\nCOMMENT {literal(comment)}"
+        text += f"\nCOMMENT {quote_string(comment)}"
     others = {key: value for key, value in sorted(properties.items()) if key != _COMMENT}
     if others:
-        pairs = ",\n".join(f"  {literal(key)} = {literal(value)}" for key, value in others.items())
+        pairs = ",\n".join(f"  {quote_string(key)} = {quote_string(value)}" for key, value in others.items())
         text += f"\nTBLPROPERTIES (\n{pairs})"
     return text
 
 
-def type_text(kind: spark_types.DataType) -> str:
+def format_type(kind: spark_types.DataType) -> str:
     """Write a type so that Spark reads it back, odd names of fields included."""
     if isinstance(kind, spark_types.ArrayType):
-        return f"ARRAY<{type_text(kind.elementType)}>"
+        return f"ARRAY<{format_type(kind.elementType)}>"
     if isinstance(kind, spark_types.MapType):
-        return f"MAP<{type_text(kind.keyType)}, {type_text(kind.valueType)}>"
+        return f"MAP<{format_type(kind.keyType)}, {format_type(kind.valueType)}>"
     if isinstance(kind, spark_types.StructType):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {type_text(field.dataType)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {format_type(field.dataType)}' for field in kind)}>"
     return kind.simpleString().upper()
 
 
-def literal(text: str) -> str:
+def quote_string(text: str) -> str:
     """Write a text as SQL reads it."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
 
 
 def _column_text(field: pa.Field) -> str:
     kind = types.spark_schema(pa.schema([field])).fields[0].dataType
-    text = type_text(kind)
+    text = format_type(kind)
     if pa.types.is_fixed_size_list(field.type) and isinstance(kind, spark_types.ArrayType):
-        text = f"VECTOR({type_text(kind.elementType)}, {field.type.list_size})"
+        text = f"VECTOR({format_type(kind.elementType)}, {field.type.list_size})"
     parts = [quoted(field.name), text]
     if not field.nullable:
         parts.append("NOT NULL")
     comment = (field.metadata or {}).get(b"comment")
     if comment is not None:
-        parts.append(f"COMMENT {literal(comment.decode())}")
+        parts.append(f"COMMENT {quote_string(comment.decode())}")
     return " ".join(parts)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, UnsupportedOperationError
-from pennon.spark.sql import admin_statements, data_statements, grammar, show_statements, table_statements, views
-from pennon.spark.sql import statements as made
+from pennon.spark.sql import (
+    admin_statements,
+    data_statements,
+    grammar,
+    show_statements,
+    statements,
+    table_statements,
+)
 from pennon.spark.sql.cursor import tokenize
-from pennon.spark.sql.name_resolution import NameResolver
-from pennon.spark.sql.ownership import ForeignNameError
+from pennon.spark.sql.name_resolution import ForeignNameError, NameResolver
 from pennon.spark.sql.query_runner import QueryRunner
 
 if TYPE_CHECKING:
@@ -20,38 +25,38 @@ if TYPE_CHECKING:
 
     from pennon.spark.lake import Lake
 
-_ANSWERS: dict[type[made.Statement], Callable[[Lake, Any, QueryRunner], DataFrame]] = {
-    made.ShowNamespaces: show_statements.show_namespaces,
-    made.ShowTables: show_statements.show_tables,
-    made.ShowTable: show_statements.show_table,
-    made.DescribeTable: show_statements.describe_table,
-    made.DescribeHistory: show_statements.describe_history,
-    made.DescribeNamespace: show_statements.describe_namespace,
-    made.CreateNamespace: admin_statements.create_namespace,
-    made.AlterNamespace: admin_statements.alter_namespace,
-    made.DropNamespace: admin_statements.drop_namespace,
-    made.CreateTable: table_statements.create_table,
-    made.DropTable: admin_statements.drop_table,
-    made.UndropTable: admin_statements.undrop_table,
-    made.UndropNamespace: admin_statements.undrop_namespace,
-    made.PurgeTable: admin_statements.purge_table,
-    made.PurgeTables: admin_statements.purge_tables,
-    made.Protect: admin_statements.protect,
-    made.Restore: admin_statements.restore,
-    made.RenameTable: table_statements.rename_table,
-    made.AddColumns: table_statements.add_columns,
-    made.DropColumns: table_statements.drop_columns,
-    made.AlterColumn: table_statements.alter_column,
-    made.SetProperties: table_statements.set_properties,
-    made.CreateIndex: admin_statements.create_index,
-    made.DropIndex: admin_statements.drop_index,
-    made.Optimize: admin_statements.optimize,
-    made.Vacuum: admin_statements.vacuum,
-    made.Insert: data_statements.insert,
-    made.Update: data_statements.update,
-    made.Delete: data_statements.delete,
-    made.Merge: data_statements.merge_into,
-    made.CreateTempView: views.create_temp_view,
+_ANSWERS: dict[type[statements.Statement], Callable[[Lake, Any, QueryRunner], DataFrame]] = {
+    statements.ShowNamespaces: show_statements.show_namespaces,
+    statements.ShowTables: show_statements.show_tables,
+    statements.ShowTableDetail: show_statements.show_table,
+    statements.DescribeTable: show_statements.describe_table,
+    statements.DescribeHistory: show_statements.describe_history,
+    statements.DescribeNamespace: show_statements.describe_namespace,
+    statements.CreateNamespace: admin_statements.create_namespace,
+    statements.AlterNamespace: admin_statements.alter_namespace,
+    statements.DropNamespace: admin_statements.drop_namespace,
+    statements.CreateTable: table_statements.create_table,
+    statements.DropTable: admin_statements.drop_table,
+    statements.UndropTable: admin_statements.undrop_table,
+    statements.UndropNamespace: admin_statements.undrop_namespace,
+    statements.PurgeTable: admin_statements.purge_table,
+    statements.PurgeTables: admin_statements.purge_tables,
+    statements.SetProtection: admin_statements.protect,
+    statements.RestoreTable: admin_statements.restore,
+    statements.RenameTable: table_statements.rename_table,
+    statements.AddColumns: table_statements.add_columns,
+    statements.DropColumns: table_statements.drop_columns,
+    statements.AlterColumn: table_statements.alter_column,
+    statements.SetProperties: table_statements.set_properties,
+    statements.CreateIndex: admin_statements.create_index,
+    statements.DropIndex: admin_statements.drop_index,
+    statements.Optimize: admin_statements.optimize,
+    statements.Vacuum: admin_statements.vacuum,
+    statements.InsertInto: data_statements.insert,
+    statements.UpdateTable: data_statements.update,
+    statements.DeleteFrom: data_statements.delete,
+    statements.MergeInto: data_statements.merge_into,
+    statements.CreateTempView: data_statements.create_temp_view,
 }
 
 
@@ -63,23 +68,23 @@ def run(lake: Lake, text: str) -> DataFrame:
     """
     if not isinstance(text, str) or not text.strip():
         raise InvalidInputError(f"lake.sql takes the text of a statement, got {text!r}")
-    reader = QueryRunner(lake, NameResolver(lake))
+    runner = QueryRunner(lake, NameResolver(lake))
     tokens = tokenize(text)
     if not tokens:
-        return reader.frame(text)
+        return runner.run_query(text)
     try:
-        statement = grammar.parse(text, tokens, reader.names)
+        statement = grammar.parse_statement(text, tokens, runner.names)
     except ForeignNameError:
         statement = None
-    if isinstance(statement, made.CreateTempView) and not reader.uses_lake(statement.query):
+    if isinstance(statement, statements.CreateTempView) and not runner.reads_lake(statement.query):
         statement = None
     if statement is not None:
-        return _ANSWERS[type(statement)](lake, statement, reader)
-    if _is_kept_view(tokens) and reader.uses_lake(text):
+        return _ANSWERS[type(statement)](lake, statement, runner)
+    if _is_kept_view(tokens) and runner.reads_lake(text):
         raise UnsupportedOperationError(
             "A view that Spark keeps cannot read tables of the lake; CREATE TEMPORARY VIEW can"
         )
-    return reader.frame(text)
+    return runner.run_query(text)
 
 
 def _is_kept_view(tokens: Sequence[Token]) -> bool:

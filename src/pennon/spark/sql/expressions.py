@@ -24,12 +24,12 @@ _BEGIN = "/*pennon begins*/"
 _END = "/*pennon ends*/"
 
 
-class Expressions(AbstractContextManager["Expressions"]):
+class ExpressionRewriter(AbstractContextManager["ExpressionRewriter"]):
     """Makes expressions fit for Spark, where `relations` are in FROM; drops its views at the end."""
 
-    def __init__(self, lake: Lake, reader: QueryRunner, relations: str) -> None:
+    def __init__(self, lake: Lake, runner: QueryRunner, relations: str) -> None:
         self._lake = lake
-        self._reader = reader
+        self._runner = runner
         self._relations = relations
         self._views: list[str] = []
 
@@ -44,23 +44,23 @@ class Expressions(AbstractContextManager["Expressions"]):
         for view in self._views:
             self._lake.spark.catalog.dropTempView(view)
 
-    def made(self, text: str) -> str:
+    def rewrite(self, text: str) -> str:
         """Give an expression as Spark evaluates it."""
         # Nothing but names is changed by planning: what stands between the two comments afterwards is the expression.
         query = f"SELECT {_BEGIN} {text}\n{_END} FROM {self._relations}"  # noqa: S608 - the caller's own expression
-        planned = self._reader.planned(query)
+        planned = self._runner.plan(query)
         if not planned.reads:
             return text
         part = planned.text[planned.text.index(_BEGIN) + len(_BEGIN) : planned.text.rindex(_END)].strip()
         views = {read.name: "" for read in planned.reads}
         for read in planned.reads:
             if f"{{{read.name}}}" in part:
-                views[read.name] = self._view(self._reader.read(read))
+                views[read.name] = self._view(self._runner.read_table(read))
         return part.format(**views)
 
-    def optional(self, text: str | None) -> str | None:
+    def rewrite_optional(self, text: str | None) -> str | None:
         """Give an expression that may be missing."""
-        return None if text is None else self.made(text)
+        return None if text is None else self.rewrite(text)
 
     def _view(self, frame: object) -> str:
         name = f"__pennon_{uuid.uuid4().hex}"

@@ -1,16 +1,15 @@
-"""Reading the catalog's own statements.
+"""Parse the statements that the catalog executes itself.
 
-Each is recognised by its first words. As soon as the name that it is about is read, the owner of that name decides: a
-statement about something of Spark's goes to Spark as it is, whatever else stands in it.
+The first words of a statement select its parser. Each parser resolves the name of its table or namespace before it
+reads the rest. If the name belongs to Spark, the whole statement goes to Spark unchanged, whatever follows the name.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pennon.spark.sql import data_grammar, table_grammar
-from pennon.spark.sql import statements as made
-from pennon.spark.sql.cursor import Cursor
+from pennon.spark.sql import data_grammar, statements, table_grammar
+from pennon.spark.sql.cursor import TokenCursor
 from pennon.spark.sql.references import TimeTravel
 
 if TYPE_CHECKING:
@@ -19,249 +18,243 @@ if TYPE_CHECKING:
     from sqlglot import Token
 
     from pennon.identifiers import Identifier
-    from pennon.spark.sql.ownership import Owner
+    from pennon.spark.sql.name_resolution import NameResolver
 
 _NAMESPACE = ("NAMESPACE", "DATABASE", "SCHEMA")
 _NAMESPACES = ("NAMESPACES", "DATABASES", "SCHEMAS")
 
 
-def parse(text: str, tokens: list[Token], owner: Owner) -> made.Statement | None:
-    """Read a statement of the catalog's own; None for queries and all that only Spark knows.
+def parse_statement(text: str, tokens: list[Token], resolver: NameResolver) -> statements.Statement | None:
+    """Return the parsed statement, or None for queries and other statements that only Spark executes.
 
-    Raises ForeignNameError for a statement about something of Spark's, and InvalidInputError (13), with the position,
-    for one that cannot be read.
+    Raises ForeignNameError if the statement names an object of Spark. Raises InvalidInputError, with the position, if
+    the statement cannot be parsed.
     """
-    cursor = Cursor(text, tokens)
-    for words, read in _STATEMENTS:
-        if cursor.takes(*words):
-            return read(cursor, owner)
-    return data_grammar.with_query(text, tokens, owner)
-
-
-def _show(cursor: Cursor, owner: Owner) -> made.Statement | None:
-    if cursor.takes_one(*_NAMESPACES):
-        return made.ShowNamespaces(_in_namespace(cursor, owner), _pattern(cursor))
-    if cursor.takes("TABLES", "DROPPED"):
-        return made.ShowTables(_in_namespace(cursor, owner), _pattern(cursor), dropped=True)
-    if cursor.takes("TABLES"):
-        return made.ShowTables(_in_namespace(cursor, owner), _pattern(cursor))
-    if cursor.takes("CREATE", "TABLE"):
-        return _ended(cursor, made.ShowTable("CREATE TABLE", owner.table(cursor.name().parts)))
-    if cursor.takes("TBLPROPERTIES"):
-        table = owner.table(cursor.name().parts)
-        key = None
-        if cursor.takes("("):
-            key = cursor.property_key()
-            cursor.expect(")")
-        return _ended(cursor, made.ShowTable("TBLPROPERTIES", table, key))
-    if cursor.takes("COLUMNS"):
-        return _show_columns(cursor, owner)
-    what = cursor.takes_one("INDEXES", "INDICES", "TAGS", "BRANCHES")
-    if what is not None and cursor.takes_one("ON", "IN", "FROM"):
-        cursor.takes("TABLE")
-        table = owner.table(cursor.name().parts)
-        return _ended(cursor, made.ShowTable("INDEXES" if what == "INDICES" else what, table))
-    return None
-
-
-def _show_columns(cursor: Cursor, owner: Owner) -> made.Statement:
-    cursor.expect_one("IN", "FROM")
-    parts = cursor.name().parts
-    if cursor.takes_one("IN", "FROM"):
-        parts = (*cursor.name().parts, parts[-1])
-    return _ended(cursor, made.ShowTable("COLUMNS", owner.table(parts)))
-
-
-def _describe(cursor: Cursor, owner: Owner) -> made.Statement | None:
-    if cursor.takes("HISTORY"):
-        table = owner.table(cursor.name().parts)
-        limit = cursor.whole_number() if cursor.takes("LIMIT") else None
-        return _ended(cursor, made.DescribeHistory(table, limit))
-    if cursor.takes_one(*_NAMESPACE):
-        cursor.takes("EXTENDED")
-        return _ended(cursor, made.DescribeNamespace(owner.namespace(cursor.name().parts)))
-    if any(cursor.sees(word) for word in ("FUNCTION", "QUERY", "SELECT", "WITH", "FROM", "VALUES", "(", "CATALOG")):
-        return None
-    cursor.takes("TABLE")
-    extended = cursor.takes_one("EXTENDED", "FORMATTED") is not None
-    table = owner.table(cursor.name().parts)
-    travel = _travel(cursor)
-    column = None if cursor.ended else cursor.name().parts
-    return _ended(cursor, made.DescribeTable(table, extended, column, travel))
-
-
-def _create(cursor: Cursor, owner: Owner) -> made.Statement | None:
-    if cursor.takes_one(*_NAMESPACE):
-        return _create_namespace(cursor, owner)
-    if cursor.takes("OR", "REPLACE"):
-        if cursor.takes("TABLE"):
-            return table_grammar.create_table(cursor, owner, replace=True)
-        if cursor.takes("INDEX"):
-            return table_grammar.create_index(cursor, owner, replace=True)
-        return data_grammar.create_view(cursor, replace=True)
-    if cursor.takes("TABLE"):
-        return table_grammar.create_table(cursor, owner)
-    if cursor.takes("INDEX"):
-        return table_grammar.create_index(cursor, owner)
-    return data_grammar.create_view(cursor, replace=False)
-
-
-def _replace(cursor: Cursor, owner: Owner) -> made.Statement:
-    return table_grammar.create_table(cursor, owner, replace=True, must_exist=True)
-
-
-def _create_namespace(cursor: Cursor, owner: Owner) -> made.Statement:
-    if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
-    namespace = owner.new_namespace(cursor.name().parts)
-    properties: dict[str, str] = {}
-    while not cursor.ended:
-        if cursor.takes("COMMENT"):
-            properties["comment"] = cursor.string()
-        else:
-            cursor.expect("WITH")
-            cursor.expect_one("DBPROPERTIES", "PROPERTIES")
-            properties |= cursor.properties()
-    return made.CreateNamespace(namespace, if_not_exists, properties)
-
-
-def _alter_namespace(cursor: Cursor, owner: Owner) -> made.Statement:
-    namespace = owner.namespace(cursor.name().parts)
-    word = cursor.expect_one("SET", "UNSET")
-    if cursor.takes("PROTECTION"):
-        return _ended(cursor, made.Protect(namespace, word == "SET", is_table=False))
-    cursor.expect_one("DBPROPERTIES", "PROPERTIES")
-    changes: dict[str, str | None] = {}
-    if word == "SET":
-        changes.update(cursor.properties())
-    else:
-        cursor.takes("IF", "EXISTS")
-        changes.update(dict.fromkeys(cursor.list_of(cursor.property_key)))
-    return _ended(cursor, made.AlterNamespace(namespace, changes))
-
-
-def _drop_namespace(cursor: Cursor, owner: Owner) -> made.Statement:
-    if_exists = cursor.takes("IF", "EXISTS")
-    namespace = owner.namespace(cursor.name().parts)
-    cascade = cursor.takes_one("CASCADE", "RESTRICT") == "CASCADE"
-    return _ended(cursor, made.DropNamespace(namespace, if_exists, cascade))
-
-
-def _drop_table(cursor: Cursor, owner: Owner) -> made.Statement:
-    if_exists = cursor.takes("IF", "EXISTS")
-    table = owner.table(cursor.name().parts)
-    return _ended(cursor, made.DropTable(table, if_exists, cursor.takes("PURGE")))
-
-
-def _drop_index(cursor: Cursor, owner: Owner) -> made.Statement:
-    if_exists = cursor.takes("IF", "EXISTS")
-    name = cursor.part()
-    cursor.expect("ON")
-    cursor.takes("TABLE")
-    return _ended(cursor, made.DropIndex(owner.table(cursor.name().parts), name, if_exists))
-
-
-def _undrop(cursor: Cursor, owner: Owner) -> made.Statement:
-    if cursor.takes_one(*_NAMESPACE):
-        namespace = owner.own_namespace(cursor.name().parts)
-        return _ended(cursor, made.UndropNamespace(namespace, _deletion(cursor)))
-    cursor.takes("TABLE")
-    table = owner.own(cursor.name().parts)
-    deletion = _deletion(cursor)
-    renamed = None
-    if cursor.takes("AS") or cursor.takes("RENAME", "TO"):
-        renamed = owner.new_table(cursor.name().parts)
-    return _ended(cursor, made.UndropTable(table, deletion, renamed))
-
-
-def _purge(cursor: Cursor, owner: Owner) -> made.Statement:
-    if cursor.takes("TABLES"):
-        before = None
-        if cursor.takes("DROPPED", "BEFORE"):
-            before = cursor.span("FORCE", "DRY")
-        force = cursor.takes("FORCE")
-        return _ended(cursor, made.PurgeTables(before, force, cursor.takes("DRY", "RUN")))
-    cursor.takes("TABLE")
-    table = owner.own(cursor.name().parts)
-    return _ended(cursor, made.PurgeTable(table, _deletion(cursor), cursor.takes("FORCE")))
-
-
-def _optimize(cursor: Cursor, owner: Owner) -> made.Statement:
-    cursor.takes("TABLE")
-    return _ended(cursor, made.Optimize(owner.table(cursor.name().parts)))
-
-
-def _vacuum(cursor: Cursor, owner: Owner) -> made.Statement:
-    cursor.takes("TABLE")
-    table = owner.table(cursor.name().parts)
-    hours = None
-    if cursor.takes("RETAIN"):
-        number = cursor.value()
-        try:
-            hours = float(number)
-        except ValueError:
-            raise cursor.fault(f"{number!r} is no number of hours") from None
-        cursor.expect_one("HOURS", "HOUR")
-    return _ended(cursor, made.Vacuum(table, hours, cursor.takes("DRY", "RUN")))
-
-
-def _restore(cursor: Cursor, owner: Owner) -> made.Statement:
-    cursor.takes("TABLE")
-    table = owner.table(cursor.name().parts)
-    cursor.expect("TO")
-    travel = _travel(cursor)
-    if travel is None:
-        raise cursor.fault("expected VERSION AS OF or TIMESTAMP AS OF")
-    return _ended(cursor, made.Restore(table, travel))
-
-
-def _in_namespace(cursor: Cursor, owner: Owner) -> Identifier:
-    """Read `IN namespace`; without it, the root of the catalog is meant."""
-    return owner.namespace(cursor.name().parts) if cursor.takes_one("IN", "FROM") else ()
-
-
-def _pattern(cursor: Cursor) -> str | None:
-    pattern = cursor.string() if cursor.takes("LIKE") else cursor.optional_string()
-    cursor.expect_end()
-    return pattern
-
-
-def _deletion(cursor: Cursor) -> str | None:
-    return cursor.string() if cursor.takes("WITH", "ID") else None
-
-
-def _travel(cursor: Cursor) -> TimeTravel | None:
-    kind = cursor.takes_one("VERSION", "TIMESTAMP") if cursor.at + 1 < len(cursor.tokens) else None
-    if kind is None:
-        return None
-    cursor.expect("AS", "OF")
-    return TimeTravel(kind.lower(), cursor.span())
-
-
-def _ended(cursor: Cursor, statement: made.Statement) -> made.Statement:
-    cursor.expect_end()
+    cursor = TokenCursor(text, tokens)
+    parse = next((parse for words, parse in _STATEMENTS if cursor.accept(*words)), data_grammar.parse_with)
+    statement = parse(cursor, resolver)
+    if statement is not None:
+        cursor.expect_end()
     return statement
 
 
-_STATEMENTS: list[tuple[tuple[str, ...], Callable[[Cursor, Owner], made.Statement | None]]] = [
-    (("SHOW",), _show),
-    (("DESCRIBE",), _describe),
-    (("DESC",), _describe),
-    (("CREATE",), _create),
-    (("REPLACE", "TABLE"), _replace),
-    *(((("ALTER", word), _alter_namespace)) for word in _NAMESPACE),
-    (("ALTER", "TABLE"), table_grammar.alter_table),
-    *((("DROP", word), _drop_namespace) for word in _NAMESPACE),
-    (("DROP", "TABLE"), _drop_table),
-    (("DROP", "INDEX"), _drop_index),
-    (("UNDROP",), _undrop),
-    (("PURGE",), _purge),
-    (("OPTIMIZE",), _optimize),
-    (("VACUUM",), _vacuum),
-    (("RESTORE",), _restore),
-    (("CACHE",), data_grammar.cache),
-    (("TRUNCATE", "TABLE"), data_grammar.truncate),
-    (("INSERT",), data_grammar.insert),
-    (("MERGE",), data_grammar.merge),
-    (("UPDATE",), data_grammar.update),
-    (("DELETE",), data_grammar.delete),
+def _parse_show(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement | None:
+    if cursor.accept_one(*_NAMESPACES):
+        return statements.ShowNamespaces(_parse_in_namespace(cursor, resolver), _parse_pattern(cursor))
+    if cursor.accept("TABLES", "DROPPED"):
+        return statements.ShowTables(_parse_in_namespace(cursor, resolver), _parse_pattern(cursor), dropped=True)
+    if cursor.accept("TABLES"):
+        return statements.ShowTables(_parse_in_namespace(cursor, resolver), _parse_pattern(cursor))
+    if cursor.accept("CREATE", "TABLE"):
+        return statements.ShowTableDetail("CREATE TABLE", resolver.resolve_table(cursor.parse_name().parts))
+    if cursor.accept("TBLPROPERTIES"):
+        table = resolver.resolve_table(cursor.parse_name().parts)
+        key = None
+        if cursor.accept("("):
+            key = cursor.parse_property_key()
+            cursor.expect(")")
+        return statements.ShowTableDetail("TBLPROPERTIES", table, key)
+    if cursor.accept("COLUMNS"):
+        return _parse_show_columns(cursor, resolver)
+    what = cursor.accept_one("INDEXES", "INDICES", "TAGS", "BRANCHES")
+    if what is not None and cursor.accept_one("ON", "IN", "FROM"):
+        cursor.accept("TABLE")
+        table = resolver.resolve_table(cursor.parse_name().parts)
+        return statements.ShowTableDetail("INDEXES" if what == "INDICES" else what, table)
+    return None
+
+
+def _parse_show_columns(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    cursor.expect_one("IN", "FROM")
+    parts = cursor.parse_name().parts
+    if cursor.accept_one("IN", "FROM"):
+        parts = (*cursor.parse_name().parts, parts[-1])
+    return statements.ShowTableDetail("COLUMNS", resolver.resolve_table(parts))
+
+
+def _parse_describe(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement | None:
+    if cursor.accept("HISTORY"):
+        table = resolver.resolve_table(cursor.parse_name().parts)
+        limit = cursor.parse_integer() if cursor.accept("LIMIT") else None
+        return statements.DescribeHistory(table, limit)
+    if cursor.accept_one(*_NAMESPACE):
+        cursor.accept("EXTENDED")
+        return statements.DescribeNamespace(resolver.resolve_namespace(cursor.parse_name().parts))
+    if any(cursor.peek(word) for word in ("FUNCTION", "QUERY", "SELECT", "WITH", "FROM", "VALUES", "(", "CATALOG")):
+        return None
+    cursor.accept("TABLE")
+    extended = cursor.accept_one("EXTENDED", "FORMATTED") is not None
+    table = resolver.resolve_table(cursor.parse_name().parts)
+    travel = _parse_travel(cursor)
+    column = None if cursor.at_end else cursor.parse_name().parts
+    return statements.DescribeTable(table, extended, column, travel)
+
+
+def _parse_create(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement | None:
+    if cursor.accept_one(*_NAMESPACE):
+        return _parse_create_namespace(cursor, resolver)
+    if cursor.accept("OR", "REPLACE"):
+        if cursor.accept("TABLE"):
+            return table_grammar.parse_create_table(cursor, resolver, replace=True)
+        if cursor.accept("INDEX"):
+            return table_grammar.parse_create_index(cursor, resolver, replace=True)
+        return data_grammar.parse_create_view(cursor, replace=True)
+    if cursor.accept("TABLE"):
+        return table_grammar.parse_create_table(cursor, resolver)
+    if cursor.accept("INDEX"):
+        return table_grammar.parse_create_index(cursor, resolver)
+    return data_grammar.parse_create_view(cursor, replace=False)
+
+
+def _parse_replace(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    return table_grammar.parse_create_table(cursor, resolver, replace=True, must_exist=True)
+
+
+def _parse_create_namespace(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    namespace = resolver.resolve_new_namespace(cursor.parse_name().parts)
+    properties: dict[str, str] = {}
+    while not cursor.at_end:
+        if cursor.accept("COMMENT"):
+            properties["comment"] = cursor.parse_string()
+        else:
+            cursor.expect("WITH")
+            cursor.expect_one("DBPROPERTIES", "PROPERTIES")
+            properties |= cursor.parse_properties()
+    return statements.CreateNamespace(namespace, if_not_exists, properties)
+
+
+def _parse_alter_namespace(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    namespace = resolver.resolve_namespace(cursor.parse_name().parts)
+    word = cursor.expect_one("SET", "UNSET")
+    if cursor.accept("PROTECTION"):
+        return statements.SetProtection(namespace, word == "SET", is_table=False)
+    cursor.expect_one("DBPROPERTIES", "PROPERTIES")
+    changes: dict[str, str | None] = {}
+    if word == "SET":
+        changes.update(cursor.parse_properties())
+    else:
+        cursor.accept("IF", "EXISTS")
+        changes.update(dict.fromkeys(cursor.parse_list(cursor.parse_property_key)))
+    return statements.AlterNamespace(namespace, changes)
+
+
+def _parse_drop_namespace(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    if_exists = cursor.accept("IF", "EXISTS")
+    namespace = resolver.resolve_namespace(cursor.parse_name().parts)
+    cascade = cursor.accept_one("CASCADE", "RESTRICT") == "CASCADE"
+    return statements.DropNamespace(namespace, if_exists, cascade)
+
+
+def _parse_drop_table(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    if_exists = cursor.accept("IF", "EXISTS")
+    table = resolver.resolve_table(cursor.parse_name().parts)
+    return statements.DropTable(table, if_exists, cursor.accept("PURGE"))
+
+
+def _parse_drop_index(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.parse_part()
+    cursor.expect("ON")
+    cursor.accept("TABLE")
+    return statements.DropIndex(resolver.resolve_table(cursor.parse_name().parts), name, if_exists)
+
+
+def _parse_undrop(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    if cursor.accept_one(*_NAMESPACE):
+        namespace = resolver.catalog_namespace(cursor.parse_name().parts)
+        return statements.UndropNamespace(namespace, _parse_deletion_id(cursor))
+    cursor.accept("TABLE")
+    table = resolver.catalog_table(cursor.parse_name().parts)
+    deletion_id = _parse_deletion_id(cursor)
+    new_name = None
+    if cursor.accept("AS") or cursor.accept("RENAME", "TO"):
+        new_name = resolver.resolve_new_table(cursor.parse_name().parts)
+    return statements.UndropTable(table, deletion_id, new_name)
+
+
+def _parse_purge(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    if cursor.accept("TABLES"):
+        before = None
+        if cursor.accept("DROPPED", "BEFORE"):
+            before = cursor.take_until("FORCE", "DRY")
+        force = cursor.accept("FORCE")
+        return statements.PurgeTables(before, force, cursor.accept("DRY", "RUN"))
+    cursor.accept("TABLE")
+    table = resolver.catalog_table(cursor.parse_name().parts)
+    return statements.PurgeTable(table, _parse_deletion_id(cursor), cursor.accept("FORCE"))
+
+
+def _parse_optimize(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    cursor.accept("TABLE")
+    return statements.Optimize(resolver.resolve_table(cursor.parse_name().parts))
+
+
+def _parse_vacuum(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    cursor.accept("TABLE")
+    table = resolver.resolve_table(cursor.parse_name().parts)
+    hours = None
+    if cursor.accept("RETAIN"):
+        number = cursor.parse_value()
+        try:
+            hours = float(number)
+        except ValueError:
+            raise cursor.syntax_error(f"{number!r} is not a number of hours") from None
+        cursor.expect_one("HOURS", "HOUR")
+    return statements.Vacuum(table, hours, cursor.accept("DRY", "RUN"))
+
+
+def _parse_restore(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    cursor.accept("TABLE")
+    table = resolver.resolve_table(cursor.parse_name().parts)
+    cursor.expect("TO")
+    travel = _parse_travel(cursor)
+    if travel is None:
+        raise cursor.syntax_error("expected VERSION AS OF or TIMESTAMP AS OF")
+    return statements.RestoreTable(table, travel)
+
+
+def _parse_in_namespace(cursor: TokenCursor, resolver: NameResolver) -> Identifier:
+    """Return the namespace in `IN namespace`, or the root namespace if there is no IN."""
+    return resolver.resolve_namespace(cursor.parse_name().parts) if cursor.accept_one("IN", "FROM") else ()
+
+
+def _parse_pattern(cursor: TokenCursor) -> str | None:
+    return cursor.parse_string() if cursor.accept("LIKE") else cursor.parse_optional_string()
+
+
+def _parse_deletion_id(cursor: TokenCursor) -> str | None:
+    return cursor.parse_string() if cursor.accept("WITH", "ID") else None
+
+
+def _parse_travel(cursor: TokenCursor) -> TimeTravel | None:
+    kind = cursor.accept_one("VERSION", "TIMESTAMP") if cursor.position + 1 < len(cursor.tokens) else None
+    if kind is None:
+        return None
+    cursor.expect("AS", "OF")
+    return TimeTravel(kind.lower(), cursor.take_until())
+
+
+_STATEMENTS: list[tuple[tuple[str, ...], Callable[[TokenCursor, NameResolver], statements.Statement | None]]] = [
+    (("SHOW",), _parse_show),
+    (("DESCRIBE",), _parse_describe),
+    (("DESC",), _parse_describe),
+    (("CREATE",), _parse_create),
+    (("REPLACE", "TABLE"), _parse_replace),
+    *(((("ALTER", word), _parse_alter_namespace)) for word in _NAMESPACE),
+    (("ALTER", "TABLE"), table_grammar.parse_alter_table),
+    *((("DROP", word), _parse_drop_namespace) for word in _NAMESPACE),
+    (("DROP", "TABLE"), _parse_drop_table),
+    (("DROP", "INDEX"), _parse_drop_index),
+    (("UNDROP",), _parse_undrop),
+    (("PURGE",), _parse_purge),
+    (("OPTIMIZE",), _parse_optimize),
+    (("VACUUM",), _parse_vacuum),
+    (("RESTORE",), _parse_restore),
+    (("CACHE",), data_grammar.parse_cache_table),
+    (("TRUNCATE", "TABLE"), data_grammar.parse_truncate),
+    (("INSERT",), data_grammar.parse_insert),
+    (("MERGE",), data_grammar.parse_merge),
+    (("UPDATE",), data_grammar.parse_update),
+    (("DELETE",), data_grammar.parse_delete),
 ]

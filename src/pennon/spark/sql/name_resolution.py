@@ -8,11 +8,14 @@ from lance_namespace import NamespaceExistsRequest, TableExistsRequest
 
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from pennon.spark.quoting import quoted
-from pennon.spark.sql.ownership import ForeignNameError
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
+
+
+class ForeignNameError(Exception):
+    """A statement names an object of Spark, so Spark runs the statement."""
 
 
 class NameResolver:
@@ -26,37 +29,37 @@ class NameResolver:
         self._lake = lake
         self._tables: dict[tuple[str, ...], Identifier | None] = {}
 
-    def existing(self, parts: tuple[str, ...]) -> Identifier | None:
+    def find_table(self, parts: tuple[str, ...]) -> Identifier | None:
         """Find the table of the catalog that a name means; None if it means none."""
         if parts not in self._tables:
-            self._tables[parts] = None if self._is_temporary(parts) else self._found(parts)
+            self._tables[parts] = None if self._is_temporary(parts) else self._find_in_catalog(parts)
         return self._tables[parts]
 
-    def own(self, parts: tuple[str, ...]) -> Identifier:
+    def catalog_table(self, parts: tuple[str, ...]) -> Identifier:
         """Give the identifier for a name that can only be meant for the catalog."""
         return parts[1:] if len(parts) > 1 and parts[0] == self._lake.name else parts
 
-    def own_namespace(self, parts: tuple[str, ...]) -> Identifier:
+    def catalog_namespace(self, parts: tuple[str, ...]) -> Identifier:
         """Give the identifier for a namespace that can only be meant for the catalog."""
         return parts[1:] if parts[0] == self._lake.name else parts
 
-    def table(self, parts: tuple[str, ...]) -> Identifier:
+    def resolve_table(self, parts: tuple[str, ...]) -> Identifier:
         """Name a table: the catalog's if it is there, or if it is nowhere."""
-        found = self.existing(parts)
+        found = self.find_table(parts)
         if found is not None:
             return found
         if self._is_in_spark(parts):
             raise ForeignNameError
-        return self.own(parts)
+        return self.catalog_table(parts)
 
-    def new_table(self, parts: tuple[str, ...]) -> Identifier:
+    def resolve_new_table(self, parts: tuple[str, ...]) -> Identifier:
         """Name a table that is to be made: the catalog's unless its namespace is Spark's alone."""
-        identifier = self.own(parts)
+        identifier = self.catalog_table(parts)
         if identifier == parts and len(parts) > 1:
-            self.namespace(parts[:-1])
+            self.resolve_namespace(parts[:-1])
         return identifier
 
-    def namespace(self, parts: tuple[str, ...]) -> Identifier:
+    def resolve_namespace(self, parts: tuple[str, ...]) -> Identifier:
         """Name a namespace: the catalog's if it is there, or if it is nowhere."""
         if parts[0] == self._lake.name:
             return parts[1:]
@@ -64,18 +67,18 @@ class NameResolver:
             raise ForeignNameError
         return parts
 
-    def new_namespace(self, parts: tuple[str, ...]) -> Identifier:
+    def resolve_new_namespace(self, parts: tuple[str, ...]) -> Identifier:
         """Name a namespace that is to be made: the catalog's unless its parent is Spark's alone."""
-        identifier = self.own_namespace(parts)
+        identifier = self.catalog_namespace(parts)
         if not identifier:
             raise InvalidInputError(f"{'.'.join(parts)!r} names the lake itself, not a namespace in it")
         if identifier == parts and len(parts) > 1:
             # A catalog of Spark's has its databases as children.
-            self.namespace((parts[0], "default") if parts[0] == "spark_catalog" else parts[:-1])
+            self.resolve_namespace((parts[0], "default") if parts[0] == "spark_catalog" else parts[:-1])
         return identifier
 
-    def _found(self, parts: tuple[str, ...]) -> Identifier | None:
-        stripped = self.own(parts)
+    def _find_in_catalog(self, parts: tuple[str, ...]) -> Identifier | None:
+        stripped = self.catalog_table(parts)
         for identifier in dict.fromkeys([stripped, parts]):
             try:
                 self._lake.catalog.table_exists(TableExistsRequest(id=list(identifier)))

@@ -30,7 +30,14 @@ from pyspark.sql.datasource import (
 from sqlglot import exp
 
 from pennon.spark.reading import filters
-from pennon.spark.sql.constants import Bound, Constant, SessionSettings, coerced, constant, rounded
+from pennon.spark.sql.constants import (
+    Bound,
+    Constant,
+    SessionSettings,
+    coerce_constant,
+    find_fractional_value,
+    parse_constant,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +66,7 @@ _MOST_VALUES = 1000
 
 
 @dataclass(frozen=True)
-class Condition:
+class LancePredicate:
     """A predicate of Lance; `rejects_nulls` says that it is not true where all columns of the table are null."""
 
     sql: str
@@ -68,7 +75,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Translator:
+class PredicateTranslator:
     """Translates conditions on one table; `resolve` gives the path of a column of that table, None for all others."""
 
     schema: pa.Schema
@@ -76,7 +83,7 @@ class Translator:
     type_of: Callable[[Path], spark_types.DataType | None]
     session: SessionSettings
 
-    def translate(self, node: exp.Expr, *, negated: bool = False) -> Condition | None:
+    def translate(self, node: exp.Expr, *, negated: bool = False) -> LancePredicate | None:
         """Translate what can be; None if nothing of it can."""
         if isinstance(node, exp.Paren):
             return self.translate(node.this, negated=negated)
@@ -87,7 +94,7 @@ class Translator:
             return _both(sides) if isinstance(node, exp.And) is not negated else _either(sides)
         return self._leaf(node, negated=negated)
 
-    def _leaf(self, node: exp.Expr, *, negated: bool) -> Condition | None:
+    def _leaf(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
         if type(node) in _SIGNS and _has_only(node, "this", "expression"):
             return self._comparison(node, negated=negated)
         if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
@@ -112,30 +119,30 @@ class Translator:
             return self._pushed(EqualTo(path, value=True), negated=negated)
         return None
 
-    def _comparison(self, node: exp.Expr, *, negated: bool) -> Condition | None:
+    def _comparison(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
         sign = _SIGNS[type(node)]
         left, right = node.this, node.expression
         if self.resolve(left) is None:
             left, right, sign = right, left, _FLIPPED[sign]
         return self._compare(left, sign, right, negated=negated)
 
-    def _compare(self, column: exp.Expr, sign: str, value: exp.Expr, *, negated: bool) -> Condition | None:
+    def _compare(self, column: exp.Expr, sign: str, value: exp.Expr, *, negated: bool) -> LancePredicate | None:
         path = self.resolve(column)
         kind = None if path is None else self.type_of(path)
-        found = constant(value, self.session)
+        found = parse_constant(value, self.session)
         if path is None or kind is None or found is None:
             return None
         sign = _NEGATED[sign] if negated else sign
-        bound = coerced(found, kind, self.session)
+        bound = coerce_constant(found, kind, self.session)
         if bound is None:
-            return self._between_integers(path, sign, rounded(found, kind))
+            return self._between_integers(path, sign, find_fractional_value(found, kind))
         if bound.slack is not None:
             return self._with_slack(path, sign, bound)
         if sign in {"=", "<>"}:
             return self._pushed(EqualTo(path, bound.value), negated=sign == "<>")
         return self._pushed(_ORDERED[sign](path, bound.value))
 
-    def _between_integers(self, path: Path, sign: str, value: decimal.Decimal | None) -> Condition | None:
+    def _between_integers(self, path: Path, sign: str, value: decimal.Decimal | None) -> LancePredicate | None:
         """Compare an integer column with a number that is none."""
         if value is None or sign in {"=", "<>"}:
             return None
@@ -143,7 +150,7 @@ class Translator:
         made = LessThanOrEqual(path, below) if sign in {"<", "<="} else GreaterThan(path, below)
         return self._pushed(made)
 
-    def _with_slack(self, path: Path, sign: str, bound: Bound) -> Condition | None:
+    def _with_slack(self, path: Path, sign: str, bound: Bound) -> LancePredicate | None:
         assert bound.slack is not None
         if sign == "<>":
             return None
@@ -154,25 +161,25 @@ class Translator:
             return None
         sides = [*([low] if sign in {"=", ">", ">="} else []), *([high] if sign in {"=", "<", "<="} else [])]
         made = _both([self._pushed(side) for side in sides])
-        return None if made is None else Condition(made.sql, exact=False)
+        return None if made is None else LancePredicate(made.sql, exact=False)
 
-    def _null_safe(self, node: exp.Expr, *, negated: bool) -> Condition | None:
+    def _null_safe(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
         left, right = node.this, node.expression
         if self.resolve(left) is None:
             left, right = right, left
         path = self.resolve(left)
         kind = None if path is None else self.type_of(path)
-        found = constant(right, self.session)
+        found = parse_constant(right, self.session)
         if path is None or kind is None or found is None:
             return None
         if found.kind == "null":
             return self._null(path, wanted=not negated)
-        bound = coerced(found, kind, self.session)
+        bound = coerce_constant(found, kind, self.session)
         if bound is None or bound.slack is not None:
             return None
         return self._pushed(EqualNullSafe(path, bound.value), negated=negated, rejects_nulls=not negated)
 
-    def _is(self, node: exp.Is, *, negated: bool) -> Condition | None:
+    def _is(self, node: exp.Is, *, negated: bool) -> LancePredicate | None:
         path = self.resolve(node.this)
         if path is None:
             return None
@@ -183,25 +190,25 @@ class Translator:
             return self._pushed(made, negated=negated, rejects_nulls=not negated)
         return None
 
-    def _null(self, path: Path | None, *, wanted: bool) -> Condition | None:
+    def _null(self, path: Path | None, *, wanted: bool) -> LancePredicate | None:
         if path is None:
             return None
         return self._pushed(IsNull(path) if wanted else IsNotNull(path), rejects_nulls=not wanted)
 
-    def _in(self, node: exp.In, *, negated: bool) -> Condition | None:
+    def _in(self, node: exp.In, *, negated: bool) -> LancePredicate | None:
         path = self.resolve(node.this)
         kind = None if path is None else self.type_of(path)
         if path is None or kind is None or not 0 < len(node.expressions) <= _MOST_VALUES:
             return None
-        found = [constant(one, self.session) for one in node.expressions]
+        found = [parse_constant(one, self.session) for one in node.expressions]
         bounds = [None if one is None else _in_list(one, kind, self.session) for one in found]
         values = [bound.value for bound in bounds if bound is not None]
         if len(values) != len(bounds):
             return None
         return self._pushed(In(path, tuple(values)), negated=negated)
 
-    def _like(self, node: exp.Like, *, negated: bool) -> Condition | None:
-        pattern = constant(node.expression, self.session)
+    def _like(self, node: exp.Like, *, negated: bool) -> LancePredicate | None:
+        pattern = parse_constant(node.expression, self.session)
         if pattern is None or pattern.kind != "string" or any(sign in pattern.value for sign in "_\\"):
             return None
         text = pattern.value.strip("%")
@@ -219,29 +226,29 @@ class Translator:
         value: exp.Expr,
         *,
         negated: bool,
-    ) -> Condition | None:
+    ) -> LancePredicate | None:
         path = self.resolve(column)
-        found = constant(value, self.session)
+        found = parse_constant(value, self.session)
         if path is None or found is None or type(self.type_of(path)) is not spark_types.StringType:
             return None
-        bound = coerced(found, spark_types.StringType(), self.session)
+        bound = coerce_constant(found, spark_types.StringType(), self.session)
         return None if bound is None else self._pushed(kind(path, bound.value), negated=negated)
 
-    def _pushed(self, made: Filter, *, negated: bool = False, rejects_nulls: bool = True) -> Condition | None:
+    def _pushed(self, made: Filter, *, negated: bool = False, rejects_nulls: bool = True) -> LancePredicate | None:
         sql = filters.pushed(Not(made) if negated else made, self.schema)
-        return None if sql is None else Condition(sql, rejects_nulls=rejects_nulls)
+        return None if sql is None else LancePredicate(sql, rejects_nulls=rejects_nulls)
 
 
-def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+def split_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     """Give the parts of a condition that must all hold."""
     if node is None:
         return []
     if isinstance(node, exp.Paren):
-        return conjuncts(node.this)
-    return [*conjuncts(node.left), *conjuncts(node.right)] if isinstance(node, exp.And) else [node]
+        return split_conjuncts(node.this)
+    return [*split_conjuncts(node.left), *split_conjuncts(node.right)] if isinstance(node, exp.And) else [node]
 
 
-def together(conditions: list[Condition]) -> str | None:
+def join_predicates(conditions: list[LancePredicate]) -> str | None:
     """Write several conditions as one predicate; None if there are none."""
     texts = list(dict.fromkeys(one.sql for one in conditions))
     if not texts:
@@ -249,22 +256,22 @@ def together(conditions: list[Condition]) -> str | None:
     return texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)
 
 
-def _both(sides: list[Condition | None]) -> Condition | None:
+def _both(sides: list[LancePredicate | None]) -> LancePredicate | None:
     known = [side for side in sides if side is not None]
     if not known:
         return None
-    return Condition(
-        str(together(known)),
+    return LancePredicate(
+        str(join_predicates(known)),
         exact=len(known) == len(sides) and all(side.exact for side in known),
         rejects_nulls=any(side.rejects_nulls for side in known),
     )
 
 
-def _either(sides: list[Condition | None]) -> Condition | None:
+def _either(sides: list[LancePredicate | None]) -> LancePredicate | None:
     known = [side for side in sides if side is not None]
     if len(known) != len(sides):
         return None
-    return Condition(
+    return LancePredicate(
         " OR ".join(f"({side.sql})" for side in known),
         exact=all(side.exact for side in known),
         rejects_nulls=all(side.rejects_nulls for side in known),
@@ -276,7 +283,7 @@ def _in_list(found: Constant, kind: spark_types.DataType, session: SessionSettin
     timed = isinstance(kind, (spark_types.TimestampType, spark_types.TimestampNTZType))
     if timed and found.kind in {"string", "date"}:
         return None
-    bound = coerced(found, kind, session)
+    bound = coerce_constant(found, kind, session)
     return None if bound is None or bound.slack is not None else bound
 
 

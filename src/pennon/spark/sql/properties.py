@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SETTINGS = "lance."
 
 
-def table_properties(dataset: LanceDataset) -> dict[str, str]:
+def get_table_properties(dataset: LanceDataset) -> dict[str, str]:
     """Give the properties of a table."""
     settings = {key: value for key, value in dataset.config().items() if key.startswith(_SETTINGS)}
     return {**dict(dataset.metadata), **settings}
@@ -26,7 +26,7 @@ def change_properties(
 ) -> None:
     """Set and remove (None) properties, in one commit for each of the two kinds; errors 13."""
     if not missing_ok:
-        there = table_properties(dataset)
+        there = get_table_properties(dataset)
         missing = [key for key, value in changes.items() if value is None and key not in there]
         if missing:
             raise InvalidInputError(f"Table {format_identifier(table)} has no property {missing[0]!r} to remove")

@@ -14,8 +14,8 @@ import pyarrow as pa
 from sqlglot import Token, TokenType, exp
 
 from pennon.spark.sql.cursor import is_word
-from pennon.spark.sql.references import Reference, folded
-from pennon.spark.sql.stars import wholly_needed
+from pennon.spark.sql.references import TableReference, fold_name
+from pennon.spark.sql.stars import find_fully_read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,23 +26,25 @@ _LITERAL_TYPES = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "INTERV
 _NEVER_NARROW = 1 << 20
 
 
-def needed_columns(text: str, tokens: Sequence[Token], scopes: Scopes) -> dict[Reference, tuple[str, ...] | None]:
+def find_needed_columns(
+    text: str, tokens: Sequence[Token], scopes: Scopes
+) -> dict[TableReference, tuple[str, ...] | None]:
     """Give the columns that each reference must be read with, in the table's order; None for all."""
-    whole = wholly_needed(scopes)
-    mentions: dict[Reference, set[str]] = {reference: set() for reference in scopes.references}
+    whole = find_fully_read_tables(scopes)
+    mentions: dict[TableReference, set[str]] = {reference: set() for reference in scopes.references}
     for names, targets in _mentions(text, tokens, scopes):
         for target in targets:
             mentions[target].update(names)
     return {
-        reference: None if reference in whole else kept(reference.found.schema, mentions[reference])
+        reference: None if reference in whole else choose_columns(reference.table.schema, mentions[reference])
         for reference in scopes.references
     }
 
 
-def kept(schema: pa.Schema, names: Iterable[str]) -> tuple[str, ...] | None:
+def choose_columns(schema: pa.Schema, names: Iterable[str]) -> tuple[str, ...] | None:
     """Give the columns with these names; if there are none, the smallest one, which tells how many rows there are."""
     wanted = set(names)
-    found = tuple(name for name in schema.names if folded(name) in wanted)
+    found = tuple(name for name in schema.names if fold_name(name) in wanted)
     if len(found) == len(schema.names):
         return None
     if found or not schema.names:
@@ -50,12 +52,12 @@ def kept(schema: pa.Schema, names: Iterable[str]) -> tuple[str, ...] | None:
     return (min(schema, key=lambda field: _width(field.type)).name,)
 
 
-def identifiers_by_place(tree: exp.Expr) -> dict[int, exp.Identifier]:
+def index_identifiers(tree: exp.Expr) -> dict[int, exp.Identifier]:
     """Give the identifiers of a parsed query by the place in the text where they start."""
     return {one.meta["start"]: one for one in tree.find_all(exp.Identifier) if "start" in one.meta}
 
 
-def name_chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+def find_name_chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Give the names in a query, each as the tokens of its parts; a star at the end is left away."""
     number = 0
     while number < len(tokens):
@@ -74,36 +76,38 @@ def name_chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             yield chain
 
 
-def _mentions(text: str, tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[set[str], Iterable[Reference]]]:
+def _mentions(
+    text: str, tokens: Sequence[Token], scopes: Scopes
+) -> Iterator[tuple[set[str], Iterable[TableReference]]]:
     """Give names with the tables in which they keep columns alive."""
-    places = identifiers_by_place(scopes.tree)
-    for chain in name_chains(tokens):
+    places = index_identifiers(scopes.tree)
+    for chain in find_name_chains(tokens):
         node = places.get(chain[0].start)
         if node is not None and _defines(node):
             continue
-        names = [folded(token.text) for token in chain]
+        names = [fold_name(token.text) for token in chain]
         select = None if node is None else node.find_ancestor(exp.Select)
         if select is None:
             yield set(names), scopes.references
             continue
         others = set(names)
         for length in range(1, len(chain)):
-            relations = scopes.named(select, [token.text for token in chain[:length]])
+            relations = scopes.find_relations(select, [token.text for token in chain[:length]])
             for relation in relations:
                 yield {names[length]}, scopes.tables_of(relation)
             if relations:
                 # A qualifier may be a column of structs as well, but only where the relation has no such column.
                 others = set() if _has_column(relations[0], names[length]) else others & {names[0]}
-        yield others, scopes.visible(select)
+        yield others, scopes.visible_tables(select)
     for token in tokens:
         # Spark can be told to take these for identifiers.
         if token.token_type is TokenType.STRING and text[token.start : token.start + 1] == '"':
-            yield {folded(token.text)}, scopes.references
+            yield {fold_name(token.text)}, scopes.references
 
 
 def _has_column(relation: Relation, name: str) -> bool:
     reference = relation.reference
-    return reference is not None and any(folded(one) == name for one in reference.found.schema.names)
+    return reference is not None and any(fold_name(one) == name for one in reference.table.schema.names)
 
 
 def _is_no_column(chain: Sequence[Token], following: Token | None) -> bool:

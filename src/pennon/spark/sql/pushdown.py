@@ -16,8 +16,8 @@ from pyspark.sql import types as spark_types
 from sqlglot import exp
 
 from pennon.spark import types
-from pennon.spark.sql.predicates import Condition, Translator, conjuncts
-from pennon.spark.sql.references import Reference, cte_of, folded
+from pennon.spark.sql.predicates import LancePredicate, PredicateTranslator, split_conjuncts
+from pennon.spark.sql.references import TableReference, find_cte, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,16 +30,16 @@ _JOINS = {"this", "on", "using", "side", "kind", "hint", "method"}
 
 
 @dataclass(frozen=True)
-class Target:
+class ColumnTarget:
     """A column of a table, and the relations through which it is seen, from the outside in."""
 
-    reference: Reference
+    reference: TableReference
     path: tuple[str, ...]
     route: tuple[tuple[exp.Select, Relation], ...]
 
 
 @dataclass(frozen=True)
-class Step:
+class JoinStep:
     """One thing in FROM or JOIN: its relations, and how it is joined to what stands before it."""
 
     relations: tuple[Relation, ...]
@@ -55,18 +55,18 @@ class Pushdown:
     def __init__(self, scopes: Scopes, session: SessionSettings) -> None:
         self._scopes = scopes
         self._session = session
-        self._steps: dict[int, list[Step]] = {}
+        self._steps: dict[int, list[JoinStep]] = {}
         self._uses = _cte_uses(scopes)
-        self.conditions: dict[Reference, list[Condition]] = defaultdict(list)
+        self.conditions: dict[TableReference, list[LancePredicate]] = defaultdict(list)
         for select in scopes.selects:
             self._select(select)
 
-    def exactly(self, select: exp.Select, reference: Reference) -> list[Condition] | None:
+    def translate_exactly(self, select: exp.Select, reference: TableReference) -> list[LancePredicate] | None:
         """Give the WHERE of a SELECT from one table if Lance can do exactly all of it."""
-        if reference.found.settled:
+        if reference.table.fixed_rows:
             return None
-        found: list[Condition] = []
-        for condition in conjuncts(_where(select)):
+        found: list[LancePredicate] = []
+        for condition in split_conjuncts(_where(select)):
             made = self._translated(select, condition, reference)
             if made is None or not made.exact:
                 return None
@@ -77,13 +77,13 @@ class Pushdown:
         steps = self._steps_of(select)
         if not steps or select.args.get("sample"):
             return
-        for condition in conjuncts(_where(select)):
+        for condition in split_conjuncts(_where(select)):
             self._push(select, condition, len(steps) - 1)
         for number, step in enumerate(steps):
-            for condition in conjuncts(step.on):
+            for condition in split_conjuncts(step.on):
                 self._push_on(select, condition, number, step)
 
-    def _push_on(self, select: exp.Select, condition: exp.Expr, number: int, step: Step) -> None:
+    def _push_on(self, select: exp.Select, condition: exp.Expr, number: int, step: JoinStep) -> None:
         left, right = range(number), range(number, number + 1)
         if step.side == "FULL" or step.nested:
             return
@@ -119,24 +119,26 @@ class Pushdown:
             if made is not None and self._reaches(target, last, made, own=own):
                 self.conditions[reference].append(made)
 
-    def _targets(self, select: exp.Select, condition: exp.Expr) -> Iterator[tuple[Reference, Target]]:
+    def _targets(self, select: exp.Select, condition: exp.Expr) -> Iterator[tuple[TableReference, ColumnTarget]]:
         """Give the tables that a condition speaks of, each with the way to it."""
-        seen: set[Reference] = set()
+        seen: set[TableReference] = set()
         for node in condition.find_all(exp.Column):
             target = self.resolve(select, node)
-            if target is not None and target.reference not in seen and not target.reference.found.settled:
+            if target is not None and target.reference not in seen and not target.reference.table.fixed_rows:
                 seen.add(target.reference)
                 yield target.reference, target
 
-    def _translated(self, select: exp.Select, condition: exp.Expr, reference: Reference) -> Condition | None:
+    def _translated(self, select: exp.Select, condition: exp.Expr, reference: TableReference) -> LancePredicate | None:
         def path_of(node: exp.Expr) -> tuple[str, ...] | None:
             target = self.resolve(select, node)
             return target.path if target is not None and target.reference is reference else None
 
-        schema = reference.found.schema
-        return Translator(schema, path_of, lambda path: spark_type(schema, path), self._session).translate(condition)
+        schema = reference.table.schema
+        return PredicateTranslator(
+            schema, path_of, lambda path: find_spark_type(schema, path), self._session
+        ).translate(condition)
 
-    def _reaches(self, target: Target, last: int, condition: Condition, *, own: bool) -> bool:
+    def _reaches(self, target: ColumnTarget, last: int, condition: LancePredicate, *, own: bool) -> bool:
         for number, (select, relation) in enumerate(target.route):
             steps = self._steps_of(select)
             place = self._place(select, relation)
@@ -151,15 +153,15 @@ class Pushdown:
 
     # What a column's name means
 
-    def resolve(self, select: exp.Select, node: exp.Expr) -> Target | None:
+    def resolve(self, select: exp.Select, node: exp.Expr) -> ColumnTarget | None:
         """Find the table's column that a name in a SELECT certainly means."""
         names = _names(node)
         return None if names is None else self._resolved(select, names)
 
-    def _resolved(self, select: exp.Select, names: Sequence[str]) -> Target | None:
+    def _resolved(self, select: exp.Select, names: Sequence[str]) -> ColumnTarget | None:
         relations = self._scopes.relations(select)
         for length in range(len(names) - 1, 0, -1):
-            matching = [one for one in relations if one.answers_to(names[:length])]
+            matching = [one for one in relations if one.matches_qualifier(names[:length])]
             if matching:
                 found = self._column(select, matching[0], names[length:]) if len(matching) == 1 else None
                 return found
@@ -168,21 +170,21 @@ class Pushdown:
         candidates = [found for one in relations if (found := self._column(select, one, names)) is not None]
         return candidates[0] if len(candidates) == 1 else None
 
-    def _column(self, select: exp.Select, relation: Relation, names: Sequence[str]) -> Target | None:
+    def _column(self, select: exp.Select, relation: Relation, names: Sequence[str]) -> ColumnTarget | None:
         if relation.columns_renamed:
             return None
         if relation.reference is not None:
-            path = _path(relation.reference.found.schema, names)
-            return None if path is None else Target(relation.reference, path, ((select, relation),))
+            path = _path(relation.reference.table.schema, names)
+            return None if path is None else ColumnTarget(relation.reference, path, ((select, relation),))
         inner = relation.query
         if not isinstance(inner, exp.Select) or not self._passes_filters(inner, relation):
             return None
         found = self._output(inner, names)
-        return None if found is None else Target(found.reference, found.path, ((select, relation), *found.route))
+        return None if found is None else ColumnTarget(found.reference, found.path, ((select, relation), *found.route))
 
-    def _output(self, select: exp.Select, names: Sequence[str]) -> Target | None:
+    def _output(self, select: exp.Select, names: Sequence[str]) -> ColumnTarget | None:
         """Find the table's column that a column of a subquery is."""
-        found: list[Target | None] = []
+        found: list[ColumnTarget | None] = []
         for one in select.expressions:
             if isinstance(one, exp.Star):
                 if any(one.args.values()):
@@ -194,7 +196,7 @@ class Pushdown:
                 ]
             elif one.is_star:
                 return None
-            elif folded(one.alias_or_name) == folded(names[0]):
+            elif fold_name(one.alias_or_name) == fold_name(names[0]):
                 inner = one.this if isinstance(one, exp.Alias) else one
                 parts = _names(inner)
                 found.append(None if parts is None else self._resolved(select, [*parts, *names[1:]]))
@@ -204,30 +206,30 @@ class Pushdown:
         if any(value and key not in _PASSES_FILTERS for key, value in select.args.items()):
             return False
         if isinstance(relation.node, exp.Table):
-            cte = cte_of(relation.node)
+            cte = find_cte(relation.node)
             if cte is None or self._uses.get(id(cte), 0) != 1:
                 return False
         elif not isinstance(relation.node, exp.Subquery):
             return False
         return is_row_by_row(select)
 
-    def _steps_of(self, select: exp.Select) -> list[Step]:
+    def _steps_of(self, select: exp.Select) -> list[JoinStep]:
         if id(select) not in self._steps:
             self._steps[id(select)] = list(self._made_steps(select))
         return self._steps[id(select)]
 
-    def _made_steps(self, select: exp.Select) -> Iterator[Step]:
+    def _made_steps(self, select: exp.Select) -> Iterator[JoinStep]:
         clause = select.args.get("from_")
         joins = list(select.args.get("joins") or ())
         if clause is None or not all(map(_is_understood, joins)) or _has_pivot(select):
             return
-        relations = tuple(self._scopes.relation(clause.this))
-        yield Step(relations if _is_simple(clause.this) else (), nested=len(relations) > 1)
+        relations = tuple(self._scopes.relations_at(clause.this))
+        yield JoinStep(relations if _is_simple(clause.this) else (), nested=len(relations) > 1)
         for join in joins:
-            inside = tuple(self._scopes.relation(join.this))
+            inside = tuple(self._scopes.relations_at(join.this))
             side, kind = _word(join, "side"), _word(join, "kind")
             simple = inside if _is_simple(join.this) else ()
-            yield Step(simple, side, kind, join.args.get("on"), nested=len(inside) > 1)
+            yield JoinStep(simple, side, kind, join.args.get("on"), nested=len(inside) > 1)
 
     def _place(self, select: exp.Select, relation: Relation) -> int | None:
         for number, step in enumerate(self._steps_of(select)):
@@ -242,7 +244,7 @@ def is_row_by_row(select: exp.Select) -> bool:
     return not any(one.find(*unfit) is not None for one in select.expressions)
 
 
-def spark_type(schema: pa.Schema, path: Sequence[str]) -> spark_types.DataType | None:
+def find_spark_type(schema: pa.Schema, path: Sequence[str]) -> spark_types.DataType | None:
     """Give the type that Spark sees of a column, or of a field inside of it; None if it sees none."""
     try:
         kind: spark_types.DataType = types.spark_schema(pa.schema([schema.field(path[0])])).fields[0].dataType
@@ -255,7 +257,7 @@ def spark_type(schema: pa.Schema, path: Sequence[str]) -> spark_types.DataType |
     return kind
 
 
-def _may_be_filled_up(steps: Sequence[Step], place: int, last: int, *, own: bool) -> bool:
+def _may_be_filled_up(steps: Sequence[JoinStep], place: int, last: int, *, own: bool) -> bool:
     """Tell whether rows with nulls instead of the relation's columns can come out of the steps up to `last`."""
     if steps[place].nested:
         return True
@@ -312,7 +314,7 @@ def _path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | None:
     fields: list[pa.Field] = list(schema)
     path: list[str] = []
     for name in names:
-        matching = [field for field in fields if folded(field.name) == folded(name)]
+        matching = [field for field in fields if fold_name(field.name) == fold_name(name)]
         if len(matching) != 1:
             return None
         path.append(matching[0].name)
@@ -324,7 +326,9 @@ def _path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | None:
 def _joined_by_name(select: exp.Select, name: str) -> bool:
     """Tell whether a bare name can mean a column of two tables that are joined by it."""
     for join in select.find_all(exp.Join):
-        if join.args.get("method") or any(folded(one.name) == folded(name) for one in join.args.get("using") or ()):
+        if join.args.get("method") or any(
+            fold_name(one.name) == fold_name(name) for one in join.args.get("using") or ()
+        ):
             return True
     return False
 
@@ -332,7 +336,7 @@ def _joined_by_name(select: exp.Select, name: str) -> bool:
 def _cte_uses(scopes: Scopes) -> dict[int, int]:
     uses: dict[int, int] = defaultdict(int)
     for table in scopes.tree.find_all(exp.Table):
-        cte = cte_of(table)
+        cte = find_cte(table)
         if cte is not None:
             uses[id(cte)] += 1
     return uses

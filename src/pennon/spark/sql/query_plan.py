@@ -16,15 +16,22 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from pennon.spark.sql.aggregation import Aggregation, aggregation
+from pennon.spark.sql.aggregation import PartialAggregation, split_aggregates
 from pennon.spark.sql.constants import SessionSettings
 from pennon.spark.sql.cursor import tokenize
-from pennon.spark.sql.predicates import together
-from pennon.spark.sql.pruning import needed_columns
+from pennon.spark.sql.predicates import join_predicates
+from pennon.spark.sql.pruning import find_needed_columns
 from pennon.spark.sql.pushdown import Pushdown, is_row_by_row
-from pennon.spark.sql.references import Finder, Reference, TimeTravel, find_references, folded, scan_references
+from pennon.spark.sql.references import (
+    TableFinder,
+    TableReference,
+    TimeTravel,
+    find_references,
+    fold_name,
+    scan_references,
+)
 from pennon.spark.sql.scopes import Scopes
-from pennon.spark.sql.text_edits import Edit, edits_of, plain_edits
+from pennon.spark.sql.text_edits import TextEdit, edit_names, edit_tables
 from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:
@@ -59,7 +66,7 @@ class TableRead:
 
 
 @dataclass(frozen=True)
-class Counting:
+class CountQuery:
     """A query that only counts the rows of a table that meet `where`; `names` are those of its columns."""
 
     identifier: Identifier
@@ -77,12 +84,14 @@ class QueryPlan:
 
     text: str
     reads: tuple[TableRead, ...] = ()
-    count: Counting | None = None
-    answer: TableRead | None = None
+    count: CountQuery | None = None
+    direct_read: TableRead | None = None
     """A read that gives the result as it is, if there is one; its name is that by which columns are qualified."""
 
 
-def plan_query(text: str, find: Finder, session: SessionSettings | None = None, *, analyse: bool = True) -> QueryPlan:
+def plan_query(
+    text: str, find: TableFinder, session: SessionSettings | None = None, *, analyse: bool = True
+) -> QueryPlan:
     """Plan a query. What cannot be analysed is read whole; what names no table of the catalog stays as it is."""
     try:
         made = _plan(text, find, session, analyse=analyse)
@@ -95,7 +104,7 @@ def plan_query(text: str, find: Finder, session: SessionSettings | None = None, 
     return _plan(text, find, session, analyse=False) if any(map(find_excess, pushed)) else made
 
 
-def _plan(text: str, find: Finder, session: SessionSettings | None, *, analyse: bool) -> QueryPlan:
+def _plan(text: str, find: TableFinder, session: SessionSettings | None, *, analyse: bool) -> QueryPlan:
     tokens = tokenize(text)
     if not tokens:
         return QueryPlan(text)
@@ -107,73 +116,75 @@ def _plan(text: str, find: Finder, session: SessionSettings | None, *, analyse: 
             if made.reads and made.count is None:
                 return QueryPlan(_escaped(text[:inner]) + made.text, made.reads)
         references = scan_references(text, tokens, find)
-        return _planned(text, references, plain_edits(references))
+        return _planned(text, references, edit_tables(references))
     references = find_references(text, tokens, tree, find)
     if not references:
         return QueryPlan(text)
     scopes = Scopes(tree, references)
-    edits = edits_of(tokens, scopes)
+    edits = edit_names(tokens, scopes)
     if not analyse or _names_columns_in_texts(tokens):
         return _planned(text, references, edits)
-    columns = needed_columns(text, tokens, scopes)
+    columns = find_needed_columns(text, tokens, scopes)
     if _is_random(tokens):
         return _planned(text, references, edits, columns=columns)
     strings = _has_plain_strings(text, tokens)
-    found = Pushdown(scopes, SessionSettings((session or SessionSettings()).zone, strings))
-    small = _summary(text, tokens, edits, scopes, found)
+    pushdown = Pushdown(scopes, SessionSettings((session or SessionSettings()).zone, strings))
+    small = _summary(text, tokens, edits, scopes, pushdown)
     if small is not None:
         return small
-    where = {reference: together(conditions) for reference, conditions in found.conditions.items()}
+    where = {reference: join_predicates(conditions) for reference, conditions in pushdown.conditions.items()}
     made = _planned(text, references, edits, columns=columns, where=where, limit=_limited(tree, scopes))
-    return replace(made, answer=_answer(scopes, found))
+    return replace(made, direct_read=_direct_read(scopes, pushdown))
 
 
 def _planned(
     text: str,
-    references: Sequence[Reference],
-    edits: Sequence[Edit],
+    references: Sequence[TableReference],
+    edits: Sequence[TextEdit],
     *,
-    columns: Mapping[Reference, tuple[str, ...] | None] | None = None,
-    where: Mapping[Reference, str | None] | None = None,
+    columns: Mapping[TableReference, tuple[str, ...] | None] | None = None,
+    where: Mapping[TableReference, str | None] | None = None,
     limit: int | None = None,
 ) -> QueryPlan:
     columns, where = columns or {}, where or {}
     reads: dict[tuple[object, ...], TableRead] = {}
     names: dict[int, str] = {}
     for reference in references:
-        content = (reference.found.identifier, reference.travel, columns.get(reference), where.get(reference), limit)
+        content = (reference.table.identifier, reference.travel, columns.get(reference), where.get(reference), limit)
         read = reads.setdefault(content, TableRead(f"t{len(reads)}", *content))
         names[reference.number] = read.name
     return QueryPlan(_written(text, edits, names), tuple(reads.values())) if references else QueryPlan(text)
 
 
 def _summary(
-    text: str, tokens: Sequence[Token], edits: Sequence[Edit], scopes: Scopes, found: Pushdown
+    text: str, tokens: Sequence[Token], edits: Sequence[TextEdit], scopes: Scopes, pushdown: Pushdown
 ) -> QueryPlan | None:
     """Plan a query of one table that needs no rows of it, only numbers that tell of them; None for any other query."""
     tree = scopes.tree
     reference = _only_table(tree, scopes) if isinstance(tree, exp.Select) else None
     if reference is None or not isinstance(tree, exp.Select):
         return None
-    counting = _counting(tree, reference, found)
+    counting = _counting(tree, reference, pushdown)
     if counting is not None:
         return QueryPlan(text, (), counting)
-    split = aggregation(tokens, tree, reference, found)
+    split = split_aggregates(tokens, tree, reference, pushdown)
     return None if split is None else _aggregated(text, reference, edits, split)
 
 
-def _aggregated(text: str, reference: Reference, edits: Sequence[Edit], split: Aggregation) -> QueryPlan:
-    def stays(edit: Edit) -> bool:
+def _aggregated(
+    text: str, reference: TableReference, edits: Sequence[TextEdit], split: PartialAggregation
+) -> QueryPlan:
+    def stays(edit: TextEdit) -> bool:
         return not any(one.start <= edit.start and edit.end <= one.end for one in split.edits)
 
     read = TableRead(
-        "t0", reference.found.identifier, reference.travel, split.columns, split.where, None, split.partials
+        "t0", reference.table.identifier, reference.travel, split.columns, split.where, None, split.partials
     )
     changed = [*split.edits, *filter(stays, edits)]
     return QueryPlan(_written(text, changed, {reference.number: read.name}), (read,))
 
 
-def _written(text: str, edits: Sequence[Edit], names: dict[int, str]) -> str:
+def _written(text: str, edits: Sequence[TextEdit], names: dict[int, str]) -> str:
     pieces: list[str] = []
     at = 0
     for edit in sorted(edits, key=lambda one: one.start):
@@ -212,7 +223,7 @@ def _begin_of_query(tokens: Sequence[Token]) -> int | None:
     return None
 
 
-def _answer(scopes: Scopes, found: Pushdown) -> TableRead | None:
+def _direct_read(scopes: Scopes, pushdown: Pushdown) -> TableRead | None:
     """Answer a query that names columns of one table, and rows that Lance finds exactly; None for any other query."""
     tree = scopes.tree
     if not isinstance(tree, exp.Select) or not _has_only(tree, "expressions", "from_", "where"):
@@ -220,10 +231,10 @@ def _answer(scopes: Scopes, found: Pushdown) -> TableRead | None:
     reference = _only_table(tree, scopes)
     if reference is None or scopes.relations(tree)[0].columns_renamed:
         return None
-    conditions, names = found.exactly(tree, reference), _bare_names(tree)
-    if conditions is None or (names is not None and not _are_clear(names, reference.found.schema.names)):
+    conditions, names = pushdown.translate_exactly(tree, reference), _bare_names(tree)
+    if conditions is None or (names is not None and not _are_clear(names, reference.table.schema.names)):
         return None
-    return TableRead(reference.name, reference.found.identifier, reference.travel, names, together(conditions))
+    return TableRead(reference.name, reference.table.identifier, reference.travel, names, join_predicates(conditions))
 
 
 def _bare_names(tree: exp.Select) -> tuple[str, ...] | None:
@@ -238,26 +249,26 @@ def _bare_names(tree: exp.Select) -> tuple[str, ...] | None:
 
 def _are_clear(names: tuple[str, ...], columns: Sequence[str]) -> bool:
     """Tell whether names are those of columns to the letter, each once, with none beside it that differs in case."""
-    known = Counter(map(folded, columns))
+    known = Counter(map(fold_name, columns))
     once = len(set(names)) == len(names) > 0
-    return once and all(name in columns and known[folded(name)] == 1 for name in names)
+    return once and all(name in columns and known[fold_name(name)] == 1 for name in names)
 
 
 def _has_only(tree: exp.Select, *clauses: str) -> bool:
     return not any(value and key not in clauses for key, value in tree.args.items())
 
 
-def _counting(tree: exp.Select, reference: Reference, found: Pushdown) -> Counting | None:
+def _counting(tree: exp.Select, reference: TableReference, pushdown: Pushdown) -> CountQuery | None:
     if not _has_only(tree, "expressions", "from_", "where"):
         return None
     names = [_count_name(one) for one in tree.expressions]
     if not names or None in names:
         return None
-    conditions = found.exactly(tree, reference)
+    conditions = pushdown.translate_exactly(tree, reference)
     if conditions is None:
         return None
     shown = tuple(str(name) for name in names)
-    return Counting(reference.found.identifier, reference.travel, together(conditions), shown)
+    return CountQuery(reference.table.identifier, reference.travel, join_predicates(conditions), shown)
 
 
 def _count_name(node: exp.Expr) -> str | None:
@@ -290,13 +301,13 @@ def _number(tree: exp.Select, key: str, missing: int | None) -> int | None:
     return int(value.name) if isinstance(value, exp.Literal) and value.name.isdigit() else None
 
 
-def _only_table(tree: exp.Select, scopes: Scopes) -> Reference | None:
+def _only_table(tree: exp.Select, scopes: Scopes) -> TableReference | None:
     relations = scopes.relations(tree)
     if len(relations) != 1 or len(scopes.references) != 1 or len(scopes.selects) != 1:
         return None
     odd = {"sample", "pivots", "joins", "laterals"}
     found = None if any(relations[0].node.args.get(key) for key in odd) else relations[0].reference
-    return None if found is None or found.found.settled else found
+    return None if found is None or found.table.fixed_rows else found
 
 
 def _has_odd_tables(tokens: Sequence[Token]) -> bool:

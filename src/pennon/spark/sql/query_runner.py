@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
     from pennon.spark.sql.name_resolution import NameResolver
-    from pennon.spark.sql.search import Search
+    from pennon.spark.sql.search import TableSearch
 
 _ZONE = "spark.sql.session.timeZone"
 _ATTEMPTS = 5
@@ -44,21 +44,21 @@ class QueryRunner:
     def __init__(self, lake: Lake, names: NameResolver) -> None:
         self._lake = lake
         self.names = names
-        self._searches: dict[Identifier, Search] = {}
+        self._searches: dict[Identifier, TableSearch] = {}
         self._pinned: dict[tuple[Identifier, TimeTravel | None], tuple[PinnedTable, Any]] = {}
 
-    def find(self, parts: tuple[str, ...], travel: TimeTravel | None) -> QueryTable | None:
+    def find_table(self, parts: tuple[str, ...], travel: TimeTravel | None) -> QueryTable | None:
         """Find a table that a query names, at the version that it asks for."""
         if parts in self._searches:
-            return QueryTable(parts, self._searches[parts].schema, settled=True)
-        identifier = self.names.existing(parts)
+            return QueryTable(parts, self._searches[parts].schema, fixed_rows=True)
+        identifier = self.names.find_table(parts)
         if identifier is None:
             return None
-        return QueryTable(identifier, self._opened(identifier, travel)[1].schema, lake=self._lake.name)
+        return QueryTable(identifier, self._open(identifier, travel)[1].schema, lake=self._lake.name)
 
-    def frame(self, text: str) -> DataFrame:
+    def run_query(self, text: str) -> DataFrame:
         """Run a query, or any other statement for Spark in which tables of the catalog are read."""
-        planned = self.planned(text)
+        planned = self.plan(text)
         with translate_spark_errors(self._lake, text):
             if planned.count is not None:
                 counted = planned.count
@@ -69,29 +69,29 @@ class QueryRunner:
                 return self._lake.spark.sql(f"VALUES ({values}) AS counted ({columns})")
             if not planned.reads:
                 return self._lake.spark.sql(text)
-            if planned.answer is not None:
-                return self.read(planned.answer).alias(planned.answer.name)
-            frames: dict[str, Any] = {read.name: self.read(read) for read in planned.reads}
+            if planned.direct_read is not None:
+                return self.read_table(planned.direct_read).alias(planned.direct_read.name)
+            frames: dict[str, Any] = {read.name: self.read_table(read) for read in planned.reads}
             return self._lake.spark.sql(planned.text, **frames)
 
-    def planned(self, text: str) -> QueryPlan:
+    def plan(self, text: str) -> QueryPlan:
         """Plan a query on versions of its tables that were current at one moment."""
-        text = self._without_searches(text)
+        text = self._replace_searches(text)
         session = SessionSettings(self._setting(_ZONE))
         analyse = has_plain_names(self._lake.spark)
-        made = plan_query(text, self.find, session, analyse=analyse)
+        made = plan_query(text, self.find_table, session, analyse=analyse)
         for _ in range(_ATTEMPTS):
-            if not self._moved():
+            if not self._refresh_versions():
                 return made
-            made = plan_query(text, self.find, session, analyse=analyse)
+            made = plan_query(text, self.find_table, session, analyse=analyse)
         return made
 
-    def uses_lake(self, text: str) -> bool:
+    def reads_lake(self, text: str) -> bool:
         """Tell whether a statement reads a table of the catalog."""
-        planned = self.planned(text)
+        planned = self.plan(text)
         return bool(planned.reads) or planned.count is not None
 
-    def read(self, wanted: TableRead) -> DataFrame:
+    def read_table(self, wanted: TableRead) -> DataFrame:
         """Read a table as planned."""
         if wanted.identifier in self._searches:
             return self._searches[wanted.identifier].frame(self._lake, wanted.columns)
@@ -105,7 +105,7 @@ class QueryRunner:
         if travel is None:
             return Moment()
         if travel.kind == "timestamp":
-            return Moment(as_of=self.instant(travel.text))
+            return Moment(as_of=self.evaluate_timestamp(travel.text))
         named = travel.text.strip("'\"")
         if named.isdigit():
             return Moment(version=int(named))
@@ -119,7 +119,7 @@ class QueryRunner:
             return Moment(branch=named)
         return Moment(tag=named)
 
-    def instant(self, expression: str) -> dt.datetime:
+    def evaluate_timestamp(self, expression: str) -> dt.datetime:
         """Let Spark say which time an expression means."""
         query = f"SELECT unix_micros(CAST(({expression}) AS TIMESTAMP))"
         with translate_spark_errors(self._lake, expression):
@@ -128,23 +128,23 @@ class QueryRunner:
             raise InvalidInputError(f"{expression} is no time")
         return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=row[0])
 
-    def _without_searches(self, text: str) -> str:
+    def _replace_searches(self, text: str) -> str:
         """Put tables in the place of searches; `find` and `read` know them then."""
         if not any(word in text.upper() for word in search.FUNCTIONS):
             return text
         tokens = tokenize(text)
         if not tokens:
             return text
-        changed, calls = search.calls_in(text, tokens, self._evaluated)
-        self._searches |= {(name,): call.opened(self._lake) for name, call in calls.items()}
+        changed, calls = search.replace_calls(text, tokens, self._evaluate)
+        self._searches |= {(name,): call.open(self._lake) for name, call in calls.items()}
         return changed
 
-    def _evaluated(self, expression: str) -> Any:
+    def _evaluate(self, expression: str) -> Any:
         """Let Spark compute an expression, in which subqueries may read tables of the catalog."""
-        row = QueryRunner(self._lake, self.names).frame(f"SELECT {expression}").first()
+        row = QueryRunner(self._lake, self.names).run_query(f"SELECT {expression}").first()
         return None if row is None else row[0]
 
-    def _opened(self, identifier: Identifier, travel: TimeTravel | None) -> tuple[PinnedTable, Any]:
+    def _open(self, identifier: Identifier, travel: TimeTravel | None) -> tuple[PinnedTable, Any]:
         key = (identifier, travel)
         if key not in self._pinned:
             self._pinned[key] = pin(self._lake.address, identifier, self.resolve_travel(identifier, travel))
@@ -159,10 +159,10 @@ class QueryRunner:
         where: str | None = None,
         limit: int | None = None,
     ) -> scan.Scan:
-        table, dataset = self._opened(identifier, travel)
+        table, dataset = self._open(identifier, travel)
         return scan.of_pinned(table, dataset, columns=columns, where=where, limit=limit)
 
-    def _moved(self) -> bool:
+    def _refresh_versions(self) -> bool:
         """Bring the tables that are read at their latest version to one moment; tell whether one of them changed."""
         latest = [identifier for identifier, travel in self._pinned if travel is None]
         if len(latest) < 2:  # noqa: PLR2004 - one table is always as of one moment

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import Token, TokenType, exp
 
-from pennon.spark.sql.cursor import Cursor, is_word
+from pennon.spark.sql.cursor import TokenCursor, is_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,11 +45,11 @@ class QueryTable:
 
     identifier: Identifier
     schema: pa.Schema
-    settled: bool = False
+    fixed_rows: bool = False
     lake: str | None = None
 
 
-class Finder(Protocol):
+class TableFinder(Protocol):
     """Tells which table of the catalog a name means, None if it means none."""
 
     def __call__(self, parts: tuple[str, ...], travel: TimeTravel | None) -> QueryTable | None:
@@ -57,12 +57,12 @@ class Finder(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class TableReference:
     """One mention of a table in FROM; the text from `start` to `end` is its name and the version it asks for."""
 
     number: int
     parts: tuple[str, ...]
-    found: QueryTable
+    table: QueryTable
     travel: TimeTravel | None
     start: int
     end: int
@@ -76,18 +76,18 @@ class Reference:
         return self.parts[-1] if self.alias is None else self.alias
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Bring a name to the form in which Spark compares it; more names are equal here than there, never fewer."""
     return name.upper().casefold().replace("i\u0307", "i")
 
 
-def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: Finder) -> list[Reference]:
+def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: TableFinder) -> list[TableReference]:
     """Find the references of a query that is understood."""
     starts = {token.start: number for number, token in enumerate(tokens)}
-    found: list[Reference] = []
+    found: list[TableReference] = []
     for table in tree.find_all(exp.Table):
-        names = table_names(table)
-        if not names or table.find_ancestor(exp.Hint) is not None or cte_of(table) is not None:
+        names = get_name_parts(table)
+        if not names or table.find_ancestor(exp.Hint) is not None or find_cte(table) is not None:
             continue
         first = starts.get(names[0].meta.get("start", -1))
         last = starts.get(names[-1].meta.get("start", -1))
@@ -104,13 +104,13 @@ def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: Fi
     return found
 
 
-def scan_references(text: str, tokens: Sequence[Token], find: Finder) -> list[Reference]:
+def scan_references(text: str, tokens: Sequence[Token], find: TableFinder) -> list[TableReference]:
     """Find the references of a query that is not understood, by what stands before and after names."""
     shadowed = set(_cte_names(tokens))
-    found: list[Reference] = []
+    found: list[TableReference] = []
     for first, last in _chains(tokens):
         parts = tuple(token.text for token in tokens[first : last + 1 : 2])
-        if len(parts) == 1 and folded(parts[0]) in shadowed:
+        if len(parts) == 1 and fold_name(parts[0]) in shadowed:
             continue
         form = _form(tokens, first)
         if form is None or (last + 1 < len(tokens) and tokens[last + 1].token_type is TokenType.L_PAREN):
@@ -122,17 +122,17 @@ def scan_references(text: str, tokens: Sequence[Token], find: Finder) -> list[Re
     return found
 
 
-def table_names(table: exp.Table) -> list[exp.Identifier]:
+def get_name_parts(table: exp.Table) -> list[exp.Identifier]:
     """Give the parts of a table's name; none if it is a function or something else."""
     parts = table.parts
     return [part for part in parts if isinstance(part, exp.Identifier)] if _are_names(parts) else []
 
 
-def cte_of(table: exp.Table) -> exp.CTE | None:
+def find_cte(table: exp.Table) -> exp.CTE | None:
     """Find the common table expression that a name in FROM means, as Spark does: the innermost one that is in scope."""
     if table.args.get("db") is not None or not isinstance(table.this, exp.Identifier):
         return None
-    wanted = folded(table.name)
+    wanted = fold_name(table.name)
     node: exp.Expr = table
     inside: exp.CTE | None = None
     while node.parent is not None:
@@ -149,7 +149,7 @@ def cte_of(table: exp.Table) -> exp.CTE | None:
             position = next(number for number, one in enumerate(visible) if one is inside)
             visible = visible[: position + 1] if clause.args.get("recursive") else visible[:position]
         for one in reversed(visible):
-            if folded(one.alias) == wanted:
+            if fold_name(one.alias) == wanted:
                 return one  # type: ignore[no-any-return]  # the expressions of WITH are CTEs
     return None
 
@@ -171,48 +171,48 @@ class _Place:
 
 
 def _reference(
-    place: _Place, parts: tuple[str, ...], find: Finder, number: int, node: exp.Table | None
-) -> Reference | None:
+    place: _Place, parts: tuple[str, ...], find: TableFinder, number: int, node: exp.Table | None
+) -> TableReference | None:
     tokens, bare = place.tokens, place.bare
-    cursor = Cursor(place.text, list(tokens), place.last + 1)
+    cursor = TokenCursor(place.text, list(tokens), place.last + 1)
     travel = _travel(cursor, place.stop)
     found = find(parts, travel)
     if found is None:
         return None
-    end = tokens[cursor.at - 1].end + 1
-    if cursor.takes("TABLESAMPLE"):
-        cursor.span(*_CLAUSES - {"TABLESAMPLE"})
-    alias_at = tokens[cursor.at - 1].end + 1
+    end = tokens[cursor.position - 1].end + 1
+    if cursor.accept("TABLESAMPLE"):
+        cursor.take_until(*_CLAUSES - {"TABLESAMPLE"})
+    alias_at = tokens[cursor.position - 1].end + 1
     alias: str | None = None
     if node is not None:
         given = node.args.get("alias")
         alias = given.name if given is not None and given.this is not None else None
     elif not bare:
-        cursor.takes("AS")
+        cursor.accept("AS")
         following = cursor.token
         if following is not None and is_word(following) and _can_be_alias(following):
             alias = following.text
     needs_alias = alias is None and not bare
-    return Reference(
+    return TableReference(
         number, parts, found, travel, tokens[place.first].start, end, alias, alias_at if needs_alias else None, node
     )
 
 
-def _travel(cursor: Cursor, stop: int | None) -> TimeTravel | None:
-    begun = cursor.at
-    cursor.takes("FOR")
-    kind = cursor.takes_one(*_TRAVEL)
-    if kind is None or not cursor.takes("AS", "OF"):
-        cursor.at = begun
+def _travel(cursor: TokenCursor, stop: int | None) -> TimeTravel | None:
+    begun = cursor.position
+    cursor.accept("FOR")
+    kind = cursor.accept_one(*_TRAVEL)
+    if kind is None or not cursor.accept("AS", "OF"):
+        cursor.position = begun
         return None
-    first = cursor.at
+    first = cursor.position
     if _TRAVEL[kind] == "version":
-        cursor.at += 1
+        cursor.position += 1
     elif stop is not None:
-        cursor.at = stop - 1 if cursor.tokens[stop - 1].token_type is TokenType.ALIAS else stop
+        cursor.position = stop - 1 if cursor.tokens[stop - 1].token_type is TokenType.ALIAS else stop
     else:
-        cursor.span(*_CLAUSES - {"TIMESTAMP", "LEFT", "RIGHT", "VALUES"}, ",")
-    last = cursor.tokens[min(cursor.at, len(cursor.tokens)) - 1]
+        cursor.take_until(*_CLAUSES - {"TIMESTAMP", "LEFT", "RIGHT", "VALUES"}, ",")
+    last = cursor.tokens[min(cursor.position, len(cursor.tokens)) - 1]
     return TimeTravel(_TRAVEL[kind], cursor.text[cursor.tokens[first].start : last.end + 1])
 
 
@@ -287,4 +287,4 @@ def _cte_names(tokens: Sequence[Token]) -> Iterator[str]:
                 before -= 1
             before -= 1
         if before >= 0 and is_word(tokens[before]):
-            yield folded(tokens[before].text)
+            yield fold_name(tokens[before].text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from pennon.spark.sql.references import Reference, cte_of, folded
+from pennon.spark.sql.references import TableReference, find_cte, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,34 +22,34 @@ class Relation:
 
     node: exp.Expr
     name: str | None
-    reference: Reference | None = None
+    reference: TableReference | None = None
     query: exp.Expr | None = None
     columns_renamed: bool = False
 
-    def answers_to(self, qualifier: Sequence[str]) -> bool:
+    def matches_qualifier(self, qualifier: Sequence[str]) -> bool:
         """Tell whether columns of the relation can be qualified so: with its name, or with more of a table's name."""
         if len(qualifier) == 1:
-            return self.name is not None and folded(self.name) == folded(qualifier[0])
+            return self.name is not None and fold_name(self.name) == fold_name(qualifier[0])
         if self.reference is None or self.reference.alias is not None:
             return False
         # The name as it is written may leave the lake's own name away, or have it.
-        wanted = [folded(part) for part in qualifier]
-        written = [folded(part) for part in self.reference.parts]
-        full = [folded(part) for part in self.reference.found.identifier]
-        lake = self.reference.found.lake
-        with_lake = None if lake is None else [folded(lake), *full]
+        wanted = [fold_name(part) for part in qualifier]
+        written = [fold_name(part) for part in self.reference.parts]
+        full = [fold_name(part) for part in self.reference.table.identifier]
+        lake = self.reference.table.lake
+        with_lake = None if lake is None else [fold_name(lake), *full]
         return written[-len(wanted) :] == wanted or full[-len(wanted) :] == wanted or wanted == with_lake
 
 
 class Scopes:
     """The SELECTs of a query and what they read."""
 
-    def __init__(self, tree: exp.Expr, references: Sequence[Reference]) -> None:
+    def __init__(self, tree: exp.Expr, references: Sequence[TableReference]) -> None:
         self.tree = tree
         self.references = list(references)
         self._by_node = {id(one.node): one for one in references}
         self._relations: dict[int, list[Relation]] = {}
-        self._reachable: dict[int, frozenset[Reference]] = {}
+        self._reachable: dict[int, frozenset[TableReference]] = {}
         self.selects = list(tree.find_all(exp.Select))
 
     def relations(self, select: exp.Select) -> list[Relation]:
@@ -58,19 +58,19 @@ class Scopes:
             self._relations[id(select)] = list(self._relations_of(select))
         return self._relations[id(select)]
 
-    def reachable(self, query: exp.Expr) -> frozenset[Reference]:
+    def reachable_tables(self, query: exp.Expr) -> frozenset[TableReference]:
         """Give the tables whose columns can come up through a query or a relation."""
         if id(query) not in self._reachable:
             self._reachable[id(query)] = frozenset(self._tables_below(query))
         return self._reachable[id(query)]
 
-    def tables_of(self, relation: Relation) -> frozenset[Reference]:
+    def tables_of(self, relation: Relation) -> frozenset[TableReference]:
         """Give the tables whose columns a relation can show."""
         if relation.reference is not None:
             return frozenset([relation.reference])
-        return frozenset() if relation.query is None else self.reachable(relation.query)
+        return frozenset() if relation.query is None else self.reachable_tables(relation.query)
 
-    def chain(self, select: exp.Select) -> list[exp.Select]:
+    def enclosing_selects(self, select: exp.Select) -> list[exp.Select]:
         """Give the SELECT and those around it whose columns it may use, from the inside out."""
         found = [select]
         child: exp.Expr = select
@@ -95,24 +95,27 @@ class Scopes:
             child = parent
         return found
 
-    def visible(self, select: exp.Select) -> frozenset[Reference]:
+    def visible_tables(self, select: exp.Select) -> frozenset[TableReference]:
         """Give the tables that a bare name in a SELECT can mean."""
-        tables: set[Reference] = set()
-        for one in self.chain(select):
+        tables: set[TableReference] = set()
+        for one in self.enclosing_selects(select):
             for relation in self.relations(one):
                 tables |= self.tables_of(relation)
         return frozenset(tables)
 
-    def named(self, select: exp.Select, qualifier: Sequence[str]) -> list[Relation]:
+    def find_relations(self, select: exp.Select, qualifier: Sequence[str]) -> list[Relation]:
         """Give the relations, from here outwards, that a qualifier can mean."""
         return [
-            relation for one in self.chain(select) for relation in self.relations(one) if relation.answers_to(qualifier)
+            relation
+            for one in self.enclosing_selects(select)
+            for relation in self.relations(one)
+            if relation.matches_qualifier(qualifier)
         ]
 
-    def relation(self, node: exp.Expr) -> Iterator[Relation]:
+    def relations_at(self, node: exp.Expr) -> Iterator[Relation]:
         """Give what stands at one place of FROM: one relation, or those of a join in parentheses."""
         if isinstance(node, exp.Table):
-            cte = cte_of(node)
+            cte = find_cte(node)
             alias = node.args.get("alias")
             yield Relation(
                 node,
@@ -122,7 +125,7 @@ class Scopes:
                 _renames(alias) or (cte is not None and _renames(cte.args.get("alias"))),
             )
         elif isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Table, exp.Subquery)) and not node.alias:
-            yield from self.relation(node.this)
+            yield from self.relations_at(node.this)
         elif isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
             yield Relation(node, node.alias or None, None, node.this.this, _renames(node.args.get("alias")))
         elif isinstance(node, exp.Subquery):
@@ -130,18 +133,18 @@ class Scopes:
         else:
             yield Relation(node, node.alias or None)
         for join in node.args.get("joins") or ():
-            yield from self.relation(join.this)
+            yield from self.relations_at(join.this)
 
     def _relations_of(self, select: exp.Select) -> Iterator[Relation]:
         clause = select.args.get("from_")
         if clause is not None:
-            yield from self.relation(clause.this)
+            yield from self.relations_at(clause.this)
         for join in select.args.get("joins") or ():
-            yield from self.relation(join.this)
+            yield from self.relations_at(join.this)
         for lateral in select.args.get("laterals") or ():
-            yield from self.relation(lateral)
+            yield from self.relations_at(lateral)
 
-    def _tables_below(self, query: exp.Expr) -> Iterator[Reference]:
+    def _tables_below(self, query: exp.Expr) -> Iterator[TableReference]:
         waiting = [query]
         seen: set[int] = set()
         while waiting:
@@ -153,7 +156,7 @@ class Scopes:
                 reference = self._by_node.get(id(table))
                 if reference is not None:
                     yield reference
-                cte = cte_of(table)
+                cte = find_cte(table)
                 if cte is not None:
                     waiting.append(cte.this)
 

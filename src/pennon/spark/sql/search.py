@@ -21,7 +21,7 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, parse_identifier, table_identifier
 from pennon.spark import types
 from pennon.spark.reading.pinned import Moment, pin
-from pennon.spark.sql.cursor import Cursor
+from pennon.spark.sql.cursor import TokenCursor
 from pennon.table.requirements import require_bounded
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from pennon.spark.lake import Lake
 
-DISTANCE = pa.field("_distance", pa.float32())
-SCORE = pa.field("_score", pa.float32())
+_DISTANCE = pa.field("_distance", pa.float32())
+_SCORE = pa.field("_score", pa.float32())
 _PREFIX = "__pennon_search_"
 _DEFAULT_K = 10
 _MOMENTS = {"version": int, "tag": str, "branch": str, "as_of": str}
@@ -53,14 +53,14 @@ FUNCTIONS = {
 
 
 @dataclass(frozen=True)
-class Call:
+class SearchCall:
     """A search as a query asks for it: `name` is the table that stands for it, `given` the arguments."""
 
     name: str
     function: str
     given: dict[str, Any]
 
-    def opened(self, lake: Lake) -> Search:
+    def open(self, lake: Lake) -> TableSearch:
         """Find the table, and refuse (13) what makes no sense."""
         given = dict(self.given)
         table = table_identifier(_identifier(lake, _text(self, given.pop("table", None), "table")))
@@ -72,27 +72,27 @@ class Call:
         if k < 1:
             raise InvalidInputError(f"{self.function.lower()} gives at least one row: k is {k}")
         where = given.pop("where", None)
-        asked = Search(table, dataset, DISTANCE, {"prefilter": True})
+        search = TableSearch(table, dataset, _DISTANCE, {"prefilter": True})
         if where is not None:
-            asked.options["filter"] = _text(self, where, "where")
-            require_bounded(table, asked.options["filter"])
+            search.options["filter"] = _text(self, where, "where")
+            require_bounded(table, search.options["filter"])
         if self.function == "VECTOR_SEARCH":
             nearest = {"column": _text(self, given.pop("column", None), "column"), "k": k}
             nearest["q"] = _vector(self, given.pop("query", None))
             for key in [key for key in given if key in _VECTOR_OPTIONS]:
                 nearest[key] = _typed(self, key, given.pop(key), _VECTOR_OPTIONS[key])
             _require(table, dataset.schema, [nearest["column"]])
-            asked.options["nearest"] = nearest
+            search.options["nearest"] = nearest
         else:
-            asked = replace(asked, score=SCORE)
-            asked.options.update(full_text_query=_words(self, given, table, dataset.schema), limit=k)
+            search = replace(search, score=_SCORE)
+            search.options.update(full_text_query=_words(self, given, table, dataset.schema), limit=k)
         if given:
             raise InvalidInputError(f"{self.function.lower()} has no argument {min(given)!r}")
-        return asked
+        return search
 
 
 @dataclass(frozen=True)
-class Search:
+class TableSearch:
     """A search that can be run."""
 
     table: Identifier
@@ -119,22 +119,24 @@ class Search:
         return lake.spark.createDataFrame(pa.Table.from_batches(batches, target), types.spark_schema(projected))
 
 
-def calls_in(text: str, tokens: list[Token], evaluate: Callable[[str], Any]) -> tuple[str, dict[str, Call]]:
+def replace_calls(text: str, tokens: list[Token], evaluate: Callable[[str], Any]) -> tuple[str, dict[str, SearchCall]]:
     """Put names of tables in the place of calls in a query; `evaluate` lets Spark compute an argument."""
     pieces: list[str] = []
-    calls: dict[str, Call] = {}
+    calls: dict[str, SearchCall] = {}
     at = 0
-    cursor = Cursor(text, tokens)
-    while not cursor.ended:
-        token = tokens[cursor.at]
-        if token.text.upper() not in FUNCTIONS or not _is_relation(tokens, cursor.at):
-            cursor.at += 1
+    cursor = TokenCursor(text, tokens)
+    while not cursor.at_end:
+        token = tokens[cursor.position]
+        if token.text.upper() not in FUNCTIONS or not _is_relation(tokens, cursor.position):
+            cursor.position += 1
             continue
-        cursor.at += 1
-        call = Call(f"{_PREFIX}{len(calls)}", token.text.upper(), _arguments(cursor, token.text.upper(), evaluate))
+        cursor.position += 1
+        call = SearchCall(
+            f"{_PREFIX}{len(calls)}", token.text.upper(), _arguments(cursor, token.text.upper(), evaluate)
+        )
         calls[call.name] = call
         pieces += [text[at : token.start], call.name]
-        at = tokens[cursor.at - 1].end + 1
+        at = tokens[cursor.position - 1].end + 1
     return ("".join([*pieces, text[at:]]) if calls else text), calls
 
 
@@ -145,24 +147,24 @@ def _is_relation(tokens: Sequence[Token], at: int) -> bool:
     return tokens[at - 1].text.upper() in {"FROM", "JOIN", ",", "LATERAL", "("}
 
 
-def _arguments(cursor: Cursor, function: str, evaluate: Callable[[str], Any]) -> dict[str, Any]:
+def _arguments(cursor: TokenCursor, function: str, evaluate: Callable[[str], Any]) -> dict[str, Any]:
     cursor.expect("(")
     found: dict[str, Any] = {}
     places = list(FUNCTIONS[function])
-    while not cursor.takes(")"):
+    while not cursor.accept(")"):
         if found:
             cursor.expect(",")
-        if cursor.at + 1 < len(cursor.tokens) and cursor.tokens[cursor.at + 1].text == "=>":
-            name = cursor.part().lower()
+        if cursor.position + 1 < len(cursor.tokens) and cursor.tokens[cursor.position + 1].text == "=>":
+            name = cursor.parse_part().lower()
             cursor.expect("=>")
             places = []
         elif places:
             name = places.pop(0)
         else:
-            raise cursor.fault(f"{function.lower()} takes this argument by name, as name => value")
+            raise cursor.syntax_error(f"{function.lower()} takes this argument by name, as name => value")
         if name in found:
-            raise cursor.fault(f"{function.lower()} gets {name} twice")
-        found[name] = _value(cursor.span(","), evaluate)
+            raise cursor.syntax_error(f"{function.lower()} gets {name} twice")
+        found[name] = _value(cursor.take_until(","), evaluate)
     return found
 
 
@@ -200,25 +202,25 @@ def _identifier(lake: Lake, text: str) -> Identifier:
     return identifier[1:] if len(identifier) > 1 and identifier[0] == lake.name else identifier
 
 
-def _text(call: Call, value: object, name: str) -> str:
+def _text(call: SearchCall, value: object, name: str) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInputError(f"{call.function.lower()} needs a text for {name}, got {value!r}")
     return value
 
 
-def _typed(call: Call, name: str, value: object, kind: type) -> Any:
+def _typed(call: SearchCall, name: str, value: object, kind: type) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise InvalidInputError(f"{call.function.lower()}: {name} is {kind.__name__}, got {value!r}")
     return value
 
 
-def _vector(call: Call, value: object) -> list[float]:
+def _vector(call: SearchCall, value: object) -> list[float]:
     if not isinstance(value, (list, tuple)) or not value or not all(isinstance(one, (int, float)) for one in value):
         raise InvalidInputError(f"{call.function.lower()} needs an array of numbers for query, got {value!r}")
     return [float(one) for one in value]
 
 
-def _words(call: Call, given: dict[str, Any], table: Identifier, schema: pa.Schema) -> Any:
+def _words(call: SearchCall, given: dict[str, Any], table: Identifier, schema: pa.Schema) -> Any:
     words = _text(call, given.pop("query", None), "query")
     columns = given.pop("columns", None)
     if columns is None:

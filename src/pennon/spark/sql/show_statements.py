@@ -12,9 +12,9 @@ from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import browsing, types
 from pennon.spark.commits.destination import located
 from pennon.spark.reading.pinned import pin
-from pennon.spark.sql.ddl import create_statement
-from pennon.spark.sql.properties import table_properties
-from pennon.spark.sql.references import folded
+from pennon.spark.sql.ddl import format_create_table
+from pennon.spark.sql.properties import get_table_properties
+from pennon.spark.sql.references import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,42 +22,40 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.lake import Lake
-    from pennon.spark.sql import statements as made
+    from pennon.spark.sql import statements
     from pennon.spark.sql.query_runner import QueryRunner
 
 _COLUMNS = "col_name string, data_type string, comment string"
 _LISTING = 1000
 
 
-def show_namespaces(lake: Lake, asked: made.ShowNamespaces, reader: QueryRunner) -> DataFrame:
+def show_namespaces(lake: Lake, statement: statements.ShowNamespaces, _runner: QueryRunner) -> DataFrame:
     """List the namespaces in a namespace."""
-    del reader
-    found = browsing.namespaces(lake, asked.parent, recursive=False).collect()
-    names = [row["name"] for row in found if _matches(asked.pattern, row["name"])]
+    found = browsing.namespaces(lake, statement.parent, recursive=False).collect()
+    names = [row["name"] for row in found if _matches(statement.pattern, row["name"])]
     return lake.spark.createDataFrame(
-        [(quote_identifier((*asked.parent, name)),) for name in names], "namespace string"
+        [(quote_identifier((*statement.parent, name)),) for name in names], "namespace string"
     )
 
 
-def show_tables(lake: Lake, asked: made.ShowTables, reader: QueryRunner) -> DataFrame:
+def show_tables(lake: Lake, statement: statements.ShowTables, _runner: QueryRunner) -> DataFrame:
     """List the tables of a namespace, or those that were dropped from it."""
-    del reader
-    if asked.dropped:
-        return _show_dropped(lake, asked)
-    found = browsing.identifiers(lake, asked.namespace, recursive=False)
-    rows = [(quote_identifier(one[:-1]), one[-1], False) for one in found if _matches(asked.pattern, one[-1])]
+    if statement.dropped:
+        return _show_dropped(lake, statement)
+    found = browsing.identifiers(lake, statement.namespace, recursive=False)
+    rows = [(quote_identifier(one[:-1]), one[-1], False) for one in found if _matches(statement.pattern, one[-1])]
     return lake.spark.createDataFrame(rows, "namespace string, tableName string, isTemporary boolean")
 
 
-def _show_dropped(lake: Lake, asked: made.ShowTables) -> DataFrame:
+def _show_dropped(lake: Lake, statement: statements.ShowTables) -> DataFrame:
     rows: list[tuple[Any, ...]] = []
     token = None
     while True:
-        page, token = lake.catalog.list_dropped_tables(asked.namespace, token, _LISTING)
+        page, token = lake.catalog.list_dropped_tables(statement.namespace, token, _LISTING)
         rows += [
             (quote_identifier(tuple(one.id[:-1])), one.id[-1], one.deletion_id, one.dropped_at, one.purgeable_at)
             for one in page
-            if _matches(asked.pattern, one.id[-1])
+            if _matches(statement.pattern, one.id[-1])
         ]
         if not token:
             break
@@ -65,58 +63,55 @@ def _show_dropped(lake: Lake, asked: made.ShowTables) -> DataFrame:
     return lake.spark.createDataFrame(rows, schema)
 
 
-def show_table(lake: Lake, asked: made.ShowTable, reader: QueryRunner) -> DataFrame:
+def show_table(lake: Lake, statement: statements.ShowTableDetail, _runner: QueryRunner) -> DataFrame:
     """Show one thing about a table."""
-    del reader
-    if asked.what == "INDEXES":
-        return browsing.indexes(lake, asked.table)
-    if asked.what == "TAGS":
-        return browsing.tags(lake, asked.table)
-    if asked.what == "BRANCHES":
-        return browsing.branches(lake, asked.table)
-    _, dataset = pin(lake.address, asked.table)
-    if asked.what == "COLUMNS":
+    if statement.subject == "INDEXES":
+        return browsing.indexes(lake, statement.table)
+    if statement.subject == "TAGS":
+        return browsing.tags(lake, statement.table)
+    if statement.subject == "BRANCHES":
+        return browsing.branches(lake, statement.table)
+    _, dataset = pin(lake.address, statement.table)
+    if statement.subject == "COLUMNS":
         return lake.spark.createDataFrame([(name,) for name in dataset.schema.names], "col_name string")
-    properties = table_properties(dataset)
-    if asked.what == "CREATE TABLE":
-        text = create_statement(asked.table, dataset.schema, properties)
+    properties = get_table_properties(dataset)
+    if statement.subject == "CREATE TABLE":
+        text = format_create_table(statement.table, dataset.schema, properties)
         return lake.spark.createDataFrame([(text,)], "createtab_stmt string")
-    if asked.key is not None:
-        missing = f"Table {format_identifier(asked.table)} does not have property: {asked.key}"
-        rows = [(asked.key, properties.get(asked.key, missing))]
+    if statement.key is not None:
+        missing = f"Table {format_identifier(statement.table)} does not have property: {statement.key}"
+        rows = [(statement.key, properties.get(statement.key, missing))]
     else:
         rows = sorted(properties.items())
     return lake.spark.createDataFrame(rows, "key string, value string")
 
 
-def describe_table(lake: Lake, asked: made.DescribeTable, reader: QueryRunner) -> DataFrame:
+def describe_table(lake: Lake, statement: statements.DescribeTable, runner: QueryRunner) -> DataFrame:
     """Describe the columns of a table, one of them, or all there is to know."""
-    _, dataset = pin(lake.address, asked.table, reader.resolve_travel(asked.table, asked.travel))
+    _, dataset = pin(lake.address, statement.table, runner.resolve_travel(statement.table, statement.travel))
     schema: pa.Schema = dataset.schema
-    if asked.column is not None:
+    if statement.column is not None:
         return lake.spark.createDataFrame(
-            _one_column(asked.table, schema, asked.column), "info_name string, info_value string"
+            _one_column(statement.table, schema, statement.column), "info_name string, info_value string"
         )
     rows = [_column(schema.field(name)) for name in schema.names]
-    if asked.extended:
-        rows += [("", "", ""), ("# Detailed Table Information", "", ""), *_details(lake, asked.table, dataset)]
+    if statement.extended:
+        rows += [("", "", ""), ("# Detailed Table Information", "", ""), *_details(lake, statement.table, dataset)]
     return lake.spark.createDataFrame(rows, _COLUMNS)
 
 
-def describe_history(lake: Lake, asked: made.DescribeHistory, reader: QueryRunner) -> DataFrame:
+def describe_history(lake: Lake, statement: statements.DescribeHistory, _runner: QueryRunner) -> DataFrame:
     """List the versions of a table with what each did, the newest first."""
-    del reader
-    frame = browsing.history(lake, asked.table)
-    return frame if asked.limit is None else frame.limit(asked.limit)
+    frame = browsing.history(lake, statement.table)
+    return frame if statement.limit is None else frame.limit(statement.limit)
 
 
-def describe_namespace(lake: Lake, asked: made.DescribeNamespace, reader: QueryRunner) -> DataFrame:
+def describe_namespace(lake: Lake, statement: statements.DescribeNamespace, _runner: QueryRunner) -> DataFrame:
     """Describe a namespace: its name and its properties."""
-    del reader
     from lance_namespace import DescribeNamespaceRequest
 
-    described = lake.catalog.describe_namespace(DescribeNamespaceRequest(id=list(asked.namespace)))
-    rows = [("Catalog Name", lake.name), ("Namespace Name", quote_identifier(asked.namespace))]
+    described = lake.catalog.describe_namespace(DescribeNamespaceRequest(id=list(statement.namespace)))
+    rows = [("Catalog Name", lake.name), ("Namespace Name", quote_identifier(statement.namespace))]
     rows += sorted((described.properties or {}).items())
     return lake.spark.createDataFrame(rows, "info_name string, info_value string")
 
@@ -131,7 +126,7 @@ def _one_column(table: Identifier, schema: pa.Schema, parts: Sequence[str]) -> l
         raise InvalidInputError(
             f"Only columns of table {format_identifier(table)} can be described, not fields: {'.'.join(parts)}"
         )
-    found = [field for field in schema if folded(field.name) == folded(parts[0])]
+    found = [field for field in schema if fold_name(field.name) == fold_name(parts[0])]
     if len(found) != 1:
         raise TableColumnNotFoundError(
             f"Table {format_identifier(table)} has no column {parts[0]!r}; it has {', '.join(schema.names)}"
@@ -160,7 +155,7 @@ def _details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple[str, str
         "Fragments": len(dataset.get_fragments()),
         "Storage Version": dataset.data_storage_version,
         "Versions Managed By Catalog": str(there.managed).lower(),
-        "Table Properties": ", ".join(f"{key}={value}" for key, value in sorted(table_properties(dataset).items())),
+        "Table Properties": ", ".join(f"{key}={value}" for key, value in sorted(get_table_properties(dataset).items())),
     }
     return [(name, str(value), "") for name, value in facts.items()]
 

@@ -14,14 +14,14 @@ from sqlglot import exp
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pennon.spark.sql.references import Reference
+    from pennon.spark.sql.references import TableReference
     from pennon.spark.sql.scopes import Relation, Scopes
 
 # A SELECT of nothing but these gives rows one by one, whatever columns they have.
 _PLAIN = {"expressions", "from_", "joins", "where", "limit", "offset", "with_", "hint", "laterals", "kind"}
 
 
-def wholly_needed(scopes: Scopes) -> frozenset[Reference]:
+def find_fully_read_tables(scopes: Scopes) -> frozenset[TableReference]:
     """Give the references that must be read with all columns."""
     return frozenset(_Demand(scopes).found)
 
@@ -38,7 +38,7 @@ def is_plain(select: exp.Select) -> bool:
 
 class _Demand:
     def __init__(self, scopes: Scopes) -> None:
-        self.found: set[Reference] = set()
+        self.found: set[TableReference] = set()
         self._scopes = scopes
         self._seen: set[int] = set()
         for query in scopes.tree.find_all(exp.Select, exp.SetOperation):
@@ -75,10 +75,10 @@ class _Demand:
             self._query(query.expression)
         elif isinstance(query, exp.Subquery):
             self._query(query.this)
-            for relation in self._scopes.relation(query):
+            for relation in self._scopes.relations_at(query):
                 self._relation(relation)
         elif isinstance(query, exp.Table):
-            for relation in self._scopes.relation(query):
+            for relation in self._scopes.relations_at(query):
                 self._relation(relation)
 
     def _star(self, star: exp.Expr, select: exp.Select) -> None:
@@ -86,7 +86,7 @@ class _Demand:
         if qualifier is None:
             self._all(select)
             return
-        matching = self._scopes.named(select, qualifier) if qualifier else []
+        matching = self._scopes.find_relations(select, qualifier) if qualifier else []
         for relation in matching:
             self._relation(relation)
         if not matching and len(qualifier) > 1:

@@ -1,4 +1,4 @@
-"""The statements that the catalog answers itself, as values; everything that names a table has its identifier."""
+"""The parsed statements that the catalog executes itself. Tables and namespaces are resolved identifiers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Statement:
-    """A statement of the catalog's own."""
+    """A statement that the catalog executes itself."""
 
 
-# Looking around
+# SHOW and DESCRIBE
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class ShowTables(Statement):
 
 
 @dataclass(frozen=True)
-class ShowTable(Statement):
-    """SHOW COLUMNS, CREATE TABLE, TBLPROPERTIES, INDEXES, TAGS, BRANCHES of a table; `what` is the word."""
+class ShowTableDetail(Statement):
+    """SHOW COLUMNS, CREATE TABLE, TBLPROPERTIES, INDEXES, TAGS or BRANCHES of a table; `subject` is that keyword."""
 
-    what: str
+    subject: str
     table: Identifier
     key: str | None = None
 
@@ -82,7 +82,7 @@ class CreateNamespace(Statement):
 
 @dataclass(frozen=True)
 class AlterNamespace(Statement):
-    """ALTER NAMESPACE namespace SET or UNSET PROPERTIES (...); None removes."""
+    """ALTER NAMESPACE namespace SET or UNSET PROPERTIES (...). The value None removes a property."""
 
     namespace: Identifier
     changes: dict[str, str | None]
@@ -97,12 +97,12 @@ class DropNamespace(Statement):
     cascade: bool = False
 
 
-# The life of tables
+# Creating, dropping and restoring tables
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a new table: the type as Spark reads it, or the width of a vector of such values."""
+class ColumnDefinition:
+    """A column of a new table. `type` is a type of Spark; a vector also has a `width`."""
 
     name: str
     type: str
@@ -116,7 +116,7 @@ class CreateTable(Statement):
     """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table [(columns)] [TBLPROPERTIES (...)] [AS query]."""
 
     table: Identifier
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[ColumnDefinition, ...] | None = None
     query: str | None = None
     if_not_exists: bool = False
     replace: bool = False
@@ -135,16 +135,16 @@ class DropTable(Statement):
 
 @dataclass(frozen=True)
 class UndropTable(Statement):
-    """UNDROP TABLE table [WITH ID 'deletion'] [AS name]."""
+    """UNDROP TABLE table [WITH ID 'deletion id'] [AS name]."""
 
     table: Identifier
     deletion_id: str | None = None
-    renamed: Identifier | None = None
+    new_name: Identifier | None = None
 
 
 @dataclass(frozen=True)
 class UndropNamespace(Statement):
-    """UNDROP NAMESPACE namespace [WITH ID 'deletion']."""
+    """UNDROP NAMESPACE namespace [WITH ID 'deletion id']."""
 
     namespace: Identifier
     deletion_id: str | None = None
@@ -152,7 +152,7 @@ class UndropNamespace(Statement):
 
 @dataclass(frozen=True)
 class PurgeTable(Statement):
-    """PURGE TABLE table [WITH ID 'deletion'] [FORCE]."""
+    """PURGE TABLE table [WITH ID 'deletion id'] [FORCE]."""
 
     table: Identifier
     deletion_id: str | None = None
@@ -169,14 +169,14 @@ class PurgeTables(Statement):
 
 
 @dataclass(frozen=True)
-class Restore(Statement):
+class RestoreTable(Statement):
     """RESTORE TABLE table TO VERSION AS OF n, or TO TIMESTAMP AS OF time."""
 
     table: Identifier
     travel: TimeTravel
 
 
-# Changes of a table that is there
+# Changing a table and its indexes
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class RenameTable(Statement):
     """ALTER TABLE table RENAME TO name."""
 
     table: Identifier
-    renamed: Identifier
+    new_name: Identifier
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class AddColumns(Statement):
     """ALTER TABLE table ADD COLUMNS (...)."""
 
     table: Identifier
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnDefinition, ...]
 
 
 @dataclass(frozen=True)
@@ -210,14 +210,14 @@ class AlterColumn(Statement):
 
     table: Identifier
     column: tuple[str, ...]
-    renamed: str | None = None
-    type: Column | None = None
+    new_name: str | None = None
+    type: ColumnDefinition | None = None
     nullable: bool | None = None
 
 
 @dataclass(frozen=True)
 class SetProperties(Statement):
-    """ALTER TABLE table SET or UNSET TBLPROPERTIES (...); None removes."""
+    """ALTER TABLE table SET or UNSET TBLPROPERTIES (...). The value None removes a property."""
 
     table: Identifier
     changes: dict[str, str | None]
@@ -225,7 +225,7 @@ class SetProperties(Statement):
 
 
 @dataclass(frozen=True)
-class Protect(Statement):
+class SetProtection(Statement):
     """ALTER TABLE or NAMESPACE name SET or UNSET PROTECTION."""
 
     identifier: Identifier
@@ -275,7 +275,7 @@ class Vacuum(Statement):
 
 
 @dataclass(frozen=True)
-class Insert(Statement):
+class InsertInto(Statement):
     """INSERT INTO or OVERWRITE table [(columns)] [BY NAME] query."""
 
     table: Identifier
@@ -295,22 +295,28 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class Update(Statement):
-    """UPDATE table [alias] SET column = expression, ... [WHERE condition]."""
+class UpdateTable(Statement):
+    """UPDATE table [alias] SET column = expression, ... [WHERE condition].
+
+    `name_parts` is the name of the table as it is written.
+    """
 
     table: Identifier
-    written: tuple[str, ...]
+    name_parts: tuple[str, ...]
     alias: str | None
     assignments: tuple[Assignment, ...]
     where: str | None = None
 
 
 @dataclass(frozen=True)
-class Delete(Statement):
-    """DELETE FROM table [alias] [WHERE condition]; TRUNCATE TABLE table."""
+class DeleteFrom(Statement):
+    """DELETE FROM table [alias] [WHERE condition], or TRUNCATE TABLE table.
+
+    `name_parts` is the name of the table as it is written.
+    """
 
     table: Identifier
-    written: tuple[str, ...]
+    name_parts: tuple[str, ...]
     alias: str | None = None
     where: str | None = None
 
@@ -319,8 +325,8 @@ class Delete(Statement):
 class MergeClause:
     """WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN action.
 
-    `match` is matched, missing (NOT MATCHED) or extra (NOT MATCHED BY SOURCE); `action` is update, delete or insert.
-    `assignments` are None for `*`.
+    `match` is matched, missing (NOT MATCHED) or extra (NOT MATCHED BY SOURCE). `action` is update, delete or insert.
+    `assignments` is None for `*`.
     """
 
     match: str
@@ -330,11 +336,14 @@ class MergeClause:
 
 
 @dataclass(frozen=True)
-class Merge(Statement):
-    """MERGE [WITH SCHEMA EVOLUTION] INTO table [alias] USING source [alias] ON condition WHEN ...."""
+class MergeInto(Statement):
+    """MERGE [WITH SCHEMA EVOLUTION] INTO table [alias] USING source [alias] ON condition WHEN ....
+
+    `name_parts` is the name of the table as it is written. `source` is a query.
+    """
 
     table: Identifier
-    written: tuple[str, ...]
+    name_parts: tuple[str, ...]
     alias: str | None
     source: str
     source_name: str | None
@@ -343,7 +352,7 @@ class Merge(Statement):
     evolve: bool = False
 
 
-# What Spark keeps, made of a query over tables of the catalog
+# Temporary views
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reading CREATE TABLE, ALTER TABLE and CREATE INDEX."""
+"""Parse CREATE TABLE, ALTER TABLE and CREATE INDEX."""
 
 from __future__ import annotations
 
@@ -6,208 +6,207 @@ from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
 
-from pennon.spark.sql import statements as made
-from pennon.spark.sql.ownership import ForeignNameError
+from pennon.spark.sql import statements
+from pennon.spark.sql.name_resolution import ForeignNameError
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
-    from pennon.spark.sql.cursor import Cursor
-    from pennon.spark.sql.ownership import Owner
+    from pennon.spark.sql.cursor import TokenCursor
+    from pennon.spark.sql.name_resolution import NameResolver
 
 _PROVIDERS = {"LANCE", "PENNON"}
 
 
-def create_table(cursor: Cursor, owner: Owner, *, replace: bool = False, must_exist: bool = False) -> made.Statement:
-    """Read what follows CREATE TABLE; another provider than Lance makes it Spark's."""
-    if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
-    table = owner.new_table(cursor.name().parts)
+def parse_create_table(
+    cursor: TokenCursor, resolver: NameResolver, *, replace: bool = False, must_exist: bool = False
+) -> statements.Statement:
+    """Parse the rest of CREATE TABLE.
+
+    Raises ForeignNameError if USING names a provider other than Lance: Spark creates that table.
+    """
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    table = resolver.resolve_new_table(cursor.parse_name().parts)
     columns = None
-    if cursor.sees("(") and not _is_query(cursor, cursor.at + 1):
-        columns = _columns(cursor)
-    properties = _table_options(cursor)
+    if cursor.peek("(") and not _begins_query(cursor, cursor.position + 1):
+        columns = _parse_columns(cursor)
+    properties = _parse_table_options(cursor)
     query = None
-    if not cursor.ended:
-        cursor.takes("AS")
-        query = cursor.rest()
+    if not cursor.at_end:
+        cursor.accept("AS")
+        query = cursor.take_rest()
     if (columns is None) == (query is None):
-        raise cursor.fault("a table is made of columns, or of AS and a query")
+        raise cursor.syntax_error("a table needs either columns or a query after AS")
     if if_not_exists and replace:
-        raise cursor.fault("OR REPLACE and IF NOT EXISTS contradict each other")
-    return made.CreateTable(table, columns, query, if_not_exists, replace, must_exist, properties)
+        raise cursor.syntax_error("OR REPLACE and IF NOT EXISTS exclude each other")
+    return statements.CreateTable(table, columns, query, if_not_exists, replace, must_exist, properties)
 
 
-def _table_options(cursor: Cursor) -> dict[str, str]:
-    """Read what may stand between the columns of a table and its query."""
+def _parse_table_options(cursor: TokenCursor) -> dict[str, str]:
+    """Parse the clauses between the columns of a table and its query."""
     properties: dict[str, str] = {}
-    while not cursor.ended:
-        if cursor.takes("USING"):
-            if cursor.part().upper() not in _PROVIDERS:
+    while not cursor.at_end:
+        if cursor.accept("USING"):
+            if cursor.parse_part().upper() not in _PROVIDERS:
                 raise ForeignNameError
-        elif cursor.takes("COMMENT"):
-            properties["comment"] = cursor.string()
-        elif cursor.takes("TBLPROPERTIES"):
-            properties |= cursor.properties()
-        elif any(cursor.sees(word) for word in ("PARTITIONED", "CLUSTERED", "CLUSTER")):
-            raise cursor.fault("Lance tables have no partitions; an index finds rows")
-        elif any(cursor.sees(word) for word in ("OPTIONS", "LOCATION", "LIKE")):
-            raise cursor.fault("this is not supported for tables of the catalog")
+        elif cursor.accept("COMMENT"):
+            properties["comment"] = cursor.parse_string()
+        elif cursor.accept("TBLPROPERTIES"):
+            properties |= cursor.parse_properties()
+        elif any(cursor.peek(word) for word in ("PARTITIONED", "CLUSTERED", "CLUSTER")):
+            raise cursor.syntax_error("Lance tables have no partitions; create an index instead")
+        elif any(cursor.peek(word) for word in ("OPTIONS", "LOCATION", "LIKE")):
+            raise cursor.syntax_error("OPTIONS, LOCATION and LIKE are not supported for tables of the catalog")
         else:
             break
     return properties
 
 
-def alter_table(cursor: Cursor, owner: Owner) -> made.Statement:
-    """Read what follows ALTER TABLE."""
-    table = owner.table(cursor.name().parts)
-    if cursor.takes("RENAME", "TO"):
-        return _ended(cursor, made.RenameTable(table, _renamed(cursor, owner, table)))
-    if cursor.takes("RENAME", "COLUMN"):
-        column = cursor.name().parts
+def parse_alter_table(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+    """Parse the rest of ALTER TABLE."""
+    table = resolver.resolve_table(cursor.parse_name().parts)
+    if cursor.accept("RENAME", "TO"):
+        return statements.RenameTable(table, _parse_new_table_name(cursor, resolver, table))
+    if cursor.accept("RENAME", "COLUMN"):
+        column = cursor.parse_name().parts
         cursor.expect("TO")
-        return _ended(cursor, made.AlterColumn(table, column, renamed=cursor.part()))
-    if cursor.takes_one("ADD"):
-        cursor.takes_one("COLUMNS", "COLUMN")
-        columns = _columns(cursor) if cursor.sees("(") else _column_list(cursor)
-        return _ended(cursor, made.AddColumns(table, columns))
-    if cursor.takes("DROP"):
-        return _drop_columns(cursor, table)
-    if cursor.takes_one("ALTER", "CHANGE"):
-        return _alter_column(cursor, table)
-    word = cursor.takes_one("SET", "UNSET")
-    if word is not None and cursor.takes("PROTECTION"):
-        return _ended(cursor, made.Protect(table, word == "SET"))
-    if word is not None and cursor.takes("TBLPROPERTIES"):
-        return _properties(cursor, table, word)
-    raise cursor.fault(
+        return statements.AlterColumn(table, column, new_name=cursor.parse_part())
+    if cursor.accept_one("ADD"):
+        cursor.accept_one("COLUMNS", "COLUMN")
+        columns = _parse_columns(cursor) if cursor.peek("(") else _parse_column_list(cursor)
+        return statements.AddColumns(table, columns)
+    if cursor.accept("DROP"):
+        return _parse_drop_columns(cursor, table)
+    if cursor.accept_one("ALTER", "CHANGE"):
+        return _parse_alter_column(cursor, table)
+    word = cursor.accept_one("SET", "UNSET")
+    if word is not None and cursor.accept("PROTECTION"):
+        return statements.SetProtection(table, word == "SET")
+    if word is not None and cursor.accept("TBLPROPERTIES"):
+        return _parse_property_changes(cursor, table, word)
+    raise cursor.syntax_error(
         "expected RENAME TO, RENAME COLUMN, ADD COLUMNS, DROP COLUMNS, ALTER COLUMN, SET or UNSET TBLPROPERTIES, "
         "SET or UNSET PROTECTION"
     )
 
 
-def create_index(cursor: Cursor, owner: Owner, *, replace: bool = False) -> made.Statement:
-    """Read what follows CREATE INDEX."""
-    if_not_exists = cursor.takes("IF", "NOT", "EXISTS")
-    name = None if cursor.sees("ON") else cursor.part()
+def parse_create_index(cursor: TokenCursor, resolver: NameResolver, *, replace: bool = False) -> statements.Statement:
+    """Parse the rest of CREATE INDEX."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = None if cursor.peek("ON") else cursor.parse_part()
     cursor.expect("ON")
-    cursor.takes("TABLE")
-    table = owner.table(cursor.name().parts)
-    kind = cursor.part() if cursor.takes("USING") else None
-    columns = cursor.list_of(lambda: ".".join(cursor.name().parts))
-    if kind is None and cursor.takes("USING"):
-        kind = cursor.part()
-    options = cursor.properties() if cursor.takes_one("OPTIONS", "WITH") else {}
-    statement = made.CreateIndex(table, tuple(columns), name, kind, if_not_exists, replace, options)
-    return _ended(cursor, statement)
+    cursor.accept("TABLE")
+    table = resolver.resolve_table(cursor.parse_name().parts)
+    kind = cursor.parse_part() if cursor.accept("USING") else None
+    columns = cursor.parse_list(lambda: ".".join(cursor.parse_name().parts))
+    if kind is None and cursor.accept("USING"):
+        kind = cursor.parse_part()
+    options = cursor.parse_properties() if cursor.accept_one("OPTIONS", "WITH") else {}
+    return statements.CreateIndex(table, tuple(columns), name, kind, if_not_exists, replace, options)
 
 
-def _renamed(cursor: Cursor, owner: Owner, table: Identifier) -> Identifier:
-    parts = cursor.name().parts
-    # As in Spark, a bare name stays in the namespace of the table.
-    return (*table[:-1], parts[0]) if len(parts) == 1 else owner.new_table(parts)
+def _parse_new_table_name(cursor: TokenCursor, resolver: NameResolver, table: Identifier) -> Identifier:
+    parts = cursor.parse_name().parts
+    # As in Spark, a bare name keeps the namespace of the table.
+    return (*table[:-1], parts[0]) if len(parts) == 1 else resolver.resolve_new_table(parts)
 
 
-def _properties(cursor: Cursor, table: Identifier, word: str) -> made.Statement:
+def _parse_property_changes(cursor: TokenCursor, table: Identifier, word: str) -> statements.Statement:
     changes: dict[str, str | None] = {}
     if word == "SET":
-        changes.update(cursor.properties())
-        return _ended(cursor, made.SetProperties(table, changes))
-    if_exists = cursor.takes("IF", "EXISTS")
-    changes.update(dict.fromkeys(cursor.list_of(cursor.property_key)))
-    return _ended(cursor, made.SetProperties(table, changes, if_exists))
+        changes.update(cursor.parse_properties())
+        return statements.SetProperties(table, changes)
+    if_exists = cursor.accept("IF", "EXISTS")
+    changes.update(dict.fromkeys(cursor.parse_list(cursor.parse_property_key)))
+    return statements.SetProperties(table, changes, if_exists)
 
 
-def _drop_columns(cursor: Cursor, table: Identifier) -> made.Statement:
+def _parse_drop_columns(cursor: TokenCursor, table: Identifier) -> statements.Statement:
     cursor.expect_one("COLUMNS", "COLUMN")
-    if_exists = cursor.takes("IF", "EXISTS")
-    closing = cursor.takes("(")
-    names = [cursor.name().parts]
-    while cursor.takes(","):
-        names.append(cursor.name().parts)
+    if_exists = cursor.accept("IF", "EXISTS")
+    closing = cursor.accept("(")
+    names = [cursor.parse_name().parts]
+    while cursor.accept(","):
+        names.append(cursor.parse_name().parts)
     if closing:
         cursor.expect(")")
-    return _ended(cursor, made.DropColumns(table, tuple(names), if_exists))
+    return statements.DropColumns(table, tuple(names), if_exists)
 
 
-def _alter_column(cursor: Cursor, table: Identifier) -> made.Statement:
-    cursor.takes("COLUMN")
-    column = cursor.name().parts
-    if cursor.takes("TYPE"):
-        return _ended(cursor, made.AlterColumn(table, column, type=_typed(cursor, column[-1])))
-    if cursor.takes("SET", "NOT", "NULL"):
-        return _ended(cursor, made.AlterColumn(table, column, nullable=False))
-    if cursor.takes("DROP", "NOT", "NULL"):
-        return _ended(cursor, made.AlterColumn(table, column, nullable=True))
-    raise cursor.fault("expected TYPE, SET NOT NULL or DROP NOT NULL")
+def _parse_alter_column(cursor: TokenCursor, table: Identifier) -> statements.Statement:
+    cursor.accept("COLUMN")
+    column = cursor.parse_name().parts
+    if cursor.accept("TYPE"):
+        return statements.AlterColumn(table, column, type=_parse_column_type(cursor, column[-1]))
+    if cursor.accept("SET", "NOT", "NULL"):
+        return statements.AlterColumn(table, column, nullable=False)
+    if cursor.accept("DROP", "NOT", "NULL"):
+        return statements.AlterColumn(table, column, nullable=True)
+    raise cursor.syntax_error("expected TYPE, SET NOT NULL or DROP NOT NULL")
 
 
-def _columns(cursor: Cursor) -> tuple[made.Column, ...]:
+def _parse_columns(cursor: TokenCursor) -> tuple[statements.ColumnDefinition, ...]:
     cursor.expect("(")
-    found = _column_list(cursor)
+    found = _parse_column_list(cursor)
     cursor.expect(")")
     return found
 
 
-def _column_list(cursor: Cursor) -> tuple[made.Column, ...]:
-    found = [_column(cursor)]
-    while cursor.takes(","):
-        found.append(_column(cursor))
+def _parse_column_list(cursor: TokenCursor) -> tuple[statements.ColumnDefinition, ...]:
+    found = [_parse_column(cursor)]
+    while cursor.accept(","):
+        found.append(_parse_column(cursor))
     return tuple(found)
 
 
-def _column(cursor: Cursor) -> made.Column:
-    name = cursor.part()
-    column = _typed(cursor, name)
+def _parse_column(cursor: TokenCursor) -> statements.ColumnDefinition:
+    name = cursor.parse_part()
+    column = _parse_column_type(cursor, name)
     nullable, comment = True, None
     while True:
-        if cursor.takes("NOT", "NULL"):
+        if cursor.accept("NOT", "NULL"):
             nullable = False
-        elif cursor.takes("COMMENT"):
-            comment = cursor.string()
+        elif cursor.accept("COMMENT"):
+            comment = cursor.parse_string()
         else:
             break
-    if cursor.sees("DEFAULT") or cursor.sees("GENERATED") or cursor.sees("FIRST") or cursor.sees("AFTER"):
-        raise cursor.fault("columns of the catalog's tables have no defaults, and new ones come last")
-    return made.Column(name, column.type, nullable, comment, column.width)
+    if cursor.peek("DEFAULT") or cursor.peek("GENERATED") or cursor.peek("FIRST") or cursor.peek("AFTER"):
+        raise cursor.syntax_error("columns cannot have DEFAULT or GENERATED, and new columns always come last")
+    return statements.ColumnDefinition(name, column.type, nullable, comment, column.width)
 
 
-def _typed(cursor: Cursor, name: str) -> made.Column:
-    """Read a type: one of Spark's, or VECTOR(width) or VECTOR(type, width)."""
-    if cursor.takes("VECTOR"):
+def _parse_column_type(cursor: TokenCursor, name: str) -> statements.ColumnDefinition:
+    """Parse a type of Spark, VECTOR(width) or VECTOR(type, width)."""
+    if cursor.accept("VECTOR"):
         cursor.expect("(")
         kind = "FLOAT"
         if cursor.token is not None and cursor.token.token_type is not TokenType.NUMBER:
-            kind = cursor.part().upper()
+            kind = cursor.parse_part().upper()
             cursor.expect(",")
-        width = cursor.whole_number()
+        width = cursor.parse_integer()
         cursor.expect(")")
-        return made.Column(name, f"ARRAY<{kind}>", width=width)
-    return made.Column(name, _type_text(cursor))
+        return statements.ColumnDefinition(name, f"ARRAY<{kind}>", width=width)
+    return statements.ColumnDefinition(name, _take_type(cursor))
 
 
-def _type_text(cursor: Cursor) -> str:
-    """Read the text of a type, whose angle brackets count as parentheses."""
-    first = cursor.at
+def _take_type(cursor: TokenCursor) -> str:
+    """Return the text of a type. Angle brackets nest like parentheses."""
+    first = cursor.position
     depth = 0
-    while not cursor.ended:
-        token = cursor.tokens[cursor.at]
+    while not cursor.at_end:
+        token = cursor.tokens[cursor.position]
         if depth == 0 and (
-            token.text in {",", ")"} or any(cursor.sees(word) for word in ("NOT", "COMMENT", "DEFAULT", "GENERATED"))
+            token.text in {",", ")"} or any(cursor.peek(word) for word in ("NOT", "COMMENT", "DEFAULT", "GENERATED"))
         ):
             break
-        if depth == 0 and (cursor.sees("FIRST") or cursor.sees("AFTER")):
+        if depth == 0 and (cursor.peek("FIRST") or cursor.peek("AFTER")):
             break
         depth += token.text.count("<") + token.text.count("(") - token.text.count(">") - token.text.count(")")
-        cursor.at += 1
-    if cursor.at == first:
-        raise cursor.fault("expected a type")
-    return cursor.text[cursor.tokens[first].start : cursor.tokens[cursor.at - 1].end + 1]
+        cursor.position += 1
+    if cursor.position == first:
+        raise cursor.syntax_error("expected a type")
+    return cursor.text[cursor.tokens[first].start : cursor.tokens[cursor.position - 1].end + 1]
 
 
-def _is_query(cursor: Cursor, at: int) -> bool:
+def _begins_query(cursor: TokenCursor, at: int) -> bool:
     token = cursor.tokens[at] if at < len(cursor.tokens) else None
     return token is not None and token.text.upper() in {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("}
-
-
-def _ended(cursor: Cursor, statement: made.Statement) -> made.Statement:
-    cursor.expect_end()
-    return statement

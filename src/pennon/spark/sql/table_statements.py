@@ -10,10 +10,9 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotF
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import writing
 from pennon.spark.commits.destination import located
-from pennon.spark.sql import ddl
-from pennon.spark.sql import statements as made
+from pennon.spark.sql import ddl, statements
 from pennon.spark.sql.properties import change_properties
-from pennon.spark.sql.references import folded
+from pennon.spark.sql.references import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,109 +24,112 @@ if TYPE_CHECKING:
     from pennon.spark.sql.query_runner import QueryRunner
 
 
-def create_table(lake: Lake, asked: made.CreateTable, reader: QueryRunner) -> DataFrame:
+def create_table(lake: Lake, statement: statements.CreateTable, runner: QueryRunner) -> DataFrame:
     """Create a table, empty or from a query, or replace one; its rows and columns appear in one commit."""
-    mode = "overwrite" if asked.replace else "ignore" if asked.if_not_exists else "create"
-    if asked.must_exist:
-        located(lake.address, asked.table)
-    if asked.query is not None:
-        frame = reader.frame(asked.query)
+    mode = "overwrite" if statement.replace else "ignore" if statement.if_not_exists else "create"
+    if statement.must_exist:
+        located(lake.address, statement.table)
+    if statement.query is not None:
+        frame = runner.run_query(statement.query)
     else:
-        frame = lake.spark.createDataFrame([], ddl.spark_fields(lake, asked.table, asked.columns or ()))
-    done = writing.write(lake, frame, asked.table, mode)
+        frame = lake.spark.createDataFrame([], ddl.build_spark_schema(lake, statement.table, statement.columns or ()))
+    done = writing.write(lake, frame, statement.table, mode)
     version = done.version
-    if asked.properties and not done.skipped:
-        version = _changed(lake, asked.table, lambda it: change_properties(it, asked.table, dict(asked.properties)))
-    row = (quote_identifier(asked.table), version, done.rows, done.created)
+    if statement.properties and not done.skipped:
+        version = _changed(
+            lake, statement.table, lambda it: change_properties(it, statement.table, dict(statement.properties))
+        )
+    row = (quote_identifier(statement.table), version, done.rows, done.created)
     return lake.spark.createDataFrame([row], "table string, version bigint, inserted bigint, created boolean")
 
 
-def rename_table(lake: Lake, asked: made.RenameTable, reader: QueryRunner) -> DataFrame:
+def rename_table(lake: Lake, statement: statements.RenameTable, _runner: QueryRunner) -> DataFrame:
     """Rename a table, also into another namespace."""
-    del reader
     from lance_namespace import RenameTableRequest
 
     lake.catalog.rename_table(
         RenameTableRequest(
-            id=list(asked.table), new_namespace_id=list(asked.renamed[:-1]), new_table_name=asked.renamed[-1]
+            id=list(statement.table),
+            new_namespace_id=list(statement.new_name[:-1]),
+            new_table_name=statement.new_name[-1],
         )
     )
-    return lake.spark.createDataFrame([(quote_identifier(asked.renamed),)], "table string")
+    return lake.spark.createDataFrame([(quote_identifier(statement.new_name),)], "table string")
 
 
-def add_columns(lake: Lake, asked: made.AddColumns, reader: QueryRunner) -> DataFrame:
+def add_columns(lake: Lake, statement: statements.AddColumns, _runner: QueryRunner) -> DataFrame:
     """Add columns, whose values are null in all rows that are there."""
-    del reader
-    fields = [ddl.arrow_field(lake, asked.table, column) for column in asked.columns]
+    fields = [ddl.build_arrow_field(lake, statement.table, column) for column in statement.columns]
 
     def change(dataset: LanceDataset) -> None:
-        names = {folded(name) for name in dataset.schema.names}
+        names = {fold_name(name) for name in dataset.schema.names}
         for field in fields:
-            if folded(field.name) in names:
-                raise InvalidInputError(f"Table {format_identifier(asked.table)} has a column {field.name!r} already")
+            if fold_name(field.name) in names:
+                raise InvalidInputError(
+                    f"Table {format_identifier(statement.table)} has a column {field.name!r} already"
+                )
             if not field.nullable:
                 raise InvalidInputError(
-                    f"Column {field.name!r} of table {format_identifier(asked.table)} cannot be NOT NULL: it "
+                    f"Column {field.name!r} of table {format_identifier(statement.table)} cannot be NOT NULL: it "
                     "is null in all rows "
                     "that are there"
                 )
-            names.add(folded(field.name))
+            names.add(fold_name(field.name))
         dataset.add_columns(fields)
 
-    return _answer(lake, asked.table, _changed(lake, asked.table, change))
+    return _answer(lake, statement.table, _changed(lake, statement.table, change))
 
 
-def drop_columns(lake: Lake, asked: made.DropColumns, reader: QueryRunner) -> DataFrame:
+def drop_columns(lake: Lake, statement: statements.DropColumns, _runner: QueryRunner) -> DataFrame:
     """Drop columns; their data stays in the files until these are rewritten."""
-    del reader
 
     def change(dataset: LanceDataset) -> None:
         paths = []
-        for column in asked.columns:
+        for column in statement.columns:
             path = _path(dataset.schema, column)
             if path is not None:
                 paths.append(path)
-            elif not asked.if_exists:
-                raise _no_column(asked.table, dataset.schema, column)
+            elif not statement.if_exists:
+                raise _no_column(statement.table, dataset.schema, column)
         if paths:
             dataset.drop_columns(paths)
 
-    return _answer(lake, asked.table, _changed(lake, asked.table, change))
+    return _answer(lake, statement.table, _changed(lake, statement.table, change))
 
 
-def alter_column(lake: Lake, asked: made.AlterColumn, reader: QueryRunner) -> DataFrame:
+def alter_column(lake: Lake, statement: statements.AlterColumn, _runner: QueryRunner) -> DataFrame:
     """Rename a column, change its type (its values are rewritten), or let it be null or not."""
-    del reader
-    kind = None if asked.type is None else ddl.arrow_field(lake, asked.table, asked.type).type
+    kind = None if statement.type is None else ddl.build_arrow_field(lake, statement.table, statement.type).type
 
     def change(dataset: LanceDataset) -> None:
-        path = _path(dataset.schema, asked.column)
+        path = _path(dataset.schema, statement.column)
         if path is None:
-            raise _no_column(asked.table, dataset.schema, asked.column)
+            raise _no_column(statement.table, dataset.schema, statement.column)
         alteration: dict[str, Any] = {"path": path}
-        if asked.renamed is not None:
-            alteration["name"] = asked.renamed
+        if statement.new_name is not None:
+            alteration["name"] = statement.new_name
         if kind is not None:
             alteration["data_type"] = kind
-        if asked.nullable is not None:
-            alteration["nullable"] = asked.nullable
+        if statement.nullable is not None:
+            alteration["nullable"] = statement.nullable
         try:
             dataset.alter_columns(alteration)  # type: ignore[arg-type]  # Lance's AlterColumn is such a dict
         except (ValueError, OSError, NotImplementedError) as error:
             raise InvalidInputError(
-                f"Column {path!r} of table {format_identifier(asked.table)} stays as it is: {error}"
+                f"Column {path!r} of table {format_identifier(statement.table)} stays as it is: {error}"
             ) from error
 
-    return _answer(lake, asked.table, _changed(lake, asked.table, change))
+    return _answer(lake, statement.table, _changed(lake, statement.table, change))
 
 
-def set_properties(lake: Lake, asked: made.SetProperties, reader: QueryRunner) -> DataFrame:
+def set_properties(lake: Lake, statement: statements.SetProperties, _runner: QueryRunner) -> DataFrame:
     """Set and remove properties of a table."""
-    del reader
     version = _changed(
-        lake, asked.table, lambda it: change_properties(it, asked.table, asked.changes, missing_ok=asked.if_exists)
+        lake,
+        statement.table,
+        lambda it: change_properties(it, statement.table, statement.changes, missing_ok=statement.if_exists),
     )
-    return _answer(lake, asked.table, version)
+    return _answer(lake, statement.table, version)
 
 
 def _changed(lake: Lake, table: Identifier, change: Any) -> int:
@@ -153,7 +155,7 @@ def _path(schema: pa.Schema, column: Sequence[str]) -> str | None:
     path: list[str] = []
     for name in column:
         same = [field for field in fields if field.name == name]
-        found = same or [field for field in fields if folded(field.name) == folded(name)]
+        found = same or [field for field in fields if fold_name(field.name) == fold_name(name)]
         if len(found) != 1:
             return None
         path.append(found[0].name)

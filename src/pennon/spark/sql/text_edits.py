@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from pennon.spark.quoting import quoted
-from pennon.spark.sql.pruning import identifiers_by_place, name_chains
-from pennon.spark.sql.references import Reference, folded
+from pennon.spark.sql.pruning import find_name_chains, index_identifiers
+from pennon.spark.sql.references import TableReference, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Edit:
+class TextEdit:
     """Replaces the text from `start` to `end`: by the view of reference number `table`, or by `text`."""
 
     start: int
@@ -29,12 +29,12 @@ class Edit:
     text: str = ""
 
 
-def plain_edits(references: Sequence[Reference]) -> list[Edit]:
+def edit_tables(references: Sequence[TableReference]) -> list[TextEdit]:
     """Replace the tables of a query that is not understood."""
     return [edit for reference in references for edit in _table_edits(reference, reference.name)]
 
 
-def edits_of(tokens: Sequence[Token], scopes: Scopes) -> list[Edit]:
+def edit_names(tokens: Sequence[Token], scopes: Scopes) -> list[TextEdit]:
     """Replace the tables of a query, and shorten names such as `prod.events.x`, since a view has no namespace."""
     qualified = list(_qualified(tokens, scopes))
     fully_named = {reference for _, _, reference in qualified}
@@ -45,20 +45,20 @@ def edits_of(tokens: Sequence[Token], scopes: Scopes) -> list[Edit]:
         for reference in scopes.references
     }
     edits = [edit for reference in scopes.references for edit in _table_edits(reference, aliases[reference])]
-    return [*edits, *(Edit(start, end, text=quoted(aliases[reference])) for start, end, reference in qualified)]
+    return [*edits, *(TextEdit(start, end, text=quoted(aliases[reference])) for start, end, reference in qualified)]
 
 
-def _table_edits(reference: Reference, alias: str) -> Iterator[Edit]:
-    yield Edit(reference.start, reference.end, table=reference.number)
+def _table_edits(reference: TableReference, alias: str) -> Iterator[TextEdit]:
+    yield TextEdit(reference.start, reference.end, table=reference.number)
     if reference.alias_at is not None:
-        yield Edit(reference.alias_at, reference.alias_at, text=f" AS {quoted(alias)}")
+        yield TextEdit(reference.alias_at, reference.alias_at, text=f" AS {quoted(alias)}")
 
 
-def _qualified(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, int, Reference]]:
+def _qualified(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, int, TableReference]]:
     """Find columns that are qualified with more than the last part of a table's name."""
-    places = identifiers_by_place(scopes.tree)
+    places = index_identifiers(scopes.tree)
     tables = {reference.start for reference in scopes.references}
-    for chain in name_chains(tokens):
+    for chain in find_name_chains(tokens):
         node = places.get(chain[0].start)
         select = None if node is None else node.find_ancestor(exp.Select)
         if select is None or chain[0].start in tables or _is_table(node):
@@ -67,16 +67,16 @@ def _qualified(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, i
         for length in range(len(chain), 1, -1):
             if length == len(chain) and not _before_star(node):
                 continue
-            relations = scopes.named(select, [token.text for token in chain[:length]])
+            relations = scopes.find_relations(select, [token.text for token in chain[:length]])
             following = chain[length].text if length < len(chain) else None
             if relations and relations[0].reference is not None and _shows(relations[0].reference, following):
                 yield chain[0].start, chain[length - 1].end + 1, relations[0].reference
                 break
 
 
-def _shows(reference: Reference, column: str | None) -> bool:
+def _shows(reference: TableReference, column: str | None) -> bool:
     """Return True if a table has a column; else Spark looks for a shorter qualifier. A star stands for all of them."""
-    return column is None or any(folded(column) == folded(name) for name in reference.found.schema.names)
+    return column is None or any(fold_name(column) == fold_name(name) for name in reference.table.schema.names)
 
 
 def _is_table(node: exp.Expr | None) -> bool:
@@ -93,9 +93,9 @@ def _before_star(node: exp.Expr | None) -> bool:
     return whole is not None and whole.find(exp.Star) is not None
 
 
-def _has_namesake(reference: Reference, scopes: Scopes) -> bool:
+def _has_namesake(reference: TableReference, scopes: Scopes) -> bool:
     select = None if reference.node is None else reference.node.find_ancestor(exp.Select)
     if select is None:
         return False
     names = [one.name for one in scopes.relations(select) if one.name is not None]
-    return sum(folded(name) == folded(reference.name) for name in names) > 1
+    return sum(fold_name(name) == fold_name(reference.name) for name in names) > 1
