@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CLAIM = "pennon.directory.claims.claim:take"
 PURGE_CLAIM = "pennon.directory.claims.claim:move"
 RELEASE = "pennon.directory.claims.claim:remove_own"
-WRITE_DATA = "pennon.table.writing:_written"
+WRITE_DATA = "pennon.table.writing:_write_data_files"
 COMMIT_DATA = "pennon.table.writing:LanceDataset.commit"
 TRY_COMMIT = "pennon.directory.manifest.manifest:Manifest._try_commit"
 COMMIT_ROWS = "pennon.directory.manifest.manifest:commit"

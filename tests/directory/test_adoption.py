@@ -73,7 +73,7 @@ class Site:
         return list_tables(self.ns, *self.id[:-1])
 
     def top(self) -> set[str]:
-        return {name for name in self.ns._store.names("") if not name.startswith(("__", "."))}
+        return {name for name in self.ns._store.list_names("") if not name.startswith(("__", "."))}
 
 
 def _site(request, tmp_path, open_namespace, store, name):

@@ -14,7 +14,7 @@ def replace_root(root, open_namespace):
     create_namespace(before, "old")
     create_table(before, "old", "t")
     assert list_namespaces(other) == ["old"]
-    for name in before._store.names(""):
+    for name in before._store.list_names(""):
         before._store.delete_tree(name)
     after = open_namespace(root)
     create_namespace(after, "new")

@@ -36,7 +36,7 @@ CALLS = {
     "uri": lambda store, path: store.uri(path),
     "absolute": lambda store, path: store.absolute(path),
     "list_level": lambda store, path: store.list_level(path),
-    "names": lambda store, path: store.names(path),
+    "list_names": lambda store, path: store.list_names(path),
     "measure": lambda store, path: store.measure(path),
     "has_files": lambda store, path: store.has_files(path),
     "get": lambda store, path: store.get(path),
@@ -253,7 +253,7 @@ def test_what_is_no_file_is_listed_as_odd_and_never_read(store, root, odd):
     level = store.list_level()
     assert [file.name for file in level.files] == ["file"]
     assert level.directories == ()
-    assert {entry.name for entry in level.odd} == odd
+    assert {entry.name for entry in level.unusable} == odd
     for name in odd:
         assert store.get(name) is None
         assert store.size(name) is None
@@ -268,7 +268,7 @@ def test_directories_and_files_in_each_others_place_are_absent(store, root):
     assert store.get("folder") is None
     assert store.size("folder") is None
     assert store.stamp("folder") is None
-    assert store.names("file") == set()
+    assert store.list_names("file") == set()
     assert store.list_level("file").files == ()
     assert store.get("file/inside") is None
     assert store.size("file/inside") is None
@@ -288,8 +288,8 @@ def test_names_that_are_not_utf8_are_left_out(store, root):
     (root / "t\u00e9.lance").mkdir()
     level = store.list_level()
     assert level.directories == ("t\u00e9.lance",)
-    assert [entry.reason for entry in level.odd] == ["its name is not valid UTF-8"]
-    assert store.names("") == {"t\u00e9.lance"}
+    assert [entry.reason for entry in level.unusable] == ["its name is not valid UTF-8"]
+    assert store.list_names("") == {"t\u00e9.lance"}
     (root / "tree").mkdir()
     odd.rename(root / "tree" / os.fsdecode(b"\xff"))
     assert store.measure("tree") == Amount(1, 4)
@@ -310,9 +310,9 @@ def test_a_file_of_many_gigabytes_is_not_read(store, root):
 def test_an_object_that_is_too_large_is_not_read(somewhere):
     store = open_store(somewhere.uri, somewhere.options)
     store.put("marker", b"x" * 100)
-    assert store.get("marker", most=100).body == b"x" * 100
+    assert store.get("marker", max_bytes=100).body == b"x" * 100
     with pytest.raises(InvalidTableStateError, match="100 bytes"):
-        store.get("marker", most=99)
+        store.get("marker", max_bytes=99)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ UUID = str(uuid.UUID(int=7))
 
 
 def staged_name(version: int, token: str = UUID) -> str:
-    return f"{naming.file_name(version, naming.V2)}-{token}"
+    return f"{naming.format_name(version, naming.V2)}-{token}"
 
 
 PATHS = {
@@ -63,7 +63,7 @@ def poison(ns, *paths: str, first: int = 2) -> None:
     """Add unfinished versions to a table, each staged at one of the paths."""
     location = ns._store.relative(table_location(ns, "t"))
     other = ns._store.relative(table_location(ns, "other"))
-    data = next(iter(ns._store.names(f"{location}/data")))
+    data = next(iter(ns._store.list_names(f"{location}/data")))
     outside = ns._store.absolute("x").removesuffix("root/x") + "victim"
     outside = f"/{outside}" if ns._store.is_local else outside
     rows = []
@@ -145,12 +145,12 @@ def test_turning_the_management_of_versions_on_and_off_leaves_everything_else_al
 
 def test_a_version_that_lance_staged_is_still_finished(catalog):
     location = catalog._store.relative(table_location(catalog, "t"))
-    final = f"{location}/_versions/{naming.file_name(1, naming.V2)}"
+    final = f"{location}/_versions/{naming.format_name(1, naming.V2)}"
     staged = f"{location}/_versions/{staged_name(2)}"
     catalog._store.put(staged, catalog._store.get(final).body)
     add_rows(catalog, version_row("t", 2, manifest_path=staged, staged_path=staged))
     catalog.describe_table(DescribeTableRequest(id=["t"], load_detailed_metadata=True))
-    assert catalog._store.size(f"{location}/_versions/{naming.file_name(2, naming.V2)}") is not None
+    assert catalog._store.size(f"{location}/_versions/{naming.format_name(2, naming.V2)}") is not None
 
 
 def test_rows_that_are_no_versions_keep_nobody_from_the_table(catalog):

@@ -35,8 +35,8 @@ class Inside(LanceNamespace):
     def __getattribute__(self, name: str) -> Any:
         if name in {"_inner", "_space", "namespace_id"} or name.startswith("__"):
             return object.__getattribute__(self, name)
-        if name == "_beginning_branch":
-            return lambda identifier, branch: self._inner._beginning_branch((self._space, *identifier), branch)
+        if name == "_claim_branch":
+            return lambda identifier, branch: self._inner._claim_branch((self._space, *identifier), branch)
         if name.startswith("_"):
             return getattr(self._inner, name)
         method, space = getattr(self._inner, name), self._space

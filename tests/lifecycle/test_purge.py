@@ -22,7 +22,7 @@ from tests.support import (
 
 def files(home):
     store = home.ns._store
-    names = store.names("") if store.is_local else {key.split("/")[0] for key in _keys(store)}
+    names = store.list_names("") if store.is_local else {key.split("/")[0] for key in _keys(store)}
     return {name for name in names if not name.startswith((".lance-", "__manifest"))}
 
 

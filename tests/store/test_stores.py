@@ -530,7 +530,7 @@ def test_local_listing_tells_directories_without_files_apart(tmp_path):
     (tmp_path / "empty.lance" / "also" / "empty").mkdir(parents=True)
     store.put("full.lance/deep/leaf", b"x")
 
-    assert store.empty_tables(["full.lance", "empty.lance"]) == {"empty.lance"}
+    assert store.find_empty_tables(["full.lance", "empty.lance"]) == {"empty.lance"}
     assert not store.has_files("empty.lance")
 
 
@@ -538,12 +538,12 @@ def test_local_directories_are_looked_into_again_once_the_root_has_changed(tmp_p
     monkeypatch.setattr(local, "_GRAIN_NANOSECONDS", -1)
     store = open_store(str(tmp_path), {})
     store.put("t.lance/leaf", b"x")
-    assert store.empty_tables(["t.lance"]) == set()
+    assert store.find_empty_tables(["t.lance"]) == set()
 
     store.delete_tree("t.lance")
     (tmp_path / "t.lance").mkdir()
 
-    assert store.empty_tables(["t.lance"]) == {"t.lance"}
+    assert store.find_empty_tables(["t.lance"]) == {"t.lance"}
 
 
 def test_local_exclusive_keeps_eight_threads_apart(tmp_path):
@@ -715,7 +715,7 @@ def test_prune_removes_a_directory_only_while_it_is_empty(store):
 
     store.delete("deep/down/file")
     store.prune("deep/down")
-    assert store.names("") <= {local.LOCK_DIRECTORY}
+    assert store.list_names("") <= {local.LOCK_DIRECTORY}
     store.prune("never was")
 
 

@@ -14,7 +14,7 @@ from lance_namespace import (
     ListTableBranchesRequest,
 )
 
-from pennon.store import branching
+from pennon.table import branches
 from tests.support import declare_table, describe_table, fails
 from tests.table.tables import append, by_path, numbers, opened, values, version
 
@@ -190,7 +190,7 @@ def leave_half_a_branch(ns, name, seconds_ago):
 def test_what_a_dead_client_left_of_a_branch_is_not_part_of_it(ours):
     numbers(ours)
     append(ours, "t", {"x": [10], "s": ["word10"]})
-    leave_half_a_branch(ours, "side", branching.LEASE_SECONDS + 5)
+    leave_half_a_branch(ours, "side", branches.LEASE_SECONDS + 5)
     create(ours, "side", from_version=1)
     assert rows(ours, "side") == 10
     assert listed(ours).branches["side"].parent_version == 1
@@ -207,11 +207,11 @@ def test_a_branch_that_somebody_may_be_creating_raises_14(ours):
 
 def test_a_claim_on_a_branch_ends_with_its_client(ours, monkeypatch):
     numbers(ours)
-    with ours._beginning_branch(("t",), "side"):
+    with ours._claim_branch(("t",), "side"):
         with fails(14, "side"):
             create(ours, "side")
         create(ours, "other")
-        monkeypatch.setattr(branching, "LEASE_SECONDS", -1.0)
+        monkeypatch.setattr(branches, "LEASE_SECONDS", -1.0)
         create(ours, "side")
     assert list(listed(ours).branches) == ["other", "side"]
     refs = Path(describe_table(ours, "t").location) / "_refs"

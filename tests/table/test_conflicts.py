@@ -344,16 +344,16 @@ def test_a_table_that_is_made_anew_meanwhile_raises_14_and_stays_as_it_is(filled
 @pytest.mark.parametrize("case", ["insert", "rename", "overwrite", "delete all", "insert into a branch"])
 def test_a_change_stands_if_its_base_is_cleaned_up_at_once(filled, monkeypatch, case):
     prepared(filled)
-    original = filled._require_ground
+    original = filled._require_base
 
     def cleaned(identifier, base, made):
         location = filled.describe_table({"id": ["t"]}).location + ("/tree/side" if base.branch else "")
         for file in Path(location, "_versions").glob("*.manifest"):
-            if naming.parsed(file.name)[0] < made.version:
+            if naming.parse_name(file.name)[0] < made.version:
                 file.unlink()
         return original(identifier, base, made)
 
-    monkeypatch.setattr(filled, "_require_ground", cleaned)
+    monkeypatch.setattr(filled, "_require_base", cleaned)
     change(filled, case)
     monkeypatch.undo()
     expected = {"insert": 6, "rename": 5, "overwrite": 1, "delete all": 0, "insert into a branch": 6}[case]

@@ -19,7 +19,7 @@ import pytest
 from pennon import DirectoryNamespace
 from pennon.directory.versions.callback import VersionClient
 from pennon.table import naming
-from pennon.table.handles import Handle, Handles
+from pennon.table.handles import Handle, HandleCache
 from tests.support import create_table, describe_table, drop_table, fails, ipc, remove_table, rename_table
 from tests.table.calls import count, insert, query, update
 from tests.table.kinds import opened
@@ -243,7 +243,7 @@ def test_threads_that_write_lose_nothing(ours):
 def test_no_more_tables_stay_open_than_allowed(tmp_path):
     with opened("v2", tmp_path / "root") as ns:
         catalog = ns._catalog
-        object.__setattr__(catalog, "handles", Handles(3))
+        object.__setattr__(catalog, "handles", HandleCache(3))
         for number in range(8):
             create_table(ns, f"t{number}", data=ipc({"x": [number]}))
         for _ in range(2):
@@ -255,18 +255,18 @@ def test_no_more_tables_stay_open_than_allowed(tmp_path):
 def test_a_version_that_was_committed_is_known_unless_the_table_was_made_anew(tmp_path):
     location = str(tmp_path / "t.lance")
     lance.write_dataset(pa.table({"x": [0]}), location)
-    base = naming.latest_in(location)
+    base = naming.read_latest_stamp(location)
     lance.write_dataset(pa.table({"x": [1]}), location, mode="append")
-    made = naming.committed_after(location, base, 2)
-    assert made == naming.latest_in(location)
+    made = naming.read_stamp_after(location, base, 2)
+    assert made == naming.read_latest_stamp(location)
     assert made.version == 2
-    assert naming.committed_after(location, None, 2) is None
+    assert naming.read_stamp_after(location, None, 2) is None
     shutil.rmtree(location)
-    assert naming.committed_after(location, base, 2) is None
+    assert naming.read_stamp_after(location, base, 2) is None
     for mode in ("create", "append"):
         lance.write_dataset(pa.table({"x": [7]}), location, mode=mode)
-    assert naming.latest_in(location).version == 2
-    assert naming.committed_after(location, base, 2) is None
+    assert naming.read_latest_stamp(location).version == 2
+    assert naming.read_stamp_after(location, base, 2) is None
 
 
 def test_old_names_of_manifests_are_understood(tmp_path):
@@ -274,8 +274,8 @@ def test_old_names_of_manifests_are_understood(tmp_path):
     for number in range(12):
         mode = "append" if number else "create"
         lance.write_dataset(pa.table({"x": [number]}), location, mode=mode, enable_v2_manifest_paths=False)
-    assert naming.latest_in(location).version == 12
-    assert naming.latest_in(str(tmp_path / "none")) is None
+    assert naming.read_latest_stamp(location).version == 12
+    assert naming.read_latest_stamp(str(tmp_path / "none")) is None
     with opened("v1", tmp_path) as ns:
         assert rows(ns) == list(range(12))
         insert(ns, "t", data={"x": [12]})
@@ -307,7 +307,7 @@ def test_a_catalog_that_nobody_uses_goes_with_its_tables(tmp_path, kind):
 
 
 def test_the_handle_used_longest_ago_goes_first():
-    handles = Handles(2)
+    handles = HandleCache(2)
     kept = {name: Handle(None, name) for name in "abc"}
     handles.keep("a", kept["a"])
     handles.keep("b", kept["b"])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pennon.table.json_schema import json_schema
-from pennon.table.json_types import data_type
+from pennon.table.json_arrow import to_json_schema
 from tests.support import fails
 
 TYPES = [
@@ -23,8 +22,8 @@ TYPES = [
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_types_come_back_as_they_were(kind):
-    written = json_schema(pa.schema([pa.field("x", kind)])).fields[0].type.to_dict()
-    assert data_type(written) == kind
+    written = to_json_schema(pa.schema([pa.field("x", kind)])).fields[0].type.to_dict()
+    assert parse_data_type(written) == kind
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def test_types_come_back_as_they_were(kind):
     ],
 )
 def test_types_may_be_written_as_arrow_does(text, kind):
-    assert data_type({"type": text}) == kind
+    assert parse_data_type({"type": text}) == kind
 
 
 @pytest.mark.parametrize(
@@ -63,4 +62,4 @@ def test_types_may_be_written_as_arrow_does(text, kind):
 )
 def test_what_is_no_type_raises_13(given):
     with fails(13):
-        data_type(given)
+        parse_data_type(given)

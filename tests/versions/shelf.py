@@ -131,14 +131,14 @@ class Shelf:
     def files(self, location: str) -> list[str]:
         """Name the files of a table's versions, staged ones included."""
         inside = self._store.relative(location)
-        return sorted(self._store.names(f"{inside}/_versions") - {"latest_version_hint.json"})
+        return sorted(self._store.list_names(f"{inside}/_versions") - {"latest_version_hint.json"})
 
     def staged_files(self, location: str) -> list[str]:
         return [name for name in self.files(location) if ".manifest-" in name]
 
     def top(self) -> set[str]:
         """Name everything at the top of the root, but for what belongs to the catalog itself."""
-        return {name for name in self._store.names("") if not name.startswith(("__", ".lock", "_"))}
+        return {name for name in self._store.list_names("") if not name.startswith(("__", ".lock", "_"))}
 
     def manifest(self) -> LanceDataset:
         return lance.dataset(self._store.location("__manifest"), storage_options=self.where.options or None)

@@ -369,7 +369,7 @@ def test_declared_table_is_filled_where_it_is(near_managed_shelf):
     assert made == {tuple(shelf.id("t")): 2, tuple(shelf.id("u")): 1}
     assert shelf.location("u") == declared.location
     assert shelf.rows("u") == [5]
-    assert shelf._store.names(shelf._store.relative(new.location)) == set()
+    assert shelf._store.list_names(shelf._store.relative(new.location)) == set()
 
 
 def test_check_sees_the_versions_and_may_stop_them(near_managed_shelf):

@@ -43,7 +43,7 @@ class Session:
         from pennon.directory.catalog import open_catalog
         from pennon.errors import InvalidInputError, UnsupportedOperationError
         from pennon.store import open_store
-        from pennon.store.root import absolute_root
+        from pennon.store.root import make_root_absolute
 
         if connection.impl == "iceberg":
             raise UnsupportedOperationError(
@@ -52,7 +52,7 @@ class Session:
         if connection.impl != DEFAULT_IMPL:
             raise InvalidInputError(f"Unknown namespace implementation {connection.impl!r}; known: {DEFAULT_IMPL}")
         settings = DirectorySettings.from_properties(connection.properties)
-        store = open_store(absolute_root(settings.root), settings.storage_options)
+        store = open_store(make_root_absolute(settings.root), settings.storage_options)
         if store.is_local:
             _require_directory(Path(store.identity()), creates=creates)
         catalog = open_catalog(settings, store)

@@ -11,7 +11,7 @@ from pennon.directory import layout
 from pennon.directory.lookup.resolve import Resolver
 from pennon.directory.manifest import Manifest
 from pennon.errors import UnsupportedOperationError
-from pennon.table.handles import Handles
+from pennon.table.handles import HandleCache
 
 if TYPE_CHECKING:
     from pennon.config import DirectorySettings
@@ -35,7 +35,7 @@ class Catalog:
     resolver: Resolver
     session: Any = field(default_factory=_session)
     """What tables that were opened have in common: what is known of their versions, and connections."""
-    handles: Handles = field(default_factory=Handles)
+    handles: HandleCache = field(default_factory=HandleCache)
     """Tables that stay open between operations inside of them."""
 
     @property

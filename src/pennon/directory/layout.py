@@ -23,7 +23,7 @@ import secrets
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import DELIMITER
-from pennon.store.root_paths import shortened
+from pennon.store.root_paths import shorten_text
 
 MANIFEST = "__manifest"
 TABLE_SUFFIX = ".lance"
@@ -115,7 +115,7 @@ def checked_location(location: str) -> str:
     # A path that is nothing but slashes is an absolute one.
     fault = location_fault(given or location)
     if fault is not None:
-        raise InvalidInputError(f"Bad table location {shortened(location)}: {fault}")
+        raise InvalidInputError(f"Bad table location {shorten_text(location)}: {fault}")
     return given
 
 

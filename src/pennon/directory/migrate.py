@@ -9,7 +9,7 @@ from pennon.directory.lookup.listing import list_root, look_if_usable
 from pennon.directory.manifest import TABLE, Draft, Row
 from pennon.identifiers import find_name_fault
 from pennon.results import MarkerReport, MigratedTable, MigrationReport, SkippedEntry
-from pennon.store.root_paths import shortened
+from pennon.store.root_paths import shorten_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -96,7 +96,7 @@ def _sorted_out(listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
     refused = [SkippedEntry(name, "it is a plain file, not a directory") for name in sorted(listing.plain_files)]
     refused += [SkippedEntry(name, "the directory is empty") for name in sorted(listing.empty)]
     refused += [
-        SkippedEntry(shortened(name), f"it cannot be a table: {reason}")
+        SkippedEntry(shorten_text(name), f"it cannot be a table: {reason}")
         for entry, reason in sorted(listing.odd.items())
         if (name := layout.root_table_name(entry)) is not None
     ]

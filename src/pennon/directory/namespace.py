@@ -62,13 +62,13 @@ from pennon.directory.versions import callback, management, service
 from pennon.errors import InvalidInputError, translate_errors
 from pennon.identifiers import Identifier, format_identifier, namespace_identifier, table_identifier
 from pennon.requests import OperationCounter, operation
-from pennon.store import branching, open_store
-from pennon.store.root import absolute_root
-from pennon.table.bases import Base
-from pennon.table.handles import Point
+from pennon.store import open_store
+from pennon.store.root import make_root_absolute
+from pennon.table.handles import VersionSelector
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
-from pennon.table.ranges import ignores_missing
+from pennon.table.version_identity import BaseVersion
+from pennon.table.version_ranges import ignores_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -105,7 +105,7 @@ class DirectoryNamespace(TableOperations):
 
     def __init__(self, **properties: Any) -> None:
         self._settings = DirectorySettings.from_properties(properties)
-        self._properties = {**properties, "root": absolute_root(self._settings.root)}
+        self._properties = {**properties, "root": make_root_absolute(self._settings.root)}
         self._store = open_store(self._properties["root"], self._settings.storage_options)
         self._lock = Lock()
         self._opened: Catalog | None = None
@@ -175,29 +175,29 @@ class DirectoryNamespace(TableOperations):
         branch: str | None = None,
         shared: bool = False,
     ) -> LanceDataset:
-        return opening.opened(self._catalog, identifier, Point(version, tag, branch), shared=shared)
+        return opening.opened(self._catalog, identifier, VersionSelector(version, tag, branch), shared=shared)
 
-    def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
-        self._catalog.handles.moved(before, after)
+    def _advance_handle(self, before: LanceDataset, after: LanceDataset) -> None:
+        self._catalog.handles.replace_dataset(before, after)
 
-    def _base(self, dataset: LanceDataset, branch: str | None) -> Base:
+    def _read_base(self, dataset: LanceDataset, branch: str | None) -> BaseVersion:
         if self._store.is_local and any(key.startswith(_CLEANS_ITSELF) for key in dataset.config()):
             # A commit to such a table deletes files that it finds, also behind links.
             self._store.resolve(str(self._store.relative(dataset.uri)), deeply=True)
-        return Base.of(dataset, branch, self._catalog.handles.stamp_of(dataset))
+        return BaseVersion.of(dataset, branch, self._catalog.handles.stamp_of(dataset))
 
-    def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
+    def _require_base(self, identifier: Identifier, base: BaseVersion, made: LanceDataset) -> None:
         late_commits.require_ground(self._catalog, identifier, base, made)
 
-    def _clear_refused(self, dataset: LanceDataset, branch: str | None) -> None:
+    def _delete_refused_files(self, dataset: LanceDataset, branch: str | None) -> None:
         late_commits.clear_refused(self._catalog, dataset, branch)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         return create.fill(self._catalog, identifier, data)
 
-    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[bool], None]]:
+    def _claim_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[BranchClaim]:
         location = self._catalog.resolver.table(identifier).location
-        return branching.beginning(self._store, location, branch, format_identifier(identifier))
+        return branches.claim_branch(self._store, location, branch, format_identifier(identifier))
 
     # Namespaces
 

@@ -206,5 +206,5 @@ def _require_no_root_table(catalog: Catalog, identifier: Identifier) -> None:
     if known is not None and known.object_type == NAMESPACE:
         return
     # Nearly always there is nothing, which one request tells.
-    if catalog.store.names(layout.root_table(name)) and look_at_root_table(catalog.store, name).visible:
+    if catalog.store.list_names(layout.root_table(name)) and look_at_root_table(catalog.store, name).visible:
         raise NamespaceAlreadyExistsError(f"A table of that name already exists: {format_identifier(identifier)}")

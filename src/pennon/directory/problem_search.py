@@ -17,7 +17,7 @@ from pennon.directory.manifest_tables import trash
 from pennon.directory.problems import Problem
 from pennon.directory.versions import record
 from pennon.identifiers import parent_and_name
-from pennon.store.root_paths import shortened
+from pennon.store.root_paths import shorten_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def find_problems(catalog: Catalog) -> list[Problem]:
     """List the entries of the root that cannot be used, sorted: one listing, and one read for each marker."""
     listing = list_root(catalog.store)
-    found = {Problem(shortened(name), f"it is left alone: {why}", REMOVE) for name, why in listing.odd.items()}
+    found = {Problem(shorten_text(name), f"it is left alone: {why}", REMOVE) for name, why in listing.odd.items()}
     found |= set(_of_markers(catalog, listing))
     if catalog.manifest is not None:
         found |= set(catalog.manifest.read(lambda snapshot: list(_of_rows(snapshot))))

@@ -70,7 +70,7 @@ def require_table(store: Store, location: str, *, begun: bool = False) -> None:
     `begun` tells that a purge may have deleted a part of it already, or that a creation died in it. One or two requests
     for a generated name; more for others.
     """
-    names = store.names(location)
+    names = store.list_names(location)
     if not names:
         return
     _require_no_catalog(location, names)
@@ -97,7 +97,7 @@ def _require_own_place(store: Store, location: str) -> None:
     parts = location.split("/")
     for depth in range(1, len(parts)):
         above = "/".join(parts[:depth])
-        names = store.names(above)
+        names = store.list_names(above)
         if layout.MANIFEST in names:
             raise _refused(location, f"it belongs to the catalog in {above!r}")
         if layout.VERSIONS in names:
@@ -107,7 +107,7 @@ def _require_own_place(store: Store, location: str) -> None:
 def _has_versions(store: Store, location: str, names: set[str]) -> bool:
     if layout.VERSIONS not in names:
         return False
-    versions = store.names(layout.inside(location, layout.VERSIONS))
+    versions = store.list_names(layout.inside(location, layout.VERSIONS))
     return any(name.endswith(layout.VERSION_SUFFIX) for name in versions)
 
 

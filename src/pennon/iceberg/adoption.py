@@ -20,7 +20,7 @@ from pennon.iceberg.places import name_ending
 from pennon.iceberg.schema import converted
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, format_identifier
-from pennon.table.writing import WRITTEN, PreparedData
+from pennon.table.writing import WRITTEN_ENTRIES, PreparedData
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ def require_unadopted(catalog: Catalog, identifier: Identifier, location: str) -
         if there is not None and (there == path or there.startswith(f"{path}/")):
             raise _not_new(identifier, location, f"table {format_identifier(entry.identifier)} is there")
     level = root.list_level(path)
-    strange = sorted({*(one.name for one in level.files), *level.directories} - WRITTEN)
+    strange = sorted({*(one.name for one in level.files), *level.directories} - WRITTEN_ENTRIES)
     if strange:
         raise _not_new(identifier, location, f"no new table has {strange[0]!r} in its directory")
     return path

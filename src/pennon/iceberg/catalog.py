@@ -17,7 +17,7 @@ from pennon.iceberg.places import Places, checked
 from pennon.iceberg.reserved import TRASHES, require_not_reserved
 from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS, ONLY_LANCE
 from pennon.identifiers import ROOT, Identifier, format_identifier
-from pennon.table.handles import Handles
+from pennon.table.handles import HandleCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +43,7 @@ class Catalog:
     server: RestCatalog
     places: Places
     session: Any = field(default_factory=_session)
-    handles: Handles = field(default_factory=Handles)
+    handles: HandleCache = field(default_factory=HandleCache)
     """Tables that are open for operations inside of them."""
     _checks_requirements: bool = False
     _lock: Lock = field(default_factory=Lock)

@@ -215,7 +215,7 @@ def filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = Fal
         version = writing.write_version(
             _plain(store.location("")), wanted.data, options, session=catalog.session, through=through
         )
-    except writing.TableIsThere as error:
+    except writing.VersionExistsError as error:
         store.delete(*error.leftovers)
         raise TableAlreadyExistsError(f"Table already exists: {format_identifier(entry.identifier)}") from None
     updates: list[dict[str, Any]] = []
@@ -235,7 +235,7 @@ def _overwritten(catalog: Catalog, entry: Entry, wanted: Wanted) -> Created:
         version = writing.overwrite(
             _plain(store.location("")), wanted.data, options, session=catalog.session, opened=opened
         )
-    except (writing.TableIsThere, writing.TableIsGone) as error:
+    except (writing.VersionExistsError, writing.TableGoneError) as error:
         raise ConcurrentModificationError(
             f"Table {format_identifier(entry.identifier)} was changed by others while it was overwritten"
         ) from error

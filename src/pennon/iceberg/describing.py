@@ -9,7 +9,7 @@ from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, Table
 from pennon.iceberg import handles, tables
 from pennon.identifiers import Identifier, format_identifier
 from pennon.table.description import Description, describe
-from pennon.table.handles import Point
+from pennon.table.handles import VersionSelector
 
 if TYPE_CHECKING:
     from lance_namespace import LanceNamespace
@@ -51,5 +51,5 @@ def describe_table(
         if version is not None:
             raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {version}")
         return Described(entry, only_declared=True, details=None)
-    dataset = handles.opened(catalog, client, entry, Point(version, tag, branch), shared=True)
+    dataset = handles.opened(catalog, client, entry, VersionSelector(version, tag, branch), shared=True)
     return Described(entry, only_declared=False, details=describe(dataset) if detailed else None)

@@ -38,7 +38,7 @@ class Version:
 
     def place(self, directory: str = "") -> str:
         """Give the path at which readers look for it."""
-        return f"{directory}{naming.FOLDER}/{naming.file_name(self.version, self.scheme)}"
+        return f"{directory}{naming.VERSIONS_FOLDER}/{naming.format_name(self.version, self.scheme)}"
 
     def shown(self, store: Store) -> TableVersion:
         """Give the version as clients know it, with the path as Lance writes it."""
@@ -64,13 +64,13 @@ class Staged:
         if self.version < 1:
             raise InvalidInputError(f"Bad version {self.version} of table {shown}: the first is 1")
         path = store.relative(self.path) if "://" in self.path else store.from_absolute(self.path)
-        folder = f"{directory}{naming.FOLDER}/"
+        folder = f"{directory}{naming.VERSIONS_FOLDER}/"
         name = "" if path is None else path.removeprefix(folder)
-        staged = naming.parsed_staged(name)
+        staged = naming.parse_staged_name(name)
         if path is None or not path.startswith(folder) or "/" in name or staged is None or staged[0] != self.version:
             raise InvalidInputError(f"{self.path!r} is no staged manifest of version {self.version} of table {shown}")
         scheme = self.scheme or staged[1]
-        naming.file_name(self.version, scheme)
+        naming.format_name(self.version, scheme)
         return Version(self.version, path, scheme)
 
 
@@ -85,7 +85,7 @@ def directory_of(branch: str | None, shown: str) -> str:
 
 def listed(store: Store, directory: str = "") -> dict[int, Version]:
     """List the versions whose files are there, oldest first: one request per 1,000."""
-    folder = f"{directory}{naming.FOLDER}"
+    folder = f"{directory}{naming.VERSIONS_FOLDER}"
     return among(store.list_level(folder).files, folder)
 
 
@@ -93,7 +93,7 @@ def among(entries: Iterable[FileEntry], folder: str) -> dict[int, Version]:
     """Give the versions among the files of a folder, oldest first."""
     found: dict[int, Version] = {}
     for file in entries:
-        parsed = naming.parsed(file.name)
+        parsed = naming.parse_name(file.name)
         if parsed is not None:
             version, scheme = parsed
             found[version] = Version(

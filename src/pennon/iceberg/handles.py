@@ -26,8 +26,7 @@ from pennon.errors import (
 from pennon.iceberg import tables
 from pennon.identifiers import format_identifier
 from pennon.table.branches import MAIN
-from pennon.table.handles import Handle, Point
-from pennon.table.kept import Place, by_files
+from pennon.table.handles import Handle, TableFiles, VersionSelector, open_by_files
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def opened(
-    catalog: Catalog, client: LanceNamespace, entry: Entry, point: Point, *, shared: bool = False
+    catalog: Catalog, client: LanceNamespace, entry: Entry, point: VersionSelector, *, shared: bool = False
 ) -> LanceDataset:
     """Open a table that was just loaded; what is committed to it goes through the server if that decides.
 
@@ -60,7 +59,7 @@ def opened(
 
 
 def _by_snapshots(
-    catalog: Catalog, client: LanceNamespace, entry: Entry, point: Point, *, shared: bool
+    catalog: Catalog, client: LanceNamespace, entry: Entry, point: VersionSelector, *, shared: bool
 ) -> LanceDataset:
     key = (entry.identifier, entry.uuid, *_way(catalog, entry))
     stamp = (entry.uuid, entry.version)
@@ -89,7 +88,9 @@ def _by_snapshots(
     return dataset
 
 
-def _by_files(catalog: Catalog, client: LanceNamespace, entry: Entry, point: Point, *, shared: bool) -> LanceDataset:
+def _by_files(
+    catalog: Catalog, client: LanceNamespace, entry: Entry, point: VersionSelector, *, shared: bool
+) -> LanceDataset:
     store = catalog.store(entry)
     location = store.location("").rstrip("/")
 
@@ -98,10 +99,10 @@ def _by_files(catalog: Catalog, client: LanceNamespace, entry: Entry, point: Poi
             return _managed(catalog, client, entry)
         return lance.dataset(location, storage_options=catalog.options(entry) or None, session=catalog.session)
 
-    place = Place(
+    place = TableFiles(
         (location, *_way(catalog, entry)), location, store.is_local, latest, format_identifier(entry.identifier)
     )
-    return by_files(catalog.handles, place, point, shared=shared)
+    return open_by_files(catalog.handles, place, point, shared=shared)
 
 
 def _managed(catalog: Catalog, client: LanceNamespace, entry: Entry) -> LanceDataset:
@@ -121,7 +122,7 @@ def _way(catalog: Catalog, entry: Entry) -> tuple[Hashable, ...]:
     return () if EXPIRY in options else tuple(sorted(options.items()))
 
 
-def _reason(catalog: Catalog, entry: Entry, point: Point, error: Exception) -> Exception:
+def _reason(catalog: Catalog, entry: Entry, point: VersionSelector, error: Exception) -> Exception:
     """Give the error to raise for one that Lance raised when it opened a table, which may be that very one."""
     what = f"Table {format_identifier(entry.identifier)}"
     is_missing = is_not_found(error) or isinstance(error, OverflowError) or "has no version" in str(error)

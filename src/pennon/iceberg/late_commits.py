@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pennon.errors import ConcurrentModificationError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.table import naming
-from pennon.table.bases import Base, Ground, written_files
+from pennon.table.version_identity import BaseState, BaseVersion, list_written_files
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -25,23 +25,23 @@ SERVER = object()
 """The stamp of a version that the server has to know: it refuses what is built on another one."""
 
 
-def base_of(dataset: LanceDataset, branch: str | None) -> Base:
+def base_of(dataset: LanceDataset, branch: str | None) -> BaseVersion:
     """Remember the version that is open, and who decides what comes after it: about branches, the files do."""
     managed = branch is None and getattr(dataset, "_namespace_client_managed_versioning", False)
-    return Base.of(dataset, branch, SERVER if managed else None)
+    return BaseVersion.of(dataset, branch, SERVER if managed else None)
 
 
-def require_ground(catalog: Catalog, identifier: Identifier, base: Base, made: LanceDataset) -> None:
+def require_ground(catalog: Catalog, identifier: Identifier, base: BaseVersion, made: LanceDataset) -> None:
     """Take a version back, and raise 14, if the table that it was made of was purged or made anew meanwhile."""
     if int(made.version) == base.version or base.stamp is SERVER:
         return
-    ground = base.ground(made)
-    if ground is Ground.SAME:
+    ground = base.check_state(made)
+    if ground is BaseState.SAME:
         return
     entry = catalog.any_table(identifier)
     place = _place(made, base.branch)
     stays = entry is not None and _is_at(catalog.location(entry), place)
-    if ground is Ground.MISSING and stays:
+    if ground is BaseState.MISSING and stays:
         # Only its old versions were cleaned up.
         return
     catalog.handles.clear()
@@ -59,7 +59,7 @@ def clear_refused(catalog: Catalog, dataset: LanceDataset, branch: str | None) -
     path = catalog.places.below_root(_place(dataset, branch))
     if root is None or path is None or not catalog.places.is_new_name(path):
         return
-    if not any(map(naming.parsed, root.names(f"{path}/{naming.FOLDER}"))):
+    if not any(map(naming.parse_name, root.list_names(f"{path}/{naming.VERSIONS_FOLDER}"))):
         catalog.places.delete(path)
 
 
@@ -76,10 +76,10 @@ def _is_at(location: str, place: str) -> bool:
 def _take_back(store: Store, made: LanceDataset, branch: str | None) -> None:
     """Delete a version, unless somebody has made it anew, and the files that were written for it."""
     inside = "" if branch is None else f"tree/{branch}/"
-    folder = f"{inside}{naming.FOLDER}"
-    files = [f"{inside}{path}" for path in written_files(made)]
-    for name in store.names(folder):
-        parsed = naming.parsed(name)
+    folder = f"{inside}{naming.VERSIONS_FOLDER}"
+    files = [f"{inside}{path}" for path in list_written_files(made)]
+    for name in store.list_names(folder):
+        parsed = naming.parse_name(name)
         blob = store.get(f"{folder}/{name}") if parsed is not None and parsed[0] == int(made.version) else None
         if blob is not None and not store.delete_if(f"{folder}/{name}", blob.e_tag):
             return

@@ -77,9 +77,9 @@ def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Wanted]], just_s
 def list_versions(entry: Entry, store: Store) -> list[Version]:
     """Give the versions up to the current one whose files are there, oldest first, each finished."""
     newest = entry.version or 0
-    entries = store.list_level(naming.FOLDER).files
+    entries = store.list_level(naming.VERSIONS_FOLDER).files
     names = {file.name for file in entries}
-    there = {version: one for version, one in files.among(entries, naming.FOLDER).items() if version <= newest}
+    there = {version: one for version, one in files.among(entries, naming.VERSIONS_FOLDER).items() if version <= newest}
     for number in sorted(entry.snapshots.keys() - there.keys()):
         # What is neither in its place nor staged was cleaned away.
         if number <= newest and (number == newest or summary(entry, number).get(STAGED) in names):
@@ -173,10 +173,10 @@ def _found(entry: Entry, store: Store, number: int) -> Version | None:
     if there is not None:
         return there
     name = summary(entry, number).get(STAGED, "")
-    parsed = naming.parsed_staged(name)
+    parsed = naming.parse_staged_name(name)
     if parsed is None or "/" in name:
         return None
-    staged = Version(number, f"{naming.FOLDER}/{name}", parsed[1])
+    staged = Version(number, f"{naming.VERSIONS_FOLDER}/{name}", parsed[1])
     blob = store.get(staged.path)
     if blob is None:
         # Somebody else may just have put it in its place.

@@ -72,15 +72,15 @@ from pennon.iceberg.rest import RestCatalog
 from pennon.iceberg.settings import IcebergSettings
 from pennon.identifiers import Identifier, format_identifier
 from pennon.requests import operation
-from pennon.store import branching
-from pennon.store.root import absolute_root
-from pennon.table.handles import Point
+from pennon.store.root import make_root_absolute
+from pennon.table import branches
+from pennon.table.handles import VersionSelector
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
-from pennon.table.ranges import chooser, ignores_missing
+from pennon.table.version_ranges import VersionRanges, ignores_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
 
     from pennon.iceberg.entry import Entry
     from pennon.results import DroppedTable
-    from pennon.table.bases import Base
+    from pennon.table.version_identity import BaseVersion
 
 
 class IcebergNamespace(TableOperations):
@@ -105,7 +105,7 @@ class IcebergNamespace(TableOperations):
         self._settings = IcebergSettings.from_properties(properties)
         self._properties = dict(properties)
         if self._settings.root is not None:
-            self._properties["root"] = absolute_root(self._settings.root)
+            self._properties["root"] = make_root_absolute(self._settings.root)
         self._places = Places(IcebergSettings.from_properties(self._properties))
         self._lock = Lock()
         self._opened: Catalog | None = None
@@ -163,27 +163,29 @@ class IcebergNamespace(TableOperations):
         shared: bool = False,
     ) -> LanceDataset:
         catalog = self._catalog
-        point = Point(version, tag, branch)
+        point = VersionSelector(version, tag, branch)
         return handles.opened(catalog, self, catalog.table(identifier), point, shared=shared)
 
-    def _table_moved(self, before: LanceDataset, after: LanceDataset) -> None:
-        self._catalog.handles.moved(before, after)
+    def _advance_handle(self, before: LanceDataset, after: LanceDataset) -> None:
+        self._catalog.handles.replace_dataset(before, after)
 
-    def _base(self, dataset: LanceDataset, branch: str | None) -> Base:
+    def _read_base(self, dataset: LanceDataset, branch: str | None) -> BaseVersion:
         return late_commits.base_of(dataset, branch)
 
-    def _require_ground(self, identifier: Identifier, base: Base, made: LanceDataset) -> None:
+    def _require_base(self, identifier: Identifier, base: BaseVersion, made: LanceDataset) -> None:
         late_commits.require_ground(self._catalog, identifier, base, made)
 
-    def _clear_refused(self, dataset: LanceDataset, branch: str | None) -> None:
+    def _delete_refused_files(self, dataset: LanceDataset, branch: str | None) -> None:
         late_commits.clear_refused(self._catalog, dataset, branch)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         return creation.fill(self._catalog, creation.Wanted(identifier, data, None, {}, self))
 
-    def _beginning_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[Callable[[bool], None]]:
+    def _claim_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[BranchClaim]:
         catalog = self._catalog
-        return branching.beginning(catalog.store(catalog.table(identifier)), "", branch, format_identifier(identifier))
+        return branches.claim_branch(
+            catalog.store(catalog.table(identifier)), "", branch, format_identifier(identifier)
+        )
 
     # Namespaces
 
@@ -481,7 +483,9 @@ class IcebergNamespace(TableOperations):
     def batch_delete_table_versions(self, request: BatchDeleteTableVersionsRequest) -> BatchDeleteTableVersionsResponse:
         """Delete versions by ranges, never the latest (19); errors 1, 4, 11 (`ignore_missing=false`), 13."""
         identifier = table_identifier(request.id)
-        chosen = chooser(request.ranges, format_identifier(identifier), ignore_missing=ignores_missing(request.context))
+        chosen = VersionRanges(
+            request.ranges, format_identifier(identifier), ignore_missing=ignores_missing(request.context)
+        ).select
         deleted = version_operations.delete(self._catalog, identifier, chosen, request.branch)
         return BatchDeleteTableVersionsResponse(deleted_count=deleted)
 

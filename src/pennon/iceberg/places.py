@@ -12,7 +12,7 @@ from pennon.config import EXPIRY
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.store import open_store
-from pennon.store.root import absolute_root
+from pennon.store.root import make_root_absolute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ class Places:
         self._settings = settings
         self._lock = Lock()
         self._stores: OrderedDict[tuple[object, ...], Store] = OrderedDict()
-        self.root = None if settings.root is None else open_store(absolute_root(settings.root), self._given)
+        self.root = None if settings.root is None else open_store(make_root_absolute(settings.root), self._given)
 
     @property
     def _given(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pennon.iceberg import files, managed
 from pennon.identifiers import Identifier, format_identifier
 from pennon.paging import select_page
 from pennon.table import naming
-from pennon.table.branches import named_branch, ref_path
+from pennon.table.branches import normalize_branch, ref_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def create(catalog: Catalog, identifier: Identifier, wanted: Staged, branch: str | None) -> TableVersion:
     """Make a staged manifest the next version of a table, or of a branch; errors 1, 4, 13, 14, 17."""
-    entry, branch = catalog.table(identifier), named_branch(branch)
+    entry, branch = catalog.table(identifier), normalize_branch(branch)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
         return managed.create(catalog, [(identifier, wanted)], [entry])[0].shown(store)
@@ -43,7 +43,7 @@ def list_versions(
     branch: str | None,
 ) -> tuple[list[TableVersion], str | None]:
     """List a page of versions; the latest alone needs no listing where the catalog manages them. Errors 1, 4, 22."""
-    entry, branch = catalog.table(identifier), named_branch(branch)
+    entry, branch = catalog.table(identifier), normalize_branch(branch)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
         if limit == 1 and descending and not token:
@@ -58,7 +58,7 @@ def list_versions(
 
 def describe(catalog: Catalog, identifier: Identifier, version: int | None, branch: str | None) -> TableVersion:
     """Give one version, or the latest; errors 11 and 22 if it is not there."""
-    entry, branch = catalog.table(identifier), named_branch(branch)
+    entry, branch = catalog.table(identifier), normalize_branch(branch)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
         return managed.describe(entry, store, version).shown(store)
@@ -70,7 +70,7 @@ def delete(
     catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]], list[int]], branch: str | None
 ) -> int:
     """Delete versions, never the latest (19); error 22."""
-    entry, branch = catalog.table(identifier), named_branch(branch)
+    entry, branch = catalog.table(identifier), normalize_branch(branch)
     if entry.is_managed and branch is None:
         return managed.delete(catalog, identifier, chosen)
     store = catalog.store(entry)

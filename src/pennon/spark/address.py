@@ -54,9 +54,9 @@ class Address:
         """Make the address of what `pennon.connect(impl, properties)` opens; a relative root is made absolute here."""
         values = {key: str(value) for key, value in properties.items()}
         if "root" in values:
-            from pennon.store.root import absolute_root
+            from pennon.store.root import make_root_absolute
 
-            values["root"] = absolute_root(values["root"])
+            values["root"] = make_root_absolute(values["root"])
         return cls(impl, tuple(sorted(values.items())))
 
     def connect(self) -> Client:

@@ -1,6 +1,15 @@
 """Object stores behind one small protocol."""
 
-from pennon.store.protocol import LARGEST_MANIFEST, Amount, Blob, FileEntry, LeaseOver, Level, OddEntry, Store
+from pennon.store.protocol import (
+    LARGEST_MANIFEST,
+    Amount,
+    Blob,
+    FileEntry,
+    LeaseExpiredError,
+    Level,
+    Store,
+    UnusableEntry,
+)
 from pennon.store.root import open_store
 
 __all__ = [
@@ -8,9 +17,9 @@ __all__ = [
     "Amount",
     "Blob",
     "FileEntry",
-    "LeaseOver",
+    "LeaseExpiredError",
     "Level",
-    "OddEntry",
     "Store",
+    "UnusableEntry",
     "open_store",
 ]

@@ -26,7 +26,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pennon.errors import UnusableEntryError
 from pennon.store import root_paths
-from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, Level, OddEntry, too_large
+from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, Level, UnusableEntry, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -155,12 +155,12 @@ class LocalStore:
         """List one level; only files are looked at."""
         files: list[FileEntry] = []
         directories: list[str] = []
-        odd: list[OddEntry] = []
+        unusable: list[UnusableEntry] = []
         try:
             with root_paths.directory(self._top, path) as descriptor, os.scandir(descriptor) as entries:
                 for entry in entries:
                     if not root_paths.is_text(entry.name):
-                        odd.append(OddEntry(entry.name, "its name is not valid UTF-8"))
+                        unusable.append(UnusableEntry(entry.name, "its name is not valid UTF-8"))
                     elif entry.is_dir(follow_symlinks=False):
                         directories.append(entry.name)
                     elif entry.is_file(follow_symlinks=False):
@@ -170,12 +170,12 @@ class LocalStore:
                             files.append(FileEntry(entry.name, status.st_size, status.st_mtime))
                     else:
                         with contextlib.suppress(FileNotFoundError):
-                            odd.append(OddEntry(entry.name, _kind(entry.stat(follow_symlinks=False))))
+                            unusable.append(UnusableEntry(entry.name, _kind(entry.stat(follow_symlinks=False))))
         except (FileNotFoundError, NotADirectoryError):
             return Level((), ())
-        return Level(tuple(files), tuple(directories), tuple(odd))
+        return Level(tuple(files), tuple(directories), tuple(unusable))
 
-    def empty_tables(self, names: Sequence[str]) -> frozenset[str]:
+    def find_empty_tables(self, names: Sequence[str]) -> frozenset[str]:
         """Look into each directory, but for those that were full before, as long as the root has not changed since."""
         changed = _modified(self._root)
         before = self._full
@@ -191,7 +191,7 @@ class LocalStore:
         self._full = _Full(changed, before.taken if trusted else now, frozenset(full))
         return frozenset(empty)
 
-    def names(self, path: str) -> set[str]:
+    def list_names(self, path: str) -> set[str]:
         """List one level without looking at the entries."""
         try:
             descriptor = root_paths.open_directory(self._top, path)
@@ -222,7 +222,7 @@ class LocalStore:
             return next(root_paths.walk(top), None) is not None
         return False
 
-    def get(self, path: str, *, most: int = LARGEST_OBJECT) -> Blob | None:
+    def get(self, path: str, *, max_bytes: int = LARGEST_OBJECT) -> Blob | None:
         """Read a file; its e-tag is a hash of the body."""
         found = root_paths.status(self._top, path)
         if found is None or not stat.S_ISREG(found.st_mode):
@@ -236,9 +236,9 @@ class LocalStore:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 return None
-            body = file.read(most + 1)
-        if len(body) > most:
-            raise too_large(path, max(status.st_size, len(body)), most)
+            body = file.read(max_bytes + 1)
+        if len(body) > max_bytes:
+            raise too_large(path, max(status.st_size, len(body)), max_bytes)
         return Blob(body, _e_tag(body), status.st_mtime)
 
     def size(self, path: str) -> int | None:
@@ -353,7 +353,7 @@ class LocalStore:
         """Delete the tree; the caller holds the lock of the name, and a rename takes all away at once."""
         return self.delete_tree(path, also=also)
 
-    def require_guard(self) -> None:
+    def require_conditional_writes(self) -> None:
         """Locks and renames are all that is needed."""
 
     def prune(self, path: str) -> None:
@@ -428,7 +428,7 @@ class LocalStore:
         found = root_paths.status(self._top, path)
         if found is not None and not stat.S_ISREG(found.st_mode):
             raise UnusableEntryError(
-                f"{root_paths.shortened(path)} in the root is {_kind(found)} where a file should be: remove it"
+                f"{root_paths.shorten_text(path)} in the root is {_kind(found)} where a file should be: remove it"
             )
 
     def _holds_table(self, name: str) -> bool:

@@ -28,7 +28,7 @@ from pennon.errors import (
     ServiceUnavailableError,
     UnsupportedOperationError,
 )
-from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, LeaseOver, Level, too_large
+from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, LeaseExpiredError, Level, too_large
 from pennon.store.root_paths import checked
 
 if TYPE_CHECKING:
@@ -136,11 +136,11 @@ class ObjectStore:
         )
         return Level(files, tuple(prefix[skip:] for prefix in listing["common_prefixes"]))
 
-    def empty_tables(self, names: Sequence[str]) -> frozenset[str]:
+    def find_empty_tables(self, names: Sequence[str]) -> frozenset[str]:
         """Say none: a bucket has no directories, only names with something in them."""
         return frozenset()
 
-    def names(self, path: str) -> set[str]:
+    def list_names(self, path: str) -> set[str]:
         """Read the names off the keys below: some servers go on listing prefixes that have none any more."""
         skip = len(self._key(path)) + 1
         for chunk in obstore.list(self._store, self._key(path), chunk_size=_PAGE):
@@ -168,13 +168,13 @@ class ObjectStore:
             return bool(chunk)
         return False
 
-    def get(self, path: str, *, most: int = LARGEST_OBJECT) -> Blob | None:
+    def get(self, path: str, *, max_bytes: int = LARGEST_OBJECT) -> Blob | None:
         """Read an object with its e-tag."""
         try:
             result = obstore.get(self._store, self._key(path))
             meta = result.meta
-            if meta["size"] > most:
-                raise too_large(path, meta["size"], most)
+            if meta["size"] > max_bytes:
+                raise too_large(path, meta["size"], max_bytes)
             return Blob(bytes(result.bytes()), meta["e_tag"] or "", meta["last_modified"].timestamp())
         except (FileNotFoundError, NotFoundError):
             return None
@@ -286,7 +286,7 @@ class ObjectStore:
                 obstore.delete(self._store, [entry.key for entry in batch])
                 removed += Amount(len(batch), sum(entry.size for entry in batch))
 
-    def require_guard(self) -> None:
+    def require_conditional_writes(self) -> None:
         """Try put-if-absent, compare-and-swap and conditional deletion once, on an object of its own."""
         if self._guarded is None:
             self._guarded = self._probe()
@@ -321,7 +321,7 @@ class ObjectStore:
         if _STALE in outcomes:
             raise ConcurrentModificationError("A file that was to be deleted has been written anew by another client")
         if _LATE in outcomes:
-            raise LeaseOver(so_far + removed)
+            raise LeaseExpiredError(so_far + removed)
         return removed
 
     def _delete_in_time(self, entry: _Tagged, deadline: float) -> str:

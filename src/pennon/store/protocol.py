@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pennon.errors import UnusableEntryError
-from pennon.store.root_paths import shortened
+from pennon.store.root_paths import shorten_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +39,7 @@ class FileEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class OddEntry:
+class UnusableEntry:
     """An entry of a directory that is neither a file nor a directory, or whose name is no text."""
 
     name: str
@@ -52,7 +52,7 @@ class Level:
 
     files: tuple[FileEntry, ...]
     directories: tuple[str, ...]
-    odd: tuple[OddEntry, ...] = ()
+    unusable: tuple[UnusableEntry, ...] = ()
     """What counts as absent: symbolic links, pipes, sockets, devices, names that are not UTF-8."""
 
 
@@ -78,7 +78,7 @@ class Amount:
         return Amount(self.files + other.files, self.size + other.size)
 
 
-class LeaseOver(Exception):
+class LeaseExpiredError(Exception):
     """There was no time left to go on deleting; `removed` is what is gone."""
 
     def __init__(self, removed: Amount) -> None:
@@ -86,10 +86,10 @@ class LeaseOver(Exception):
         self.removed = removed
 
 
-def too_large(path: str, size: int, most: int) -> UnusableEntryError:
+def too_large(path: str, size: int, max_bytes: int) -> UnusableEntryError:
     """Say that an object is larger than anything that is written in its place."""
     return UnusableEntryError(
-        f"{shortened(path)} in the root has {size} bytes, and what belongs there has {most} at most: remove it"
+        f"{shorten_text(path)} in the root has {size} bytes, and what belongs there has {max_bytes} at most: remove it"
     )
 
 
@@ -127,10 +127,10 @@ class Store(Protocol):
     def list_level(self, path: str = "") -> Level:
         """List one level; an absent directory is empty."""
 
-    def empty_tables(self, names: Sequence[str]) -> frozenset[str]:
+    def find_empty_tables(self, names: Sequence[str]) -> frozenset[str]:
         """Tell which of these table directories of the root hold nothing; object stores have no such thing."""
 
-    def names(self, path: str) -> set[str]:
+    def list_names(self, path: str) -> set[str]:
         """Name the entries of one level, files and directories alike; an absent directory has none."""
 
     def now(self) -> float:
@@ -142,8 +142,8 @@ class Store(Protocol):
     def has_files(self, path: str) -> bool:
         """Tell whether there is at least one file somewhere below `path`."""
 
-    def get(self, path: str, *, most: int = LARGEST_OBJECT) -> Blob | None:
-        """Read an object; raises UnusableEntryError (19) if it has more than `most` bytes."""
+    def get(self, path: str, *, max_bytes: int = LARGEST_OBJECT) -> Blob | None:
+        """Read an object; raises UnusableEntryError (19) if it has more than `max_bytes` bytes."""
 
     def size(self, path: str) -> int | None:
         """Give an object's size, or None if it is absent."""
@@ -179,10 +179,10 @@ class Store(Protocol):
         """Delete everything below `path` so that it harms nothing that is written there later, also if this is late.
 
         The caller holds a claim for so many seconds and tells whether it still stands. Raises
-        ConcurrentModificationError (14) if something was written by somebody else, LeaseOver when time is up.
+        ConcurrentModificationError (14) if something was written by somebody else, LeaseExpiredError when time is up.
         """
 
-    def require_guard(self) -> None:
+    def require_conditional_writes(self) -> None:
         """Raise UnsupportedOperationError (0) unless the store can do what `purge_tree` and claims need."""
 
     def prune(self, path: str) -> None:

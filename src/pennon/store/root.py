@@ -27,7 +27,7 @@ _memory_lock = Lock()
 _memory_roots: dict[tuple[int, str], Path] = {}
 
 
-def absolute_root(root: str) -> str:
+def make_root_absolute(root: str) -> str:
     """Make a relative path absolute now, so that a later change of directory or a pickle does not move the catalog."""
     if "://" in root:
         return root

@@ -31,7 +31,7 @@ def parts_of(path: str) -> tuple[str, ...]:
         return ()
     parts = tuple(path.split("/"))
     if "" in parts or "." in parts or ".." in parts or "\0" in path:
-        raise InvalidInputError(f"{shortened(path)} is not a path below the root: nothing is read or written there")
+        raise InvalidInputError(f"{shorten_text(path)} is not a path below the root: nothing is read or written there")
     return parts
 
 
@@ -41,7 +41,7 @@ def checked(path: str) -> str:
     return path
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Return a text of unknown length as messages show it, on one line and without lone surrogates."""
     return ascii(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!a}... ({len(text)} characters)"
 
@@ -151,7 +151,7 @@ def remove_tree(descriptor: int, name: str) -> None:
 def linked(path: str) -> UnusableEntryError:
     """Say that something is a symbolic link and is not used for that."""
     return UnusableEntryError(
-        f"{shortened(path)} in the root is a symbolic link, and links are not followed: "
+        f"{shorten_text(path)} in the root is a symbolic link, and links are not followed: "
         "put the directory itself there, or remove the link"
     )
 

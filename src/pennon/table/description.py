@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import lance
 
-from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, TableVersionNotFoundError, is_not_found
-from pennon.table.branches import MAIN
+from pennon.errors import TableVersionNotFoundError, is_not_found
+from pennon.table.version_selector import check_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lance_namespace_urllib3_client.models.json_arrow_schema import JsonArrowSchema
     from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
+
+    from pennon.table.version_selector import VersionSelector
 
 
 @dataclass(frozen=True)
@@ -30,38 +32,27 @@ class Description:
 def open_table(
     location: str,
     storage_options: Mapping[str, str],
+    selector: VersionSelector,
     *,
-    shown: str,
+    table: str,
     session: Any = None,
-    version: int | None = None,
-    tag: str | None = None,
-    branch: str | None = None,
-    require_branch: Callable[[str], object] = lambda _: None,
+    check_branch: Callable[[str], object] = lambda _: None,
 ) -> lance.LanceDataset:
-    """Open a table at a version, tag or branch; raises 11, 8 or 22 if that is not there.
+    """Open a table at a version, tag or branch, as its files define them.
 
-    `require_branch` is told the branch before it is opened, and raises what speaks against that.
-
-    A session remembers what was read of a version, by the e-tag of its manifest, and so saves reading it again.
+    A session caches what was read of a version by the e-tag of its manifest. `check_branch` is called with the name of
+    a branch before it is opened, and raises to refuse it. Raises TableVersionNotFoundError, TableTagNotFoundError or
+    TableBranchNotFoundError if the version does not exist.
     """
     dataset = lance.dataset(location, storage_options=dict(storage_options) or None, session=session)
-    if tag is not None:
-        tags = dataset.tags.list()
-        if tag not in tags:
-            raise TableTagNotFoundError(f"Table {shown} has no tag '{tag}'")
-        version, branch = int(tags[tag]["version"]), tags[tag]["branch"]
-    branch = None if branch == MAIN else branch
-    if branch is not None and branch not in dataset.branches.list():
-        raise TableBranchNotFoundError(f"Table {shown} has no branch '{branch}'")
-    if branch is None and version in {None, dataset.version}:
+    target = selector.resolve_tag(dataset, table)
+    if target.branch is None and target.version in {None, dataset.version}:
         return dataset
-    if branch is not None:
-        require_branch(branch)
     try:
-        return dataset.checkout_version((branch, version))
+        return check_out(dataset, target, table, check_branch)
     except (OSError, ValueError, OverflowError) as error:
         if is_not_found(error) or isinstance(error, OverflowError):
-            raise TableVersionNotFoundError(f"Table {shown} has no version {version}") from error
+            raise TableVersionNotFoundError(f"Table {table} has no version {target.version}") from error
         raise
 
 
@@ -78,12 +69,12 @@ def describe(dataset: lance.LanceDataset) -> Description:
     # Imported late: whoever only opens a table does without the SDK's models (docs/adr/0010).
     from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats  # noqa: PLC0415
 
-    from pennon.table.json_schema import json_schema  # noqa: PLC0415
+    from pennon.table.json_arrow import to_json_schema  # noqa: PLC0415
 
     numbers = dataset.stats.dataset_stats()
     return Description(
         version=int(dataset.version),
-        schema=json_schema(dataset.schema),
+        schema=to_json_schema(dataset.schema),
         stats=TableBasicStats(
             num_deleted_rows=int(numbers["num_deleted_rows"]), num_fragments=int(numbers["num_fragments"])
         ),

@@ -46,7 +46,7 @@ def update_fields(
     for one in updates:
         path, field = field_paths.resolved(dataset, identifier, one.path)
         computed.require_other_keys(identifier, path, one.metadata)
-        there = result.get(path, _texts(field.metadata))
+        there = result.get(path, decode_metadata(field.metadata))
         # A declaration of a computed column stays as it is.
         kept = {key: value for key, value in there.items() if not one.replace or computed.is_key(key)}
         merged = kept | {key: value for key, value in one.metadata.items() if value is not None}
@@ -56,5 +56,6 @@ def update_fields(
     return result
 
 
-def _texts(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+def decode_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    """Return the metadata of a schema or a field as text."""
     return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in (metadata or {}).items()}

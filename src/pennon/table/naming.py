@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 V1, V2 = "V1", "V2"
-FOLDER = "_versions"
+VERSIONS_FOLDER = "_versions"
 SUFFIX = ".manifest"
 LARGEST = (1 << 64) - 1
 _DIGITS = 20
 _TOKEN = re.compile(r"[0-9A-Za-z-]{1,100}")
 
 
-def file_name(version: int, scheme: str) -> str:
+def format_name(version: int, scheme: str) -> str:
     """Name the file of a version."""
     if scheme == V2:
         return f"{LARGEST - version:0{_DIGITS}}{SUFFIX}"
@@ -34,7 +34,7 @@ def file_name(version: int, scheme: str) -> str:
     raise InvalidInputError(f"Unknown naming scheme {scheme!r}; known: {V1}, {V2}")
 
 
-def parsed(name: str) -> tuple[int, str] | None:
+def parse_name(name: str) -> tuple[int, str] | None:
     """Read version and scheme from the name of a manifest file; None if it is something else, a staged one included."""
     stem = name.removesuffix(SUFFIX)
     if stem == name or len(stem) > _DIGITS or not (stem.isascii() and stem.isdecimal()):
@@ -45,10 +45,10 @@ def parsed(name: str) -> tuple[int, str] | None:
     return (LARGEST - number, V2) if len(stem) == _DIGITS else (number, V1)
 
 
-def parsed_staged(name: str) -> tuple[int, str] | None:
+def parse_staged_name(name: str) -> tuple[int, str] | None:
     """Read version and scheme from the name of a staged manifest; None if it is none."""
     stem, _, token = name.partition(SUFFIX + "-")
-    return parsed(stem + SUFFIX) if _TOKEN.fullmatch(token) else None
+    return parse_name(stem + SUFFIX) if _TOKEN.fullmatch(token) else None
 
 
 @dataclass(frozen=True)
@@ -62,35 +62,35 @@ class Stamp:
     size: int
 
 
-def latest_in(location: str) -> Stamp | None:
+def read_latest_stamp(location: str) -> Stamp | None:
     """Find the latest version of a table on a local disk, with one look into a directory; None if there is none."""
-    found = newest_in(f"{location}/{FOLDER}")
-    return None if found is None else stamped(location, *found)
+    found = find_newest_in(f"{location}/{VERSIONS_FOLDER}")
+    return None if found is None else read_stamp(location, *found)
 
 
-def newest_in(folder: str) -> tuple[int, str] | None:
+def find_newest_in(folder: str) -> tuple[int, str] | None:
     """Read version and scheme from the name of the newest manifest in a folder on a local disk; None if none is."""
     try:
         # Faster than Path, which counts here.
-        return newest(os.listdir(folder))  # noqa: PTH208
+        return find_newest(os.listdir(folder))  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def newest(files: Iterable[str]) -> tuple[int, str] | None:
+def find_newest(files: Iterable[str]) -> tuple[int, str] | None:
     """Read version and scheme from the name of the newest manifest among files; None if none is."""
     names = [name for name in files if name.endswith(SUFFIX)]
     # The newest of the second scheme comes first, unless there is one of the first scheme, which is shorter.
     first = min(names, default="")
-    if len(first) == _DIGITS + len(SUFFIX) and (found := parsed(first)) is not None:
+    if len(first) == _DIGITS + len(SUFFIX) and (found := parse_name(first)) is not None:
         return found
-    return max((found for name in names if (found := parsed(name)) is not None), default=None)
+    return max((found for name in names if (found := parse_name(name)) is not None), default=None)
 
 
-def stamped(location: str, version: int, scheme: str) -> Stamp | None:
+def read_stamp(location: str, version: int, scheme: str) -> Stamp | None:
     """Look at the file of a version on a local disk; None if it is not there."""
     try:
-        seen = os.stat(f"{location}/{FOLDER}/{file_name(version, scheme)}", follow_symlinks=False)  # noqa: PTH116
+        seen = os.stat(f"{location}/{VERSIONS_FOLDER}/{format_name(version, scheme)}", follow_symlinks=False)  # noqa: PTH116
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(seen.st_mode):
@@ -98,10 +98,10 @@ def stamped(location: str, version: int, scheme: str) -> Stamp | None:
     return Stamp(version, scheme, seen.st_ino, seen.st_mtime_ns, seen.st_size)
 
 
-def committed_after(location: str, base: Stamp | None, version: int) -> Stamp | None:
+def read_stamp_after(location: str, base: Stamp | None, version: int) -> Stamp | None:
     """Look at the file of a version that was just committed on top of another one; None if it may not be that one.
 
     As long as the base is the same file, the table was not made anew, and nobody else can have taken the number.
     """
-    made = None if base is None else stamped(location, version, base.scheme)
-    return made if base is not None and stamped(location, base.version, base.scheme) == base else None
+    made = None if base is None else read_stamp(location, version, base.scheme)
+    return made if base is not None and read_stamp(location, base.version, base.scheme) == base else None

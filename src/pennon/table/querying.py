@@ -109,6 +109,13 @@ def batches(dataset: LanceDataset, query: Query) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(reader.schema, _taken(reader, query))
 
 
+def count_rows(dataset: LanceDataset, identifier: Identifier, predicate: str | None) -> int:
+    """Return the number of rows that meet a predicate, or of all rows. Raises InvalidInputError for the predicate."""
+    require_complete(identifier, predicate)
+    with judged(f"counting {predicate!r}", identifier):
+        return int(dataset.count_rows(predicate))
+
+
 def explained(dataset: LanceDataset, query: Query, *, verbose: bool) -> str:
     """Tell how a query would be run; of a hybrid one, how both of its searches would."""
     return _plans(dataset, query, lambda scanner: scanner.explain_plan(verbose))

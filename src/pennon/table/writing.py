@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import FragmentMetadata
 
-WRITTEN = frozenset({"data", "_versions", "_transactions", "_deletions", "_indices", "_pennon"})
+WRITTEN_ENTRIES = frozenset({"data", "_versions", "_transactions", "_deletions", "_indices", "_pennon"})
 """What may be in the directory of a table while it is written, before it has a name."""
 _TIMEOUT = timedelta(seconds=60)
 _ATTEMPTS = 20
@@ -31,7 +31,7 @@ _ROWS_PER_FILE = 1_000_000
 _DATA_TEXTS = ("invalid user input", "invalid argument", "lanceerror(arrow)", "lanceerror(schema)", "not supported")
 
 
-class TableIsThere(Exception):
+class VersionExistsError(Exception):
     """Another writer made the first version. `leftovers` are the files that were written in vain, below the table."""
 
     def __init__(self, location: str, leftovers: tuple[str, ...] = ()) -> None:
@@ -39,7 +39,7 @@ class TableIsThere(Exception):
         self.leftovers = leftovers
 
 
-class TableIsGone(Exception):
+class TableGoneError(Exception):
     """The table was deleted while it was overwritten. `leftovers` as above; `version` was made where nothing was."""
 
     def __init__(self, location: str, leftovers: tuple[str, ...], version: int | None = None) -> None:
@@ -83,7 +83,7 @@ def write_version(
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
     through: Mapping[str, Any] | None = None,
 ) -> int:
-    """Write `data` as the version after `after`, strictly: of several writers one succeeds, others raise TableIsThere.
+    """Write `data` as the version right after `after`. Of several writers one succeeds; others raise VersionExistsError.
 
     The commit point is the put-if-absent of that version's manifest; `commit_guard` is entered around it and may
     refuse by raising. A crash before it leaves data files that nothing refers to. `through` is what Lance is told about
@@ -92,10 +92,10 @@ def write_version(
     options = storage_options or None
     prepared = data if isinstance(data, PreparedData) else None
     try:
-        fragments, schema = _written(data, location, options, session, mode="overwrite" if after else "create")
+        fragments, schema = _write_data_files(data, location, options, session, mode="overwrite" if after else "create")
     except (OSError, ValueError, NotImplementedError) as error:
         if "already exists" in str(error).lower():
-            raise TableIsThere(location) from error
+            raise VersionExistsError(location) from error
         if _is_about_the_data(error):
             raise InvalidInputError(f"Lance cannot store this data: {error}") from error
         raise
@@ -120,11 +120,11 @@ def write_version(
         except (OSError, ValueError) as error:
             if _went_through(location, transaction, storage_options, error):
                 return after + 1
-            raise TableIsThere(location, written) from error
+            raise VersionExistsError(location, written) from error
         return int(committed.version)
 
 
-def _written(
+def _write_data_files(
     data: pa.Table | PreparedData,
     location: str,
     options: dict[str, str] | None,
@@ -178,21 +178,21 @@ def overwrite(
 ) -> int:
     """Replace a table's contents by a new version in the same lineage; readers of older versions go on.
 
-    A table that is deleted meanwhile raises TableIsGone, also if it was made anew: data files that were written into
+    A table that is deleted meanwhile raises TableGoneError, also if it was made anew: data files that were written into
     the old one may be gone with it. `opened` is what Lance is told to open the table, in place of its location, where a
     catalog manages its versions. `on_open` is told the version that is there at the beginning; `commit_guard` is
-    entered around each attempt to commit, and may raise TableIsGone before and after it.
+    entered around each attempt to commit, and may raise TableGoneError before and after it.
     """
     options = storage_options or None
     try:
         dataset = lance.dataset(**(opened or {"uri": location}), storage_options=options, session=session)
     except (OSError, ValueError) as error:
         if is_not_found(error):
-            raise TableIsGone(location, ()) from error
+            raise TableGoneError(location, ()) from error
         raise
     on_open(int(dataset.version))
     try:
-        fragments, schema = _written(data, location, options, session, mode="overwrite")
+        fragments, schema = _write_data_files(data, location, options, session, mode="overwrite")
     except (OSError, ValueError, NotImplementedError) as error:
         if _is_about_the_data(error):
             raise InvalidInputError(f"Lance cannot store this data: {error}") from error
@@ -207,9 +207,9 @@ def overwrite(
         try:
             with commit_guard():
                 made = _committed_strictly(dataset, transaction, storage_options)
-        except TableIsGone as gone:
+        except TableGoneError as gone:
             leftovers = (*leftovers, f"_transactions/{base}-{identity}.txn")
-            raise TableIsGone(location, leftovers, made) from gone
+            raise TableGoneError(location, leftovers, made) from gone
         if made is not None:
             return made
         leftovers = (*leftovers, f"_transactions/{base}-{identity}.txn")
@@ -217,9 +217,9 @@ def overwrite(
             dataset.checkout_latest()
         except (OSError, ValueError) as error:
             if is_not_found(error):
-                raise TableIsGone(location, leftovers) from error
+                raise TableGoneError(location, leftovers) from error
             raise
-    raise TableIsThere(location, leftovers)
+    raise VersionExistsError(location, leftovers)
 
 
 def _committed_strictly(
@@ -256,7 +256,7 @@ def _went_through(
     return first is not None and first.uuid == transaction.uuid
 
 
-def latest_version(location: str, storage_options: dict[str, str]) -> int:
+def read_latest_version(location: str, storage_options: dict[str, str]) -> int:
     """Give a table's latest version; 0 if it has none."""
     try:
         return int(lance.dataset(location, storage_options=storage_options or None).version)
@@ -266,7 +266,7 @@ def latest_version(location: str, storage_options: dict[str, str]) -> int:
         raise
 
 
-def last_before(
+def find_last_version_before(
     location: str, version: int, latest: int, writers: tuple[str, ...], storage_options: dict[str, str]
 ) -> int:
     """Give the last version from `version` on, up to `latest`, before the first that one of these transactions made."""
@@ -283,7 +283,7 @@ def last_before(
     return latest
 
 
-def restore(location: str, version: int, storage_options: dict[str, str], *, after: int) -> bool:
+def restore_version(location: str, version: int, storage_options: dict[str, str], *, after: int) -> bool:
     """Make the contents of a version the latest, by the version after `after`, strictly; False if that one is taken.
 
     Lance's own Restore goes on top of whatever came in between. If nothing did, a version that changes nothing takes

@@ -19,7 +19,7 @@ from pennon.directory.versions import service
 from pennon.errors import InvalidInputError, InvalidTableStateError, TableAlreadyExistsError, is_not_found
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.modes import CreateMode
-from pennon.table.writing import WRITTEN, PreparedData
+from pennon.table.writing import WRITTEN_ENTRIES, PreparedData
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ def require_unadopted(catalog: Catalog, identifier: Identifier, location: str) -
     if owners:
         raise _not_new(identifier, location, f"the catalog has {owners[0]!r} there")
     level = catalog.store.list_level(path)
-    strange = sorted({*(one.name for one in level.files), *level.directories} - WRITTEN)
+    strange = sorted({*(one.name for one in level.files), *level.directories} - WRITTEN_ENTRIES)
     if strange:
         raise _not_new(identifier, location, f"no new table has {strange[0]!r} in its directory")
     return path

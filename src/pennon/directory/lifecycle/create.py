@@ -39,7 +39,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.modes import CreateMode
-from pennon.table.writing import TableIsThere, write_version
+from pennon.table.writing import VersionExistsError, write_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,7 +101,7 @@ def fill(catalog: Catalog, identifier: Identifier, data: pa.Table) -> int:
     try:
         if _only_declared(found):
             return _created(catalog, wanted, found, must_be_declared=True).version or 1
-    except TableIsThere as error:
+    except VersionExistsError as error:
         raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}") from error
     raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
 
@@ -185,7 +185,7 @@ def _create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
             return _existing_table(catalog, existing, wanted, mode)
         try:
             return _created(catalog, wanted, existing)
-        except (TableAlreadyExistsError, TableIsThere) as error:
+        except (TableAlreadyExistsError, VersionExistsError) as error:
             if mode is CreateMode.CREATE and not trusting:
                 raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}") from error
             if time.monotonic() > deadline:

@@ -75,7 +75,7 @@ def drop(
         if not found.is_root_table:
             return _drop_by_row(catalog, identifier, ttl_ms, force=force, for_good=for_good)
         if for_good:
-            catalog.store.require_guard()
+            catalog.store.require_conditional_writes()
             if not _prove_root_table(catalog, found):
                 continue
         dropped = _drop_root_table(catalog, found, ttl_ms, force=force)

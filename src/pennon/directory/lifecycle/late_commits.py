@@ -22,8 +22,8 @@ from pennon.errors import ConcurrentModificationError, InternalError
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.store import LARGEST_MANIFEST
 from pennon.table import naming
-from pennon.table.bases import Base, Ground, oldest_files, written_files
-from pennon.table.writing import TableIsGone
+from pennon.table.version_identity import BaseState, BaseVersion, list_oldest_files, list_written_files
+from pennon.table.writing import TableGoneError
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -32,35 +32,35 @@ if TYPE_CHECKING:
     from pennon.store import Store
 
 
-def require_ground(catalog: Catalog, identifier: Identifier, base: Base, made: LanceDataset) -> None:
+def require_ground(catalog: Catalog, identifier: Identifier, base: BaseVersion, made: LanceDataset) -> None:
     """Take a version back, and raise 14, if the table that it was made of was purged or made anew meanwhile."""
     if int(made.version) == base.version or (base.branch is None and _is_managed(catalog, identifier)):
         return
     if _is_same_file(base, made):
         return
-    ground = base.ground(made)
-    if ground is Ground.SAME:
+    ground = base.check_state(made)
+    if ground is BaseState.SAME:
         return
     location, place = _places(catalog, made, base.branch)
-    if ground is Ground.MISSING and not _is_purged(catalog, location, place, made):
+    if ground is BaseState.MISSING and not _is_purged(catalog, location, place, made):
         # Only its old versions were cleaned up.
         return
-    gone = TableIsGone(place, written_files(made), int(made.version))
+    gone = TableGoneError(place, list_written_files(made), int(made.version))
     catalog.handles.clear()
     name = layout.root_table_name(location)
-    if ground is Ground.OTHER or name is None or not _cleared(catalog, name, place, gone):
+    if ground is BaseState.REPLACED or name is None or not _cleared(catalog, name, place, gone):
         take_back(catalog, location, gone, place=place)
     raise ConcurrentModificationError(
         f"Table {format_identifier(identifier)} was dropped or replaced while it was changed"
     )
 
 
-def _is_same_file(base: Base, made: LanceDataset) -> bool:
+def _is_same_file(base: BaseVersion, made: LanceDataset) -> bool:
     """Tell at little cost, where it can be told so: on a local disk, of a file that was seen before it was opened."""
     stamp = base.stamp
     if base.branch is not None or not isinstance(stamp, naming.Stamp):
         return False
-    return naming.stamped(made.uri, stamp.version, stamp.scheme) == stamp
+    return naming.read_stamp(made.uri, stamp.version, stamp.scheme) == stamp
 
 
 def clear_refused(catalog: Catalog, dataset: LanceDataset, branch: str | None) -> None:
@@ -98,12 +98,12 @@ def take_back(catalog: Catalog, location: str, error: BaseException, *, place: s
     """
     store = catalog.store
     place = place or location
-    late = error.version if isinstance(error, TableIsGone) else None
+    late = error.version if isinstance(error, TableGoneError) else None
     if clear_purged(catalog, location, late, place=place):
         return
     files = [layout.inside(place, path) for path in getattr(error, "leftovers", ())]
     if late is not None:
-        files += _without_version(store, layout.inside(place, naming.FOLDER), late)
+        files += _without_version(store, layout.inside(place, naming.VERSIONS_FOLDER), late)
     if files:
         store.delete(*files)
     for folder in {path.rpartition("/")[0] for path in files}:
@@ -119,7 +119,7 @@ def clear_purged(catalog: Catalog, location: str, late: int | None, *, place: st
         return False
     if not _is_purged_by_rows(catalog, location, place or location, late):
         return False
-    if purge_proof.foreign_entries(catalog.store.names(location)):
+    if purge_proof.foreign_entries(catalog.store.list_names(location)):
         # Something else than a table's files is in it.
         return False
     catalog.store.delete_tree(location)
@@ -128,10 +128,10 @@ def clear_purged(catalog: Catalog, location: str, late: int | None, *, place: st
 
 def _without_version(store: Store, folder: str, version: int) -> list[str]:
     """Delete a version unless somebody has made it anew; names what is then left over of no version at all."""
-    names = store.names(folder)
+    names = store.list_names(folder)
     for name in names:
         path = layout.inside(folder, name)
-        blob = store.get(path, most=LARGEST_MANIFEST) if history.parsed(name) == version else None
+        blob = store.get(path, max_bytes=LARGEST_MANIFEST) if history.parsed(name) == version else None
         if blob is not None and not store.delete_if(path, blob.e_tag):
             return []
     others = [name for name in names if history.parsed(name) not in {None, version}]
@@ -152,7 +152,7 @@ def _is_purged(catalog: Catalog, location: str, place: str, made: LanceDataset) 
         return True
     return any(
         all(store.size(layout.inside(folder, file)) is None for folder in {location, place})
-        for file in oldest_files(made)
+        for file in list_oldest_files(made)
     )
 
 
@@ -173,7 +173,7 @@ def _is_alone(catalog: Catalog, location: str, place: str, late: int | None) -> 
     return there <= {late} if place == location else not there
 
 
-def _cleared(catalog: Catalog, name: str, place: str, gone: TableIsGone) -> bool:
+def _cleared(catalog: Catalog, name: str, place: str, gone: TableGoneError) -> bool:
     """Clear the directory of a root table in which nothing but the late version is; under the claim on its name."""
     store, location = catalog.store, layout.root_table(name)
     try:
@@ -196,5 +196,5 @@ def _cleared(catalog: Catalog, name: str, place: str, gone: TableIsGone) -> bool
 
 
 def _versions(catalog: Catalog, place: str) -> set[int]:
-    found = map(naming.parsed, catalog.store.names(layout.inside(place, naming.FOLDER)))
+    found = map(naming.parse_name, catalog.store.list_names(layout.inside(place, naming.VERSIONS_FOLDER)))
     return {one[0] for one in found if one is not None}

@@ -18,7 +18,7 @@ from pennon.directory.versions import service
 from pennon.errors import ConcurrentModificationError, is_not_found
 from pennon.identifiers import object_id
 from pennon.table import naming
-from pennon.table.writing import TableIsGone, TableIsThere, overwrite
+from pennon.table.writing import TableGoneError, VersionExistsError, overwrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def overwrite_table(catalog: Catalog, found: Found, data: pa.Table, storage_opti
             on_open=generation.begin,
             commit_guard=generation.stands,
         )
-    except (TableIsGone, TableIsThere) as error:
+    except (TableGoneError, VersionExistsError) as error:
         late_commits.take_back(catalog, found.location, error)
         raise dropped_meanwhile(object_id(found.identifier)) from error
     except (OSError, ValueError) as error:
@@ -75,13 +75,13 @@ class _Generation:
         if not self._found.is_root_table:
             return
         folder = layout.inside(self._found.location, layout.VERSIONS)
-        for name in (naming.file_name(version, naming.V2), naming.file_name(version, naming.V1)):
+        for name in (naming.format_name(version, naming.V2), naming.format_name(version, naming.V1)):
             path = layout.inside(folder, name)
             stamp = self._store.stamp(path)
             if stamp is not None:
                 self._first = path, stamp
                 return
-        raise TableIsGone(self._found.location, ())
+        raise TableGoneError(self._found.location, ())
 
     @contextmanager
     def stands(self) -> Iterator[None]:
@@ -102,7 +102,7 @@ class _Generation:
     def _require(self) -> None:
         path, stamp = self._first or ("", None)
         if self._store.stamp(path) != stamp:
-            raise TableIsGone(self._found.location, ())
+            raise TableGoneError(self._found.location, ())
 
     def _require_shown(self) -> None:
         """A version that comes after the drop belongs to the dropped table, and stays."""

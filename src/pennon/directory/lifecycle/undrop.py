@@ -22,7 +22,7 @@ from pennon.errors import (
     TableNotFoundError,
 )
 from pennon.identifiers import Identifier, format_identifier, object_id
-from pennon.table.writing import last_before, latest_version, restore
+from pennon.table.writing import find_last_version_before, read_latest_version, restore_version
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
@@ -160,10 +160,10 @@ def _with_old_version(catalog: Catalog, held: claim.Standing, version: int, writ
     else has made that version.
     """
     store, location = catalog.store, catalog.store.resolve(layout.root_table(held.name), deeply=True)
-    base = latest_version(location, store.storage_options)
-    version = last_before(location, version, base, writers, store.storage_options)
+    base = read_latest_version(location, store.storage_options)
+    version = find_last_version_before(location, version, base, writers, store.storage_options)
     sure = None if held.marker is None else claim.move(store, held, held.marker)
-    if sure is None or not restore(location, version, store.storage_options, after=base):
+    if sure is None or not restore_version(location, version, store.storage_options, after=base):
         raise ConcurrentModificationError(f"Table '{held.name}' was purged, restored or created anew meanwhile")
     return sure
 

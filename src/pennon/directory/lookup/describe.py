@@ -24,7 +24,7 @@ from pennon.errors import (
 from pennon.identifiers import DELIMITER, ROOT, Identifier, format_identifier, object_id
 from pennon.paging import select_page
 from pennon.table.description import Description, describe, open_table
-from pennon.table.handles import Point
+from pennon.table.handles import VersionSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def describe_table(
     check_declared: bool = False,
 ) -> Described:
     """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
-    require_one_point(identifier, Point(version, tag, branch))
+    require_one_point(identifier, VersionSelector(version, tag, branch))
     found = catalog.resolver.table(identifier, look=check_declared)
     only_declared = found.directory.only_declared if found.directory is not None else None
     if version is None and tag is None and branch is None and not detailed:
@@ -81,7 +81,7 @@ def opened(
     branch: str | None = None,
 ) -> tuple[Found, LanceDataset | None]:
     """Find a table and open it at a version, tag or branch; None if it is only declared. Errors 1, 4, 8, 11, 19, 22."""
-    require_one_point(identifier, Point(version, tag, branch))
+    require_one_point(identifier, VersionSelector(version, tag, branch))
     found = catalog.resolver.table(identifier)
     return found, _opened(catalog, found, version=version, tag=tag, branch=branch)
 
@@ -218,7 +218,7 @@ def _required(snapshot: Snapshot, identifier: Identifier) -> Snapshot:
     return snapshot
 
 
-def require_one_point(identifier: Identifier, point: Point) -> None:
+def require_one_point(identifier: Identifier, point: VersionSelector) -> None:
     """Raise 13 if both a tag and a version or branch are asked for."""
     if point.tag is not None and (point.version is not None or point.branch is not None):
         raise InvalidInputError(
@@ -226,7 +226,7 @@ def require_one_point(identifier: Identifier, point: Point) -> None:
         )
 
 
-def reason(catalog: Catalog, found: Found, error: Exception, point: Point) -> Exception:
+def reason(catalog: Catalog, found: Found, error: Exception, point: VersionSelector) -> Exception:
     """Give the error to raise for one that Lance raised when it opened a table, which may be that very one."""
     what = f"Table {format_identifier(found.identifier)}"
     if is_damaged(error):
@@ -266,7 +266,7 @@ def _opened(
             require_branch=lambda name: catalog.store.resolve(f"{found.location}/tree/{name}"),
         )
     except (OSError, ValueError) as error:
-        why = reason(catalog, found, error, Point(version, tag, branch))
+        why = reason(catalog, found, error, VersionSelector(version, tag, branch))
         if isinstance(why, TableIsOnlyDeclaredError):
             return None
         raise why from error

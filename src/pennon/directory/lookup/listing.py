@@ -77,7 +77,7 @@ def list_root(store: Store) -> RootListing:
     """
     level = store.list_level()
     tables = [entry for entry in level.directories if entry.endswith(layout.TABLE_SUFFIX)]
-    empty = store.empty_tables(tables)
+    empty = store.find_empty_tables(tables)
     markers: dict[str, FileEntry] = {}
     deregistered, declared, plain = set(), set(), set()
     for file in level.files:
@@ -102,16 +102,19 @@ def list_root(store: Store) -> RootListing:
         frozenset(declared),
         frozenset(plain),
         empty=_table_names(empty),
-        odd={entry.name: entry.reason for entry in level.odd},
+        odd={entry.name: entry.reason for entry in level.unusable},
     )
 
 
 def look_at(store: Store, location: str, *, name: str | None = None) -> TableDirectory:
     """Look at a table's directory; `name` is the root table whose claim counts too. One request, or two at once."""
     if name is None:
-        return _directory(store, location, store.names(location), hidden=False)
+        return _directory(store, location, store.list_names(location), hidden=False)
     # The marker first: of a table that is purged meanwhile, it goes last.
-    looks: tuple[Callable[[], Any], ...] = (lambda: store.size(layout.deleted(name)), lambda: store.names(location))
+    looks: tuple[Callable[[], Any], ...] = (
+        lambda: store.size(layout.deleted(name)),
+        lambda: store.list_names(location),
+    )
     size, names = store.map(lambda look: look(), looks)
     directory = _directory(store, location, names, hidden=claim.hides(size))
     if directory.hidden and directory.has_versions and _is_abandoned(store, name):
@@ -147,7 +150,7 @@ def _directory(store: Store, location: str, names: set[str], *, hidden: bool) ->
     has_versions = layout.VERSIONS in names
     if has_versions and store.is_local:
         # On a disk the directory may be there before its first file.
-        versions = store.names(layout.inside(location, layout.VERSIONS))
+        versions = store.list_names(layout.inside(location, layout.VERSIONS))
         has_versions = any(name.endswith(layout.VERSION_SUFFIX) for name in versions)
     reserved = layout.RESERVED_MARKER in names
     deregistered = layout.DEREGISTERED_MARKER in names

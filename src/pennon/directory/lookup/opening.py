@@ -18,8 +18,7 @@ from pennon.directory.lookup import describe
 from pennon.directory.versions import callback, service, version_adoption, version_rows
 from pennon.errors import TableTagNotFoundError
 from pennon.identifiers import Identifier, format_identifier, object_id
-from pennon.table.handles import Handle, Point
-from pennon.table.kept import Place, by_files
+from pennon.table.handles import Handle, TableFiles, VersionSelector, open_by_files
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
@@ -28,7 +27,9 @@ if TYPE_CHECKING:
 _MAIN = "main"
 
 
-def opened(catalog: Catalog, identifier: Identifier, point: Point, *, shared: bool = False) -> lance.LanceDataset:
+def opened(
+    catalog: Catalog, identifier: Identifier, point: VersionSelector, *, shared: bool = False
+) -> lance.LanceDataset:
     """Open a table at a version, tag or branch; what is committed to it goes through the catalog if that decides.
 
     A shared one is used by others as well, and must not be moved or written through in place. Errors 1, 4, 8, 11, 13,
@@ -47,7 +48,7 @@ def opened(catalog: Catalog, identifier: Identifier, point: Point, *, shared: bo
         raise describe.reason(catalog, found, error, point) from error
 
 
-def _by_files(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> lance.LanceDataset:
+def _by_files(catalog: Catalog, found: Found, point: VersionSelector, *, shared: bool) -> lance.LanceDataset:
     version_adoption.finish_unfinished(catalog, object_id(found.identifier), found.location)
     location = catalog.store.resolve(found.location)
 
@@ -59,13 +60,13 @@ def _by_files(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> 
     def require_branch(name: str) -> str:
         return catalog.store.resolve(f"{found.location}/tree/{name}")
 
-    place = Place(
+    place = TableFiles(
         (location,), location, catalog.store.is_local, latest, format_identifier(found.identifier), require_branch
     )
-    return by_files(catalog.handles, place, point, shared=shared)
+    return open_by_files(catalog.handles, place, point, shared=shared)
 
 
-def _by_rows(catalog: Catalog, found: Found, point: Point, *, shared: bool) -> lance.LanceDataset:
+def _by_rows(catalog: Catalog, found: Found, point: VersionSelector, *, shared: bool) -> lance.LanceDataset:
     catalog.store.resolve(found.location)
     key = (found.location, found.identifier)
     kept = catalog.handles.find(key) or _managed(catalog, found)
@@ -98,6 +99,6 @@ def _managed(catalog: Catalog, found: Found) -> Handle:
         storage_options=dict(catalog.store.storage_options) or None,
         session=catalog.session,
     )
-    handle = Handle(dataset, made=versions.made)
+    handle = Handle(dataset, stamp_after=versions.made)
     catalog.handles.keep((found.location, found.identifier), handle)
     return handle

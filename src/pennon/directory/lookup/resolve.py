@@ -21,7 +21,7 @@ from pennon.errors import (
     UnusableEntryError,
 )
 from pennon.identifiers import DELIMITER, ROOT, Identifier, format_identifier, object_id
-from pennon.store.root_paths import shortened
+from pennon.store.root_paths import shorten_text
 
 if TYPE_CHECKING:
     from pennon.config import DirectorySettings
@@ -160,13 +160,13 @@ def location_fault(snapshot: Snapshot, row: Row) -> str | None:
     for depth in range(1, len(parts)):
         for key in snapshot.object_ids_at("/".join(parts[:depth])):
             if trash.is_live(key):
-                return f"it lies inside of the table {shortened(key)}"
+                return f"it lies inside of the table {shorten_text(key)}"
     return None
 
 
 def unusable(row: Row, fault: str) -> UnusableEntryError:
     """Say that a table cannot be used because of its row, and how to get rid of that."""
-    where = "" if row.location is None else f" {shortened(row.location)}"
+    where = "" if row.location is None else f" {shorten_text(row.location)}"
     return UnusableEntryError(
         f"Table {format_identifier((row.object_id,))} cannot be used: its row has the location{where}, and {fault}. "
         "deregister_table removes the row and touches no file"

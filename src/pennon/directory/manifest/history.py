@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pennon.directory import layout
 from pennon.errors import is_not_found
 from pennon.table import naming
-from pennon.table.content import content_of
+from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:
     import lance
@@ -39,13 +39,13 @@ def latest(store: Store, dataset: lance.LanceDataset) -> Latest:
         if is_not_found(error):
             return Latest(0)
         raise
-    return Latest(int(newest.version), content_of(newest))
+    return Latest(int(newest.version), hash_content(newest))
 
 
 def mark_of(store: Store, dataset: lance.LanceDataset) -> object:
     """Return the mark of the version that was just opened or committed; None if others have committed since."""
     if not store.is_local:
-        return content_of(dataset)
+        return hash_content(dataset)
     stamp = _local_stamp(store)
     return stamp if stamp is not None and stamp.version == dataset.version else None
 
@@ -61,15 +61,15 @@ def listed(store: Store) -> dict[int, float]:
 
 def parsed(file_name: str) -> int | None:
     """Read the version from a manifest's file name, in either naming scheme."""
-    found = naming.parsed(file_name)
+    found = naming.parse_name(file_name)
     return None if found is None else found[0]
 
 
 def is_absent(store: Store) -> bool:
     """Return True if there is surely no manifest: on a disk a look tells, elsewhere Lance has to ask."""
-    return store.is_local and naming.newest(store.names(_FOLDER)) is None
+    return store.is_local and naming.find_newest(store.list_names(_FOLDER)) is None
 
 
 def _local_stamp(store: Store) -> naming.Stamp | None:
-    newest = naming.newest(store.names(_FOLDER))
-    return None if newest is None else naming.stamped(store.location(layout.MANIFEST), *newest)
+    newest = naming.find_newest(store.list_names(_FOLDER))
+    return None if newest is None else naming.read_stamp(store.location(layout.MANIFEST), *newest)

@@ -22,8 +22,8 @@ from pennon.directory.versions import callback, service, version_adoption, versi
 from pennon.directory.versions.record import Record
 from pennon.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
 from pennon.identifiers import Identifier, format_identifier, object_id, table_identifier
-from pennon.table.branches import named_branch
-from pennon.table.ranges import chooser, ignores_missing
+from pennon.table.branches import normalize_branch
+from pennon.table.version_ranges import VersionRanges, ignores_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,10 +124,10 @@ def _delete_versions(catalog: Catalog, request, _: dict[Identifier, str], __: Ex
     _require_management(catalog)
     found = catalog.resolver.table(identifier)
     table = service.table_of(found)
-    if named_branch(request.branch) is not None:
+    if normalize_branch(request.branch) is not None:
         raise UnsupportedOperationError(f"The catalog manages versions of main branches only, not {request.branch!r}")
     ignore_missing = ignores_missing(request.context)
-    chosen = chooser(request.ranges, format_identifier(identifier), ignore_missing=ignore_missing)
+    chosen = VersionRanges(request.ranges, format_identifier(identifier), ignore_missing=ignore_missing).select
 
     def after(outcome: object) -> CommitTableResult:
         removed = [one for one in outcome if isinstance(one, Record)]  # type: ignore[attr-defined]

@@ -21,8 +21,8 @@ from pennon.directory.root_tables import purge
 from pennon.directory.versions import version_adoption
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.store import LeaseOver
-from pennon.table.writing import PreparedData, latest_version, write_version
+from pennon.store import LeaseExpiredError
+from pennon.table.writing import PreparedData, read_latest_version, write_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +154,7 @@ class _Claimed:
             claim.move(store, self.held, replace(self.prior, burn=self.prior.burn or bool(self.committed)))
         elif self.directory.reserved:
             # It was declared before, and is again.
-            there = store.names(location) - {layout.RESERVED_MARKER}
+            there = store.list_names(location) - {layout.RESERVED_MARKER}
             for name in sorted(there - set(purge_proof.foreign_entries(there))):
                 self._purge(layout.inside(location, name))
         elif self.committed or not self._is_anothers():
@@ -172,7 +172,7 @@ class _Claimed:
                 return
             try:
                 store.purge_tree(path, also=[], seconds=purge.seconds_left(held), still_mine=still_mine)
-            except LeaseOver:
+            except LeaseExpiredError:
                 raise claim.held_by_another(held.name) from None
 
     def _is_anothers(self) -> bool:
@@ -224,7 +224,7 @@ def _with_base(catalog: Catalog, held: claim.Standing, transaction_id: str) -> t
         return held, 0
     prior = held.marker.prior
     version_adoption.finish_replaced(catalog, held.name)
-    base = latest_version(store.resolve(layout.root_table(held.name)), store.storage_options)
+    base = read_latest_version(store.resolve(layout.root_table(held.name)), store.storage_options)
     # What a creator that died built on stays what a restoration returns to.
     kept = prior.version if prior.burn and prior.version is not None else base or None
     prior = replace(prior, version=kept, writers=(*prior.writers, transaction_id))

@@ -40,7 +40,7 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import format_identifier
-from pennon.store import Amount, LeaseOver
+from pennon.store import Amount, LeaseExpiredError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -185,7 +185,7 @@ def _deleted(catalog: Catalog, location: str | LanceNamespaceError | None) -> Am
 
 def purge_root_table(catalog: Catalog, name: str, deletion_id: str | None = None, *, force: bool = False) -> Amount:
     """Delete a dropped root table. The claim is the swap of its marker from `deleted` to `purging`."""
-    catalog.store.require_guard()
+    catalog.store.require_conditional_writes()
     current = claim.read(catalog.store, name)
     while current is not None and current.marker is not None and current.marker.is_over:
         settle(catalog, current)
@@ -246,7 +246,7 @@ def clear(store: Store, held: claim.Standing) -> None:
     that holds what no creation leaves is left alone.
     """
     location = layout.root_table(held.name)
-    if purge_proof.foreign_entries(store.names(location)):
+    if purge_proof.foreign_entries(store.list_names(location)):
         claim.remove(store, held)
         return
     moved = None if held.marker is None else claim.move(store, held, Marker(PURGING).leased(PURGING, PURGE))
@@ -301,7 +301,7 @@ def _deleted_under(
                     seconds=seconds_left(held),
                     still_mine=lambda held=held: claim.is_mine(store, held),  # type: ignore[misc]
                 )
-            except LeaseOver as over:
+            except LeaseExpiredError as over:
                 removed += over.removed
             else:
                 return removed + part, held
@@ -333,7 +333,7 @@ def _delete_location(catalog: Catalog, location: str) -> Amount:
     if name is None:
         return catalog.store.delete_tree(location, first=layout.VERSIONS, also=[layout.declared(location)])
     store = catalog.store
-    store.require_guard()
+    store.require_conditional_writes()
     held = claim.take(store, name, Marker(PURGING).leased(PURGING, PURGE), lambda current: settle(catalog, current))
     prior = None if held.marker is None else held.marker.prior
     if prior is not None or (look_at(store, location).visible and not purge_proof.is_hashed(location)):

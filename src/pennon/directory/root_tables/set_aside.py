@@ -54,7 +54,7 @@ def set_aside(catalog: Catalog, name: str) -> None:
     UnsupportedOperationError if the store cannot delete root tables safely.
     """
     store = catalog.store
-    store.require_guard()
+    store.require_conditional_writes()
     current = claim.read(store, name)
     before = None if current is None else current.marker
     if current is None or before is None:

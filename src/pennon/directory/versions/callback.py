@@ -17,7 +17,7 @@ from pennon import background
 from pennon.directory.versions import service
 from pennon.identifiers import table_identifier
 from pennon.table import naming
-from pennon.table.branches import named_branch
+from pennon.table.branches import normalize_branch
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -60,7 +60,7 @@ class VersionClient(LanceNamespace):
         """Create a version."""
         wanted = CreateTableVersionRequest.model_validate(content(request))
         (record,) = service.create(self._catalog, [staged(wanted, table_identifier(wanted.id))])
-        if named_branch(wanted.branch) is None:
+        if normalize_branch(wanted.branch) is None:
             self._remember(record)
         return CreateTableVersionResponse(version=record.shown(self._catalog.store))
 
@@ -124,7 +124,7 @@ def staged(entry: Any, identifier: Identifier) -> service.Staged:
         entry.manifest_path,
         entry.naming_scheme,
         entry.metadata,
-        named_branch(entry.branch),
+        normalize_branch(entry.branch),
     )
 
 

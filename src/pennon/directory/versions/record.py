@@ -19,7 +19,7 @@ from pennon.directory.manifest import TABLE_VERSION, Row, is_version, version_ke
 from pennon.directory.manifest.skipped import shown_id
 from pennon.directory.problems import Problem
 from pennon.identifiers import parent_and_name
-from pennon.store.root_paths import shortened
+from pennon.store.root_paths import shorten_text
 from pennon.stored_json import UnreadableJsonError, parse_digits, parse_stored_object
 from pennon.table import naming
 
@@ -53,7 +53,7 @@ class Record:
 
     def final_path(self, location: str) -> str:
         """Give the path at which readers look for the version."""
-        return f"{location}/{naming.FOLDER}/{naming.file_name(self.version, self.scheme)}"
+        return f"{location}/{naming.VERSIONS_FOLDER}/{naming.format_name(self.version, self.scheme)}"
 
     def finished(self, location: str, e_tag: str | None) -> Record:
         """Give the record of the version once its file is in place."""
@@ -125,7 +125,7 @@ def _parse(row: Row, location: str) -> Record:
     path, staged = content.get("manifest_path"), content.get("staged_path")
     scheme = content.get("naming_scheme", naming.V2)
     if scheme not in {naming.V1, naming.V2}:
-        raise UnreadableJsonError(f"its naming scheme is {shortened(scheme)}")
+        raise UnreadableJsonError(f"its naming scheme is {shorten_text(scheme)}")
     record = Record(
         version=version,
         path="",
@@ -138,16 +138,16 @@ def _parse(row: Row, location: str) -> Record:
     )
     final = record.final_path(location)
     if path is None or (path != final and not is_staged(path, location, version)):
-        raise UnreadableJsonError(f"its manifest path {shortened(str(path))} is not one of the table")
+        raise UnreadableJsonError(f"its manifest path {shorten_text(str(path))} is not one of the table")
     return replace(record, path=path)
 
 
 def is_staged(path: str | None, location: str, version: int) -> bool:
     """Return True if a path is one under which Lance stages a version of the table at a location."""
-    folder = f"{location}/{naming.FOLDER}/"
+    folder = f"{location}/{naming.VERSIONS_FOLDER}/"
     if path is None or not path.startswith(folder):
         return False
-    staged = naming.parsed_staged(path.removeprefix(folder))
+    staged = naming.parse_staged_name(path.removeprefix(folder))
     return staged is not None and staged[0] == version
 
 

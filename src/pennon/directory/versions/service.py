@@ -17,8 +17,8 @@ from pennon.errors import (
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.paging import select_page
 from pennon.table import naming
-from pennon.table.branches import named_branch, ref_path
-from pennon.table.ranges import chooser
+from pennon.table.branches import normalize_branch, ref_path
+from pennon.table.version_ranges import VersionRanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,7 +93,7 @@ def list_versions(
 
     Errors 1, 4, 13, 22.
     """
-    found, branch = catalog.resolver.table(identifier), named_branch(branch)
+    found, branch = catalog.resolver.table(identifier), normalize_branch(branch)
     is_rows = is_managed(catalog, found) and branch is None
     if is_rows and limit == 1 and descending and not token:
         newest = version_rows.latest(catalog, table_of(found))
@@ -110,7 +110,7 @@ def list_versions(
 
 def describe(catalog: Catalog, identifier: Identifier, version: int | None, branch: str | None = None) -> Record:
     """Give one version, or the latest; a version that was committed and not finished is finished. Errors 11, 22."""
-    found, branch = catalog.resolver.table(identifier), named_branch(branch)
+    found, branch = catalog.resolver.table(identifier), normalize_branch(branch)
     is_rows = is_managed(catalog, found) and branch is None
     if version is None:
         newest = version_rows.latest(catalog, table_of(found)) if is_rows else _newest_file(catalog, found, branch)
@@ -155,8 +155,8 @@ def delete(
     Where the catalog manages versions the commit that removes the rows comes first, then the files go. A crash in
     between leaves files that no row names.
     """
-    found, branch = catalog.resolver.table(identifier), named_branch(branch)
-    chosen = chooser(ranges, format_identifier(identifier), ignore_missing=ignore_missing)
+    found, branch = catalog.resolver.table(identifier), normalize_branch(branch)
+    chosen = VersionRanges(ranges, format_identifier(identifier), ignore_missing=ignore_missing).select
     if not is_managed(catalog, found) or branch is not None:
         directory = _directory(found, branch)
         if branch is not None:
@@ -201,14 +201,14 @@ def _record(catalog: Catalog, wanted: Staged, directory: str) -> Record:
             f"Bad version {wanted.version} of table {format_identifier(wanted.identifier)}: the first is 1"
         )
     path = relative_path(catalog, wanted.path)
-    staged = None if path is None else naming.parsed_staged(path.rpartition("/")[2])
+    staged = None if path is None else naming.parse_staged_name(path.rpartition("/")[2])
     if path is None or staged is None or not is_staged(path, directory, wanted.version):
         raise InvalidInputError(
             f"{wanted.path!r} is no staged manifest of version {wanted.version} of table "
             f"{format_identifier(wanted.identifier)}"
         )
     scheme = wanted.scheme or staged[1]
-    naming.file_name(wanted.version, scheme)
+    naming.format_name(wanted.version, scheme)
     return Record(wanted.version, path, scheme, metadata=wanted.metadata)
 
 

@@ -27,7 +27,7 @@ def create(store: Store, location: str, shown: str, record: Record, *, is_branch
 
     The first version of a branch has the number of the one that it comes from.
     """
-    staged = store.get(record.path, most=LARGEST_MANIFEST)
+    staged = store.get(record.path, max_bytes=LARGEST_MANIFEST)
     there = version_files.records(store, location)
     if staged is None and record.version not in there:
         raise InvalidInputError(f"There is no staged manifest for {shown} at {store.absolute(record.path)!r}")

@@ -19,12 +19,12 @@ def records(store: Store, location: str) -> dict[int, Record]:
 
 def listed(store: Store, location: str) -> tuple[dict[int, Record], frozenset[str]]:
     """List the versions of a table, oldest first, and the paths of staged manifests, by the same requests."""
-    folder = f"{location}/{naming.FOLDER}"
+    folder = f"{location}/{naming.VERSIONS_FOLDER}"
     found: dict[int, Record] = {}
     staged: set[str] = set()
     for file in store.list_level(folder).files:
-        parsed = naming.parsed(file.name)
-        if naming.parsed_staged(file.name) is not None:
+        parsed = naming.parse_name(file.name)
+        if naming.parse_staged_name(file.name) is not None:
             staged.add(f"{folder}/{file.name}")
         elif parsed is not None:
             version, scheme = parsed
@@ -51,5 +51,5 @@ def put_in_place(store: Store, location: str, record: Record, body: bytes) -> st
     e_tag = store.create(path, body)
     if e_tag is not None:
         return e_tag
-    there = store.get(path, most=LARGEST_MANIFEST)
+    there = store.get(path, max_bytes=LARGEST_MANIFEST)
     return there.e_tag if there is not None and there.body == body else None

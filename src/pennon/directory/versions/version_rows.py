@@ -154,7 +154,7 @@ class Creation:
                 found.append(record)
                 continue
             there = manifest.read(lambda snapshot, entry=entry: record_in(snapshot, entry.table, entry.record.version))  # type: ignore[misc]
-            blob = None if there is None else self._store.get(there.path, most=LARGEST_MANIFEST)
+            blob = None if there is None else self._store.get(there.path, max_bytes=LARGEST_MANIFEST)
             if there is None or blob is None or blob.body != body:
                 raise TableVersionAlreadyExistsError(
                     f"Version {entry.record.version} of table '{entry.table.key}' already exists"
@@ -294,9 +294,11 @@ def delete_files(catalog: Catalog, location: str, removed: Iterable[Record]) -> 
     """Delete the manifests of versions whose rows are gone, of unfinished ones also a copy in place."""
     paths = {path for record in removed for path in (record.path, record.final_path(location))}
     # A reader that finished a version has left what was staged.
-    folder = f"{location}/{naming.FOLDER}/"
+    folder = f"{location}/{naming.VERSIONS_FOLDER}/"
     staged = {record.staged for record in removed if record.staged is not None}
-    paths |= {path for path in staged if path.startswith(folder) and naming.parsed_staged(path.removeprefix(folder))}
+    paths |= {
+        path for path in staged if path.startswith(folder) and naming.parse_staged_name(path.removeprefix(folder))
+    }
     if paths:
         catalog.store.delete(*sorted(paths))
 
@@ -433,14 +435,14 @@ def _made_from(catalog: Catalog, wanted: Wanted) -> Record | None:
 
 
 def _read(catalog: Catalog, path: str) -> bytes | None:
-    blob = catalog.store.get(path, most=LARGEST_MANIFEST)
+    blob = catalog.store.get(path, max_bytes=LARGEST_MANIFEST)
     return None if blob is None else blob.body
 
 
 def _finish(catalog: Catalog, table: Table, record: Record) -> Record:
     if not record.is_staged:
         return record
-    blob = catalog.store.get(record.path, most=LARGEST_MANIFEST)
+    blob = catalog.store.get(record.path, max_bytes=LARGEST_MANIFEST)
     if blob is None:
         # Somebody else has finished it, and deleted what was staged.
         there = version_files.find(catalog.store, table.location, record.version)

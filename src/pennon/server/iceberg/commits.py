@@ -118,13 +118,13 @@ def _require_own_schema(wanted: Wanted) -> None:
 def _is_there(wanted: Wanted) -> bool:
     """Tell whether a version is there already, as the very file that the snapshot names."""
     version, looked = wanted.version, wanted.looked
-    if version is None or naming.parsed(version.staged) is None:
+    if version is None or naming.parse_name(version.staged) is None:
         return False
     try:
         record = service.describe(looked.catalog, looked.found.identifier, version.version)
     except TableVersionNotFoundError:
         return False
-    is_same = record.path == f"{looked.found.location}/{naming.FOLDER}/{version.staged}"
+    is_same = record.path == f"{looked.found.location}/{naming.VERSIONS_FOLDER}/{version.staged}"
     return is_same and version.version == wanted.main
 
 
@@ -168,7 +168,7 @@ def _version(catalog: Catalog, wanted: Wanted) -> version_rows.Wanted:
     staged = service.Staged(
         found.identifier,
         version.version,
-        f"{wanted.place or found.location}/{naming.FOLDER}/{version.staged}",
+        f"{wanted.place or found.location}/{naming.VERSIONS_FOLDER}/{version.staged}",
         version.scheme,
         version.metadata,
     )

@@ -21,7 +21,7 @@ from pennon.iceberg.summaries import OPERATION, summary_of
 from pennon.identifiers import Identifier, format_identifier
 from pennon.server.iceberg import columns
 from pennon.table import naming
-from pennon.table.handles import Point
+from pennon.table.handles import VersionSelector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ def loaded(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = Tr
     for _ in range(_ATTEMPTS):
         looked = look(catalog, identifier)
         try:
-            dataset = opening.opened(catalog, identifier, Point(None, None, None), shared=True)
+            dataset = opening.opened(catalog, identifier, VersionSelector(None, None, None), shared=True)
         except InvalidTableStateError:
             # A manifest that is only staged looks like a damaged table.
             if service.list_versions(catalog, identifier, None, 1, descending=False)[0]:
@@ -142,7 +142,7 @@ def _metadata(
 def _snapshots(looked: Looked, records: Sequence[Record], newest: int) -> list[dict[str, Any]]:
     """Show the newest of the versions, which are given oldest first."""
     made: list[dict[str, Any]] = []
-    folder = f"{looked.found.location}/{naming.FOLDER}"
+    folder = f"{looked.found.location}/{naming.VERSIONS_FOLDER}"
     shown_folder = address(looked.catalog.store, folder)
     latest_ms, parent = 0, None
     for place, record in enumerate(records):

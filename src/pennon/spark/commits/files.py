@@ -85,7 +85,7 @@ class TableFiles:
 
     def names(self, path: str) -> set[str]:
         """Name the entries of one level; "" is the table's own directory."""
-        return self._store.names(f"{self._folder}/{path}" if path else self._folder)
+        return self._store.list_names(f"{self._folder}/{path}" if path else self._folder)
 
     def read(self, path: str) -> bytes | None:
         """Read a small file; None if it is absent."""

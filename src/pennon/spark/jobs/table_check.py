@@ -176,7 +176,7 @@ def _compare_with_rows(
     files = {}
     for path, stored in listed.items():
         folder, _, name = path.rpartition("/")
-        parsed = naming.parsed(name) if folder == table_files.VERSIONS else None
+        parsed = naming.parse_name(name) if folder == table_files.VERSIONS else None
         if parsed is not None:
             files[parsed[0]] = stored
     newest = max(rows, default=0)

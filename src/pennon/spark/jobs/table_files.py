@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lance.fragment import FragmentMetadata
 
 DATA, DELETIONS, INDICES = "data", "_deletions", "_indices"
-VERSIONS, TRANSACTIONS = naming.FOLDER, "_transactions"
+VERSIONS, TRANSACTIONS = naming.VERSIONS_FOLDER, "_transactions"
 _JUDGED = {DATA, DELETIONS, INDICES, VERSIONS, TRANSACTIONS, NOTES}
 _HINT = "latest_version_hint.json"
 _DETACHED = re.compile(r"d([0-9]{1,20})\.manifest")
@@ -162,9 +162,9 @@ def _classify(prefix: str, folder: str, rest: str, referenced: ReferencedFiles) 
         return "unused"  # its run has ended without deleting it
     if folder == TRANSACTIONS:
         return "unused" if rest.endswith(".txn") and "/" not in rest else "strange"
-    if rest == _HINT or naming.parsed(rest) is not None:
+    if rest == _HINT or naming.parse_name(rest) is not None:
         return None
-    staged = naming.parsed_staged(rest) is not None or detached_version(rest) is not None
+    staged = naming.parse_staged_name(rest) is not None or detached_version(rest) is not None
     return "unused" if staged else "strange"
 
 

@@ -44,7 +44,7 @@ def open_newest_readable(location: str, options: dict[str, str] | None, names: l
     """Return the newest version that can be opened, of those with the given file names, or None."""
     import lance
 
-    versions = sorted((parsed[0] for name in names if (parsed := naming.parsed(name)) is not None), reverse=True)
+    versions = sorted((parsed[0] for name in names if (parsed := naming.parse_name(name)) is not None), reverse=True)
     for version in versions:
         try:
             return lance.dataset(location, version=version, storage_options=options)
@@ -66,7 +66,7 @@ def scan_versions(
         if opened is None:
             continue
         for name, stored in sorted(names.items()):
-            parsed = naming.parsed(name)
+            parsed = naming.parse_name(name)
             if parsed is not None:
                 scan.versions += 1
                 _scan_version(scan, opened, branch, parsed[0], prefix)

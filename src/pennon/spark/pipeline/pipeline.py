@@ -250,10 +250,10 @@ def _moments(lake: Lake) -> Any:
 
 def _store(address: Address, place: str | None) -> Store:
     from pennon.store import open_store
-    from pennon.store.root import absolute_root
+    from pennon.store.root import make_root_absolute
 
     if place is not None:
-        return open_store(absolute_root(place), address.storage_options)
+        return open_store(make_root_absolute(place), address.storage_options)
     store: Store | None = publishing.root_store(address)
     if store is None:
         raise InvalidInputError(

@@ -344,8 +344,8 @@ def _places(address: Address, identifier: Identifier, run: str) -> list[str]:
         from pennon.iceberg.places import name_ending
 
         endings = (name_ending(identifier),) * 2
-    with_name = [name for name in store.names("") if name.endswith(endings)]
-    return [store.location(name) for name in with_name if store.names(f"{name}/{NOTES}/{run}")]
+    with_name = [name for name in store.list_names("") if name.endswith(endings)]
+    return [store.location(name) for name in with_name if store.list_names(f"{name}/{NOTES}/{run}")]
 
 
 def root_store(address: Address) -> Any:

@@ -154,7 +154,7 @@ class RunState:
 
     def tidy(self) -> None:
         """Remove the results of steps, and the notes of what is finished; nothing is asked if nothing is there."""
-        for name in self.store.names(self._path("").rstrip("/")) & {"data", "done"}:
+        for name in self.store.list_names(self._path("").rstrip("/")) & {"data", "done"}:
             self.store.delete_tree(self._path(name))
 
     def forget(self, report: dict[str, Any] | None = None) -> None:

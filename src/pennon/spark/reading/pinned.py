@@ -15,7 +15,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import renewal
-from pennon.table.content import content_of
+from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,7 +40,7 @@ class PinnedTable:
     address: Address | None = None
     """The catalog that hands out new storage options, if these expire."""
     content: str | None = None
-    """Identifies what the version holds (see `content_of`): a table that is created again has the same numbers.
+    """Identifies what the version holds (see `hash_content`): a table that is created again has the same numbers.
 
     None if nobody has looked yet.
     """
@@ -51,7 +51,7 @@ class PinnedTable:
 
     def identified_by(self, dataset: LanceDataset) -> PinnedTable:
         """Return the same version with the content that is open in `dataset`."""
-        return replace(self, content=content_of(dataset))
+        return replace(self, content=hash_content(dataset))
 
     def open(self) -> LanceDataset:
         """Open the version in this process; a handle is cached if the content of the version is known.
@@ -167,7 +167,7 @@ def _branch(dataset: LanceDataset, moment: Moment) -> str | None:
 @lru_cache(maxsize=_OPEN_DATASETS)
 def _cached(table: PinnedTable) -> LanceDataset:
     dataset = _opened(table)
-    if content_of(dataset) != table.content:
+    if hash_content(dataset) != table.content:
         raise ConcurrentModificationError(
             f"Table {format_identifier(table.identifier)} was dropped and created again while it was being "
             "read: version "

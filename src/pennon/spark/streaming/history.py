@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pennon.errors import InvalidTableStateError, TableNotFoundError, TableVersionNotFoundError, is_not_found
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.commits.destination import Destination, located
-from pennon.table.content import content_of
+from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ class History:
             )
         # A table that was created again in the same place may have the same latest number: only its content differs.
         latest = found.latest()
-        if self._handle is None or found != self._destination or content_of(latest) != content_of(self._handle):
+        if self._handle is None or found != self._destination or hash_content(latest) != hash_content(self._handle):
             self._handle, self._destination = latest, found
             self._made.clear()
         return self.latest

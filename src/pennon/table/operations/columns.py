@@ -27,10 +27,10 @@ from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.identifiers import format_identifier, table_identifier
 from pennon.requests import operation
 from pennon.table import columns, computed, history, metadata
-from pennon.table.branches import named_branch
-from pennon.table.json_types import data_type
-from pennon.table.operations.opening import OpensTables
+from pennon.table.json_arrow import parse_data_type
+from pennon.table.operations.opening import TableOpener
 from pennon.table.statistics import statistics
+from pennon.table.version_selector import normalize_branch
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _FUNCTIONS = "a function that is stored with the table runs in a container of its own, and there is none here"
 
 
-class ColumnOperations(OpensTables):
+class ColumnOperations(TableOpener):
     """What can be done with columns."""
 
     @operation(AlterTableAddColumnsRequest)
@@ -48,7 +48,7 @@ class ColumnOperations(OpensTables):
         if any(entry.virtual_column is not None for entry in request.new_columns):
             raise _no_functions(identifier)
         wanted = [columns.NewColumn(entry.name, entry.expression, entry.computed) for entry in request.new_columns]
-        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+        with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             columns.add(dataset, identifier, wanted)
             return AlterTableAddColumnsResponse(version=dataset.version)
 
@@ -62,12 +62,12 @@ class ColumnOperations(OpensTables):
             columns.Alteration(
                 entry.path,
                 entry.rename,
-                None if entry.data_type is None else data_type(entry.data_type),
+                None if entry.data_type is None else parse_data_type(entry.data_type),
                 entry.nullable,
             )
             for entry in request.alterations
         ]
-        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+        with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             columns.alter(dataset, identifier, wanted)
             return AlterTableAlterColumnsResponse(version=dataset.version)
 
@@ -75,7 +75,7 @@ class ColumnOperations(OpensTables):
     def alter_table_drop_columns(self, request: AlterTableDropColumnsRequest) -> AlterTableDropColumnsResponse:
         """Take columns away; errors 1, 4, 12, 13, 14, 19, 22."""
         identifier = table_identifier(request.id)
-        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+        with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             columns.drop(dataset, identifier, request.columns)
             return AlterTableDropColumnsResponse(
                 version=dataset.version, transaction_id=history.transaction_id(dataset)
@@ -98,7 +98,7 @@ class ColumnOperations(OpensTables):
                     f"alter_table_backfill_columns of {format_identifier(identifier)}: {option} is for a "
                     "cluster; it is filled here"
                 )
-        branch = named_branch(request.branch)
+        branch = normalize_branch(request.branch)
         with self._table_to_change(identifier, branch, version=request.read_version) as dataset:
             computed.backfill(dataset, identifier, request.column, request.where)
             return AlterTableBackfillColumnsResponse(job_id=history.transaction_id(dataset) or "")
@@ -113,7 +113,7 @@ class ColumnOperations(OpensTables):
             raise InvalidInputError(
                 f"Which metadata shall the schema of {format_identifier(identifier)} have? A map may be empty"
             )
-        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+        with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             result = metadata.replace_schema_metadata(dataset, identifier, request.metadata)
             return UpdateTableSchemaMetadataResponse(metadata=result, transaction_id=history.transaction_id(dataset))
 
@@ -121,7 +121,7 @@ class ColumnOperations(OpensTables):
     def update_field_metadata(self, request: UpdateFieldMetadataRequest) -> UpdateFieldMetadataResponse:
         """Merge into the metadata of columns, or replace it; errors 1, 4, 12, 13, 14, 22."""
         identifier = table_identifier(request.id)
-        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+        with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             updates = [metadata.FieldUpdate(one.path, one.metadata, bool(one.replace)) for one in request.updates]
             fields = metadata.update_fields(dataset, identifier, updates)
             return UpdateFieldMetadataResponse(version=dataset.version, fields=fields)
@@ -130,7 +130,7 @@ class ColumnOperations(OpensTables):
     def get_table_stats(self, request: GetTableStatsRequest) -> GetTableStatsResponse:
         """Count rows, bytes, indexes and fragments; errors 1, 4, 22."""
         identifier = table_identifier(request.id)
-        found = statistics(self._open_table(identifier, branch=named_branch(request.branch), shared=True))
+        found = statistics(self._open_table(identifier, branch=normalize_branch(request.branch), shared=True))
         return GetTableStatsResponse(
             total_bytes=found.total_bytes,
             num_rows=found.rows,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from lance_namespace import (
     AlterTransactionRequest,
     AlterTransactionResponse,
@@ -36,11 +34,11 @@ from pennon.identifiers import format_identifier, table_identifier
 from pennon.paging import select_page
 from pennon.requests import operation
 from pennon.table import branches, history, tags
-from pennon.table.branches import named_branch
-from pennon.table.operations.opening import OpensTables
+from pennon.table.operations.opening import TableOpener
+from pennon.table.version_selector import find_tag, normalize_branch
 
 
-class HistoryOperations(OpensTables):
+class HistoryOperations(TableOpener):
     """What can be done with the versions of a table."""
 
     @operation(ListTableTagsRequest)
@@ -62,7 +60,8 @@ class HistoryOperations(OpensTables):
     def get_table_tag_version(self, request: GetTableTagVersionRequest) -> GetTableTagVersionResponse:
         """Tell which version a tag names; errors 1, 4, 8."""
         identifier = table_identifier(request.id)
-        found = tags.get(self._open_table(identifier, shared=True), identifier, request.tag)
+        dataset = self._open_table(identifier, shared=True)
+        found = find_tag(dataset, format_identifier(identifier), request.tag)
         return GetTableTagVersionResponse(version=found["version"], branch=found["branch"])
 
     @operation(CreateTableTagRequest)
@@ -70,8 +69,8 @@ class HistoryOperations(OpensTables):
         """Name a version; errors 1, 4, 9, 11, 13, 14, 22."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
-        tags.create(dataset, identifier, request.tag, request.version, named_branch(request.branch))
-        self._require_place(identifier, dataset)
+        tags.create(dataset, identifier, request.tag, request.version, normalize_branch(request.branch))
+        self._require_same_table(identifier, dataset)
         return CreateTableTagResponse()
 
     @operation(UpdateTableTagRequest)
@@ -79,8 +78,8 @@ class HistoryOperations(OpensTables):
         """Let a tag name another version; errors 1, 4, 8, 11, 14, 22."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
-        tags.update(dataset, identifier, request.tag, request.version, named_branch(request.branch))
-        self._require_place(identifier, dataset)
+        tags.update(dataset, identifier, request.tag, request.version, normalize_branch(request.branch))
+        self._require_same_table(identifier, dataset)
         return UpdateTableTagResponse()
 
     @operation(DeleteTableTagRequest)
@@ -96,13 +95,12 @@ class HistoryOperations(OpensTables):
         identifier = table_identifier(request.id)
         branches.require_name(request.name)
         dataset = self._open_table(identifier)
-        source = named_branch(request.from_branch)
+        source = normalize_branch(request.from_branch)
         with (
-            self._telling_gone(identifier, dataset, None),
-            self._beginning_branch(identifier, request.name) as clear,
+            self._detect_replacement(identifier, dataset, None),
+            self._claim_branch(identifier, request.name) as claim,
         ):
-            left = partial(clear, False)  # noqa: FBT003 - of a client that died, not of a branch that was deleted
-            branches.create(dataset, identifier, request.name, source, request.from_version, clear=left)
+            branches.create(dataset, identifier, request.name, source, request.from_version, claim=claim)
         return CreateTableBranchResponse()
 
     @operation(ListTableBranchesRequest)
@@ -128,9 +126,9 @@ class HistoryOperations(OpensTables):
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
         if branches.delete(dataset, identifier, request.name):
-            with self._beginning_branch(identifier, request.name) as clear:
+            with self._claim_branch(identifier, request.name) as claim:
                 if request.name not in branches.list_branches(dataset):
-                    clear(True)  # noqa: FBT003 - they are of a branch that was deleted
+                    claim.delete_leftovers(branch_deleted=True)
         return DeleteTableBranchResponse()
 
     @operation(RestoreTableRequest)
@@ -139,7 +137,7 @@ class HistoryOperations(OpensTables):
         identifier = table_identifier(request.id)
         if request.version < 1:
             raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {request.version}")
-        branch = named_branch(request.branch)
+        branch = normalize_branch(request.branch)
         with self._table_to_change(identifier, branch, version=request.version) as dataset:
             return RestoreTableResponse(transaction_id=history.restore(dataset, identifier))
 

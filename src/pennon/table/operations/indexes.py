@@ -20,13 +20,13 @@ from pennon.identifiers import table_identifier
 from pennon.paging import select_page
 from pennon.requests import operation
 from pennon.table import history, index_kinds, indexes
-from pennon.table.branches import named_branch
-from pennon.table.operations.opening import OpensTables
+from pennon.table.operations.opening import TableOpener
+from pennon.table.version_selector import normalize_branch
 
 _BUILT = "SUCCEEDED"
 
 
-class IndexOperations(OpensTables):
+class IndexOperations(TableOpener):
     """What can be done with indexes. They are built before the answer: one that is listed is complete."""
 
     @operation(CreateTableIndexRequest)
@@ -45,7 +45,7 @@ class IndexOperations(OpensTables):
     def list_table_indices(self, request: ListTableIndicesRequest) -> ListTableIndicesResponse:
         """List indexes by name, sorted, in pages, those of a version if asked; errors 1, 4, 11, 13, 22."""
         identifier = table_identifier(request.id)
-        branch = named_branch(request.branch)
+        branch = normalize_branch(request.branch)
         dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
         there = indexes.list_indexes(dataset)
         names, token = select_page(list(there), request.page_token, request.limit)
@@ -55,7 +55,7 @@ class IndexOperations(OpensTables):
     def describe_table_index_stats(self, request: DescribeTableIndexStatsRequest) -> DescribeTableIndexStatsResponse:
         """Tell how many rows an index covers, and what it is; errors 1, 4, 6, 11, 13, 22."""
         identifier = table_identifier(request.id)
-        branch = named_branch(request.branch)
+        branch = normalize_branch(request.branch)
         dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
         found = indexes.describe(dataset, identifier, request.index_name)
         return DescribeTableIndexStatsResponse(
@@ -70,7 +70,7 @@ class IndexOperations(OpensTables):
     def drop_table_index(self, request: DropTableIndexRequest) -> DropTableIndexResponse:
         """Take an index away; errors 1, 4, 6, 13, 14, 22."""
         identifier = table_identifier(request.id)
-        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+        with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             indexes.drop(dataset, identifier, request.index_name)
             return DropTableIndexResponse(transaction_id=history.transaction_id(dataset))
 
@@ -79,7 +79,7 @@ class IndexOperations(OpensTables):
         given = {name: getattr(request, name) for name in index_kinds.PARAMETERS}
         parameters = {name: value for name, value in given.items() if value is not None}
         wish = indexes.IndexWish(request.column, request.index_type, request.name, parameters)
-        with self._table_to_change(identifier, named_branch(request.branch)) as dataset:
+        with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             indexes.create(dataset, identifier, wish)
             return history.transaction_id(dataset)
 

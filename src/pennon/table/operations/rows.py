@@ -31,9 +31,9 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, format_identifier, table_identifier
 from pennon.requests import operation
-from pennon.table import changing, ipc, querying, reading, requirements
+from pennon.table import changing, ipc, querying, requirements
 from pennon.table.changing import Changed, MergeClauses
-from pennon.table.operations.opening import OpensTables
+from pennon.table.operations.opening import TableOpener
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ def _one_column(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "on": [on]} if isinstance(on, str) else fields
 
 
-class RowOperations(OpensTables):
+class RowOperations(TableOpener):
     """What can be done with rows."""
 
     @operation(CountTableRowsRequest)
@@ -56,7 +56,7 @@ class RowOperations(OpensTables):
         """Count the rows, or those that meet a predicate; errors 1, 4, 11, 13, 19, 22."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier, version=request.version, branch=request.branch, shared=True)
-        return CountTableRowsResponse(count=reading.count(dataset, identifier, request.predicate))
+        return CountTableRowsResponse(count=querying.count_rows(dataset, identifier, request.predicate))
 
     @operation(QueryTableRequest)
     def query_table(self, request: QueryTableRequest) -> QueryTableResponse:
@@ -110,9 +110,9 @@ class RowOperations(OpensTables):
             if filled is not None:
                 return InsertIntoTableResponse(num_inserted_rows=filled.inserted, version=filled.version)
             dataset = self._open_table(identifier, shared=True)
-        with self._changing(identifier, dataset, request.branch) as change:
+        with self._change_table(identifier, dataset, request.branch) as change:
             done, change.made = changing.insert(dataset, identifier, data, overwrite=overwrite)
-        self._table_moved(dataset, change.made)
+        self._advance_handle(dataset, change.made)
         return InsertIntoTableResponse(num_inserted_rows=done.inserted, version=done.version)
 
     @operation(MergeInsertIntoTableRequest, upgrade=_one_column)
@@ -135,7 +135,7 @@ class RowOperations(OpensTables):
             if filled is not None:
                 return _merged(filled)
             dataset = self._open_table(identifier)
-        with self._changing(identifier, dataset, request.branch):
+        with self._change_table(identifier, dataset, request.branch):
             return _merged(changing.merge(dataset, identifier, data, clauses))
 
     @operation(UpdateTableRequest)
@@ -148,7 +148,7 @@ class RowOperations(OpensTables):
         if request.properties:
             raise UnsupportedOperationError(f"update_table of {format_identifier(identifier)} does not set properties")
         dataset = self._open_table(identifier, branch=request.branch)
-        with self._changing(identifier, dataset, request.branch) as change:
+        with self._change_table(identifier, dataset, request.branch) as change:
             done, change.made = changing.update(dataset, identifier, request.updates, request.predicate)
         return UpdateTableResponse(updated_rows=done.updated, version=done.version)
 
@@ -157,7 +157,7 @@ class RowOperations(OpensTables):
         """Delete the rows that meet a predicate; errors 1, 4, 13, 14, 19, 22."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier, branch=request.branch)
-        with self._changing(identifier, dataset, request.branch):
+        with self._change_table(identifier, dataset, request.branch):
             done = changing.delete(dataset, identifier, request.predicate)
         return DeleteFromTableResponse(version=done.version)
 
