@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pennon.table.json_arrow import to_json_schema
+from pennon.table.json_arrow import parse_data_type, to_json_schema
 from tests.support import fails
 
 TYPES = [

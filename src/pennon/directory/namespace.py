@@ -64,11 +64,12 @@ from pennon.identifiers import Identifier, format_identifier, namespace_identifi
 from pennon.requests import OperationCounter, operation
 from pennon.store import open_store
 from pennon.store.root import make_root_absolute
-from pennon.table.handles import VersionSelector
+from pennon.table.branches import BranchClaim, claim_branch
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
 from pennon.table.version_identity import BaseVersion
 from pennon.table.version_ranges import ignores_missing
+from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -175,7 +176,8 @@ class DirectoryNamespace(TableOperations):
         branch: str | None = None,
         shared: bool = False,
     ) -> LanceDataset:
-        return opening.opened(self._catalog, identifier, VersionSelector(version, tag, branch), shared=shared)
+        selector = VersionSelector.of(format_identifier(identifier), version, tag, branch)
+        return opening.opened(self._catalog, identifier, selector, shared=shared)
 
     def _advance_handle(self, before: LanceDataset, after: LanceDataset) -> None:
         self._catalog.handles.replace_dataset(before, after)
@@ -197,7 +199,7 @@ class DirectoryNamespace(TableOperations):
 
     def _claim_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[BranchClaim]:
         location = self._catalog.resolver.table(identifier).location
-        return branches.claim_branch(self._store, location, branch, format_identifier(identifier))
+        return claim_branch(self._store, location, branch, format_identifier(identifier))
 
     # Namespaces
 

@@ -9,7 +9,7 @@ from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, Table
 from pennon.iceberg import handles, tables
 from pennon.identifiers import Identifier, format_identifier
 from pennon.table.description import Description, describe
-from pennon.table.handles import VersionSelector
+from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
     from lance_namespace import LanceNamespace
@@ -39,7 +39,7 @@ def describe_table(
     check_declared: bool = False,
 ) -> Described:
     """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
-    tables.require_one_point(identifier, version, tag, branch)
+    selector = VersionSelector.of(format_identifier(identifier), version, tag, branch)
     entry = catalog.table(identifier)
     if version is None and tag is None and branch is None and not detailed:
         return Described(entry, tables.is_only_declared(catalog, entry) if check_declared else None, None)
@@ -51,5 +51,5 @@ def describe_table(
         if version is not None:
             raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {version}")
         return Described(entry, only_declared=True, details=None)
-    dataset = handles.opened(catalog, client, entry, VersionSelector(version, tag, branch), shared=True)
+    dataset = handles.opened(catalog, client, entry, selector, shared=True)
     return Described(entry, only_declared=False, details=describe(dataset) if detailed else None)

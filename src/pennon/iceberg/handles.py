@@ -18,15 +18,13 @@ from pennon.config import EXPIRY
 from pennon.errors import (
     InvalidTableStateError,
     TableIsOnlyDeclaredError,
-    TableTagNotFoundError,
     TableVersionNotFoundError,
     is_damaged,
     is_not_found,
 )
 from pennon.iceberg import tables
 from pennon.identifiers import format_identifier
-from pennon.table.branches import MAIN
-from pennon.table.handles import Handle, TableFiles, VersionSelector, open_by_files
+from pennon.table.handles import Handle, TableFiles, open_by_files
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
+    from pennon.table.version_selector import VersionSelector
 
 
 def opened(
@@ -44,9 +43,6 @@ def opened(
 
     A shared one is used by others as well, and must not be moved or written through in place. Errors 8, 11, 13, 19, 22.
     """
-    tables.require_one_point(entry.identifier, point.version, point.tag, point.branch)
-    if point.branch == MAIN:
-        point = point.on_main()
     if entry.is_managed and entry.version is None:
         raise TableIsOnlyDeclaredError(f"Table {format_identifier(entry.identifier)} is declared, and has no data yet")
     try:
@@ -70,13 +66,9 @@ def _by_snapshots(
         if int(kept.dataset.version) != entry.version:
             kept = replace(kept, stamp=None)
         catalog.handles.keep(key, kept)
-    if point.tag is not None:
-        tag = kept.dataset.tags.list().get(point.tag)
-        if tag is None:
-            raise TableTagNotFoundError(f"Table {format_identifier(entry.identifier)} has no tag '{point.tag}'")
-        if tag["branch"] is not None:
-            return _by_files(catalog, client, entry, point, shared=shared)
-        point = point.at(int(tag["version"]))
+    point = point.resolve_tag(kept.dataset, format_identifier(entry.identifier))
+    if point.branch is not None:
+        return _by_files(catalog, client, entry, point, shared=shared)
     version = entry.version if point.version is None else point.version
     if version is None or version > (entry.version or 0):
         raise TableVersionNotFoundError(f"Table {format_identifier(entry.identifier)} has no version {version}")

@@ -73,11 +73,11 @@ from pennon.iceberg.settings import IcebergSettings
 from pennon.identifiers import Identifier, format_identifier
 from pennon.requests import operation
 from pennon.store.root import make_root_absolute
-from pennon.table import branches
-from pennon.table.handles import VersionSelector
+from pennon.table.branches import BranchClaim, claim_branch
 from pennon.table.ipc import read_ipc
 from pennon.table.operations import TableOperations
 from pennon.table.version_ranges import VersionRanges, ignores_missing
+from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -163,8 +163,8 @@ class IcebergNamespace(TableOperations):
         shared: bool = False,
     ) -> LanceDataset:
         catalog = self._catalog
-        point = VersionSelector(version, tag, branch)
-        return handles.opened(catalog, self, catalog.table(identifier), point, shared=shared)
+        selector = VersionSelector.of(format_identifier(identifier), version, tag, branch)
+        return handles.opened(catalog, self, catalog.table(identifier), selector, shared=shared)
 
     def _advance_handle(self, before: LanceDataset, after: LanceDataset) -> None:
         self._catalog.handles.replace_dataset(before, after)
@@ -183,9 +183,7 @@ class IcebergNamespace(TableOperations):
 
     def _claim_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[BranchClaim]:
         catalog = self._catalog
-        return branches.claim_branch(
-            catalog.store(catalog.table(identifier)), "", branch, format_identifier(identifier)
-        )
+        return claim_branch(catalog.store(catalog.table(identifier)), "", branch, format_identifier(identifier))
 
     # Namespaces
 

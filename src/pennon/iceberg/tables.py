@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import InvalidInputError
 from pennon.iceberg import files, managed
-from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.identifiers import Identifier, object_id
 from pennon.paging import select_page
 
 if TYPE_CHECKING:
@@ -47,14 +46,6 @@ def list_all_tables(
 def is_only_declared(catalog: Catalog, entry: Entry) -> bool:
     """Tell whether a table has no version yet."""
     return entry.version is None if entry.is_managed else not files.listed(catalog.store(entry))
-
-
-def require_one_point(identifier: Identifier, version: int | None, tag: str | None, branch: str | None) -> None:
-    """Refuse a tag together with a version or a branch (13)."""
-    if tag is not None and (version is not None or branch is not None):
-        raise InvalidInputError(
-            f"A tag names a version of table {format_identifier(identifier)}: give no other one with it"
-        )
 
 
 def latest_version(catalog: Catalog, entry: Entry) -> int:

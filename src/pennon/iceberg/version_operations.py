@@ -9,7 +9,8 @@ from pennon.iceberg import files, managed
 from pennon.identifiers import Identifier, format_identifier
 from pennon.paging import select_page
 from pennon.table import naming
-from pennon.table.branches import normalize_branch, ref_path
+from pennon.table.branches import ref_path
+from pennon.table.version_selector import normalize_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -83,7 +83,7 @@ def write_version(
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
     through: Mapping[str, Any] | None = None,
 ) -> int:
-    """Write `data` as the version right after `after`. Of several writers one succeeds; others raise VersionExistsError.
+    """Write `data` as the version after `after`. Of several writers one succeeds; others raise VersionExistsError.
 
     The commit point is the put-if-absent of that version's manifest; `commit_guard` is entered around it and may
     refuse by raising. A crash before it leaves data files that nothing refers to. `through` is what Lance is told about

@@ -10,7 +10,6 @@ from pennon.directory.lookup.listing import RootListing, list_root, look_at, loo
 from pennon.directory.lookup.resolve import namespace_exists
 from pennon.directory.versions import version_adoption
 from pennon.errors import (
-    InvalidInputError,
     InvalidTableStateError,
     NamespaceNotFoundError,
     TableBranchNotFoundError,
@@ -24,7 +23,7 @@ from pennon.errors import (
 from pennon.identifiers import DELIMITER, ROOT, Identifier, format_identifier, object_id
 from pennon.paging import select_page
 from pennon.table.description import Description, describe, open_table
-from pennon.table.handles import VersionSelector
+from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,12 +60,12 @@ def describe_table(
     check_declared: bool = False,
 ) -> Described:
     """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
-    require_one_point(identifier, VersionSelector(version, tag, branch))
+    selector = VersionSelector.of(format_identifier(identifier), version, tag, branch)
     found = catalog.resolver.table(identifier, look=check_declared)
     only_declared = found.directory.only_declared if found.directory is not None else None
     if version is None and tag is None and branch is None and not detailed:
         return Described(found, only_declared if check_declared else None, None)
-    dataset = _opened(catalog, found, version=version, tag=tag, branch=branch)
+    dataset = _opened(catalog, found, selector)
     if dataset is None:
         return Described(found, only_declared=True, details=None)
     return Described(found, only_declared=False, details=describe(dataset) if detailed else None)
@@ -81,9 +80,9 @@ def opened(
     branch: str | None = None,
 ) -> tuple[Found, LanceDataset | None]:
     """Find a table and open it at a version, tag or branch; None if it is only declared. Errors 1, 4, 8, 11, 19, 22."""
-    require_one_point(identifier, VersionSelector(version, tag, branch))
+    selector = VersionSelector.of(format_identifier(identifier), version, tag, branch)
     found = catalog.resolver.table(identifier)
-    return found, _opened(catalog, found, version=version, tag=tag, branch=branch)
+    return found, _opened(catalog, found, selector)
 
 
 def list_tables(
@@ -218,14 +217,6 @@ def _required(snapshot: Snapshot, identifier: Identifier) -> Snapshot:
     return snapshot
 
 
-def require_one_point(identifier: Identifier, point: VersionSelector) -> None:
-    """Raise 13 if both a tag and a version or branch are asked for."""
-    if point.tag is not None and (point.version is not None or point.branch is not None):
-        raise InvalidInputError(
-            f"Open table {format_identifier(identifier)} at a tag or at a version or branch, not both"
-        )
-
-
 def reason(catalog: Catalog, found: Found, error: Exception, point: VersionSelector) -> Exception:
     """Give the error to raise for one that Lance raised when it opened a table, which may be that very one."""
     what = f"Table {format_identifier(found.identifier)}"
@@ -249,24 +240,19 @@ def reason(catalog: Catalog, found: Found, error: Exception, point: VersionSelec
     return TableIsOnlyDeclaredError(f"{what} is declared, and has no data yet")
 
 
-def _opened(
-    catalog: Catalog, found: Found, *, version: int | None, tag: str | None, branch: str | None
-) -> LanceDataset | None:
-    identifier = found.identifier
-    version_adoption.finish_unfinished(catalog, object_id(identifier), found.location)
+def _opened(catalog: Catalog, found: Found, selector: VersionSelector) -> LanceDataset | None:
+    version_adoption.finish_unfinished(catalog, object_id(found.identifier), found.location)
     try:
         return open_table(
             catalog.store.resolve(found.location),
             catalog.store.storage_options,
-            shown=format_identifier(identifier),
+            selector,
+            table=format_identifier(found.identifier),
             session=catalog.session,
-            version=version,
-            tag=tag,
-            branch=branch,
-            require_branch=lambda name: catalog.store.resolve(f"{found.location}/tree/{name}"),
+            check_branch=lambda name: catalog.store.resolve(f"{found.location}/tree/{name}"),
         )
     except (OSError, ValueError) as error:
-        why = reason(catalog, found, error, VersionSelector(version, tag, branch))
+        why = reason(catalog, found, error, selector)
         if isinstance(why, TableIsOnlyDeclaredError):
             return None
         raise why from error

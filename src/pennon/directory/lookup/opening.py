@@ -16,15 +16,13 @@ import lance
 
 from pennon.directory.lookup import describe
 from pennon.directory.versions import callback, service, version_adoption, version_rows
-from pennon.errors import TableTagNotFoundError
 from pennon.identifiers import Identifier, format_identifier, object_id
-from pennon.table.handles import Handle, TableFiles, VersionSelector, open_by_files
+from pennon.table.handles import Handle, TableFiles, open_by_files
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.directory.lookup.resolve import Found
-
-_MAIN = "main"
+    from pennon.table.version_selector import VersionSelector
 
 
 def opened(
@@ -35,10 +33,7 @@ def opened(
     A shared one is used by others as well, and must not be moved or written through in place. Errors 1, 4, 8, 11, 13,
     19 (only declared, or damaged), 22.
     """
-    describe.require_one_point(identifier, point)
     found = catalog.resolver.table(identifier)
-    if point.branch == _MAIN:
-        point = point.on_main()
     try:
         # Files decide about branches; about everything else the catalog does.
         if point.branch is None and service.is_managed(catalog, found):
@@ -70,13 +65,9 @@ def _by_rows(catalog: Catalog, found: Found, point: VersionSelector, *, shared: 
     catalog.store.resolve(found.location)
     key = (found.location, found.identifier)
     kept = catalog.handles.find(key) or _managed(catalog, found)
-    if point.tag is not None:
-        tags = kept.dataset.tags.list()
-        if point.tag not in tags:
-            raise TableTagNotFoundError(f"Table {format_identifier(found.identifier)} has no tag '{point.tag}'")
-        if tags[point.tag]["branch"] is not None:
-            return _by_files(catalog, found, point, shared=shared)
-        point = point.at(int(tags[point.tag]["version"]))
+    point = point.resolve_tag(kept.dataset, format_identifier(found.identifier))
+    if point.branch is not None:
+        return _by_files(catalog, found, point, shared=shared)
     table = service.table_of(found)
     newest = version_rows.latest(catalog, table) if point.is_latest else None
     record = newest if point.version is None else version_rows.describe(catalog, table, point.version)

@@ -22,8 +22,8 @@ from pennon.directory.versions import callback, service, version_adoption, versi
 from pennon.directory.versions.record import Record
 from pennon.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
 from pennon.identifiers import Identifier, format_identifier, object_id, table_identifier
-from pennon.table.branches import normalize_branch
 from pennon.table.version_ranges import VersionRanges, ignores_missing
+from pennon.table.version_selector import normalize_branch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

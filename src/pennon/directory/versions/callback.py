@@ -17,7 +17,7 @@ from pennon import background
 from pennon.directory.versions import service
 from pennon.identifiers import table_identifier
 from pennon.table import naming
-from pennon.table.branches import normalize_branch
+from pennon.table.version_selector import normalize_branch
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -17,8 +17,9 @@ from pennon.errors import (
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.paging import select_page
 from pennon.table import naming
-from pennon.table.branches import normalize_branch, ref_path
+from pennon.table.branches import ref_path
 from pennon.table.version_ranges import VersionRanges
+from pennon.table.version_selector import normalize_branch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

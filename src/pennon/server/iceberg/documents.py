@@ -21,7 +21,7 @@ from pennon.iceberg.summaries import OPERATION, summary_of
 from pennon.identifiers import Identifier, format_identifier
 from pennon.server.iceberg import columns
 from pennon.table import naming
-from pennon.table.handles import VersionSelector
+from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ def loaded(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = Tr
     for _ in range(_ATTEMPTS):
         looked = look(catalog, identifier)
         try:
-            dataset = opening.opened(catalog, identifier, VersionSelector(None, None, None), shared=True)
+            dataset = opening.opened(catalog, identifier, VersionSelector(), shared=True)
         except InvalidTableStateError:
             # A manifest that is only staged looks like a damaged table.
             if service.list_versions(catalog, identifier, None, 1, descending=False)[0]:

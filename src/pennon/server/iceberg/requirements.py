@@ -15,7 +15,7 @@ from pennon.errors import (
 from pennon.iceberg.entry import MAIN
 from pennon.identifiers import format_identifier
 from pennon.server.iceberg import columns, documents, fields
-from pennon.table.handles import VersionSelector
+from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,9 +72,7 @@ def _current(looked: Looked) -> int | None:
 
 def _last_field_id(looked: Looked) -> int:
     try:
-        dataset = opening.opened(
-            looked.catalog, looked.found.identifier, VersionSelector(None, None, None), shared=True
-        )
+        dataset = opening.opened(looked.catalog, looked.found.identifier, VersionSelector(), shared=True)
     except TableIsOnlyDeclaredError:
         return 0
     return columns.shown(dataset)[1]
