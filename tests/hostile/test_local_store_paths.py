@@ -109,7 +109,7 @@ def test_nothing_behind_a_link_is_reached(store, root, outside, name, path):
     assert fingerprint(outside) == before
 
 
-@pytest.mark.parametrize("name", ["list_level", "names", "measure", "has_files", "resolve", "delete_tree"])
+@pytest.mark.parametrize("name", ["list_level", "list_names", "measure", "has_files", "resolve", "delete_tree"])
 def test_a_link_to_a_directory_is_refused_as_a_directory(store, root, outside, name):
     (root / "link").symlink_to(outside)
     before = fingerprint(outside)
