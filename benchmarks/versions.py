@@ -31,7 +31,7 @@ from timing import Plan, Timing, compare
 
 from pennon import DirectoryNamespace
 from pennon.directory.manifest import TABLE, Draft, Row
-from pennon.directory.versions.record import Record
+from pennon.directory.versions.record import VersionRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -167,8 +167,8 @@ def _rows(size: Size) -> Iterator[Row]:
         location = f"{number * 2654435761 % 2**32:08x}_{key}"
         yield Row(key, TABLE, location)
         for version in range(1, size.versions + 1):
-            record = Record(version, "", size=500, timestamp_ms=1_700_000_000_000 + version)
-            yield record.finished(location, '"0123456789abcdef"').row(key)
+            record = VersionRecord(version, "", size=500, timestamp_ms=1_700_000_000_000 + version)
+            yield record.with_final_path(location, '"0123456789abcdef"').to_row(key)
 
 
 def _put(rows: list[Row], draft: Draft) -> None:

@@ -40,7 +40,7 @@ DELETE_OBJECTS = "pennon.store.objects:obstore.delete"
 DELETE_OBJECT_IF = "pennon.store.objects:ObjectStore.delete_if"
 DELETE_OBJECT_IN_TIME = "pennon.store.objects:ObjectStore._delete_in_time"
 PUT_IN_PLACE = "pennon.directory.versions.version_files:put_in_place"
-FINISH = "pennon.directory.versions.version_rows:finish"
+FINISH = "pennon.directory.versions.managed:finish"
 UPDATE_METADATA = "pennon.directory.manifest.manifest:Manifest.update_metadata"
 
 

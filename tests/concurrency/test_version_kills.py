@@ -93,10 +93,10 @@ def expect_finished(root, ns, name, version):
     """Require that a plain reader finds a version, and that its row says so."""
     plain = lance.dataset(describe_table(ns, name).location, storage_options=root.options or None)
     assert plain.version == version
-    table = version_rows.Table(name, ns._store.relative(describe_table(ns, name).location))
-    records = ns._catalog.manifest.read(lambda snapshot: version_rows.records_in(snapshot, table))
+    table = version_rows.ManagedTable(name, ns._store.relative(describe_table(ns, name).location))
+    records = ns._catalog.manifest.read(lambda snapshot: version_rows.list_records(snapshot, table))
     assert version in records
-    assert not any(record.is_staged for record in records.values())
+    assert not any(record.is_unfinished for record in records.values())
 
 
 def expect_version(root, ns, name, version, rows):

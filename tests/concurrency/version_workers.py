@@ -18,8 +18,8 @@ from lance_namespace.errors import ConcurrentModificationError, LanceNamespaceEr
 from lance_namespace_urllib3_client.models.create_table_version_response import CreateTableVersionResponse
 from lance_namespace_urllib3_client.models.table_version import TableVersion
 
+from pennon.directory import version_management
 from pennon.directory.multi_table.transactions import TableCommit
-from pennon.directory.versions import management
 from tests.concurrency.crew import PATIENCE
 from tests.concurrency.hooks import Point, strike_at
 from tests.concurrency.workers import Outcome, attempt, look_around, opened
@@ -338,8 +338,8 @@ def _root(ns: Any) -> Root:
 
 def die_managing(root: Root, mode: str, point: Point, what: str) -> Outcome:
     """Turn the management of versions on or off, in commits of few rows each, and be killed at the point."""
-    management._TABLES_PER_COMMIT = 2
-    management._ROWS_PER_COMMIT = 2
+    version_management._TABLES_PER_COMMIT = 2
+    version_management._ROWS_PER_COMMIT = 2
     with opened(root, mode) as ns:
         look_around(ns)
         strike_at(point, signal.SIGKILL)

@@ -167,7 +167,7 @@ def test_reading_an_unfinished_version_finishes_it_and_deletes_nothing(somewhere
     create_table(ns, "a", "t")
     with monkeypatch.context() as dying:
         dying.setattr(
-            "pennon.directory.versions.version_rows.finish", lambda _, versions, **_how: [one for _, one in versions]
+            "pennon.directory.versions.managed.finish", lambda _, versions, **_how: [one for _, one in versions]
         )
         through = {"namespace_client": ns, "table_id": ["a", "t"], "storage_options": somewhere.options or None}
         lance.write_dataset(pa.table({"x": [4]}), mode="append", **through)

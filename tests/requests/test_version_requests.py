@@ -13,7 +13,7 @@ from lance.fragment import write_fragments
 
 from pennon.directory.manifest import TABLE, Row
 from pennon.directory.multi_table.transactions import TableCommit
-from pennon.directory.versions.record import Record
+from pennon.directory.versions.record import VersionRecord
 from tests.support import create_namespace, create_table, describe_table, ipc
 
 pytestmark = pytest.mark.s3
@@ -107,7 +107,7 @@ def test_questions_about_versions_cost_the_same_beside_many_other_versions(s3, s
     for number in range(100):
         key, location = f"t{number}", f"{number:08x}_t"
         rows.append(Row(key, TABLE, location))
-        rows += [Record(version, "").finished(location, None).row(key) for version in range(1, 101)]
+        rows += [VersionRecord(version, "").with_final_path(location, None).to_row(key) for version in range(1, 101)]
 
     def plan(draft):
         for row in rows:

@@ -290,7 +290,7 @@ def test_a_client_of_versions_tells_only_what_it_is_sure_of(tmp_path):
             dataset = lance.dataset(namespace_client=versions, table_id=["t"])
             dataset.insert(pa.table({"x": [10]}))
             assert dataset.version == 2
-            assert (versions.made(2) is not None) == sure
+            assert (versions.find_created(2) is not None) == sure
             remove_table(ns, "t")
 
 

@@ -19,7 +19,7 @@ from lance_namespace import (
     TableVersion,
 )
 
-from pennon.directory.versions import version_rows
+from pennon.directory.versions import managed
 from tests.support import Root, create_table, describe_table, ipc
 
 if TYPE_CHECKING:
@@ -214,5 +214,5 @@ class _Recorder(LanceNamespace):
 def unfinished(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let versions that are created stay as they are after the commit, as if their writer had died."""
     with monkeypatch.context() as patch:
-        patch.setattr(version_rows, "finish", lambda _, versions, **_how: [record for _, record in versions])
+        patch.setattr(managed, "finish", lambda _, versions, **_how: [record for _, record in versions])
         yield

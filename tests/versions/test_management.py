@@ -150,10 +150,10 @@ def test_not_in_v1(new_shelf):
 
 
 def test_more_tables_than_one_commit_takes(new_shelf, monkeypatch):
-    from pennon.directory.versions import management
+    from pennon.directory import version_management
 
-    monkeypatch.setattr(management, "_TABLES_PER_COMMIT", 2)
-    monkeypatch.setattr(management, "_ROWS_PER_COMMIT", 3)
+    monkeypatch.setattr(version_management, "_TABLES_PER_COMMIT", 2)
+    monkeypatch.setattr(version_management, "_ROWS_PER_COMMIT", 3)
     shelf = new_shelf("local", "v2")
     for number in range(5):
         shelf.create(f"t{number}", [1], [2])
@@ -172,9 +172,9 @@ def test_more_tables_than_one_commit_takes(new_shelf, monkeypatch):
 
 @pytest.mark.parametrize("attempts", [0, 1, 2])
 def test_turning_it_on_is_interrupted_and_repeated(new_shelf, monkeypatch, attempts):
-    from pennon.directory.versions import management
+    from pennon.directory import version_management
 
-    monkeypatch.setattr(management, "_TABLES_PER_COMMIT", 1)
+    monkeypatch.setattr(version_management, "_TABLES_PER_COMMIT", 1)
     shelf = new_shelf("local", "v2")
     for name in ("t", "u", "w"):
         shelf.create(name, [1], [2])

@@ -133,7 +133,7 @@ def migrate(
 
     with session.catalog() as catalog, asking("migrate"):
         from pennon.directory.migrate import migrate_markers
-        from pennon.directory.versions.management import migrate_tables
+        from pennon.directory.version_management import migrate_tables
 
         if markers:
             lifted = migrate_markers(catalog, dry_run=dry_run)

@@ -13,7 +13,7 @@ from pennon.directory.lifecycle import dropped
 from pennon.directory.lookup import describe
 from pennon.directory.lookup.listing import look_at
 from pennon.directory.problem_search import find_problems
-from pennon.directory.versions import service
+from pennon.directory.versions import managed, service
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import ROOT, Identifier, object_id
 from pennon.results import TableStatus
@@ -60,7 +60,7 @@ def _catalog(catalog: Catalog) -> Described:
         "type": "catalog",
         "root": secrets.without_user(catalog.store.identity()),
         "mode": mode,
-        "manages_versions": service.manages(catalog),
+        "manages_versions": managed.manages_versions(catalog),
         "namespaces": len(children) if mode == "V1" else len(namespaces.list_all(catalog, ROOT)),
         "tables": len(names),
         "properties": properties,

@@ -84,14 +84,14 @@ def manage_versions(
     with session.catalog() as catalog:
         from pennon.cli.opened import asking
         from pennon.cli.progress import progress
-        from pennon.directory.versions import management
+        from pennon.directory import version_management
 
         with asking("manage-versions"):
             if off:
-                report = management.disable(catalog)
+                report = version_management.disable(catalog)
             else:
                 with progress("reading versions", None) as advance:
-                    report = management.enable(catalog, lambda _done, _total: advance(1))
+                    report = version_management.enable(catalog, lambda _done, _total: advance(1))
     state = "by the tables' files" if off else "managed by the catalog"
     document = {"manages_versions": not off, "tables": report.tables, "versions": report.versions}
     session.output.show(

@@ -14,7 +14,7 @@ from pennon.identifiers import Identifier, find_name_fault, split_object_id
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Snapshot
-    from pennon.directory.versions.record import Record
+    from pennon.directory.versions.record import VersionRecord
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ def inspect(catalog: Catalog) -> Inspection:
     return Inspection(visible, unknown)
 
 
-def list_version_rows(catalog: Catalog, identifier: Identifier) -> dict[int, Record] | None:
+def list_version_rows(catalog: Catalog, identifier: Identifier) -> dict[int, VersionRecord] | None:
     """Give the rows of a table's versions as they stand in the manifest; None if the catalog does not manage them."""
     found = catalog.resolver.table(identifier)
     if not service.is_managed(catalog, found):
         return None
-    table = service.table_of(found)
-    return catalog.require_manifest("verify").read(lambda snapshot: version_rows.records_in(snapshot, table))
+    table = service.managed_table(found)
+    return catalog.require_manifest("verify").read(lambda snapshot: version_rows.list_records(snapshot, table))
 
 
 def _locations(snapshot: Snapshot) -> dict[str, str]:

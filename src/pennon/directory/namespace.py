@@ -53,12 +53,12 @@ from lance_namespace import (
 
 from pennon import durations, modes
 from pennon.config import EXPIRY, DirectorySettings
-from pennon.directory import migrate, namespaces, problem_search, protection
+from pennon.directory import migrate, namespaces, problem_search, protection, version_management
 from pennon.directory.catalog import open_catalog
 from pennon.directory.lifecycle import adopt, create, deregister, drop, dropped, late_commits, purge, register, undrop
 from pennon.directory.lookup import describe, opening
 from pennon.directory.multi_table import batch, transactions
-from pennon.directory.versions import callback, management, service
+from pennon.directory.versions import callback, managed, service
 from pennon.errors import InvalidInputError, translate_errors
 from pennon.identifiers import Identifier, format_identifier, namespace_identifier, table_identifier
 from pennon.requests import OperationCounter, operation
@@ -286,7 +286,7 @@ class DirectoryNamespace(TableOperations):
             location=self._store.resolve(made.location),
             properties=made.properties,
             storage_options=self._vended(vend=request.vend_credentials),
-            managed_versioning=self._commits_come_here(service.manages(self._catalog)),
+            managed_versioning=self._commits_come_here(managed.manages_versions(self._catalog)),
         )
 
     @operation(CreateTableRequest)
@@ -450,9 +450,9 @@ class DirectoryNamespace(TableOperations):
     @operation(BatchCreateTableVersionsRequest)
     def batch_create_table_versions(self, request: BatchCreateTableVersionsRequest) -> BatchCreateTableVersionsResponse:
         """Create versions of several tables: all or none if the catalog manages versions, else one after the other."""
-        wanted = [callback.staged(entry, table_identifier(entry.id)) for entry in request.entries]
-        records = service.create(self._catalog, wanted)
-        return BatchCreateTableVersionsResponse(versions=[record.shown(self._store) for record in records])
+        requests = [callback.parse_version_request(entry) for entry in request.entries]
+        records = service.create_versions(self._catalog, requests)
+        return BatchCreateTableVersionsResponse(versions=[record.to_response(self._store) for record in records])
 
     @operation(ListTableVersionsRequest)
     def list_table_versions(self, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
@@ -470,7 +470,7 @@ class DirectoryNamespace(TableOperations):
 
         The context entry `ignore_missing=false` makes a version that is not there an error (11).
         """
-        deleted = service.delete(
+        deleted = service.delete_versions(
             self._catalog,
             table_identifier(request.id),
             request.ranges,
@@ -501,7 +501,7 @@ class DirectoryNamespace(TableOperations):
     def require_common_commits(self, ids: Sequence[Sequence[str]]) -> None:
         """Raise 0 unless these tables, of which some may not be there yet, can be part of one `commit_tables`."""
         with translate_errors("require_common_commits"):
-            transactions.require_management(self._catalog, [table_identifier(one) for one in ids])
+            transactions.require_management(self._catalog, ids)
 
     def latest_table_versions(self, ids: Sequence[Sequence[str]]) -> list[int]:
         """Give the latest versions of several tables as of one moment; errors 0 (not managed), 1, 4, 11.
@@ -510,19 +510,19 @@ class DirectoryNamespace(TableOperations):
         """
         with translate_errors("latest_table_versions"):
             identifiers = [table_identifier(one) for one in ids]
-            return [record.version for record in service.latest_of(self._catalog, identifiers)]
+            return [record.version for record in service.latest_versions(self._catalog, identifiers)]
 
     def enable_table_version_management(
         self, progress: Callable[[int, int], None] | None = None
-    ) -> management.ManagementReport:
+    ) -> version_management.ManagementReport:
         """Make the catalog the manifest store of all its tables; safe to interrupt and to repeat. Not in V1 (0)."""
         with translate_errors("enable_table_version_management"):
-            return management.enable(self._catalog, progress)
+            return version_management.enable(self._catalog, progress)
 
-    def disable_table_version_management(self) -> management.ManagementReport:
+    def disable_table_version_management(self) -> version_management.ManagementReport:
         """Let the files of tables alone decide about their versions again."""
         with translate_errors("disable_table_version_management"):
-            return management.disable(self._catalog)
+            return version_management.disable(self._catalog)
 
     @operation(RenameTableRequest)
     def rename_table(self, request: RenameTableRequest) -> RenameTableResponse:
@@ -641,7 +641,7 @@ class DirectoryNamespace(TableOperations):
     def migrate_to_manifest(self, *, dry_run: bool = False, names: Collection[str] | None = None) -> MigrationReport:
         """Register every V1 directory, or those of some names, in one commit; safe to repeat and to interrupt."""
         with translate_errors("migrate_to_manifest"):
-            return management.migrate_tables(self._catalog, dry_run=dry_run, names=names)
+            return version_management.migrate_tables(self._catalog, dry_run=dry_run, names=names)
 
     def migrate_markers(self, *, dry_run: bool = False) -> MarkerReport:
         """Lift markers that other clients left inside of directories to the root, where listings see them."""

@@ -12,7 +12,7 @@ from pennon.directory.claims import claim
 from pennon.directory.lookup.listing import REMOVE, list_root
 from pennon.directory.lookup.resolve import location_fault
 from pennon.directory.manifest import NAMESPACE, TABLE, TABLE_VERSION
-from pennon.directory.manifest.skipped import REPAIR, location_problem, shown_id, skipped_rows
+from pennon.directory.manifest.skipped import REPAIR, location_problem, shorten_id, skipped_rows
 from pennon.directory.manifest_tables import trash
 from pennon.directory.problems import Problem
 from pennon.directory.versions import record
@@ -63,12 +63,12 @@ def _of_rows(snapshot: Snapshot) -> Iterator[Problem]:
 
 def problem_of_row(snapshot: Snapshot, row: Row) -> Problem | None:
     """Return what is wrong with a row of the manifest and how to fix it, or None if it can be used."""
-    entry = shown_id(row.object_id)
+    entry = shorten_id(row.object_id)
     if row.object_type == TABLE_VERSION:
         table = snapshot.get(parent_and_name(row.object_id)[0])
         if table is None or table.location is None:
             return Problem(entry, "it is a version of a table that is not there", REPAIR)
-        return record.problem_of(row, table.location)
+        return record.find_version_problem(row, table.location)
     if row.object_type not in {NAMESPACE, TABLE}:
         return Problem(entry, f"its type {row.object_type[:40]!r} is unknown", "upgrade Pennon, or remove the row")
     if not trash.is_live(row.object_id):

@@ -15,7 +15,7 @@ from pennon.directory.lifecycle.create import create
 from pennon.directory.lifecycle.fill import Created
 from pennon.directory.manifest import TABLE, Draft, Manifest, Row, properties_json
 from pennon.directory.manifest_tables import table_rows
-from pennon.directory.versions import service
+from pennon.directory.versions import managed
 from pennon.errors import InvalidInputError, InvalidTableStateError, TableAlreadyExistsError, is_not_found
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.modes import CreateMode
@@ -106,7 +106,7 @@ def has_own_place(catalog: Catalog, identifier: Identifier) -> bool:
     """
     if catalog.manifest is None:
         return False
-    return len(identifier) > 1 or not catalog.lists_directories or service.manages(catalog)
+    return len(identifier) > 1 or not catalog.lists_directories or managed.manages_versions(catalog)
 
 
 def require_absent(catalog: Catalog, identifier: Identifier) -> Found | None:

@@ -9,7 +9,7 @@ from pennon.directory import layout
 from pennon.directory.claims import claim
 from pennon.directory.claims.marker import DELETED
 from pennon.directory.manifest import TABLE, Draft, Row
-from pennon.directory.versions import version_adoption
+from pennon.directory.versions import managed
 from pennon.errors import TableNotFoundError, UnusableEntryError
 from pennon.identifiers import Identifier, format_identifier, object_id
 
@@ -37,7 +37,7 @@ def deregister(catalog: Catalog, identifier: Identifier) -> tuple[str, dict[str,
         _require_writable(catalog)
         hide_root_table(catalog, identifier[0])
     if found.row is not None:
-        version_adoption.finish_all(catalog, object_id(identifier), found.location)
+        managed.finish_table(catalog, object_id(identifier), found.location, tidy=True)
         _remove_row(catalog, identifier, found)
     home = layout.root_table_name(found.location)
     if home is not None and not found.is_root_table:
@@ -87,7 +87,7 @@ def hide_dropped(catalog: Catalog, name: str, dropped: Marker) -> None:
     body = layout.MARKER_BODY if dropped.deregistered else layout.DROPPED_BODY + dropped.deletion_id.encode()
     store.put(inside, body)
     if catalog.manifest is not None:
-        version_adoption.finish_all(catalog, name, layout.root_table(name))
+        managed.finish_table(catalog, name, layout.root_table(name), tidy=True)
         catalog.manifest.mutate(lambda draft: take_root_row(draft, name))
     current = claim.read(store, name)
     now = None if current is None else current.marker

@@ -101,7 +101,7 @@ def _committing(catalog: Catalog, found: Found) -> dict[str, Any]:
     # Imported late: a table whose versions are not managed is made without the SDK's models (docs/adr/0010).
     from pennon.directory.versions import callback  # noqa: PLC0415
 
-    return callback.committing(catalog, found.identifier)
+    return callback.commit_arguments(catalog, found.identifier)
 
 
 def shown_properties(catalog: Catalog, row: Row) -> dict[str, str] | None:

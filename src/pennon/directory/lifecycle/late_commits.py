@@ -17,7 +17,7 @@ from pennon.directory.lookup.listing import look_at
 from pennon.directory.manifest import history
 from pennon.directory.manifest_tables import trash
 from pennon.directory.root_tables import purge
-from pennon.directory.versions import service
+from pennon.directory.versions import managed
 from pennon.errors import ConcurrentModificationError, InternalError
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.store import LARGEST_MANIFEST
@@ -86,7 +86,7 @@ def _is_managed(catalog: Catalog, identifier: Identifier) -> bool:
     manifest = catalog.manifest
     return (
         manifest is not None
-        and service.manages(catalog)
+        and managed.manages_versions(catalog)
         and manifest.peek(lambda snapshot: snapshot.get(object_id(identifier)) is not None)
     )
 

@@ -57,7 +57,7 @@ def _opening(catalog: Catalog, found: Found) -> dict[str, Any]:
     # Imported late: a table whose versions are not managed is overwritten without the SDK's models (docs/adr/0010).
     from pennon.directory.versions import callback  # noqa: PLC0415
 
-    return callback.opening(catalog, found.identifier)
+    return callback.opening_arguments(catalog, found.identifier)
 
 
 class _Generation:

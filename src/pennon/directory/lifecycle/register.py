@@ -11,7 +11,7 @@ from pennon.directory.lookup.listing import TableDirectory, look_at, look_at_roo
 from pennon.directory.lookup.resolve import Found, is_root_table
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
 from pennon.directory.manifest_tables.table_rows import forgetting_dead_rows, require_unused
-from pennon.directory.versions import version_adoption, version_rows
+from pennon.directory.versions import managed, version_rows
 from pennon.errors import (
     InvalidInputError,
     NamespaceNotFoundError,
@@ -77,8 +77,8 @@ def register(
         return existing
 
     manifest = catalog.manifest
-    version_adoption.finish_replaced(catalog, row.object_id)
-    versions = version_adoption.records(catalog, chosen)
+    managed.finish_replaced_table(catalog, row.object_id)
+    versions = managed.list_versions_to_import(catalog, chosen)
     replaced = forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan))
     _after_registration(catalog, identifier, chosen)
     if mode is RegisterMode.OVERWRITE and not is_root_table(identifier, chosen):

@@ -13,7 +13,7 @@ from pennon.directory.lookup.listing import look_at
 from pennon.directory.lookup.resolve import is_root_table
 from pennon.directory.manifest import NAMESPACE, TABLE, Draft, Row, properties_json
 from pennon.directory.manifest_tables import table_rows, trash
-from pennon.directory.versions import version_adoption, version_rows
+from pennon.directory.versions import managed, version_rows
 from pennon.errors import (
     ConcurrentModificationError,
     NamespaceAlreadyExistsError,
@@ -120,7 +120,7 @@ def _undrop_root_table(catalog: Catalog, current: claim.Standing, target: Identi
         raise ConcurrentModificationError(f"Table '{name}' was purged, restored or created anew meanwhile")
     _require_table(store, held, before)
     try:
-        version_adoption.finish_replaced(catalog, name)
+        managed.finish_replaced_table(catalog, name)
         if before.burn and before.version is not None:
             held = _with_old_version(catalog, held, before.version, before.writers)
         _bring_row_back(catalog, before, location, target)
@@ -175,7 +175,7 @@ def _bring_row_back(catalog: Catalog, before: Marker, location: str, target: Ide
     key = object_id(target)
     row = Row(key, TABLE, location, properties_json(before.properties))
     wanted = before.properties is not None or not is_root_table(target, location)
-    versions = version_adoption.records(catalog, location)
+    versions = managed.list_versions_to_import(catalog, location)
 
     def plan(draft: Draft) -> None:
         existing = draft.get(key)

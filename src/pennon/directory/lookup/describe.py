@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pennon.directory import layout
 from pennon.directory.lookup.listing import RootListing, list_root, look_at, look_if_usable
 from pennon.directory.lookup.resolve import namespace_exists
-from pennon.directory.versions import version_adoption
+from pennon.directory.versions import managed
 from pennon.errors import (
     InvalidTableStateError,
     NamespaceNotFoundError,
@@ -241,7 +241,7 @@ def reason(catalog: Catalog, found: Found, error: Exception, point: VersionSelec
 
 
 def _opened(catalog: Catalog, found: Found, selector: VersionSelector) -> LanceDataset | None:
-    version_adoption.finish_unfinished(catalog, object_id(found.identifier), found.location)
+    managed.finish_table(catalog, object_id(found.identifier), found.location, tidy=False)
     try:
         return open_table(
             catalog.store.resolve(found.location),

@@ -15,7 +15,7 @@ from weakref import proxy
 import lance
 
 from pennon.directory.lookup import describe
-from pennon.directory.versions import callback, service, version_adoption, version_rows
+from pennon.directory.versions import callback, managed, service
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.table.handles import Handle, TableFiles, open_by_files
 
@@ -44,7 +44,7 @@ def opened(
 
 
 def _by_files(catalog: Catalog, found: Found, point: VersionSelector, *, shared: bool) -> lance.LanceDataset:
-    version_adoption.finish_unfinished(catalog, object_id(found.identifier), found.location)
+    managed.finish_table(catalog, object_id(found.identifier), found.location, tidy=False)
     location = catalog.store.resolve(found.location)
 
     def latest() -> lance.LanceDataset:
@@ -68,9 +68,9 @@ def _by_rows(catalog: Catalog, found: Found, point: VersionSelector, *, shared: 
     point = point.resolve_tag(kept.dataset, format_identifier(found.identifier))
     if point.branch is not None:
         return _by_files(catalog, found, point, shared=shared)
-    table = service.table_of(found)
-    newest = version_rows.latest(catalog, table) if point.is_latest else None
-    record = newest if point.version is None else version_rows.describe(catalog, table, point.version)
+    table = service.managed_table(found)
+    newest = managed.find_latest(catalog, table) if point.is_latest else None
+    record = newest if point.version is None else managed.describe_version(catalog, table, point.version)
     if record is None:
         raise FileNotFoundError(f"There is no version of table {format_identifier(found.identifier)}")
     if kept.stamp == record:
@@ -86,10 +86,10 @@ def _managed(catalog: Catalog, found: Found) -> Handle:
     # Lance holds the client, the catalog holds what Lance has opened: a circle that nobody would find.
     versions = callback.VersionClient(proxy(catalog))
     dataset = lance.dataset(
-        **callback.opening(catalog, found.identifier, versions),
+        **callback.opening_arguments(catalog, found.identifier, versions),
         storage_options=dict(catalog.store.storage_options) or None,
         session=catalog.session,
     )
-    handle = Handle(dataset, stamp_after=versions.made)
+    handle = Handle(dataset, stamp_after=versions.find_created)
     catalog.handles.keep((found.location, found.identifier), handle)
     return handle

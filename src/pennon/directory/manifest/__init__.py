@@ -1,8 +1,8 @@
 """The manifest: a Lance table that holds every namespace and table of the catalog."""
 
-from pennon.directory.manifest.draft import Draft, version_key
+from pennon.directory.manifest.draft import Draft
 from pennon.directory.manifest.manifest import Manifest
-from pennon.directory.manifest.row import NAMESPACE, PROTECTED, TABLE, TABLE_VERSION, Row, properties_json
+from pennon.directory.manifest.row import NAMESPACE, PROTECTED, TABLE, TABLE_VERSION, Row, properties_json, version_key
 from pennon.directory.manifest.snapshot import Snapshot, is_version
 
 __all__ = [

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.manifest.row import TABLE_VERSION
+from pennon.directory.manifest.row import TABLE_VERSION, version_key
 from pennon.identifiers import DELIMITER, parent_and_name
 
 if TYPE_CHECKING:
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from pennon.directory.manifest.snapshot import Snapshot
 
     Savepoint = tuple[dict[str, Row | None], dict[str, dict[int, bool]]]
-
-
-def version_key(table: str, version: int) -> str:
-    """Give the key of the row of a table's version."""
-    return f"{table}{DELIMITER}{version}"
 
 
 class Draft:
@@ -75,6 +70,14 @@ class Draft:
         kept = [version for version in stored if changed.get(version, True)]
         known = set(stored)
         return sorted(kept + [version for version, there in changed.items() if there and version not in known])
+
+    def version_rows(self, table: str, *, newest_first: bool = False) -> Iterator[Row]:
+        """Iterate over the version rows of a table, changes included, in the order of their numbers."""
+        versions = self.versions_of(table)
+        for version in reversed(versions) if newest_first else versions:
+            row = self.get(version_key(table, version))
+            if row is not None:
+                yield row
 
     def versioned_tables(self) -> list[str]:
         """Name everything that has rows of versions, changes included."""

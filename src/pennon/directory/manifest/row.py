@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pennon.directory import layout
 from pennon.errors import InvalidInputError, InvalidTableStateError
+from pennon.identifiers import DELIMITER
 from pennon.stored_json import UnreadableJsonError, parse_stored_object
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ class Row:
             return self.parse_metadata()
         except UnreadableJsonError:
             return {}
+
+
+def version_key(table: str, version: int) -> str:
+    """Return the key of the row of a table's version."""
+    return f"{table}{DELIMITER}{version}"
 
 
 def properties_json(properties: Mapping[str, str] | None) -> str | None:

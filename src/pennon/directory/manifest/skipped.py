@@ -23,16 +23,16 @@ def skipped_rows(snapshot: Snapshot) -> Iterator[Problem]:
     if count:
         yield Problem(layout.MANIFEST, f"{count:,} rows have no id or no type", REPAIR)
     for object_id, reason in snapshot.skipped.items():
-        yield Problem(shown_id(object_id), reason, REPAIR)
+        yield Problem(shorten_id(object_id), reason, REPAIR)
     for object_id, fault in snapshot.location_faults().items():
         yield location_problem(object_id, fault)
 
 
 def location_problem(object_id: str, fault: str) -> Problem:
     """Describe the row of a table whose location cannot be used."""
-    return Problem(shown_id(object_id), f"no table can be at its location: {fault}", DEREGISTER)
+    return Problem(shorten_id(object_id), f"no table can be at its location: {fault}", DEREGISTER)
 
 
-def shown_id(object_id: str) -> str:
+def shorten_id(object_id: str) -> str:
     """Return an id as reports show it: others may have written one of any length."""
     return object_id if len(object_id) <= _LONGEST else f"{object_id[:_LONGEST]}…"

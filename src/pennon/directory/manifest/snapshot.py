@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout
-from pennon.directory.manifest.row import NAMESPACE, TABLE, TABLE_VERSION, Row
+from pennon.directory.manifest.row import NAMESPACE, TABLE, TABLE_VERSION, Row, version_key
 from pennon.identifiers import DELIMITER, RESERVED_PREFIX, find_name_fault, parent_and_name, split_object_id
 from pennon.stored_json import parse_digits
 
@@ -111,6 +111,14 @@ class Snapshot:
     def versions_of(self, table: str) -> list[int]:
         """List the versions of a table that have rows, sorted. The list is the snapshot's own: do not change it."""
         return self._versions.get(table, [])
+
+    def version_rows(self, table: str, *, newest_first: bool = False) -> Iterator[Row]:
+        """Iterate over the version rows of a table, in the order of their numbers."""
+        versions = self.versions_of(table)
+        for version in reversed(versions) if newest_first else versions:
+            row = self.get(version_key(table, version))
+            if row is not None:
+                yield row
 
     def versioned_tables(self) -> list[str]:
         """Name everything that has rows of versions."""

@@ -17,7 +17,7 @@ from pennon.directory.lookup.listing import look_at, look_at_root_table
 from pennon.directory.lookup.resolve import is_root_table, namespace_exists
 from pennon.directory.manifest import TABLE, Draft, Row, Snapshot
 from pennon.directory.root_tables import purge
-from pennon.directory.versions import version_adoption, version_rows
+from pennon.directory.versions import managed, version_rows
 from pennon.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier, object_id
 
@@ -79,7 +79,7 @@ def insert_row(catalog: Catalog, row: Row) -> None:
     """Commit the row of a new table, unless its name or its location is taken."""
     if catalog.manifest is None:
         return
-    versions = version_adoption.records(catalog, str(row.location))
+    versions = managed.list_versions_to_import(catalog, str(row.location))
 
     def plan(draft: Draft) -> None:
         insert_into(draft, row)
@@ -95,7 +95,7 @@ def settle_row(catalog: Catalog, row: Row, *, declared: bool) -> Row:
     """
     if catalog.manifest is None:
         return row
-    versions = version_adoption.records(catalog, str(row.location))
+    versions = managed.list_versions_to_import(catalog, str(row.location))
 
     def plan(draft: Draft) -> Row:
         settled = settle(draft)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pennon.directory.claims.marker import milliseconds
-from pennon.directory.manifest.skipped import REPAIR, shown_id
+from pennon.directory.manifest.skipped import REPAIR, shorten_id
 from pennon.directory.problems import Problem
 from pennon.directory.retention import DELETED_AT, FIX, TTL, parse_retention
 from pennon.identifiers import DELIMITER, Identifier, find_name_fault, object_id, split_object_id
@@ -149,12 +149,12 @@ def problem_of(row: Row) -> Problem | None:
     fault = fault_of(row)
     if fault:
         reason = f"what was dropped cannot be read, and its data is kept: {fault}"
-        return Problem(shown_id(row.object_id), reason, REPAIR)
+        return Problem(shorten_id(row.object_id), reason, REPAIR)
     deletion = _trashed(row, row.properties()).deletion
     if not deletion.fault:
         return None
     reason = f"for how long the dropped object is kept cannot be read: {deletion.fault}"
-    return Problem(shown_id(row.object_id), reason, FIX)
+    return Problem(shorten_id(row.object_id), reason, FIX)
 
 
 def _fault(content: dict[str, str]) -> str:

@@ -18,7 +18,7 @@ from pennon.directory.lifecycle import deregister
 from pennon.directory.lookup.listing import TableDirectory, look_at
 from pennon.directory.manifest_tables import reservation, table_rows
 from pennon.directory.root_tables import purge
-from pennon.directory.versions import version_adoption
+from pennon.directory.versions import managed
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.store import LeaseExpiredError
@@ -223,7 +223,7 @@ def _with_base(catalog: Catalog, held: claim.Standing, transaction_id: str) -> t
     if held.marker is None or held.marker.prior is None:
         return held, 0
     prior = held.marker.prior
-    version_adoption.finish_replaced(catalog, held.name)
+    managed.finish_replaced_table(catalog, held.name)
     base = read_latest_version(store.resolve(layout.root_table(held.name)), store.storage_options)
     # What a creator that died built on stays what a restoration returns to.
     kept = prior.version if prior.burn and prior.version is not None else base or None

@@ -1,4 +1,4 @@
-"""What Lance calls back when it commits to a table whose versions the catalog manages."""
+"""The client that Lance calls to commit to a table whose versions the catalog manages."""
 
 from __future__ import annotations
 
@@ -23,76 +23,76 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.versions.record import Record
+    from pennon.directory.versions.record import VersionRecord
     from pennon.identifiers import Identifier
 
 
 class VersionClient(LanceNamespace):
-    """The version operations of one catalog, for Lance."""
+    """The version operations of one catalog, for Lance, which passes requests as models or as dicts."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._made: dict[int, Record] = {}
+        self._created: dict[int, VersionRecord] = {}
         self._newest = 0
 
     def namespace_id(self) -> str:
-        """Name the catalog."""
+        """Return a name of the catalog."""
         return f"versions of {self._catalog.store.identity()}"
 
     @background.awaited_at_exit()
     def describe_table(self, request: Any) -> DescribeTableResponse:
-        """Tell where the table is."""
-        found = self._catalog.resolver.table(_identifier(request))
+        """Return the location of the table."""
+        found = self._catalog.resolver.table(table_identifier(to_dict(request).get("id")))
         return DescribeTableResponse(location=self._catalog.store.resolve(found.location), managed_versioning=True)
 
     @background.awaited_at_exit()
     def list_table_versions(self, request: Any) -> ListTableVersionsResponse:
         """List versions."""
-        return list_versions(self._catalog, ListTableVersionsRequest.model_validate(content(request)))
+        return list_versions(self._catalog, ListTableVersionsRequest.model_validate(to_dict(request)))
 
     @background.awaited_at_exit()
     def describe_table_version(self, request: Any) -> DescribeTableVersionResponse:
         """Describe a version."""
-        return describe_version(self._catalog, DescribeTableVersionRequest.model_validate(content(request)))
+        return describe_version(self._catalog, DescribeTableVersionRequest.model_validate(to_dict(request)))
 
     @background.awaited_at_exit()
     def create_table_version(self, request: Any) -> CreateTableVersionResponse:
         """Create a version."""
-        wanted = CreateTableVersionRequest.model_validate(content(request))
-        (record,) = service.create(self._catalog, [staged(wanted, table_identifier(wanted.id))])
-        if normalize_branch(wanted.branch) is None:
+        version = parse_version_request(CreateTableVersionRequest.model_validate(to_dict(request)))
+        (record,) = service.create_versions(self._catalog, [version])
+        if version.branch is None:
             self._remember(record)
-        return CreateTableVersionResponse(version=record.shown(self._catalog.store))
+        return CreateTableVersionResponse(version=record.to_response(self._catalog.store))
 
-    def made(self, version: int) -> Record | None:
-        """Give what is known of a version of the one table that this client is used for, if it made that version.
+    def find_created(self, version: int) -> VersionRecord | None:
+        """Return a version of the only table that this client is used for, if this client created it.
 
-        None if it is not sure: once numbers begin anew, another table has taken the place of the first one.
+        Returns None when that is uncertain: once version numbers start again, another table has replaced the first.
         """
-        return self._made.get(version)
+        return self._created.get(version)
 
-    def _remember(self, record: Record) -> None:
+    def _remember(self, record: VersionRecord) -> None:
         if record.version <= self._newest:
             self._newest = naming.LARGEST
         if self._newest == naming.LARGEST:
-            self._made = {}
+            self._created = {}
             return
         self._newest = record.version
-        self._made = {record.version: record}
+        self._created = {record.version: record}
 
 
-def opening(catalog: Catalog, identifier: Identifier, client: VersionClient | None = None) -> dict[str, Any]:
-    """Give what Lance is told to open a table, and to commit to it then, through the catalog."""
+def opening_arguments(catalog: Catalog, identifier: Identifier, client: VersionClient | None = None) -> dict[str, Any]:
+    """Return the arguments with which Lance opens a table, and later commits to it, through the catalog."""
     return {"namespace_client": client or VersionClient(catalog), "table_id": list(identifier)}
 
 
-def committing(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
-    """Give what Lance is told to commit to a table through the catalog."""
-    return {**opening(catalog, identifier), "namespace_client_managed_versioning": True}
+def commit_arguments(catalog: Catalog, identifier: Identifier, client: VersionClient | None = None) -> dict[str, Any]:
+    """Return the arguments with which Lance commits to a table through the catalog."""
+    return {**opening_arguments(catalog, identifier, client), "namespace_client_managed_versioning": True}
 
 
 def list_versions(catalog: Catalog, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
-    """List a page of versions, the newest first unless asked otherwise."""
+    """Return a page of versions, newest first unless the request says otherwise."""
     records, token = service.list_versions(
         catalog,
         table_identifier(request.id),
@@ -101,37 +101,34 @@ def list_versions(catalog: Catalog, request: ListTableVersionsRequest) -> ListTa
         descending=request.descending is not False,
         branch=request.branch,
     )
-    return ListTableVersionsResponse(versions=[record.shown(catalog.store) for record in records], page_token=token)
+    versions = [record.to_response(catalog.store) for record in records]
+    return ListTableVersionsResponse(versions=versions, page_token=token)
 
 
 def describe_version(catalog: Catalog, request: DescribeTableVersionRequest) -> DescribeTableVersionResponse:
-    """Describe a version, or the latest."""
-    record = service.describe(catalog, table_identifier(request.id), request.version, request.branch)
-    return DescribeTableVersionResponse(version=record.shown(catalog.store))
+    """Return a version, or the latest."""
+    record = service.describe_version(catalog, table_identifier(request.id), request.version, request.branch)
+    return DescribeTableVersionResponse(version=record.to_response(catalog.store))
 
 
 def create_version(catalog: Catalog, request: CreateTableVersionRequest) -> CreateTableVersionResponse:
     """Create a version from a staged manifest."""
-    (record,) = service.create(catalog, [staged(request, table_identifier(request.id))])
-    return CreateTableVersionResponse(version=record.shown(catalog.store))
+    (record,) = service.create_versions(catalog, [parse_version_request(request)])
+    return CreateTableVersionResponse(version=record.to_response(catalog.store))
 
 
-def staged(entry: Any, identifier: Identifier) -> service.Staged:
-    """Read what a request says about a staged manifest."""
-    return service.Staged(
-        identifier,
-        entry.version,
-        entry.manifest_path,
-        entry.naming_scheme,
-        entry.metadata,
-        normalize_branch(entry.branch),
+def parse_version_request(request: Any) -> service.VersionRequest:
+    """Return what a request, or one entry of a batch, asks for."""
+    return service.VersionRequest(
+        table_identifier(request.id),
+        request.version,
+        request.manifest_path,
+        request.naming_scheme,
+        request.metadata,
+        normalize_branch(request.branch),
     )
 
 
-def _identifier(request: Any) -> Identifier:
-    return table_identifier(content(request).get("id"))
-
-
-def content(request: dict[str, Any] | BaseModel) -> dict[str, Any]:
-    """Give a request as a dict, whichever way Lance passes it."""
+def to_dict(request: dict[str, Any] | BaseModel) -> dict[str, Any]:
+    """Return a request as a dict."""
     return dict(request) if isinstance(request, dict) else request.model_dump()

@@ -1,13 +1,18 @@
-"""The version operations of the interface: by rows of the manifest if the catalog manages versions, else by files."""
+"""The version operations of the interface: by version rows if the catalog manages versions, else by files.
+
+Files always decide about branches.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pennon.directory.manifest import flags
-from pennon.directory.versions import unmanaged, version_files, version_rows
-from pennon.directory.versions.record import Record, is_staged
+from pennon.directory.versions import managed, version_commit, version_files, version_rows
+from pennon.directory.versions.managed import manages_versions
+from pennon.directory.versions.record import VersionRecord, is_staged_path
+from pennon.directory.versions.version_commit import StagedVersion
+from pennon.directory.versions.version_rows import ManagedTable
 from pennon.errors import (
     InvalidInputError,
     TableBranchNotFoundError,
@@ -31,8 +36,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Staged:
-    """A version as a caller asks for it."""
+class VersionRequest:
+    """A request to create a version from a staged manifest."""
 
     identifier: Identifier
     version: int
@@ -41,44 +46,47 @@ class Staged:
     metadata: Mapping[str, str] | None = None
     branch: str | None = None
 
-    @property
-    def shown(self) -> str:
+    def __str__(self) -> str:
         """Name the table, and the branch, in messages."""
-        return (
-            format_identifier(self.identifier)
-            if self.branch is None
-            else f"{format_identifier(self.identifier)}, branch {self.branch!r},"
-        )
+        table = format_identifier(self.identifier)
+        return table if self.branch is None else f"{table}, branch {self.branch!r},"
 
 
 def is_managed(catalog: Catalog, found: Found) -> bool:
-    """Tell whether the catalog manages the versions of a table that was just found."""
-    return found.row is not None and manages(catalog)
+    """Return True if the catalog manages the versions of a table that was just resolved."""
+    return found.row is not None and manages_versions(catalog)
 
 
-def manages(catalog: Catalog) -> bool:
-    """Tell whether the catalog manages the versions of its tables."""
-    manifest = catalog.manifest
-    return manifest is not None and manifest.peek(lambda snapshot: flags.manages_versions(snapshot.metadata))
+def require_management(catalog: Catalog, operation: str) -> None:
+    """Raise UnsupportedOperationError unless the catalog manages the versions of its tables."""
+    if not manages_versions(catalog):
+        raise UnsupportedOperationError(
+            f"{operation} needs version management: turn it on with enable_table_version_management()"
+        )
 
 
-def create(catalog: Catalog, wanted: Sequence[Staged]) -> list[Record]:
-    """Create versions: in one commit those that the catalog manages, then the others one after the other.
-
-    Of branches the files decide in any case.
-    """
-    found = [catalog.resolver.table(entry.identifier) for entry in wanted]
-    records = [_checked(catalog, entry, table) for entry, table in zip(wanted, found, strict=True)]
-    by_rows = {
-        number: version_rows.Wanted(table_of(table), records[number])
-        for number, table in enumerate(found)
-        if wanted[number].branch is None and is_managed(catalog, table)
-    }
-    created = dict(zip(by_rows, version_rows.create(catalog, list(by_rows.values())) if by_rows else [], strict=True))
-    return [
-        created.get(number) or _created_by_file(catalog, entry, table, record)
-        for number, (entry, table, record) in enumerate(zip(wanted, found, records, strict=True))
+def create_versions(catalog: Catalog, requests: Sequence[VersionRequest]) -> list[VersionRecord]:
+    """Create versions: managed ones in one commit, then the others one after the other."""
+    found = [catalog.resolver.table(request.identifier) for request in requests]
+    records = [
+        _check_record(catalog, request, _directory(table, request.branch))
+        for request, table in zip(requests, found, strict=True)
     ]
+    by_rows = {
+        number: StagedVersion(managed_table(table), records[number])
+        for number, table in enumerate(found)
+        if requests[number].branch is None and is_managed(catalog, table)
+    }
+    created = {}
+    if by_rows:
+        created = dict(zip(by_rows, version_commit.create_versions(catalog, list(by_rows.values())), strict=True))
+    for number, (request, table) in enumerate(zip(requests, found, strict=True)):
+        if number not in created:
+            directory, is_branch = _directory(table, request.branch), request.branch is not None
+            created[number] = version_files.create_version(
+                catalog.store, directory, str(request), records[number], is_branch=is_branch
+            )
+    return [created[number] for number in range(len(requests))]
 
 
 def list_versions(
@@ -89,61 +97,65 @@ def list_versions(
     *,
     descending: bool,
     branch: str | None = None,
-) -> tuple[list[Record], str | None]:
-    """List a page of versions. The latest alone is one request where the catalog manages versions.
+) -> tuple[list[VersionRecord], str | None]:
+    """Return a page of versions and the token of the next page.
 
-    Errors 1, 4, 13, 22.
+    Raises NamespaceNotFoundError, TableNotFoundError or TableBranchNotFoundError if the table or its branch does not
+    exist, InvalidInputError for a bad token or limit. The latest managed version alone costs one request.
     """
     found, branch = catalog.resolver.table(identifier), normalize_branch(branch)
-    is_rows = is_managed(catalog, found) and branch is None
-    if is_rows and limit == 1 and descending and not token:
-        newest = version_rows.latest(catalog, table_of(found))
-        more = newest is not None and newest.version > 1
-        return ([] if newest is None else [newest]), (_token(newest, descending=True) if newest and more else None)
-    if is_rows:
-        records = version_rows.list_records(catalog, table_of(found))
+    if branch is not None or not is_managed(catalog, found):
+        records = list(version_files.list_versions(catalog.store, _require_directory(catalog, found, branch)).values())
+    elif limit == 1 and descending and not token:
+        newest = managed.find_latest(catalog, managed_table(found))
+        if newest is None:
+            return [], None
+        key = _sort_key(newest, descending=True)
+        return [newest], select_page([key, key + "~"], None, 1)[1] if newest.version > 1 else None
     else:
-        records = list(_records(catalog, found, branch).values())
-    by_key = {_key(record, descending=descending): record for record in records}
+        records = managed.list_versions(catalog, managed_table(found))
+    by_key = {_sort_key(record, descending=descending): record for record in records}
     keys, next_token = select_page(sorted(by_key), token, limit, takes_names=False)
     return [by_key[key] for key in keys], next_token
 
 
-def describe(catalog: Catalog, identifier: Identifier, version: int | None, branch: str | None = None) -> Record:
-    """Give one version, or the latest; a version that was committed and not finished is finished. Errors 11, 22."""
-    found, branch = catalog.resolver.table(identifier), normalize_branch(branch)
-    is_rows = is_managed(catalog, found) and branch is None
-    if version is None:
-        newest = version_rows.latest(catalog, table_of(found)) if is_rows else _newest_file(catalog, found, branch)
-        if newest is None:
-            raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version yet")
-        return newest
-    if is_rows:
-        return version_rows.describe(catalog, table_of(found), version)
-    directory = _directory(found, branch)
-    if branch is not None:
-        _require_branch(catalog, found, branch)
-    return unmanaged.describe(catalog.store, directory, format_identifier(identifier), version)
+def describe_version(
+    catalog: Catalog, identifier: Identifier, version: int | None, branch: str | None = None
+) -> VersionRecord:
+    """Return one version, or the latest if `version` is None. An unfinished version is finished.
 
-
-def latest_of(catalog: Catalog, identifiers: Sequence[Identifier]) -> list[Record]:
-    """Give the latest versions of several tables as of one moment: of a commit of several tables, all or none.
-
-    Tables are looked at first; then their versions are read off one version of the manifest.
+    Raises TableVersionNotFoundError or TableBranchNotFoundError if it does not exist.
     """
-    if not manages(catalog):
-        raise UnsupportedOperationError("latest_table_versions needs the management of versions")
-    tables = [table_of(catalog.resolver.table(identifier)) for identifier in identifiers]
-    newest = []
-    for identifier, table, record in zip(identifiers, tables, version_rows.latest_of(catalog, tables), strict=True):
-        found = record or version_rows.latest(catalog, table)
-        if found is None:
-            raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version yet")
-        newest.append(found)
-    return newest
+    found, branch = catalog.resolver.table(identifier), normalize_branch(branch)
+    if branch is None and is_managed(catalog, found):
+        table = managed_table(found)
+        if version is not None:
+            return managed.describe_version(catalog, table, version)
+        return _require_latest(managed.find_latest(catalog, table), identifier)
+    directory = _require_directory(catalog, found, branch)
+    if version is not None:
+        return version_files.describe_version(catalog.store, directory, format_identifier(identifier), version)
+    records = version_files.list_versions(catalog.store, directory)
+    return _require_latest(records.get(max(records, default=0)), identifier)
 
 
-def delete(
+def latest_versions(catalog: Catalog, identifiers: Sequence[Identifier]) -> list[VersionRecord]:
+    """Return the latest versions of several tables in one version of the manifest.
+
+    Of a commit to several tables, the result shows all versions or none. Raises UnsupportedOperationError if the
+    catalog does not manage versions, TableVersionNotFoundError if a table has no version.
+    """
+    require_management(catalog, "latest_table_versions")
+    # Each table is resolved first, because resolving may read a newer version of the manifest.
+    tables = [managed_table(catalog.resolver.table(identifier)) for identifier in identifiers]
+    records = managed.find_latest_together(catalog, tables)
+    return [
+        _require_latest(record or managed.find_latest(catalog, table), identifier)
+        for identifier, table, record in zip(identifiers, tables, records, strict=True)
+    ]
+
+
+def delete_versions(
     catalog: Catalog,
     identifier: Identifier,
     ranges: Sequence[VersionRange],
@@ -151,114 +163,96 @@ def delete(
     ignore_missing: bool = True,
     branch: str | None = None,
 ) -> int:
-    """Delete versions by ranges, the end not included, -1 for all to the end; never the latest of a live table (19).
+    """Delete versions by ranges, and return how many. The end of a range is exclusive, and -1 means no end.
 
-    Where the catalog manages versions the commit that removes the rows comes first, then the files go. A crash in
-    between leaves files that no row names.
+    Raises InvalidTableStateError if the latest version is in a range. Where the catalog manages versions, the commit
+    that removes the rows is the commit point. A crash after it leaves files that no row refers to.
     """
     found, branch = catalog.resolver.table(identifier), normalize_branch(branch)
-    chosen = VersionRanges(ranges, format_identifier(identifier), ignore_missing=ignore_missing).select
-    if not is_managed(catalog, found) or branch is not None:
-        directory = _directory(found, branch)
-        if branch is not None:
-            _require_branch(catalog, found, branch)
-        return unmanaged.delete(catalog.store, directory, format_identifier(identifier), chosen)
-    plan = version_rows.removal_plan(table_of(found), chosen)
+    choose = VersionRanges(ranges, format_identifier(identifier), ignore_missing=ignore_missing).select
+    if branch is not None or not is_managed(catalog, found):
+        directory = _require_directory(catalog, found, branch)
+        return version_files.delete_versions(catalog.store, directory, format_identifier(identifier), choose)
+    plan = version_rows.plan_removal(managed_table(found), choose)
     removed = catalog.require_manifest("batch_delete_table_versions").mutate(plan)
-    version_rows.delete_files(catalog, found.location, removed)
+    managed.delete_files(catalog, found.location, removed)
     return len(removed)
 
 
-def table_of(found: Found) -> version_rows.Table:
-    """Name a table as the manifest does."""
-    return version_rows.Table(object_id(found.identifier), found.location)
+def managed_table(found: Found) -> ManagedTable:
+    """Return the key and the location of a resolved table."""
+    return ManagedTable(object_id(found.identifier), found.location)
 
 
-def checked(catalog: Catalog, wanted: Staged, declared_at: str | None) -> tuple[version_rows.Table, Record]:
-    """Check a version to be created of a table that is there, or is declared by the same commit; not of a branch."""
-    if wanted.branch is not None:
+def check_staged_version(catalog: Catalog, request: VersionRequest, declared_at: str | None) -> StagedVersion:
+    """Return the version to be created of a table that exists, or that the same commit declares at a location.
+
+    Raises UnsupportedOperationError for a branch, InvalidInputError for a bad version or path.
+    """
+    if request.branch is not None:
         raise UnsupportedOperationError(
-            f"Versions of several tables are committed together, but not of branches: {wanted.shown}"
+            f"Versions of branches cannot be committed together with other tables: {request}"
         )
-    if declared_at is not None:
-        return version_rows.Table(object_id(wanted.identifier), declared_at), _record(catalog, wanted, declared_at)
-    found = catalog.resolver.table(wanted.identifier)
-    return table_of(found), _checked(catalog, wanted, found)
+    if declared_at is None:
+        table = managed_table(catalog.resolver.table(request.identifier))
+    else:
+        table = ManagedTable(object_id(request.identifier), declared_at)
+    return StagedVersion(table, _check_record(catalog, request, table.location))
 
 
-def _created_by_file(catalog: Catalog, wanted: Staged, found: Found, record: Record) -> Record:
-    directory, is_branch = _directory(found, wanted.branch), wanted.branch is not None
-    return unmanaged.create(catalog.store, directory, wanted.shown, record, is_branch=is_branch)
+def _check_record(catalog: Catalog, request: VersionRequest, directory: str) -> VersionRecord:
+    """Return the record of a requested version.
 
-
-def _checked(catalog: Catalog, wanted: Staged, found: Found) -> Record:
-    return _record(catalog, wanted, _directory(found, wanted.branch))
-
-
-def _record(catalog: Catalog, wanted: Staged, directory: str) -> Record:
-    """Check a staged manifest's path: inside of the table's own versions, and named after the version. Else 13."""
-    if wanted.version < 1:
-        raise InvalidInputError(
-            f"Bad version {wanted.version} of table {format_identifier(wanted.identifier)}: the first is 1"
-        )
-    path = relative_path(catalog, wanted.path)
+    Raises InvalidInputError unless the path is that of a manifest staged for this version of this table.
+    """
+    table = format_identifier(request.identifier)
+    if request.version < 1:
+        raise InvalidInputError(f"Bad version {request.version} of table {table}: the first is 1")
+    path = _relative_path(catalog, request.path)
     staged = None if path is None else naming.parse_staged_name(path.rpartition("/")[2])
-    if path is None or staged is None or not is_staged(path, directory, wanted.version):
-        raise InvalidInputError(
-            f"{wanted.path!r} is no staged manifest of version {wanted.version} of table "
-            f"{format_identifier(wanted.identifier)}"
-        )
-    scheme = wanted.scheme or staged[1]
-    naming.format_name(wanted.version, scheme)
-    return Record(wanted.version, path, scheme, metadata=wanted.metadata)
+    if path is None or staged is None or not is_staged_path(path, directory, request.version):
+        raise InvalidInputError(f"{request.path!r} is no staged manifest of version {request.version} of table {table}")
+    scheme = request.scheme or staged[1]
+    naming.format_name(request.version, scheme)
+    return VersionRecord(request.version, path, scheme, metadata=request.metadata)
 
 
-def relative_path(catalog: Catalog, path: str) -> str | None:
-    """Understand the path of a manifest: as Lance writes it, as a URI, or below the root; None if it is elsewhere."""
+def _relative_path(catalog: Catalog, path: str) -> str | None:
+    """Return a path below the root: Lance's form, a URI and a relative path are accepted. None if it is elsewhere."""
     if "://" in path:
         return catalog.store.relative(path)
     inside = catalog.store.from_absolute(path)
     return path if inside is None and not path.startswith("/") and ".." not in path.split("/") else inside
 
 
-def _newest_file(catalog: Catalog, found: Found, branch: str | None) -> Record | None:
-    records = _records(catalog, found, branch)
-    return records[max(records)] if records else None
+def _require_latest(record: VersionRecord | None, identifier: Identifier) -> VersionRecord:
+    if record is None:
+        raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version yet")
+    return record
 
 
-def _records(catalog: Catalog, found: Found, branch: str | None) -> dict[int, Record]:
-    """Return the versions that files show, by number; raises TableBranchNotFoundError for a missing branch."""
-    directory = _directory(found, branch)
-    if branch is not None:
-        _require_branch(catalog, found, branch)
-    return version_files.records(catalog.store, directory)
+def _require_directory(catalog: Catalog, found: Found, branch: str | None) -> str:
+    """Return the directory of a table or of its branch. Raises TableBranchNotFoundError unless the branch exists.
 
-
-def _require_branch(catalog: Catalog, found: Found, branch: str) -> None:
-    """Raise TableBranchNotFoundError unless the file that names the branch is there.
-
-    Its versions alone prove nothing: Lance leaves them while there is a branch below the deleted one.
+    The versions of a branch do not prove that it exists: Lance keeps them while another branch depends on them.
     """
-    if catalog.store.size(f"{found.location}/{ref_path(branch)}") is None:
-        raise _no_branch(found, branch)
+    directory = _directory(found, branch)
+    if branch is not None and catalog.store.size(f"{found.location}/{ref_path(branch)}") is None:
+        raise _branch_not_found(found, branch)
+    return directory
 
 
 def _directory(found: Found, branch: str | None) -> str:
     if branch is None:
         return found.location
     if not branch or branch.startswith("/") or any(part in {"", ".", ".."} for part in branch.split("/")):
-        raise _no_branch(found, branch)
+        raise _branch_not_found(found, branch)
     return f"{found.location}/tree/{branch}"
 
 
-def _no_branch(found: Found, branch: str) -> TableBranchNotFoundError:
+def _branch_not_found(found: Found, branch: str) -> TableBranchNotFoundError:
     return TableBranchNotFoundError(f"Table {format_identifier(found.identifier)} has no branch {branch!r}")
 
 
-def _key(record: Record, *, descending: bool) -> str:
+def _sort_key(record: VersionRecord, *, descending: bool) -> str:
     return f"{naming.LARGEST - record.version if descending else record.version:020}"
-
-
-def _token(record: Record, *, descending: bool) -> str | None:
-    key = _key(record, descending=descending)
-    return select_page([key, key + "~"], None, 1)[1]

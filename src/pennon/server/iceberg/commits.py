@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout
 from pennon.directory.manifest import properties_json
-from pennon.directory.versions import service, version_rows
+from pennon.directory.versions import managed, service, version_commit, version_rows
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Draft, Row, Snapshot
-    from pennon.directory.versions.record import Record
+    from pennon.directory.versions.record import VersionRecord
     from pennon.server.iceberg.updates import Wanted
 
 
@@ -42,13 +42,13 @@ class _Change:
     newest_row: int | None
     """The newest version that had a row when the table was looked at."""
     is_pinned: bool
-    removed: list[Record]
+    removed: list[VersionRecord]
     """Versions that the commit lets go; told anew whenever it is tried."""
 
     @property
-    def table(self) -> version_rows.Table:
+    def table(self) -> version_rows.ManagedTable:
         """The table as it is before the commit."""
-        return service.table_of(self.wanted.looked.found)
+        return service.managed_table(self.wanted.looked.found)
 
 
 def update_table(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) -> None:
@@ -121,7 +121,7 @@ def _is_there(wanted: Wanted) -> bool:
     if version is None or naming.parse_name(version.staged) is None:
         return False
     try:
-        record = service.describe(looked.catalog, looked.found.identifier, version.version)
+        record = service.describe_version(looked.catalog, looked.found.identifier, version.version)
     except TableVersionNotFoundError:
         return False
     is_same = record.path == f"{looked.found.location}/{naming.VERSIONS_FOLDER}/{version.staged}"
@@ -130,7 +130,7 @@ def _is_there(wanted: Wanted) -> bool:
 
 def _require_current(wanted: Wanted, main: int) -> None:
     try:
-        current = service.describe(wanted.looked.catalog, wanted.looked.found.identifier, None).version
+        current = service.describe_version(wanted.looked.catalog, wanted.looked.found.identifier, None).version
     except TableVersionNotFoundError:
         current = None
     if current != main:
@@ -146,11 +146,11 @@ def _commit(catalog: Catalog, changes: Sequence[_Change]) -> None:
 
     versions = [_version(catalog, change.wanted) for change in changes if change.wanted.version is not None]
     if versions:
-        version_rows.create(catalog, versions, prepare)
+        version_commit.create_versions(catalog, versions, prepare)
     elif any(one.wanted.assigned or one.wanted.removed or one.wanted.expired for one in changes):
         catalog.require_manifest("UpdateTable").mutate(prepare)
     for change in changes:
-        version_rows.delete_files(catalog, change.table.location, change.removed)
+        managed.delete_files(catalog, change.table.location, change.removed)
         if change.wanted.place is not None:
             _leave(catalog, change.table.location)
 
@@ -161,18 +161,18 @@ def _leave(catalog: Catalog, declared: str) -> None:
     catalog.store.prune(declared)
 
 
-def _version(catalog: Catalog, wanted: Wanted) -> version_rows.Wanted:
+def _version(catalog: Catalog, wanted: Wanted) -> version_commit.StagedVersion:
     version, found = wanted.version, wanted.looked.found
     if version is None:
         raise AssertionError
-    staged = service.Staged(
+    staged = service.VersionRequest(
         found.identifier,
         version.version,
         f"{wanted.place or found.location}/{naming.VERSIONS_FOLDER}/{version.staged}",
         version.scheme,
         version.metadata,
     )
-    return version_rows.Wanted(*service.checked(catalog, staged, wanted.place))
+    return service.check_staged_version(catalog, staged, wanted.place)
 
 
 def _moved(draft: Draft, wanted: Wanted, row: Row) -> Row:
@@ -210,4 +210,4 @@ def _apply(draft: Draft, change: _Change) -> None:
         gone = [number for number in draft.versions_of(key) if number in set(wanted.expired)]
         if gone and gone[-1] == _last(draft, key):
             raise InvalidInputError(f"{wanted.what} cannot be without its current version {gone[-1]}")
-        change.removed = version_rows.removal_plan(change.table, lambda _: gone)(draft)
+        change.removed = version_rows.plan_removal(change.table, lambda _: gone)(draft)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pennon.directory import layout
 from pennon.directory.lifecycle import create, register
 from pennon.directory.manifest_tables.reservation import Reservation
-from pennon.directory.versions import service, version_files
+from pennon.directory.versions import managed, version_files
 from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.iceberg.entry import LANCE, MANAGED_BY, TABLE_TYPE
 from pennon.iceberg.settings import IMPL, STORAGE
@@ -60,7 +60,7 @@ def _at(
             "catalog chooses one"
         )
     place = layout.checked_location(inside)
-    if version_files.records(catalog.store, place):
+    if version_files.list_versions(catalog.store, place):
         register.register(catalog, identifier, place, RegisterMode.CREATE, properties)
     elif has_columns:
         raise UnsupportedOperationError(
@@ -88,7 +88,7 @@ def _properties(catalog: Catalog, what: str, given: dict[str, str]) -> dict[str,
     kind = given.get(TABLE_TYPE, LANCE)
     if kind.strip().lower() != LANCE:
         raise UnsupportedOperationError(f"{what} cannot have {TABLE_TYPE}={kind!r}: here are Lance tables only")
-    manager = IMPL if service.manages(catalog) else STORAGE
+    manager = IMPL if managed.manages_versions(catalog) else STORAGE
     asked = given.get(MANAGED_BY, manager)
     if asked.strip().lower() != manager:
         who = "manages the versions of all its tables" if manager == IMPL else "does not manage versions"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.lookup.resolve import Found
-    from pennon.directory.versions.record import Record
+    from pennon.directory.versions.record import VersionRecord
     from pennon.store import Store
 
 FORMAT_VERSION = 2
@@ -112,7 +112,7 @@ def etag(answer: bytes) -> str:
 
 
 def _metadata(
-    looked: Looked, schema: dict[str, Any], largest: int, records: Sequence[Record], newest: int
+    looked: Looked, schema: dict[str, Any], largest: int, records: Sequence[VersionRecord], newest: int
 ) -> dict[str, Any]:
     snapshots = _snapshots(looked, records, newest)
     current = snapshots[-1] if snapshots else None
@@ -139,7 +139,7 @@ def _metadata(
     }
 
 
-def _snapshots(looked: Looked, records: Sequence[Record], newest: int) -> list[dict[str, Any]]:
+def _snapshots(looked: Looked, records: Sequence[VersionRecord], newest: int) -> list[dict[str, Any]]:
     """Show the newest of the versions, which are given oldest first."""
     made: list[dict[str, Any]] = []
     folder = f"{looked.found.location}/{naming.VERSIONS_FOLDER}"
@@ -166,8 +166,10 @@ def _snapshots(looked: Looked, records: Sequence[Record], newest: int) -> list[d
     return made
 
 
-def _summary(record: Record) -> dict[str, str]:
+def _summary(record: VersionRecord) -> dict[str, str]:
     kept = dict(record.metadata or {})
-    told = summary_of(record.version, record.scheme, (record.staged or record.path).rpartition("/")[2], record.size)
+    told = summary_of(
+        record.version, record.scheme, (record.staged_path or record.path).rpartition("/")[2], record.size
+    )
     operation = kept.pop(OPERATION, "")
     return {**kept, **told, **({OPERATION: operation} if operation in _OPERATIONS else {})}

@@ -65,7 +65,7 @@ def _require_ref(looked: Looked, what: str, requirement: Mapping[str, Any]) -> N
 
 def _current(looked: Looked) -> int | None:
     try:
-        return service.describe(looked.catalog, looked.found.identifier, None).version
+        return service.describe_version(looked.catalog, looked.found.identifier, None).version
     except TableVersionNotFoundError:
         return None
 

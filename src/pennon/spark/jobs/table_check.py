@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lance import LanceDataset
 
-    from pennon.directory.versions.record import Record
+    from pennon.directory.versions.record import VersionRecord
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
     from pennon.spark.reading.splits import FragmentSize
@@ -148,7 +148,7 @@ def add_findings(outcome: TableOutcome, findings: Sequence[str]) -> TableOutcome
     return replace(outcome, status=FAILED, code=DAMAGED_CODE, message=everything[0], details=details)
 
 
-def _version_rows(address: Address, identifier: Identifier) -> Mapping[int, Record] | None:
+def _version_rows(address: Address, identifier: Identifier) -> Mapping[int, VersionRecord] | None:
     """Return the rows of a table's versions, all finished, or None if the catalog has none."""
     from pennon.directory.inspection import list_version_rows
 
@@ -161,14 +161,14 @@ def _version_rows(address: Address, identifier: Identifier) -> Mapping[int, Reco
     return list_version_rows(catalog, identifier)
 
 
-def _staged_manifests(rows: Mapping[int, Record] | None) -> set[str]:
+def _staged_manifests(rows: Mapping[int, VersionRecord] | None) -> set[str]:
     """Return the paths of staged manifests that rows refer to."""
-    names = [record.path.rpartition("/")[2] for record in (rows or {}).values() if record.is_staged]
+    names = [record.path.rpartition("/")[2] for record in (rows or {}).values() if record.is_unfinished]
     return {f"{table_files.VERSIONS}/{name}" for name in names}
 
 
 def _compare_with_rows(
-    rows: Mapping[int, Record] | None, listed: Mapping[str, table_files.StoredFile]
+    rows: Mapping[int, VersionRecord] | None, listed: Mapping[str, table_files.StoredFile]
 ) -> tuple[list[str], dict[str, int]]:
     """Return the faults, and the counts of the result, of comparing a table's version rows with its files."""
     if rows is None:
@@ -183,11 +183,11 @@ def _compare_with_rows(
     faults = []
     for version, record in sorted(rows.items()):
         there = files.get(version)
-        if there is None and version == newest and not record.is_staged:
+        if there is None and version == newest and not record.is_unfinished:
             faults.append(f"version {version}, the latest according to its row, has no file")
         elif there is not None and record.size is not None and record.size != there.size:
             faults.append(f"version {version} has {there.size} bytes, its row says {record.size}")
-    without_file = [version for version, record in rows.items() if version not in files and not record.is_staged]
+    without_file = [version for version, record in rows.items() if version not in files and not record.is_unfinished]
     without_row = [version for version in files if version not in rows]
     return faults, {"rows_without_file": len(without_file), "files_without_row": len(without_row)}
 
