@@ -17,14 +17,14 @@ from lance_namespace.errors import LanceNamespaceError
 
 from pennon.errors import InvalidTableStateError
 from pennon.spark.address import Address
-from pennon.spark.commits.files import TableFiles
+from pennon.spark.commits.run_files import TableFiles
 from pennon.spark.lake import Lake
 from pennon.spark.pipeline import Pipeline, reads, staged_notes
 from pennon.spark.pipeline.lease import _owner
 from pennon.spark.pipeline.report import RunReport
 from pennon.spark.pipeline.state import RunState
 from pennon.spark.reading.pinned import pin
-from pennon.spark.streaming.epochs import Epochs
+from pennon.spark.streaming.epochs import EpochLog
 from pennon.store import open_store
 from pennon.store.protocol import Blob
 from tests.servers import CountingS3
@@ -438,12 +438,12 @@ def test_a_report_that_is_none_is_refused(tmp_path, change):
     "body", [b"", b"{}", b"[]", DEEP, b'{"query": "q", "epoch": 1e999, "version": 1}', b'{"query": 1, "epoch": 1}']
 )
 def test_the_state_of_a_stream_that_cannot_be_read_is_refused(one_home, body):
-    from pennon.spark.commits.destination import located
+    from pennon.spark.commits.destination import locate_table
 
     create_table(one_home.catalog, "t", data=ipc({"x": [1]}))
-    destination = located(one_home.address, ("t",))
+    destination = locate_table(one_home.address, ("t",))
     with destination.files() as files:
-        epochs = Epochs(files, destination, "s")
+        epochs = EpochLog(files, destination, "s")
         assert epochs.last() is None
         files.write(epochs._path, body)
         with fails(19, "cannot be read"):

@@ -10,9 +10,9 @@ import pytest
 from pennon import IcebergNamespace
 from pennon.spark import writing
 from pennon.spark.address import Address
-from pennon.spark.commits.destination import located
+from pennon.spark.commits.destination import locate_table
 from pennon.spark.reading.pinned import pin
-from pennon.spark.writing.preparing import prepare
+from pennon.spark.writing.prepared_write import prepare_write
 from tests.iceberg.irc_servers import LossyProxy, Vending, facade
 from tests.servers import CountingS3
 from tests.support import create_namespace, create_table, ipc
@@ -56,14 +56,14 @@ def test_a_task_writes_when_credentials_are_over(vending, table):
     from pyspark.sql.types import LongType, StructField, StructType
 
     address = Address.of("iceberg", vending.properties)
-    destination = located(address, table)
+    destination = locate_table(address, table)
     schema = StructType([StructField("x", LongType())])
-    found = writing.found(address, table, None)
-    task = prepare(address, table, found, schema, settings=writing.FileSettings(), run="a-run").writer
+    found = writing.find_destination(address, table, None)
+    task = prepare_write(address, table, found, schema, settings=writing.FileSettings(), run="a-run").writer
     lasting(vending)
     written = task.write(iter([pa.record_batch({"x": pa.array([1, 2], pa.int64())})]))
     with destination.files() as files:
-        assert files.noted("a-run") == set(written.files)
+        assert files.noted_files("a-run") == set(written.files)
     assert destination.latest().count_rows() == 1000
 
 

@@ -12,8 +12,8 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 
 from pennon.spark.address import Address
-from pennon.spark.commits import committing
-from pennon.spark.commits.destination import Destination, located
+from pennon.spark.commits import table_commits
+from pennon.spark.commits.destination import Destination, locate_table
 from tests.servers import CountingS3
 from tests.support import MODES, create_namespace, create_table, drop_table, fails, ipc
 
@@ -46,7 +46,7 @@ class Place:
 
     @property
     def destination(self) -> Destination:
-        return located(self.address, self.identifier)
+        return locate_table(self.address, self.identifier)
 
     def append(self, *rows: int) -> LanceOperation.Append:
         where = self.destination
@@ -54,7 +54,7 @@ class Place:
         return LanceOperation.Append(write_fragments(data, where.uri, storage_options=where.options))
 
     def commit(self, operation, read_version=1, **options):
-        return committing.commit(self.address, self.identifier, operation, read_version=read_version, **options)
+        return table_commits.commit(self.address, self.identifier, operation, read_version=read_version, **options)
 
     def rows(self) -> list[int]:
         return sorted(self.destination.latest().to_table()["x"].to_pylist())
@@ -171,9 +171,9 @@ def test_failure_before_the_commit_is_raised(near, monkeypatch):
 def test_job_that_tried_and_did_not_commit_is_not_taken_for_done(place):
     """The transaction's file is there, as after a crash just before the commit, and no version is of the job."""
     where = place.destination
-    leftover = committing.prepared(place.append(5), 1, "j")
+    leftover = table_commits.create_transaction(place.append(5), 1, "j")
     LanceDataset.commit(where.uri, leftover, storage_options=where.options, detached=True)
-    assert committing.find(place.address, place.identifier, "j") is None
+    assert table_commits.find_job(place.address, place.identifier, "j") is None
     done = place.commit(place.append(2), job_id="j")
     assert (done.version, done.already) == (2, False)
     assert place.rows() == [1, 2]
@@ -182,14 +182,14 @@ def test_job_that_tried_and_did_not_commit_is_not_taken_for_done(place):
 def test_two_runs_of_a_job_at_one_moment_commit_once(near, monkeypatch):
     """Both have looked and found nothing before either of them commits."""
     both = threading.Barrier(2)
-    real = committing.find_in
+    real = table_commits.find_job_in
 
     def looked(*arguments):
         found = real(*arguments)
         both.wait(30)
         return found
 
-    monkeypatch.setattr(committing, "find_in", looked)
+    monkeypatch.setattr(table_commits, "find_job_in", looked)
     operations = [near.append(2), near.append(2)]
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda operation: near.commit(operation, job_id="twin"), operations))
@@ -204,24 +204,24 @@ def test_two_runs_of_a_job_at_one_moment_commit_once(near, monkeypatch):
 def test_looking_for_a_job_costs_the_same_whatever_the_history(s3, tmp_path, request):
     place = _place(request, tmp_path, "s3", "compatibility")
     with s3.count() as short:
-        assert committing.find(place.address, place.identifier, "j") is None
+        assert table_commits.find_job(place.address, place.identifier, "j") is None
     for number in range(5):
         place.commit(place.append(number))
     with s3.count() as long:
-        assert committing.find(place.address, place.identifier, "j") is None
+        assert table_commits.find_job(place.address, place.identifier, "j") is None
     assert long.total == short.total, long.summary()
 
 
 def test_branch_is_committed_to_and_main_is_not(near):
     main = lance.dataset(near.destination.uri)
     main.create_branch("dev")
-    branch = located(near.address, near.identifier, "dev")
+    branch = locate_table(near.address, near.identifier, "dev")
     data = write_fragments(pa.table({"x": [2]}), branch.latest())
     done = near.commit(LanceOperation.Append(data), branch="dev", job_id="j")
     assert branch.latest().version == done.version
     assert sorted(branch.latest().to_table()["x"].to_pylist()) == [1, 2]
     assert near.rows() == [1]
-    assert committing.find(near.address, near.identifier, "j", "dev") is not None
-    assert committing.find(near.address, near.identifier, "j") is None
+    assert table_commits.find_job(near.address, near.identifier, "j", "dev") is not None
+    assert table_commits.find_job(near.address, near.identifier, "j") is None
     with fails(22, naming="nope"):
         near.commit(LanceOperation.Append(data), branch="nope")

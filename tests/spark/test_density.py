@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from pennon.errors import InternalError
-from pennon.spark.reading import density as module
+from pennon.spark.reading import dense_vectors as module
 from pennon.spark.reading import scan
-from pennon.spark.reading.density import Density, density
+from pennon.spark.reading.dense_vectors import DenseVectors, find_dense_vectors
 from pennon.spark.reading.pinned import PinnedTable
 from tests.support import create_table, ipc
 
@@ -33,7 +33,7 @@ def vectors(rows=8, *, null=None, null_inside=None):
 def found(path, **changes):
     dataset = lance.dataset(path)
     table = replace(PinnedTable(("t",), str(path), dataset.version), **changes)
-    return density(table, dataset.schema, LARGE).columns
+    return find_dense_vectors(table, dataset.schema, LARGE).columns
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
@@ -106,13 +106,13 @@ def test_elsewhere_nothing_is_opened(tmp_path, changes) -> None:
 def test_a_look_must_be_worth_it(tmp_path) -> None:
     dataset = lance.write_dataset(vectors(), tmp_path / "t")
     table = PinnedTable(("t",), str(tmp_path / "t"), 1)
-    assert density(table, dataset.schema, 4 * 1024 * 1024 - 1).columns == set()
-    assert density(table, dataset.schema, 4 * 1024 * 1024).columns == {"v"}
-    assert density(table, pa.schema([dataset.schema.field("id")]), LARGE).columns == set()
+    assert find_dense_vectors(table, dataset.schema, 4 * 1024 * 1024 - 1).columns == set()
+    assert find_dense_vectors(table, dataset.schema, 4 * 1024 * 1024).columns == {"v"}
+    assert find_dense_vectors(table, pa.schema([dataset.schema.field("id")]), LARGE).columns == set()
     many = pa.schema([*dataset.schema, *(pa.field(f"c{number}", pa.int64()) for number in range(31))])
-    assert density(table, many, LARGE).columns == set()
+    assert find_dense_vectors(table, many, LARGE).columns == set()
     twins = dataset.schema.append(pa.field("V", pa.int64()))
-    assert density(table, twins, LARGE).columns == set()
+    assert find_dense_vectors(table, twins, LARGE).columns == set()
 
 
 def test_what_a_page_holds_is_not_taken_for_what_it_tells() -> None:
@@ -127,9 +127,9 @@ def test_what_a_page_holds_is_not_taken_for_what_it_tells() -> None:
 
 def test_a_null_that_must_not_be_is_told() -> None:
     batch = pa.record_batch({"v": pa.array([[1.0, None]], pa.list_(pa.float32()))})
-    assert Density().checked(batch) is batch
+    assert DenseVectors().check(batch) is batch
     with pytest.raises(InternalError, match="vectors of column v"):
-        Density(frozenset("v")).checked(batch)
+        DenseVectors(frozenset("v")).check(batch)
 
 
 @pytest.mark.parametrize("null_inside", [None, 17, ROWS - 1])
@@ -137,10 +137,10 @@ def test_spark_reads_the_same_and_says_the_same(lake, monkeypatch, capsys, null_
     monkeypatch.setattr(module, "_BYTES_PER_LOOK", 1)
     data = vectors(ROWS, null_inside=null_inside)
     create_table(lake.catalog, "t", data=ipc(data))
-    wanted = scan.scan(lake.address, ("t",))
-    dense = density(wanted.table, wanted.schema, wanted.bytes)
+    wanted = scan.plan_scan(lake.address, ("t",))
+    dense = find_dense_vectors(wanted.table, wanted.schema, wanted.bytes)
     assert dense.columns == (set() if null_inside is not None else {"v"})
-    assert dense.told(wanted.spark_schema())["v"].dataType.containsNull is (null_inside is not None)
+    assert dense.mark_non_null(wanted.spark_schema())["v"].dataType.containsNull is (null_inside is not None)
     frame = lake.sql("SELECT * FROM t")
     assert frame.schema == wanted.spark_schema() == lake.table("t").schema
     frame.explain()

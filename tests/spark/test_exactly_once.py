@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from pennon.spark import writing
-from pennon.spark.writing.fragments import FileSettings, Written
-from pennon.spark.writing.preparing import prepare
+from pennon.spark.writing.fragment_writer import FileSettings, WrittenFragments
+from pennon.spark.writing.prepared_write import prepare_write
 from tests.support import create_namespace, create_table, describe_table, fails, ipc, list_tables
 
 DRIVER = Path(__file__).parent / "cluster" / "driver.py"
@@ -109,11 +109,11 @@ def test_files_of_attempts_that_did_not_count_are_removed(lake):
     schema = StructType([StructField("id", LongType())])
     batch = pa.record_batch({"id": [1, 2, 3]})
     for identifier in (("a", "t"), ("a", "new")):
-        destination = writing.found(lake.address, identifier, None)
-        planned = prepare(lake.address, identifier, destination, schema, settings=FileSettings(2))
+        destination = writing.find_destination(lake.address, identifier, None)
+        planned = prepare_write(lake.address, identifier, destination, schema, settings=FileSettings(2))
         winner, loser = planned.writer.write(iter([batch])), planned.writer.write(iter([batch]))
         assert (winner.rows, len(winner.files), len(loser.files)) == (3, 2, 2)
-        done = writing.publish(lake, planned.staged(winner))
+        done = writing.publish(lake, planned.stage(winner))
         assert done.rows == 3
         assert [row.id for row in lake.table(list(identifier)).where("id > 0").collect()] == [1, 2, 3]
         assert_only_used_files(directory(lake, *identifier))
@@ -125,10 +125,10 @@ def test_attempt_that_ends_after_its_write_takes_its_files_back(spark, lake):
         if table == "t":
             lake.write(numbers(spark, 0), "t", "overwrite")
         schema = numbers(spark, 1).schema
-        planned = prepare(lake.address, (table,), writing.found(lake.address, (table,), None), schema)
-        task = planned.writer.begun()
+        planned = prepare_write(lake.address, (table,), writing.find_destination(lake.address, (table,), None), schema)
+        task = planned.writer.start_run()
         batch = pa.record_batch({"id": [1], "name": ["x"]})
-        staged = replace(planned, writer=task).staged(task.write(iter([batch])))
+        staged = replace(planned, writer=task).stage(task.write(iter([batch])))
         ended(lake, staged)
         with fails(14):
             task.write(iter([batch]))
@@ -142,8 +142,8 @@ def test_files_of_an_attempt_that_was_killed_are_removed(lake, tmp_path):
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     folder = directory(lake, "t")
     assert len(list((folder / "data").glob("*.lance"))) == 3
-    with writing.found(lake.address, ("t",), None).files() as files:
-        assert len(files.noted("killed")) == 2
+    with writing.find_destination(lake.address, ("t",), None).files() as files:
+        assert len(files.noted_files("killed")) == 2
         files.settle("killed")
     assert_only_used_files(folder)
 
@@ -195,5 +195,5 @@ def test_executor_that_dies_and_attempts_that_race(lake, tmp_path, program):
 
 def test_reports_add_up():
     report = {"files": [{"path": "x.lance", "file_size_bytes": 5}], "physical_rows": 3}
-    assert Written((report, report), 6).files == ("data/x.lance", "data/x.lance")
-    assert Written((report, report), 6).bytes == 10
+    assert WrittenFragments((report, report), 6).files == ("data/x.lance", "data/x.lance")
+    assert WrittenFragments((report, report), 6).bytes == 10

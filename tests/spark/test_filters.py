@@ -34,8 +34,9 @@ from pyspark.sql.datasource import (
 
 from pennon.errors import InvalidInputError
 from pennon.spark import types
-from pennon.spark.quoting import quoted
-from pennon.spark.reading.filters import literal, pushed
+from pennon.spark.quoting import quote_name
+from pennon.spark.reading.filters import translate_filter
+from pennon.spark.reading.literals import format_literal
 
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0000))[0]
 UTC = dt.timezone.utc
@@ -273,7 +274,7 @@ def filters(draw, name: str):
 
 
 def check(table: Seen, filter_) -> None:
-    predicate = pushed(filter_, table.dataset.schema)
+    predicate = translate_filter(filter_, table.dataset.schema)
     if predicate is None:
         return
     kept = table.dataset.to_table(columns=["id"], filter=predicate)["id"].to_pylist()
@@ -329,7 +330,9 @@ def test_every_comparison_with_a_value_of_the_column_is_pushed(path) -> None:
     if path[-1] in {"string", "large", "words"}:
         made += [kind(path, value) for kind in (StringStartsWith, StringEndsWith, StringContains) for value in values]
 
-    assert [one for one in made if pushed(one, schema) is None or pushed(Not(one), schema) is None] == []
+    assert [
+        one for one in made if translate_filter(one, schema) is None or translate_filter(Not(one), schema) is None
+    ] == []
 
 
 STAYING = {
@@ -364,19 +367,19 @@ MORE = [
 
 @pytest.mark.parametrize("filter_", STAYING.values(), ids=STAYING.keys())
 def test_what_lance_cannot_do_exactly_stays_with_spark(filter_) -> None:
-    assert pushed(filter_, pa.schema([*_table().schema, *MORE])) is None
+    assert translate_filter(filter_, pa.schema([*_table().schema, *MORE])) is None
 
 
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.int32()), pa.list_(pa.float32(), 2), pa.map_(pa.string(), pa.int8()), pa.json_()], ids=str
 )
 def test_nulls_of_every_type_are_pushed(kind) -> None:
-    assert pushed(IsNull(("c",)), pa.schema([("c", kind)])) == "`c` IS NULL"
+    assert translate_filter(IsNull(("c",)), pa.schema([("c", kind)])) == "`c` IS NULL"
 
 
 def test_long_lists_are_pushed(tmp_path) -> None:
     dataset = lance.write_dataset(pa.table({"i": range(20_000)}), str(tmp_path / "t.lance"))
-    predicate = pushed(In(("i",), list(range(0, 20_000, 2))), dataset.schema)
+    predicate = translate_filter(In(("i",), list(range(0, 20_000, 2))), dataset.schema)
 
     assert dataset.count_rows(predicate) == 10_000
 
@@ -389,7 +392,7 @@ def test_columns_of_any_name_can_be_named(name, tmp_path) -> None:
     path = [name.replace("`", "").replace(".", ""), name]
     dataset = lance.write_dataset(pa.table({path[0]: inner}), str(tmp_path / "t.lance"))
 
-    assert dataset.count_rows(f"{quoted(*path)} = 2") == 1
+    assert dataset.count_rows(f"{quote_name(*path)} = 2") == 1
 
 
 @pytest.mark.parametrize(
@@ -410,4 +413,4 @@ def test_columns_of_any_name_can_be_named(name, tmp_path) -> None:
 )
 def test_a_value_that_the_type_does_not_have_is_refused(value, kind) -> None:
     with pytest.raises(InvalidInputError, match="is no value of the Arrow type"):
-        literal(value, kind)
+        format_literal(value, kind)

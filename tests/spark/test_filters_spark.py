@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, Not
 
 from pennon.spark import types
-from pennon.spark.reading.filters import pushed
+from pennon.spark.reading.filters import translate_filter
 from tests.spark.test_filters import ROWS, _table
 
 NUMBERS = [
@@ -177,7 +177,7 @@ def test_lance_keeps_the_rows_that_spark_keeps(spark, tmp_path) -> None:
 
     assert len(truths) == ROWS
     handed_of = {copy: [one for one in handed if named(one) == copy] for copy in conditions}
-    predicates = {copy: [pushed(one, schema) for one in filters] for copy, filters in handed_of.items()}
+    predicates = {copy: [translate_filter(one, schema) for one in filters] for copy, filters in handed_of.items()}
     together = {copy: " AND ".join(f"({one})" for one in made if one) for copy, made in predicates.items()}
     answers = dataset.to_table(columns={"id": "id", **{copy: text or "true" for copy, text in together.items()}})
     staying = set()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pennon.spark.writing import fragments, light_rows
+from pennon.spark.writing import fragment_writer, light_rows
 
 LARGE = light_rows.ROW_BYTES + 1
 
@@ -32,8 +32,8 @@ def referenced(lake, name):
 
 
 def test_small_rows_are_handed_over_by_their_number_in_this_thread_alone(spark) -> None:
-    frame = light_rows.light(spark.range(0, 5000, 1, 1).selectExpr("id", "cast(id AS string) AS s"))
-    with light_rows.unweighed(spark):
+    frame = light_rows.mark_light_rows(spark.range(0, 5000, 1, 1).selectExpr("id", "cast(id AS string) AS s"))
+    with light_rows.without_weighing(spark):
         assert rows_of_batches(frame) == [1024, 1024, 1024, 1024, 904]
     assert rows_of_batches(frame) == [5000]
 
@@ -46,7 +46,7 @@ def test_of_large_rows_only_what_is_small_is_handed_over(spark) -> None:
         "array(id) AS l",
         f"named_struct('t', repeat('y', IF(id = 3, {LARGE}, 1)), 'n', id) AS n",
     )
-    *whole, second, third = [tuple(row) for row in light_rows.light(df).orderBy("c0").collect()]
+    *whole, second, third = [tuple(row) for row in light_rows.mark_light_rows(df).orderBy("c0").collect()]
     assert [(row[0], row[1], row[-1]) for row in whole] == [(0, "x", True), (1, "x", True)]
     assert second == (2, None, None, None, None, False)
     assert third == (3, None, None, None, None, False)
@@ -63,23 +63,23 @@ def test_of_large_rows_only_what_is_small_is_handed_over(spark) -> None:
     ],
 )
 def test_rows_whose_size_is_not_told_at_a_glance_are_weighed(spark, column) -> None:
-    assert light_rows.light(spark.range(1).selectExpr(column)) is None
+    assert light_rows.mark_light_rows(spark.range(1).selectExpr(column)) is None
 
 
 @pytest.mark.parametrize(("count", "is_told"), [(64, True), (65, False)])
 def test_rows_of_many_texts_are_weighed(spark, count, is_told) -> None:
     df = spark.range(1).selectExpr(*(f"cast(id AS string) AS s{number}" for number in range(count)))
-    assert (light_rows.light(df) is not None) is is_told
+    assert (light_rows.mark_light_rows(df) is not None) is is_told
 
 
 @pytest.mark.parametrize("setting", ["maxRecordsPerBatch", "maxBytesPerBatch"])
 def test_who_says_how_much_is_handed_over_is_obeyed(spark, setting) -> None:
     df = spark.range(1)
-    assert light_rows.light(df) is not None
+    assert light_rows.mark_light_rows(df) is not None
     key = f"spark.sql.execution.arrow.{setting}"
     spark.conf.set(key, "7")
     try:
-        assert light_rows.light(df) is None
+        assert light_rows.mark_light_rows(df) is None
     finally:
         spark.conf.unset(key)
 
@@ -97,8 +97,8 @@ def test_a_large_row_among_small_ones_is_written_with_them(spark, lake, place) -
 
 def test_a_large_row_ends_the_first_try_without_a_failed_task(spark, lake, monkeypatch) -> None:
     tried = []
-    real = fragments._task
-    monkeypatch.setattr(fragments, "_task", lambda writer: tried.append(writer.run) or real(writer))
+    real = fragment_writer._create_task
+    monkeypatch.setattr(fragment_writer, "_create_task", lambda writer: tried.append(writer.run) or real(writer))
     lake.write(spark.range(10).selectExpr("id", "repeat('x', 5) AS s"), "t", mode="create")
     assert len(tried) == 1
     tried.clear()

@@ -66,7 +66,7 @@ def test_appends_and_indexes_of_others_go_together_with_a_staged_merge(spark, la
 
 def test_staged_rows_can_be_read_before_they_are_published_and_discarded(spark, lake):
     table(lake, "t", DATA)
-    made = writing.readable(
+    made = writing.make_readable(
         lake, staged(lake, frame(spark, (1, "M1"), (20, "M20")), when_not_matched_by_source="delete")
     )
     assert [tuple(row.values()) for row in made.preview.open().to_table().sort_by("id").to_pylist()] == [

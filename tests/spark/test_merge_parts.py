@@ -6,20 +6,20 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pennon.spark.merging import clauses, deletions, originals
+from pennon.spark.merging import clauses, deletions, row_lookup
 from pennon.spark.merging.clauses import Delete, Insert, Update
-from pennon.spark.merging.mentions import mentioned
+from pennon.spark.merging.conditions import find_mentioned_columns
 from pennon.spark.reading.pinned import PinnedTable
 from tests.support import fails
 
 
 def test_words_are_clauses():
-    read = clauses.read("update", "insert", None)
+    read = clauses.parse_clauses("update", "insert", None)
     assert read.all() == (Update(), Insert())
-    assert clauses.read("delete", "ignore", "delete").all() == (Delete(), Delete())
-    assert clauses.read("delete", None, None).only_deletes_matches
-    assert not clauses.read([Delete("x > 1")], None, None).only_deletes_matches
-    assert clauses.read(Delete("a"), [], ()).matched == (Delete("a"),)
+    assert clauses.parse_clauses("delete", "ignore", "delete").all() == (Delete(), Delete())
+    assert clauses.parse_clauses("delete", None, None).only_deletes_matches
+    assert not clauses.parse_clauses([Delete("x > 1")], None, None).only_deletes_matches
+    assert clauses.parse_clauses(Delete("a"), [], ()).matched == (Delete("a"),)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_words_are_clauses():
 )
 def test_clauses_that_make_no_sense(given, said):
     with fails(13, said):
-        clauses.read(*given)
+        clauses.parse_clauses(*given)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_clauses_that_make_no_sense(given, said):
     ],
 )
 def test_columns_that_an_expression_speaks_of(text, columns):
-    assert mentioned(["a", "b c", "odd `name", "ü"], [None, text]) == columns
+    assert find_mentioned_columns(["a", "b c", "odd `name", "ü"], [None, text]) == columns
 
 
 @pytest.mark.parametrize("stable", [False, True])
@@ -67,24 +67,24 @@ def test_rows_by_address_come_in_order_whether_looked_up_or_scanned(tmp_path, st
     many = [number for number in range(1000) if number != 5]
     for wanted in (few, many):
         addresses = pa.array(wanted, pa.uint64())
-        found = pa.concat_tables(originals.read(table, addresses, ["text"], row_ids=True))
+        found = pa.concat_tables(row_lookup.read_rows(table, addresses, ["text"], row_ids=True))
         ids = [(address >> 32) * 1000 + (address & 0xFFFFFFFF) for address in wanted]
         assert found["text"].to_pylist() == [f"t{number}" for number in ids]
         assert found["_rowid"].to_pylist() == (ids if stable else wanted)
     with fails(18, "lacks rows"):
-        list(originals.read(table, pa.array([5], pa.uint64()), ["text"], row_ids=False))
+        list(row_lookup.read_rows(table, pa.array([5], pa.uint64()), ["text"], row_ids=False))
 
 
 def test_gone_rows_are_told_by_fragment():
-    gone = deletions.Gone()
+    gone = deletions.DeletedRows()
     gone.add(pa.array([1, 7, (2 << 32) + 3], pa.uint64()))
     gone.add(pa.array([9, (2 << 32) + 4_000_000_000], pa.uint64()))
-    of_another_task = deletions.Gone()
+    of_another_task = deletions.DeletedRows()
     of_another_task.add(pa.array([5, 9], pa.uint64()))
-    told = [deletions.report("written", "{}"), *gone.reports(), *of_another_task.reports()]
-    others, rows = deletions.by_kind(pa.Table.from_batches(told))
+    told = [deletions.create_report("written", "{}"), *gone.reports(), *of_another_task.reports()]
+    others, rows = deletions.split_reports(pa.Table.from_batches(told))
     assert others == [{"kind": "written", "fragment": None, "content": b"{}"}]
     assert [(row["kind"], row["fragment"]) for row in rows.to_pylist()] == [("gone", 0), ("gone", 2)]
     first, second = rows["content"].to_pylist()
-    assert deletions._unpacked(first).tolist() == [1, 5, 7, 9]
-    assert deletions._unpacked(second).tolist() == [3, 4_000_000_000]
+    assert deletions._unpack_offsets(first).tolist() == [1, 5, 7, 9]
+    assert deletions._unpack_offsets(second).tolist() == [3, 4_000_000_000]

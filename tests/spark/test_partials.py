@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pennon.spark.reading.partials import COUNT, MAX, MIN, SUM, TOTAL, Measure, Partials
+from pennon.spark.reading.partial_aggregates import COUNT, MAX, MIN, SUM, TOTAL, Measure, PartialAggregates
 
 MEASURES = (
     *(Measure("n", COUNT), Measure("nx", COUNT, "x"), Measure("sx", SUM, "x"), Measure("tx", TOTAL, "x")),
@@ -51,11 +51,11 @@ def same(one, other):
 @settings(max_examples=300)
 @given(batches=st.lists(ROWS, max_size=3), grouped=st.booleans())
 def test_partial_results_add_up(batches, grouped) -> None:
-    partials = Partials(("k",) if grouped else (), MEASURES)
+    partials = PartialAggregates(("k",) if grouped else (), MEASURES)
     given_rows: dict = {}
     for row in (row for rows in batches for row in rows):
         given_rows.setdefault(row[0] if grouped else None, []).append(row)
-    found = by_group(partials.of(map(batch, batches)))
+    found = by_group(partials.aggregate(map(batch, batches)))
     assert set(found) - {None} == set(given_rows) - {None}
     for key, rows in given_rows.items():
         parts = found[key]
@@ -72,7 +72,7 @@ def test_partial_results_add_up(batches, grouped) -> None:
 
 def test_few_groups_become_few_rows() -> None:
     rows = [("a" if number % 2 else "b", number, 0.5) for number in range(1000)]
-    (found,) = Partials(("k",), MEASURES).of([batch(rows)])
+    (found,) = PartialAggregates(("k",), MEASURES).aggregate([batch(rows)])
     assert found.num_rows == 2
     assert sorted(found.column("sx").to_pylist()) == [249_500, 250_000]
 
@@ -80,6 +80,6 @@ def test_few_groups_become_few_rows() -> None:
 def test_rows_of_many_groups_are_handed_over_as_they_are() -> None:
     rows = [(str(number), number, 0.5) for number in range(100)]
     alike = [("a", number, 0.5) for number in range(100)]
-    first, second = Partials(("k",), MEASURES).of([batch(rows), batch(alike)])
+    first, second = PartialAggregates(("k",), MEASURES).aggregate([batch(rows), batch(alike)])
     assert (first.num_rows, second.num_rows) == (100, 100)
     assert second.column("n").to_pylist() == [1] * 100

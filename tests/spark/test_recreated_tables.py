@@ -10,7 +10,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pennon.spark.reading.pinned import Moment, pin
+from pennon.spark.reading.pinned import VersionSelector, pin
 from tests.servers import CountingS3
 from tests.support import create_table, describe_table, drop_table, fails, ipc
 
@@ -121,7 +121,7 @@ def test_a_pinned_version_is_known_by_its_content(root, open_namespace):
         drop_table(ns, "t", purge="true")
     assert pinned[0] != pinned[1]
     create_table(ns, "t", data=ipc({"a": [4]}))
-    assert pin(address, ("t",), Moment(version=1))[0].open().to_table()["a"].to_pylist() == [4]
+    assert pin(address, ("t",), VersionSelector(version=1))[0].open().to_table()["a"].to_pylist() == [4]
 
 
 def test_a_version_that_is_not_the_pinned_one_is_refused(root, open_namespace):

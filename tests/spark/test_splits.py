@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pennon.spark.reading.splits import FragmentSize, fragment_sizes, plan
+from pennon.spark.reading.splits import FragmentSize, fragment_sizes, plan_splits
 
 fragments = st.lists(
     st.builds(
@@ -26,7 +26,7 @@ fragments = st.lists(
 def test_every_row_is_in_exactly_one_split(sizes, parallelism, share, max_bytes):
     ranges: dict[int, list[tuple[int, int]]] = {}
     rows = {one.id: one.rows for one in sizes}
-    for split in plan(sizes, parallelism=parallelism, share=share, max_bytes=max_bytes):
+    for split in plan_splits(sizes, parallelism=parallelism, share=share, max_bytes=max_bytes):
         assert split.fragments
         for fragment in split.fragments:
             start, stop = (0, rows[fragment]) if split.start is None else (split.start, split.stop)
@@ -40,7 +40,7 @@ def test_every_row_is_in_exactly_one_split(sizes, parallelism, share, max_bytes)
 @given(fragments, st.integers(1, 64))
 def test_no_split_is_much_larger_than_its_share(sizes, parallelism):
     rows = {one.id: one.rows for one in sizes}
-    splits = plan(sizes, parallelism=parallelism, max_bytes=2**60)
+    splits = plan_splits(sizes, parallelism=parallelism, max_bytes=2**60)
     total = sum(rows.values())
     for split in splits:
         held = sum(rows[one] for one in split.fragments) if split.start is None else split.stop - split.start
@@ -60,7 +60,7 @@ def test_no_split_is_much_larger_than_its_share(sizes, parallelism):
     ],
 )
 def test_the_number_of_splits_follows_cores_and_bytes(sizes, parallelism, count):
-    assert len(plan(sizes, parallelism=parallelism)) == count
+    assert len(plan_splits(sizes, parallelism=parallelism)) == count
 
 
 def test_conditions_of_splits_read_each_row_once_also_beside_deleted_rows(tmp_path):
@@ -68,7 +68,7 @@ def test_conditions_of_splits_read_each_row_once_also_beside_deleted_rows(tmp_pa
     lance.write_dataset(pa.table({"x": range(200_000)}), path, max_rows_per_file=150_000)
     dataset = lance.dataset(path)
     dataset.delete("x % 7 = 0")
-    splits = plan(fragment_sizes(dataset), parallelism=5)
+    splits = plan_splits(fragment_sizes(dataset), parallelism=5)
     assert len(splits) > len(dataset.get_fragments())
     read: list[int] = []
     for split in splits:

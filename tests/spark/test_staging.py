@@ -9,7 +9,7 @@ import pytest
 from lance import LanceDataset
 
 from pennon.spark import writing
-from pennon.spark.commits import committing
+from pennon.spark.commits import table_commits
 from pennon.spark.reading import scan
 from tests.support import create_namespace, declare_table, describe_table, fails, list_tables
 
@@ -24,7 +24,7 @@ def ids(lake, table="t"):
 
 def previewed(lake, staged):
     """Read what is staged on executors; gives the ids."""
-    frame = scan.dataframe(lake.spark, scan.of_pinned(staged.preview))
+    frame = scan.to_dataframe(lake.spark, scan.scan_pinned(staged.preview))
     return sorted(row.id for row in frame.collect())
 
 
@@ -45,7 +45,7 @@ def test_staged_rows_are_read_and_not_seen(spark, any_lake, mode):
     lake = any_lake
     lake.write(numbers(spark, 1), "t")
     before = on_storage(lake)
-    staged = writing.readable(lake, writing.stage(lake, numbers(spark, 2, 3), ("t",), mode))
+    staged = writing.make_readable(lake, writing.stage(lake, numbers(spark, 2, 3), ("t",), mode))
     assert previewed(lake, staged) == ([1, 2, 3] if mode == "append" else [2, 3])
     assert ids(lake) == [1]
     done = writing.publish(lake, staged, job_id="j")
@@ -60,7 +60,7 @@ def test_discarded_write_leaves_nothing(spark, any_lake):
     lake = any_lake
     lake.write(numbers(spark, 1), "t")
     before = on_storage(lake)
-    staged = writing.readable(lake, writing.stage(lake, numbers(spark, 2), ("t",)))
+    staged = writing.make_readable(lake, writing.stage(lake, numbers(spark, 2), ("t",)))
     assert on_storage(lake) > before
     writing.discard(lake, staged)
     assert on_storage(lake) == before
@@ -71,13 +71,13 @@ def test_new_table_is_read_before_the_catalog_knows_of_it(spark, any_lake, root)
     lake = any_lake
     create_namespace(lake.catalog, "a")
     for table in (("t",), ("a", "t")):
-        staged = writing.readable(lake, writing.stage(lake, numbers(spark, 1, 2), table))
+        staged = writing.make_readable(lake, writing.stage(lake, numbers(spark, 1, 2), table))
         assert previewed(lake, staged) == [1, 2]
         assert list_tables(lake.catalog, *table[:-1]) == []
         assert writing.publish(lake, staged, job_id="j").created
         assert ids(lake, list(table)) == [1, 2]
-        assert committing.find(lake.address, table, "j").version == 1
-    gone = writing.readable(lake, writing.stage(lake, numbers(spark, 1), ("other",)))
+        assert table_commits.find_job(lake.address, table, "j").version == 1
+    gone = writing.make_readable(lake, writing.stage(lake, numbers(spark, 1), ("other",)))
     writing.discard(lake, gone)
     assert not list(Path(root).glob("*other*"))
 
@@ -86,7 +86,7 @@ def test_staged_columns_are_read_and_not_seen(spark, any_lake):
     lake = any_lake
     lake.write(numbers(spark, 1), "t")
     wide = spark.createDataFrame([(2, 0.5)], "id bigint, score double")
-    staged = writing.readable(lake, writing.stage(lake, wide, ("t",), merge_schema=True))
+    staged = writing.make_readable(lake, writing.stage(lake, wide, ("t",), merge_schema=True))
     assert previewed(lake, staged) == [1, 2]
     # Others append meanwhile: columns and rows are put on top of that.
     lake.write(numbers(spark, 3), "t")
@@ -100,7 +100,7 @@ def test_publishing_twice_with_a_job_keeps_the_rows(spark, any_lake):
     for table in (("old",), ("new",)):
         if table == ("old",):
             lake.write(numbers(spark, 1), "old")
-        staged = writing.readable(lake, writing.stage(lake, numbers(spark, 2), table))
+        staged = writing.make_readable(lake, writing.stage(lake, numbers(spark, 2), table))
         first = writing.publish(lake, staged, job_id="j")
         again = writing.publish(lake, staged, job_id="j")
         assert (again.version, again.already, again.rows) == (first.version, True, 1)
@@ -162,7 +162,7 @@ def test_several_tables_are_shown_together(spark, house):
     ]
     assert shown(house) == {"a.t": [1, 2], "u": [5], "a.new": [6]}
     for name in (("a", "t"), ("u",), ("a", "new")):
-        assert committing.find(house.address, name, "nightly") is not None
+        assert table_commits.find_job(house.address, name, "nightly") is not None
 
 
 def test_publishing_together_again_changes_nothing(spark, house):
@@ -178,7 +178,7 @@ def test_publishing_together_again_changes_nothing(spark, house):
 
 
 def test_the_same_staged_writes_published_again_keep_their_rows(spark, house):
-    staged = [writing.readable(house, one) for one in three(spark, house)]
+    staged = [writing.make_readable(house, one) for one in three(spark, house)]
     writing.publish_together(house, staged, job_id="nightly")
     results = writing.publish_together(house, staged, job_id="nightly")
     assert [one.already for one in results] == [True, True, True]
@@ -191,7 +191,7 @@ def test_answer_that_is_lost_is_found_out(spark, house, monkeypatch):
 
     def lost(self, *arguments):
         real(self, *arguments)
-        raise committing.InternalError("no answer")
+        raise table_commits.InternalError("no answer")
 
     monkeypatch.setattr(type(house.catalog), "commit_tables", lost)
     results = writing.publish_together(house, staged)
@@ -272,7 +272,7 @@ def test_store_that_fails_after_the_commit_does_not_fail_the_write(spark, lake, 
 
     def then_the_disk_is_gone(*arguments, **options):
         made = real(*arguments, **options)
-        monkeypatch.setattr("pennon.spark.commits.files.TableFiles.settle", _broken)
+        monkeypatch.setattr("pennon.spark.commits.run_files.TableFiles.settle", _broken)
         return made
 
     monkeypatch.setattr(LanceDataset, "commit", then_the_disk_is_gone)

@@ -16,8 +16,8 @@ from lance.arrow import bfloat16_array
 
 from pennon.errors import InvalidInputError
 from pennon.spark import types
-from pennon.spark.types.encodings import bfloat16_of_float, float_of_bfloat16, text_of_uuid, uuid_of_text
-from pennon.spark.types.extension import BFLOAT16, BLOB, JSON, STORAGE, UUID, marks, plain_schema
+from pennon.spark.types.encodings import bfloat16_to_float, float_to_bfloat16, text_to_uuid, uuid_to_text
+from pennon.spark.types.extension import BFLOAT16, BLOB, JSON, STORAGE, UUID, extension_metadata, plain_schema
 
 UTC = dt.timezone.utc
 NOW = dt.datetime(2024, 2, 29, 12, 30, 15, 123_456, tzinfo=UTC)
@@ -26,7 +26,7 @@ ID = bytes(range(16))
 
 
 def _extension(name: str, kind: str) -> pa.Field:
-    return pa.field(name, STORAGE[kind], metadata=marks(kind))
+    return pa.field(name, STORAGE[kind], metadata=extension_metadata(kind))
 
 
 # A field for each type, and a value.
@@ -68,7 +68,7 @@ COLUMNS = [
         pa.field(
             "tensor",
             pa.list_(pa.float32(), 4),
-            metadata=marks("arrow.fixed_shape_tensor", b'{"shape":[2,2]}'),
+            metadata=extension_metadata("arrow.fixed_shape_tensor", b'{"shape":[2,2]}'),
         ),
         [1.0, 2.0, 3.0, 4.0],
     ),
@@ -115,7 +115,7 @@ def test_every_type_goes_through_spark_and_back(tmp_path) -> None:
 
     seen = types.spark_schema(first.schema)
     batch = read(first)
-    plan = types.write_plan(seen, types.table_schema(seen))
+    plan = types.plan_write(seen, types.table_schema(seen))
     second = lance.write_dataset(pa.Table.from_batches([plan.cast(batch)]), str(tmp_path / "second.lance"))
     appended = lance.write_dataset(pa.Table.from_batches([plan.cast(batch)]), first, mode="append")
 
@@ -162,7 +162,7 @@ def test_fields_that_may_not_be_null_are_in_structs_that_may(tmp_path) -> None:
     dataset = lance.write_dataset(pa.Table.from_pylist(rows, schema=plain_schema(schema)), str(tmp_path / "t.lance"))
 
     batch = read(dataset)
-    written = types.write_plan(types.spark_schema(schema), schema).cast(batch)
+    written = types.plan_write(types.spark_schema(schema), schema).cast(batch)
 
     assert not batch.schema.field("s").type.field("a").nullable
     assert written.to_pylist() == [rows[0], dict.fromkeys(schema.names)]
@@ -213,7 +213,7 @@ def test_a_vector_is_read_and_written_without_a_copy() -> None:
     seen = types.spark_schema(batch.schema)
 
     read_back = types.to_spark(batch, types.read_schema(batch.schema))
-    written = types.write_plan(seen, batch.schema).cast(read_back)
+    written = types.plan_write(seen, batch.schema).cast(read_back)
 
     addresses = {one.column("v").values.buffers()[1].address for one in (batch, read_back, written)}
     assert addresses == {values.buffers()[1].address}
@@ -222,7 +222,7 @@ def test_a_vector_is_read_and_written_without_a_copy() -> None:
 def test_large_batches_are_cut() -> None:
     batch = pa.record_batch({"s": pa.array(["x" * 100] * 64, pa.large_string())})
 
-    cut = list(types.pieces(batch, 1_000))
+    cut = list(types.split_batch(batch, 1_000))
 
     assert pa.Table.from_batches(cut) == pa.Table.from_batches([batch])
     assert all(one.nbytes <= 1_000 for one in cut)
@@ -233,7 +233,7 @@ def test_large_batches_are_cut() -> None:
 def test_bfloat16_is_rounded_as_lance_does(numbers, start) -> None:
     given_ = pa.array(numbers, pa.float32())
 
-    made = bfloat16_of_float(given_)
+    made = float_to_bfloat16(given_)
 
     theirs = bfloat16_array([0.0 if number is None else number for number in numbers]).storage
     for mine, other, number in zip(made.to_pylist(), theirs.to_pylist(), numbers, strict=True):
@@ -241,9 +241,9 @@ def test_bfloat16_is_rounded_as_lance_does(numbers, start) -> None:
             assert mine is None
         elif number == number:  # noqa: PLR0124 (not NaN, of which there are many)
             assert mine == other
-    widened = float_of_bfloat16(made.slice(start))
-    again = bfloat16_of_float(widened)
-    assert float_of_bfloat16(again).equals(widened) or any(number != number for number in numbers)  # noqa: PLR0124
+    widened = bfloat16_to_float(made.slice(start))
+    again = float_to_bfloat16(widened)
+    assert bfloat16_to_float(again).equals(widened) or any(number != number for number in numbers)  # noqa: PLR0124
 
 
 @settings(max_examples=100, deadline=None)
@@ -251,13 +251,13 @@ def test_bfloat16_is_rounded_as_lance_does(numbers, start) -> None:
 def test_uuids_are_text_and_bytes(ids, start) -> None:
     stored = pa.array([None if one is None else one.bytes for one in ids], pa.binary(16)).slice(start)
 
-    text = text_of_uuid(stored)
+    text = uuid_to_text(stored)
 
     assert text.to_pylist() == [None if one is None else str(one) for one in ids[start:]]
-    assert uuid_of_text(text).equals(stored)
+    assert text_to_uuid(text).equals(stored)
 
 
 def test_the_sign_of_a_nan_does_not_hide_it() -> None:
     negative = struct.unpack("<f", struct.pack("<I", 0xFFC0_0000))[0]
 
-    assert np.isnan(float_of_bfloat16(bfloat16_of_float(pa.array([negative], pa.float32())))[0].as_py())
+    assert np.isnan(bfloat16_to_float(float_to_bfloat16(pa.array([negative], pa.float32())))[0].as_py())

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pennon.errors import InvalidInputError
 from pennon.spark import types
 from pennon.spark.types.extension import plain_schema
-from pennon.spark.types.spelling import parse, spell
+from pennon.spark.types.type_text import format_type, parse_type
 
 # Every Arrow type that Lance keeps, the type that Spark shows for it, and the metadata that leads back.
 LEAVES = [
@@ -303,7 +303,7 @@ def test_any_schema_comes_back_exactly(fields) -> None:
     assert types.table_schema(seen).equals(plain_schema(schema), check_metadata=True)
     assert types.read_schema(schema).equals(to_arrow_schema(seen, timezone="UTC"))
     for field in plain_schema(schema):
-        assert spell(parse(spell(field), column="c")) == spell(field)
+        assert format_type(parse_type(format_type(field), column="c")) == format_type(field)
 
 
 def test_planning_workers_import_neither_lance_nor_the_sdk() -> None:
@@ -314,7 +314,7 @@ def test_planning_workers_import_neither_lance_nor_the_sdk() -> None:
         "from pennon.spark.reading import filters\n"
         "schema = pa.schema([('u', pa.uuid()), ('t', pa.timestamp('us')), ('v', pa.list_(pa.float32(), 2))])\n"
         "types.table_schema(types.spark_schema(schema)); types.read_schema(schema)\n"
-        "assert filters.pushed(EqualTo(('t',), datetime.datetime(2020, 1, 1)), schema)\n"
+        "assert filters.translate_filter(EqualTo(('t',), datetime.datetime(2020, 1, 1)), schema)\n"
         "heavy = [name for name in sys.modules if name.split('.')[0] in ('lance', 'lance_namespace', 'lancedb')]\n"
         "assert not heavy, heavy\n"
     )

@@ -53,7 +53,7 @@ def sent(schema: StructType, rows: list[dict]) -> pa.RecordBatch:
 def written(kind: pa.DataType, incoming, value) -> object:
     """Write one value into a column of a table, and give what is kept."""
     schema = frame(c=incoming)
-    plan = types.write_plan(schema, pa.schema([pa.field("c", kind)]))
+    plan = types.plan_write(schema, pa.schema([pa.field("c", kind)]))
     return plan.cast(sent(schema, [{"c": value}, {"c": None}])).column("c").to_pylist()[0]
 
 
@@ -127,7 +127,7 @@ def test_a_value_goes_back_to_the_type_of_the_table(kind, incoming, value, kept)
 def test_a_value_that_does_not_fit_is_an_error_and_not_another_value(kind, incoming, value, words) -> None:
     inside = pa.struct([pa.field("c", kind)])
     schema = StructType([StructField("deep", frame(c=incoming))])
-    plan = types.write_plan(schema, pa.schema([pa.field("deep", inside)]))
+    plan = types.plan_write(schema, pa.schema([pa.field("deep", inside)]))
 
     with pytest.raises(InvalidInputError) as caught:
         plan.cast(sent(schema, [{"deep": {"c": value}}]))
@@ -163,7 +163,7 @@ def test_a_value_that_does_not_fit_is_an_error_and_not_another_value(kind, incom
 )
 def test_types_that_do_not_fit_are_refused_before_a_byte_is_written(kind, incoming) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        types.write_plan(frame(c=incoming), pa.schema([pa.field("c", kind)]), into="table prod.events")
+        types.plan_write(frame(c=incoming), pa.schema([pa.field("c", kind)]), into="table prod.events")
 
     assert "Column c" in str(caught.value)
     assert "prod.events" in str(caught.value)
@@ -186,7 +186,7 @@ FRAME = frame(
 
 
 def test_columns_are_matched_by_name_in_any_order_and_case() -> None:
-    plan = types.write_plan(FRAME, TABLE)
+    plan = types.plan_write(FRAME, TABLE)
     batch = sent(FRAME, [{"Id": 1, "NAME": "n", "S": {"B": "b", "A": 2}, "L": [{"Y": 4, "X": 3}, None]}])
 
     assert plan.schema == TABLE
@@ -197,25 +197,25 @@ def test_columns_are_matched_by_name_in_any_order_and_case() -> None:
 
 def test_case_counts_where_spark_says_so() -> None:
     with pytest.raises(InvalidInputError, match=r"Column id of the table .* missing"):
-        types.write_plan(FRAME, TABLE, case_sensitive=True)
+        types.plan_write(FRAME, TABLE, case_sensitive=True)
 
 
 def test_an_exact_name_comes_before_one_in_another_case() -> None:
     table = pa.schema([("a", pa.int8()), ("A", pa.int16())])
 
-    plan = types.write_plan(frame(A=LongType(), a=LongType()), table)
+    plan = types.plan_write(frame(A=LongType(), a=LongType()), table)
 
     assert plan.cast(sent(frame(A=LongType(), a=LongType()), [{"A": 300, "a": 1}])).to_pylist() == [{"a": 1, "A": 300}]
     with pytest.raises(InvalidInputError, match="may be any of ab, AB"):
-        types.write_plan(frame(Ab=LongType()), pa.schema([("ab", pa.int8()), ("AB", pa.int16())]))
+        types.plan_write(frame(Ab=LongType()), pa.schema([("ab", pa.int8()), ("AB", pa.int16())]))
 
 
 @pytest.mark.parametrize("merge_schema", [True, False])
 def test_two_columns_for_one_are_refused(merge_schema) -> None:
     with pytest.raises(InvalidInputError, match="a and A of the DataFrame are one"):
-        types.write_plan(frame(a=LongType(), A=LongType()), pa.schema([("a", pa.int64())]), merge_schema=merge_schema)
+        types.plan_write(frame(a=LongType(), A=LongType()), pa.schema([("a", pa.int64())]), merge_schema=merge_schema)
     with pytest.raises(InvalidInputError, match="b and B of the DataFrame are one"):
-        types.write_plan(
+        types.plan_write(
             frame(a=LongType(), b=LongType(), B=LongType()), pa.schema([("a", pa.int64())]), merge_schema=merge_schema
         )
 
@@ -223,10 +223,10 @@ def test_two_columns_for_one_are_refused(merge_schema) -> None:
 def test_missing_columns_are_refused_or_filled() -> None:
     incoming = frame(id=LongType(), s=frame(a=LongType()))
     with pytest.raises(InvalidInputError, match="Column name of the table is missing"):
-        types.write_plan(incoming, TABLE)
+        types.plan_write(incoming, TABLE)
 
     for allowed in ({"fill_missing": True}, {"merge_schema": True}):
-        plan = types.write_plan(incoming, TABLE, **allowed)
+        plan = types.plan_write(incoming, TABLE, **allowed)
         assert plan.new_columns == ()
         assert plan.cast(sent(incoming, [{"id": 1, "s": {"a": 2}}])).to_pylist() == [
             {"id": 1, "name": None, "s": {"a": 2, "b": None}, "l": None}
@@ -238,7 +238,7 @@ def test_missing_columns_are_refused_or_filled() -> None:
 )
 def test_a_missing_column_that_may_not_be_null_is_refused(incoming, column) -> None:
     with pytest.raises(InvalidInputError, match=f"Column {column} of the table may not be null"):
-        types.write_plan(incoming, TABLE, merge_schema=True)
+        types.plan_write(incoming, TABLE, merge_schema=True)
 
 
 def test_nulls_where_the_table_allows_none_are_refused() -> None:
@@ -250,7 +250,7 @@ def test_nulls_where_the_table_allows_none_are_refused() -> None:
         ]
     )
     incoming = frame(id=LongType(), s=frame(a=LongType()), l=ArrayType(LongType()))
-    plan = types.write_plan(incoming, schema)
+    plan = types.plan_write(incoming, schema)
     good = [{"id": 1, "s": None, "l": None}, {"id": 2, "s": {"a": 1}, "l": []}]
 
     assert plan.cast(sent(incoming, good)).to_pylist() == good
@@ -262,15 +262,15 @@ def test_nulls_where_the_table_allows_none_are_refused() -> None:
         with pytest.raises(InvalidInputError, match=f"Column {column} is null"):
             plan.cast(sent(incoming, [*good, bad]))
     with pytest.raises(InvalidInputError, match="Column id of the table may not be null"):
-        types.write_plan(frame(id=NullType(), s=frame(a=LongType()), l=ArrayType(LongType())), schema)
+        types.plan_write(frame(id=NullType(), s=frame(a=LongType()), l=ArrayType(LongType())), schema)
 
 
 def test_extra_columns_are_refused_unless_the_schema_is_merged() -> None:
     incoming = frame(id=LongType(), v=FloatType())
     with pytest.raises(InvalidInputError, match="Column v of the DataFrame is not in the table, which has id, name"):
-        types.write_plan(incoming, TABLE, fill_missing=True)
+        types.plan_write(incoming, TABLE, fill_missing=True)
 
-    plan = types.write_plan(incoming, TABLE, merge_schema=True)
+    plan = types.plan_write(incoming, TABLE, merge_schema=True)
 
     assert plan.new_columns == (pa.field("v", pa.float32()),)
     assert plan.schema == TABLE.append(pa.field("v", pa.float32()))
@@ -287,7 +287,7 @@ def test_new_fields_in_structs_are_given_as_lance_adds_them() -> None:
         ]
     )
 
-    plan = types.write_plan(incoming, TABLE, merge_schema=True)
+    plan = types.plan_write(incoming, TABLE, merge_schema=True)
 
     assert plan.new_columns == (
         pa.field("s", pa.struct([pa.field("c", pa.date32())])),
@@ -302,7 +302,7 @@ def test_new_fields_in_structs_are_given_as_lance_adds_them() -> None:
 @pytest.mark.parametrize("name", ["a.b", "a`b", "_rowid"])
 def test_new_columns_get_no_names_that_lance_refuses(name) -> None:
     with pytest.raises(InvalidInputError, match=name):
-        types.write_plan(StructType([StructField(name, LongType())]), pa.schema([]), merge_schema=True)
+        types.plan_write(StructType([StructField(name, LongType())]), pa.schema([]), merge_schema=True)
 
 
 @pytest.mark.parametrize("shift", [0, 8])
@@ -316,7 +316,7 @@ def test_decimals_are_taken_from_any_place_in_memory(tmp_path, shift, kind) -> N
     moved = pa.Array.from_buffers(numbers.type, len(numbers), [valid, room.slice(shift)])
     listed = pa.ListArray.from_arrays([0, 1, 1, 3], moved)
     inner = DecimalType(20, 3)
-    plan = types.write_plan(
+    plan = types.plan_write(
         frame(d=inner, s=frame(d=inner), l=ArrayType(inner)),
         pa.schema({"d": kind, "s": pa.struct({"d": kind}), "l": pa.list_(kind)}),
     )
@@ -334,7 +334,7 @@ def test_slices_and_large_texts_are_written_as_what_they_are() -> None:
     )
     rows = [{"id": n, "name": str(n), "s": {"a": n, "b": None}, "l": [{"x": n, "y": None}] * n} for n in range(5)]
     rows[2] |= {"s": None, "l": None}
-    plan = types.write_plan(incoming, TABLE)
+    plan = types.plan_write(incoming, TABLE)
     large = to_arrow_schema(incoming, timezone="UTC", prefers_large_types=True)
 
     for batch in (sent(incoming, rows), pa.RecordBatch.from_pylist(rows, schema=large)):
@@ -348,7 +348,7 @@ def test_slices_and_large_texts_are_written_as_what_they_are() -> None:
 )
 def test_vectors_may_be_null_anywhere(values) -> None:
     incoming = frame(v=ArrayType(DoubleType()))
-    plan = types.write_plan(incoming, pa.schema([("v", pa.list_(pa.float32(), 2))]))
+    plan = types.plan_write(incoming, pa.schema([("v", pa.list_(pa.float32(), 2))]))
 
     cast = plan.cast(sent(incoming, [{"v": value} for value in values]))
 
@@ -361,7 +361,7 @@ def test_a_plan_travels_to_a_worker_whole() -> None:
         [pa.field("v", pa.list_(pa.field("part", pa.uuid(), metadata={"k": "v"}), 2)), pa.field("j", pa.json_())]
     )
     incoming = frame(v=ArrayType(StringType()), j=StringType())
-    plan = types.write_plan(incoming, table, merge_schema=True)
+    plan = types.plan_write(incoming, table, merge_schema=True)
 
     again = pickle.loads(pickle.dumps(plan))
 
@@ -372,7 +372,7 @@ def test_a_plan_travels_to_a_worker_whole() -> None:
 
 
 def test_a_dictionary_that_grows_beyond_its_index_is_an_error() -> None:
-    plan = types.write_plan(frame(c=StringType()), pa.schema([("c", pa.dictionary(pa.int8(), pa.string()))]))
+    plan = types.plan_write(frame(c=StringType()), pa.schema([("c", pa.dictionary(pa.int8(), pa.string()))]))
 
     with pytest.raises(InvalidInputError, match="Column c"):
         plan.cast(sent(frame(c=StringType()), [{"c": str(number)} for number in range(200)]))

@@ -13,8 +13,8 @@ import sys
 
 import pytest
 
-from pennon.spark.classic import context_of
-from pennon.spark.interpreters import require_pennon_in_workers
+from pennon.spark.session_settings import classic_context
+from pennon.spark.worker_python import require_pennon_in_workers
 from tests.support import fails
 
 pytestmark = [
@@ -122,7 +122,7 @@ def test_workers_of_a_connect_server_that_find_pennon_are_used(start):
 
 @pytest.fixture
 def context(spark):
-    found = context_of(spark)
+    found = classic_context(spark)
     if found is None:
         pytest.skip("the workers of Spark Connect are those of its server")
     return found

@@ -16,7 +16,7 @@ from tests.support import create_table, ipc
 
 def test_a_worker_that_has_read_leaves_its_imports_out_of_later_looks_for_garbage(spark, lake) -> None:
     create_table(lake.catalog, "t", data=ipc({"x": range(10)}))
-    wanted = scan.scan(lake.address, ("t",))
+    wanted = scan.plan_scan(lake.address, ("t",))
     (split,) = wanted.splits(1)
 
     def read(batches):
@@ -31,7 +31,7 @@ def test_a_worker_that_has_read_leaves_its_imports_out_of_later_looks_for_garbag
 
 def test_the_program_itself_is_left_alone(lake) -> None:
     create_table(lake.catalog, "t", data=ipc({"x": range(10)}))
-    wanted = scan.scan(lake.address, ("t",))
+    wanted = scan.plan_scan(lake.address, ("t",))
     assert len(list(scan.read_split(wanted, wanted.splits(1)[0], wanted.read_schema()))) == 1
     assert gc.get_freeze_count() == 0
 

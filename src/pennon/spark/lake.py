@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pennon.identifiers import Identifier, namespace_identifier, parse_identifier, table_identifier
-from pennon.spark import browsing
+from pennon.spark import lake_listing
 from pennon.spark.address import Address
 from pennon.spark.reading import scan
-from pennon.spark.reading.pinned import Moment
+from pennon.spark.reading.pinned import VersionSelector
 from pennon.spark.session import prepare
 
 if TYPE_CHECKING:
@@ -78,15 +78,15 @@ class Lake:
 
         `where` is a predicate in Lance's SQL. Errors 1, 4, 8, 11, 12, 13, 22.
         """
-        wanted = scan.scan(
+        wanted = scan.plan_scan(
             self.address,
-            table_of(id),
-            Moment(version, tag, branch, as_of),
+            parse_table_name(id),
+            VersionSelector(version, tag, branch, as_of),
             columns=columns,
             where=where,
             limit=limit,
         )
-        return browsing.source_frame(self.spark, self.address, wanted)
+        return lake_listing.source_frame(self.spark, self.address, wanted)
 
     def count(
         self,
@@ -99,8 +99,10 @@ class Lake:
         as_of: datetime | str | None = None,
     ) -> int:
         """Count rows; without a predicate nothing but metadata is read."""
-        wanted = scan.scan(self.address, table_of(id), Moment(version, tag, branch, as_of), where=where)
-        return scan.count(self.spark, wanted)
+        wanted = scan.plan_scan(
+            self.address, parse_table_name(id), VersionSelector(version, tag, branch, as_of), where=where
+        )
+        return scan.count_rows(self.spark, wanted)
 
     def sql(self, text: str) -> DataFrame:
         """Run a statement over the tables of the lake and of Spark; docs/guides/spark-sql.md has what it knows."""
@@ -123,7 +125,7 @@ class Lake:
         """
         from pennon.spark import writing
 
-        return writing.write(self, df, table_of(id), mode, **options)
+        return writing.write(self, df, parse_table_name(id), mode, **options)
 
     def merge(
         self,
@@ -136,7 +138,7 @@ class Lake:
         """Merge a DataFrame into a table by key, or by `on_condition`, in one commit; see `merging.merge.merge`."""
         from pennon.spark.merging import merge
 
-        return merge.merge(self, df, table_of(id), on=[on] if isinstance(on, str) else list(on), **clauses)
+        return merge.merge(self, df, parse_table_name(id), on=[on] if isinstance(on, str) else list(on), **clauses)
 
     def update(
         self,
@@ -149,54 +151,54 @@ class Lake:
         """Set columns to SQL expressions in the rows that meet a predicate, in one commit."""
         from pennon.spark.merging import mutation
 
-        return mutation.update(self, table_of(id), dict(set), where=where, **options)
+        return mutation.update(self, parse_table_name(id), dict(set), where=where, **options)
 
     def delete(self, id: Name, where: str, **options: Any) -> MutationResult:
         """Delete the rows that meet a predicate, in one commit."""
         from pennon.spark.merging import mutation
 
-        return mutation.delete(self, table_of(id), where, **options)
+        return mutation.delete(self, parse_table_name(id), where, **options)
 
     # --- looking around ---
 
     def namespaces(self, parent: Name = (), *, recursive: bool = False) -> DataFrame:
         """List namespaces, one row each: `namespace`, `name`."""
-        return browsing.namespaces(self, namespace_of(parent), recursive=recursive)
+        return lake_listing.list_namespaces(self, parse_namespace_name(parent), recursive=recursive)
 
     def tables(self, parent: Name = (), *, recursive: bool = False) -> DataFrame:
         """List tables, one row each: `namespace`, `name`, `table` (as other methods take it)."""
-        return browsing.tables(self, namespace_of(parent), recursive=recursive)
+        return lake_listing.list_tables(self, parse_namespace_name(parent), recursive=recursive)
 
     def dropped(self, parent: Name = ()) -> DataFrame:
         """List the tables that were dropped from a namespace and can still be restored."""
-        return browsing.dropped(self, namespace_of(parent))
+        return lake_listing.list_dropped_tables(self, parse_namespace_name(parent))
 
     def versions(self, id: Name) -> DataFrame:
         """List the versions of a table, the newest first."""
-        return browsing.versions(self, table_of(id))
+        return lake_listing.list_versions(self, parse_table_name(id))
 
     def history(self, id: Name) -> DataFrame:
         """List the versions of a table with what each did."""
-        return browsing.history(self, table_of(id))
+        return lake_listing.list_history(self, parse_table_name(id))
 
     def tags(self, id: Name) -> DataFrame:
         """List the tags of a table."""
-        return browsing.tags(self, table_of(id))
+        return lake_listing.list_tags(self, parse_table_name(id))
 
     def branches(self, id: Name) -> DataFrame:
         """List the branches of a table."""
-        return browsing.branches(self, table_of(id))
+        return lake_listing.list_branches(self, parse_table_name(id))
 
     def indexes(self, id: Name) -> DataFrame:
         """List the indexes of a table."""
-        return browsing.indexes(self, table_of(id))
+        return lake_listing.list_indexes(self, parse_table_name(id))
 
 
-def table_of(name: Name) -> Identifier:
+def parse_table_name(name: Name) -> Identifier:
     """Read a table's name as people write it, or as a list."""
     return table_identifier(parse_identifier(name) if isinstance(name, str) else name)
 
 
-def namespace_of(name: Name) -> Identifier:
+def parse_namespace_name(name: Name) -> Identifier:
     """Read a namespace's name as people write it, or as a list; the empty one is the root."""
     return namespace_identifier(parse_identifier(name) if isinstance(name, str) else name)

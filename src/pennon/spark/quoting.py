@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def quoted(*parts: str) -> str:
+def quote_name(*parts: str) -> str:
     """Write the parts of a name between backticks, whatever they are made of."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

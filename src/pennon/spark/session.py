@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from pennon.spark.classic import context_of
-from pennon.spark.interpreters import require_pennon_in_workers
+from pennon.spark.session_settings import classic_context
+from pennon.spark.worker_python import require_pennon_in_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,6 @@ _OURS = {
 }
 # Writes by a classic session choose that themselves (writing/light_rows.py).
 _REMOTE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
-
-_OTHER_NAMES = ("spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.parser.quotedRegexColumnNames")
 
 # Spark warns of a source that is registered twice.
 _PREPARED: WeakSet[SparkSession] = WeakSet()
@@ -65,7 +63,7 @@ def _active(spark: SparkSession) -> Iterator[None]:
 
     Spark looks in the active session whether it has a data source of a name, whichever session is asked to register it.
     """
-    context = context_of(spark)
+    context = classic_context(spark)
     if context is None:
         yield
         return
@@ -87,7 +85,7 @@ def _announce_arrow(spark: SparkSession) -> None:
     As long as it knows of no columns but those of Parquet files, HotSpot compiles the loops over lists for these alone.
     It never does as well for both later on: a scan of vectors took a fifth longer after Parquet had been read.
     """
-    context = context_of(spark)
+    context = classic_context(spark)
     if context is not None:
         context._jvm.java.lang.Class.forName("org.apache.spark.sql.vectorized.ArrowColumnVector")  # type: ignore[union-attr]  # noqa: SLF001 - there is no other way
 
@@ -116,16 +114,3 @@ def new_session(app: str, *, master: str | None = None, remote: str | None = Non
     for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
-
-
-def has_plain_names(spark: SparkSession) -> bool:
-    """Return True if quoted names in the session's queries are names of columns, and texts are texts.
-
-    Otherwise a text may be a name, or a name a pattern for several columns.
-    """
-    return not any((spark.conf.get(key) or "false").lower() == "true" for key in _OTHER_NAMES)
-
-
-def is_case_sensitive(spark: SparkSession) -> bool:
-    """Tell whether the session tells names apart that differ in case alone."""
-    return spark.conf.get("spark.sql.caseSensitive", "false") == "true"

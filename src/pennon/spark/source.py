@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pennon.spark.options import PLAN, SourceOptions
 from pennon.spark.reading import filters
-from pennon.spark.reading.scan import Scan, read_split, scan, unpacked
+from pennon.spark.reading.scan import Scan, parse_scan, plan_scan, read_split
 from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ class PennonDataSource(DataSource):
     def _scan(self) -> Scan:
         """The version that is read: the same for every action on the DataFrame."""
         if self.options.get(PLAN):
-            return unpacked(self.options[PLAN])
+            return parse_scan(self.options[PLAN])
         asked = self._asked
-        return scan(
+        return plan_scan(
             asked.address,
             asked.identifier,
-            asked.moment(),
+            asked.version_selector(),
             columns=asked.names("columns"),
             where=asked.text("where"),
             limit=asked.number("limit"),
@@ -77,17 +77,17 @@ class PennonDataSource(DataSource):
             return streaming.batch_reader(self._asked, schema)
         wanted = self._scan
         names = tuple(schema.fieldNames())
-        if names != tuple(wanted.projected().names):
+        if names != tuple(wanted.projected_schema().names):
             wanted = replace(wanted, columns=names)
-            wanted.projected()
+            wanted.projected_schema()
         splits = self._asked.number("splits", least=1) or _DEFAULT_SPLITS
         return PennonReader(wanted, splits, self._asked.number("splitBytes", least=1))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
         """Write to the table."""
-        from pennon.spark.writing.source_writer import writer
+        from pennon.spark.writing.source_writer import create_writer
 
-        return writer(self._asked, schema, overwrite=overwrite)
+        return create_writer(self._asked, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Read what is new in the table, micro-batch by micro-batch."""
@@ -126,7 +126,7 @@ class PennonReader(DataSourceReader):
         """Take the filters that Lance evaluates as Spark would, and give the others back."""
         taken: list[str] = []
         for one in filters_:
-            predicate = filters.pushed(one, self._wanted.schema)
+            predicate = filters.translate_filter(one, self._wanted.schema)
             if predicate is None or self._wanted.limit is not None or find_excess(self._joined(*taken, predicate)):
                 yield one
             else:

@@ -8,7 +8,7 @@ import traceback
 from typing import Any
 
 
-class _Reporter:
+class _QuietTraceback:
     """The module `traceback` as PySpark's daemon uses it, without reports of closed connections."""
 
     def __getattr__(self, name: str) -> Any:
@@ -20,7 +20,7 @@ class _Reporter:
             traceback.print_exc()
 
 
-def settle() -> None:
+def freeze_imports() -> None:
     """Spare a worker that has imported Lance the look at all that is imported, after each of its tasks.
 
     PySpark collects garbage whenever a task has ended. With Lance, Arrow and pandas there, that took 20 ms of processor
@@ -42,7 +42,7 @@ def silence_closed_connections() -> None:
     daemon = sys.modules["__main__"]
     # In any other process this is somebody's program.
     if getattr(daemon.__spec__, "name", None) == "pyspark.daemon":
-        vars(daemon)["traceback"] = _Reporter()
+        vars(daemon)["traceback"] = _QuietTraceback()
 
 
 def _is_worker() -> bool:

@@ -173,18 +173,18 @@ def die_writing(root, signals):
 
     from pennon.spark import writing
     from pennon.spark.address import Address
-    from pennon.spark.writing.preparing import prepare
+    from pennon.spark.writing.prepared_write import prepare_write
 
     address = Address.of("dir", {"root": root})
     schema = StructType([StructField("id", LongType())])
-    destination = writing.found(address, ("t",), None)
+    destination = writing.find_destination(address, ("t",), None)
     settings = writing.FileSettings(max_rows_per_file=10)
-    task = prepare(address, ("t",), destination, schema, settings=settings, run="killed").writer
+    task = prepare_write(address, ("t",), destination, schema, settings=settings, run="killed").writer
 
     def batches():
         for start in range(0, 40, 5):
             with task.files() as files:
-                if len(files.noted(task.run)) == 2:
+                if len(files.noted_files(task.run)) == 2:
                     os.kill(os.getpid(), signal.SIGKILL)
             yield pa.record_batch({"id": list(range(start, start + 5))})
 

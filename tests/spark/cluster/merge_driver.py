@@ -19,7 +19,7 @@ def tell_of_last_tasks(spark, signals):
         stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
         return any(one and one.numCompletedTasks == one.numTasks - 1 > 0 for one in stages)
 
-    for step in ("changed", "shortened"):
+    for step in ("apply_changes", "write_deletion_vectors"):
         until(Path(signals, step).exists)
         until(is_last)
         once(signals, f"{step} by all others")

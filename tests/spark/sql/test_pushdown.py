@@ -30,7 +30,7 @@ UTC = dt.timezone.utc
 
 def lance(made, schema=EVENTS):
     """Write filters of Spark's as the predicate that is expected."""
-    texts = [filters.pushed(one, schema) for one in (made if isinstance(made, list) else [made])]
+    texts = [filters.translate_filter(one, schema) for one in (made if isinstance(made, list) else [made])]
     assert None not in texts
     return texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)
 

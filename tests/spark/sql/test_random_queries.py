@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from pennon.spark.reading.partials import COUNT, MAX, MIN, SUM, TOTAL
+from pennon.spark.reading.partial_aggregates import COUNT, MAX, MIN, SUM, TOTAL
 from pennon.spark.sql.query_plan import plan_query
 from pennon.spark.sql.references import QueryTable
 

@@ -26,10 +26,10 @@ def main(files: str, root: str, checkpoint: str, point: str, epoch: int) -> None
             return "deadly"
 
         def streamWriter(self, schema, overwrite):
-            from pennon.spark.commits import publishing
+            from pennon.spark.commits import publish
 
             writer = super().streamWriter(schema, overwrite)
-            commit, publish = writer.commit, publishing.publish
+            commit, publish = writer.commit, publish.publish
 
             def die() -> None:
                 os.kill(driver, signal.SIGKILL)
@@ -41,7 +41,7 @@ def main(files: str, root: str, checkpoint: str, point: str, epoch: int) -> None
                 return publish(*given, **named)
 
             def deadly(messages, number) -> None:
-                publishing.publish = within if number == epoch else publish
+                publish.publish = within if number == epoch else publish
                 commit(messages, number)
                 if number == epoch and point == "after":
                     die()

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from pennon import connect
 from pennon.spark.options import SourceOptions
-from pennon.spark.reading.scan import scan
-from pennon.spark.streaming.columns import StreamColumns
-from pennon.spark.streaming.planning import Limits, Planner
-from pennon.spark.streaming.position import Position
-from pennon.spark.streaming.settings import StreamSettings
+from pennon.spark.reading.scan import plan_scan
+from pennon.spark.streaming.batch_planner import BatchLimits, BatchPlanner
+from pennon.spark.streaming.stream_columns import StreamColumns
+from pennon.spark.streaming.stream_position import StreamPosition
+from pennon.spark.streaming.stream_settings import StreamSettings
 
 CHANGE_COLUMNS = {"_change_type", "_commit_version", "_commit_timestamp"}
 
@@ -61,45 +61,47 @@ class Stream:
         self.position = position
         self.planner = self._started()
 
-    def _started(self) -> Planner:
+    def _started(self) -> BatchPlanner:
         settings = StreamSettings.of(SourceOptions.of({"root": self.table.root, "path": "t", **self.options}))
-        wanted = scan(settings.address, settings.identifier, columns=settings.columns)
-        columns = StreamColumns.of(wanted.projected(), settings.identifier, feed=settings.feed)
-        return Planner(settings, columns.spark_schema())
+        wanted = plan_scan(settings.address, settings.identifier, columns=settings.columns)
+        columns = StreamColumns.of(wanted.projected_schema(), settings.identifier, feed=settings.feed)
+        return BatchPlanner(settings, columns.spark_schema())
 
     def again(self, **options: str) -> Stream:
         """Start the query again from its checkpoint, perhaps with other options."""
         return Stream(self.table, {**self.options, **options}, self.position)
 
-    def batch(self, limits: Limits | None = None, target: int | None = None) -> list[dict[str, Any]] | None:
+    def batch(self, limits: BatchLimits | None = None, target: int | None = None) -> list[dict[str, Any]] | None:
         """Do one micro-batch, and give its rows; None if there was nothing to do."""
         if self.position is None:
-            self.position = self.planner.initial().offset()
-        start = Position.of(self.position)
-        end = self.planner.reach(start, limits or Limits(), target)
+            self.position = self.planner.initial_position().to_offset()
+        start = StreamPosition.from_offset(self.position)
+        end = self.planner.next_position(start, limits or BatchLimits(), target)
         if end == start:
             return None
-        read = self.read(start.offset(), end.offset())
-        self.position = end.offset()
+        read = self.read(start.to_offset(), end.to_offset())
+        self.position = end.to_offset()
         return read
 
     def read(self, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
         """Read what lies between two offsets, by tasks that have travelled."""
-        tasks = pickle.loads(pickle.dumps(self.planner.tasks(Position.of(start), Position.of(end))))
+        tasks = pickle.loads(
+            pickle.dumps(self.planner.plan_tasks(StreamPosition.from_offset(start), StreamPosition.from_offset(end)))
+        )
         return [row for task in tasks for batch in task.read() for row in batch.to_pylist()]
 
-    def batches(self, limits: Limits | None = None) -> list[list[dict[str, Any]]]:
+    def batches(self, limits: BatchLimits | None = None) -> list[list[dict[str, Any]]]:
         """Do micro-batches until there is nothing left."""
         found = []
         while (batch := self.batch(limits)) is not None:
             found.append(batch)
         return found
 
-    def all(self, limits: Limits | None = None) -> list[dict[str, Any]]:
+    def all(self, limits: BatchLimits | None = None) -> list[dict[str, Any]]:
         """Give the rows of all micro-batches that there are to do."""
         return [row for batch in self.batches(limits) for row in batch]
 
-    def ids(self, limits: Limits | None = None) -> list[int]:
+    def ids(self, limits: BatchLimits | None = None) -> list[int]:
         """Give the ids of all rows that there are to read, in the order in which they come."""
         return [row["id"] for row in self.all(limits)]
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pytest
 
-from pennon.spark.streaming.planning import Limits
+from pennon.spark.streaming.batch_planner import BatchLimits
 from tests.spark.streaming.streams import Table, applied, rows, told
 from tests.support import fails
 
@@ -133,7 +133,7 @@ def test_new_rows_of_a_feed_are_limited_and_changes_are_told_as_a_whole(table):
     stream = table.stream(changes="feed", startingVersion="1")
     table.write(rows(3, 8))
     table.open().delete("id < 5")
-    sizes = [(batch[0]["_commit_version"], len(batch)) for batch in stream.batches(Limits(rows=2))]
+    sizes = [(batch[0]["_commit_version"], len(batch)) for batch in stream.batches(BatchLimits(rows=2))]
     assert sizes == [(2, 2), (2, 2), (2, 1), (3, 5)]
 
 
@@ -201,6 +201,6 @@ def test_a_feed_of_random_changes_gives_the_table_again(root, stable, seed):
     for _ in range(6):
         for _ in range(chance.randint(1, 3)):
             changing.change()
-        state = applied(stream.all(Limits(rows=chance.randint(1, 20))), state)
+        state = applied(stream.all(BatchLimits(rows=chance.randint(1, 20))), state)
         stream = stream.again()
         assert _sorted(state) == _sorted(table.open().to_table().to_pylist())

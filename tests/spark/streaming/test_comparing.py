@@ -7,7 +7,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from pennon.spark.streaming.comparing import differing
+from pennon.spark.streaming.row_comparison import find_differing_rows
 
 LIST = pa.list_(pa.float32())
 STRUCT = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
@@ -45,11 +45,11 @@ STRUCT = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
     ],
 )
 def test_rows_that_differ_are_found(kind, left, right, expected):
-    assert differing(pa.array(left, kind), pa.array(right, kind)).tolist() == expected
-    assert differing(pa.array(right, kind), pa.array(left, kind)).tolist() == expected
+    assert find_differing_rows(pa.array(left, kind), pa.array(right, kind)).tolist() == expected
+    assert find_differing_rows(pa.array(right, kind), pa.array(left, kind)).tolist() == expected
 
 
 def test_parts_of_columns_are_compared():
     left, right = pa.array([[0], [1, 2], [3]]), pa.array([[9], [1, 2], [4]])
-    assert differing(left.slice(1), right.slice(1)).tolist() == [False, True]
-    assert differing(left.slice(0, 0), right.slice(0, 0)).tolist() == []
+    assert find_differing_rows(left.slice(1), right.slice(1)).tolist() == [False, True]
+    assert find_differing_rows(left.slice(0, 0), right.slice(0, 0)).tolist() == []

@@ -10,9 +10,9 @@ import pytest
 
 from pennon import connect
 from pennon.spark import types
-from pennon.spark.commits import committing
+from pennon.spark.commits import table_commits
 from pennon.spark.options import SourceOptions
-from pennon.spark.streaming.epochs import Epoch, Epochs
+from pennon.spark.streaming.epochs import EpochLog, StreamEpoch
 from pennon.spark.streaming.stream_writer import stream_writer
 from tests.spark.streaming.streams import Table, rows
 from tests.support import describe_table, drop_table, fails, remove_table
@@ -97,7 +97,7 @@ def test_an_epoch_that_is_repeated_before_its_commit_is_written_once(table, root
     lost = sink.staged(rows(3, 6))
     destination = lost[0].planned.writer.destination
     with destination.files() as files:
-        Epochs(files, destination, QUERY).begin(Epoch(QUERY, QUERY, 0))
+        EpochLog(files, destination, QUERY).begin(StreamEpoch(QUERY, QUERY, 0))
     table.write(rows(100, 101))
     Sink(root).epoch(0, rows(3, 6))
     assert table.ids() == [*range(6), 100]
@@ -236,10 +236,10 @@ def test_options_that_make_no_sense_for_a_stream_to_a_table_are_refused(table, r
 
 def test_an_epoch_costs_the_same_however_long_the_history_is(table, root, monkeypatch):
     looked: list[str] = []
-    listed = committing._begun
-    monkeypatch.setattr(committing, "_begun", lambda *known: looked.append("listed") or listed(*known))
-    searched = committing._search
-    monkeypatch.setattr(committing, "_search", lambda *known: looked.append(known[2:]) or searched(*known))
+    listed = table_commits._find_first_attempt
+    monkeypatch.setattr(table_commits, "_find_first_attempt", lambda *known: looked.append("listed") or listed(*known))
+    searched = table_commits._search_versions
+    monkeypatch.setattr(table_commits, "_search_versions", lambda *known: looked.append(known[2:]) or searched(*known))
     Sink(root).epoch(0, rows(3, 4))
     assert looked[0] == "listed"
     for first in range(100, 110):

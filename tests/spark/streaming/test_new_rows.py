@@ -7,7 +7,7 @@ import threading
 import lance
 import pytest
 
-from pennon.spark.streaming.planning import Limits
+from pennon.spark.streaming.batch_planner import BatchLimits
 from tests.spark.streaming.streams import Table, rows
 from tests.support import fails
 
@@ -66,12 +66,12 @@ def test_a_start_in_the_future_is_refused(table):
 def test_rows_of_a_batch_are_limited_within_a_snapshot_and_within_a_version(table):
     table.write(rows(3, 8), max_rows_per_file=2)
     stream = table.stream()
-    first = [[row["id"] for row in batch] for batch in stream.batches(Limits(rows=3))]
+    first = [[row["id"] for row in batch] for batch in stream.batches(BatchLimits(rows=3))]
     assert first == [[0, 1, 2], [3, 4, 5], [6, 7]]
     table.write(rows(8, 15), max_rows_per_file=3)
     table.write(rows(15, 17))
     again = stream.again()
-    second = [[row["id"] for row in batch] for batch in again.batches(Limits(rows=2))]
+    second = [[row["id"] for row in batch] for batch in again.batches(BatchLimits(rows=2))]
     assert second == [[8, 9], [10, 11], [12, 13], [14, 15], [16]]
 
 
@@ -79,7 +79,7 @@ def test_versions_of_a_batch_are_limited(table):
     for first in range(3, 8):
         table.write(rows(first, first + 1))
     stream = table.stream(startingVersion="1")
-    assert [[row["id"] for row in batch] for batch in stream.batches(Limits(versions=2))] == [[3, 4], [5, 6], [7]]
+    assert [[row["id"] for row in batch] for batch in stream.batches(BatchLimits(versions=2))] == [[3, 4], [5, 6], [7]]
 
 
 def test_what_comes_after_the_target_of_a_run_waits(table):
@@ -94,7 +94,7 @@ def test_what_comes_after_the_target_of_a_run_waits(table):
 def test_a_snapshot_is_not_younger_than_the_target_of_a_run(table):
     stream = table.stream()
     table.write(rows(3, 4))
-    assert stream.planner.initial(target=1).next == 1
+    assert stream.planner.initial_position(target=1).next == 1
 
 
 def test_a_branch_is_read_by_itself(root):
@@ -111,13 +111,13 @@ def test_a_branch_is_read_by_itself(root):
 def test_a_batch_reads_the_same_whenever_it_is_read(table):
     table.write(rows(3, 9), max_rows_per_file=4)
     stream = table.stream(startingVersion="1")
-    start = stream.planner.initial()
-    middle = stream.planner.reach(start, Limits(rows=5))
+    start = stream.planner.initial_position()
+    middle = stream.planner.next_position(start, BatchLimits(rows=5))
     assert (middle.next, middle.rows) == (2, 5)
     table.write(rows(9, 12))
     table.open().optimize.compact_files()
     again = stream.again()
-    assert [row["id"] for row in again.read(start.offset(), middle.offset())] == [3, 4, 5, 6, 7]
+    assert [row["id"] for row in again.read(start.to_offset(), middle.to_offset())] == [3, 4, 5, 6, 7]
 
 
 def test_compaction_indexes_and_settings_deliver_nothing(table):
@@ -161,7 +161,7 @@ def test_an_empty_table_that_is_filled_by_an_overwrite_brings_new_rows(root):
 def test_columns_and_a_predicate_are_honoured(table):
     stream = table.stream(columns="x", where="id % 2 = 1")
     table.write(rows(3, 8))
-    assert stream.all(Limits(rows=2)) == [{"x": "x1"}, {"x": "x3"}, {"x": "x5"}, {"x": "x7"}]
+    assert stream.all(BatchLimits(rows=2)) == [{"x": "x1"}, {"x": "x3"}, {"x": "x5"}, {"x": "x7"}]
 
 
 def test_a_predicate_that_lance_does_not_understand_is_refused(table):
@@ -213,10 +213,10 @@ def test_rows_of_concurrent_writers_come_once_and_in_the_order_of_versions(table
     barrier.wait()
     found: list[int] = []
     while any(thread.is_alive() for thread in threads):
-        found += stream.ids(Limits(rows=5))
+        found += stream.ids(BatchLimits(rows=5))
     for thread in threads:
         thread.join()
-    found += stream.ids(Limits(rows=5))
+    found += stream.ids(BatchLimits(rows=5))
     in_order = [
         one for fragment in table.open().get_fragments() for one in fragment.to_table(columns=["id"])["id"].to_pylist()
     ]

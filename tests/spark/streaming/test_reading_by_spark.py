@@ -94,8 +94,8 @@ def test_the_reader_for_older_pyspark_reads_the_same(lake, table, tmp_path):
             return "pennon_of_41"
 
         def streamReader(self, schema):
-            from pennon.spark.streaming.settings import StreamSettings
             from pennon.spark.streaming.stream_reader import PlainTableStreamReader
+            from pennon.spark.streaming.stream_settings import StreamSettings
 
             return PlainTableStreamReader(StreamSettings.of(self._asked), schema)
 

@@ -6,7 +6,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pennon.spark.streaming.planning import Limits
+from pennon.spark.streaming.batch_planner import BatchLimits
 from tests.spark.streaming.streams import Table, rows
 from tests.support import describe_table, drop_table, fails, remove_table
 
@@ -135,13 +135,13 @@ def test_a_history_forgets_a_table_that_was_there_before(root):
     table.write(rows(3, 5))
     stream = table.stream()
     history = stream.planner.history
-    assert [one.rows for one in history.made(2, 2)] == [2]
+    assert [one.rows for one in history.list_origins(2, 2)] == [2]
     remove_table(table.catalog, "t")
     table.write(rows(0, 3), "create")
     table.write(rows(3, 9))
     assert history.refresh() == 2
-    assert [one.rows for one in history.made(2, 2)] == [6]
-    assert history.at(2).count_rows() == 9
+    assert [one.rows for one in history.list_origins(2, 2)] == [6]
+    assert history.open_version(2).count_rows() == 9
 
 
 def test_a_table_of_which_an_older_copy_was_put_back_is_noticed(root, tmp_path):
@@ -174,7 +174,7 @@ def test_versions_that_were_cleaned_away_are_missed(table):
 
 def test_a_snapshot_that_was_cleaned_away_before_it_was_read_is_missed(table):
     stream = table.stream()
-    stream.batch(Limits(rows=1))
+    stream.batch(BatchLimits(rows=1))
     table.write(rows(3, 5))
     table.open().cleanup_old_versions(retain_versions=1)
     with fails(11, "version 1"):
@@ -256,7 +256,7 @@ def test_rows_of_a_table_that_became_another_are_refused_by_a_feed(table):
 def test_a_batch_goes_forward_only(table):
     stream = table.stream(startingVersion="1")
     table.write(rows(3, 4))
-    start = stream.planner.initial().offset()
+    start = stream.planner.initial_position().to_offset()
     stream.all()
     with fails(13, "cannot go"):
         stream.read(stream.position, start)

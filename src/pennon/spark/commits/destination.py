@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pennon.config import EXPIRY
 from pennon.errors import TableBranchNotFoundError, is_not_found
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark import renewal
+from pennon.spark import credential_renewal
 from pennon.spark.reading.pinned import PinnedTable
 from pennon.store import open_store
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.spark.address import Address
-    from pennon.spark.commits.files import TableFiles
+    from pennon.spark.commits.run_files import TableFiles
 
 _CLEANS_ITSELF = "lance.auto_cleanup."
 
@@ -39,14 +39,17 @@ class Destination:
     @property
     def options(self) -> dict[str, str] | None:
         """Give the storage options as Lance takes them; new ones if those that were handed out expire soon."""
-        return dict(renewal.renewed(self.storage_options, self.address, self.identifier, self.uri)) or None
+        return (
+            dict(credential_renewal.renew_options(self.storage_options, self.address, self.identifier, self.uri))
+            or None
+        )
 
     @property
-    def renewing(self) -> dict[str, Any]:
+    def renewal_arguments(self) -> dict[str, Any]:
         """Give what Lance is told so that it asks for new storage options while it writes."""
-        return renewal.by_lance(self.storage_options, self.address, self.identifier)
+        return credential_renewal.renewal_arguments(self.storage_options, self.address, self.identifier)
 
-    def through(self, client: Any) -> dict[str, Any]:
+    def catalog_arguments(self, client: Any) -> dict[str, Any]:
         """Give what Lance is told so that it commits through a catalog."""
         return {
             "namespace_client": client,
@@ -65,7 +68,7 @@ class Destination:
                 namespace_client=client, table_id=list(self.identifier), storage_options=self.options
             )
         else:
-            dataset = lance.LanceDataset(self.uri, storage_options=self.options, **self.renewing)
+            dataset = lance.LanceDataset(self.uri, storage_options=self.options, **self.renewal_arguments)
         require_plain_cleanup(dataset)
         if self.branch is None:
             return dataset
@@ -80,7 +83,7 @@ class Destination:
 
     def files(self, *, blobs: bool = False) -> TableFiles:
         """Open the directory of the table, or of the branch."""
-        from pennon.spark.commits.files import TableFiles
+        from pennon.spark.commits.run_files import TableFiles
 
         def options() -> dict[str, str]:
             return {key: value for key, value in (self.options or {}).items() if key != EXPIRY}
@@ -108,13 +111,13 @@ class Destination:
         return pinned.renewed_by(self.address)
 
 
-def place_for(address: Address, identifier: Identifier) -> Destination:
+def new_destination(address: Address, identifier: Identifier) -> Destination:
     """Ask the catalog for a place where a new table can be written; errors 1, 5."""
     uri = address.connect().new_table_location(list(identifier))
     return Destination(address, identifier, uri, tuple(sorted(address.storage_options.items())))
 
 
-def located(address: Address, identifier: Identifier, branch: str | None = None) -> Destination:
+def locate_table(address: Address, identifier: Identifier, branch: str | None = None) -> Destination:
     """Ask the catalog where a table is; errors 1 and 4."""
     from lance_namespace import DescribeTableRequest
 

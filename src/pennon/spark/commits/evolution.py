@@ -29,7 +29,7 @@ class Evolution:
     """What the table had then."""
     fragments: tuple[dict[str, Any], ...]
 
-    def operation(self, dataset: LanceDataset) -> LanceOperation.BaseOperation:
+    def build_operation(self, dataset: LanceDataset) -> LanceOperation.BaseOperation:
         """Make the operation that adds columns and rows to exactly this version."""
         from lance import LanceOperation
         from lance.fragment import FragmentMetadata
@@ -37,10 +37,10 @@ class Evolution:
 
         there = [fragment.metadata for fragment in dataset.get_fragments()]
         wanted = self._extended(dataset, there)
-        written = _numbers(LanceSchema.from_pyarrow(self.schema).fields())
-        final = _numbers(wanted.fields())
+        written = _field_ids(LanceSchema.from_pyarrow(self.schema).fields())
+        final = _field_ids(wanted.fields())
         renumbered = {number: final[path] for path, number in written.items()}
-        added = [FragmentMetadata.from_json(_renumbered(fragment, renumbered)) for fragment in self.fragments]
+        added = [FragmentMetadata.from_json(_renumber(fragment, renumbered)) for fragment in self.fragments]
         return LanceOperation.Merge([*there, *added], wanted)
 
     def _extended(self, dataset: LanceDataset, there: list[Any]) -> Any:
@@ -68,16 +68,16 @@ class Evolution:
         return [field for field in self.schema if field.name not in now.names]
 
 
-def _numbers(fields: list[Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
+def _field_ids(fields: list[Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
     """Give the number of each field by its path."""
     found: dict[tuple[str, ...], int] = {}
     for field in fields:
         path = (*above, field.name())
         found[path] = field.id()
-        found.update(_numbers(field.children(), path))
+        found.update(_field_ids(field.children(), path))
     return found
 
 
-def _renumbered(fragment: dict[str, Any], numbers: dict[int, int]) -> str:
+def _renumber(fragment: dict[str, Any], numbers: dict[int, int]) -> str:
     files = [{**file, "fields": [numbers.get(one, one) for one in file["fields"]]} for file in fragment["files"]]
     return json.dumps({**fragment, "files": files})

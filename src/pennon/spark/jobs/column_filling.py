@@ -119,11 +119,11 @@ def join_by_key(
     fragments: Collection[int] | None = None,
 ) -> DataFrame:
     """Return the DataFrame's other columns and the address of the table row that has the same key."""
-    keys = scan.of_pinned(pinned, columns=on, row_address=True)
+    keys = scan.scan_pinned(pinned, columns=on, row_address=True)
     if fragments is not None:
         keys = replace(keys, fragments=tuple(one for one in keys.fragments if one.id in fragments))
     values = [f"`{name.replace('`', '``')}`" for name in df.columns if name not in on]
-    return scan.dataframe(spark, keys).join(df, on=list(on), how="inner").select(*values, ADDRESS)
+    return scan.to_dataframe(spark, keys).join(df, on=list(on), how="inner").select(*values, ADDRESS)
 
 
 def fill_from_dataframe(
@@ -146,7 +146,7 @@ def fill_from_dataframe(
     schema = pinned.open().schema
     there = pa.schema([schema.field(name) for name in values.names if not is_new])
     target = types.table_schema(values) if is_new else there
-    plan = types.write_plan(values, target, into=f"table {format_identifier(pinned.identifier)}")
+    plan = types.plan_write(values, target, into=f"table {format_identifier(pinned.identifier)}")
 
     def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # An exception would make Spark run the task again, so a bad value or key is returned as an answer.
@@ -156,7 +156,7 @@ def fill_from_dataframe(
         except LanceNamespaceError as error:
             yield pa.record_batch({"answer": [pickle.dumps((int(error.code), str(error)))]})
 
-    count = max(1, min(len(fragments), scan.cores(spark) * 4))
+    count = max(1, min(len(fragments), scan.count_cores(spark) * 4))
     dealt = rows.selectExpr("*", f"shiftright({ADDRESS}, 32) AS {FRAGMENT}").repartition(count, FRAGMENT)
     answers = dealt.sortWithinPartitions(ADDRESS).drop(FRAGMENT).mapInArrow(fill, ANSWER).collect()
     for answer in (pickle.loads(row.answer) for row in answers):  # noqa: S301 - they come from our own tasks

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pyarrow as pa
 
 from pennon.errors import InternalError, LanceNamespaceError, from_error_code, translate_errors
-from pennon.spark.classic import context_of
-from pennon.spark.reading.scan import cores
+from pennon.spark.reading.scan import count_cores
+from pennon.spark.session_settings import classic_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,7 +60,7 @@ def run_tasks(
     item. `subject` names an item in messages.
     """
     group = _TaskGroup(spark, f"pennon-{uuid.uuid4().hex[:12]}", Event())
-    size = max(1, cores(spark) * _PIECES_PER_CORE)
+    size = max(1, count_cores(spark) * _PIECES_PER_CORE)
     batches = [items[start : start + size] for start in range(0, len(items), size)]
     with ThreadPoolExecutor(max_workers=_BATCHES, thread_name_prefix="pennon-jobs") as threads:
         waiting = {threads.submit(_run_batch, group, address, work, batch, subject) for batch in batches}
@@ -86,7 +86,7 @@ class _TaskGroup:
     def tagged(self) -> Iterator[None]:
         """Tag the Spark jobs of this thread."""
         # On classic Spark, only the thread that set a session's tag can interrupt by it. Job tags have no such limit.
-        where = context_of(self.spark)
+        where = classic_context(self.spark)
         add, remove = (
             (self.spark.addTag, self.spark.removeTag) if where is None else (where.addJobTag, where.removeJobTag)
         )
@@ -109,7 +109,7 @@ class _TaskGroup:
 
     def _interrupt(self) -> None:
         with suppress(Exception):
-            where = context_of(self.spark)
+            where = classic_context(self.spark)
             if where is None:
                 self.spark.interruptTag(self.tag)
             else:

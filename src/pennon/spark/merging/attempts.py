@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import ConcurrentModificationError
-from pennon.spark.commits import committing
-from pennon.spark.commits.publishing import publish_or_discard
-from pennon.spark.merging import operations
-from pennon.spark.merging.changes import DELETE, INSERT, UPDATE
+from pennon.spark.commits import table_commits
+from pennon.spark.commits.publish import publish_or_discard
+from pennon.spark.merging import rewrite_operations
+from pennon.spark.merging.row_changes import DELETE, INSERT, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pennon.identifiers import Identifier
-    from pennon.spark.commits.staged import StagedWrite
+    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.lake import Lake
 
 ATTEMPTS = 5
@@ -23,7 +23,7 @@ ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
-class Changed:
+class AppliedChange:
     """A version that changes rows of a table, and how many rows of each kind."""
 
     version: int
@@ -31,15 +31,17 @@ class Changed:
     already: bool = False
 
 
-def done_before(lake: Lake, identifier: Identifier, job_id: str | None, branch: str | None) -> Changed | None:
+def find_earlier_change(
+    lake: Lake, identifier: Identifier, job_id: str | None, branch: str | None
+) -> AppliedChange | None:
     """Find what an earlier run of a job has changed."""
     if job_id is None:
         return None
-    found = committing.find(lake.address, identifier, job_id, branch)
-    return None if found is None else _found(found)
+    found = table_commits.find_job(lake.address, identifier, job_id, branch)
+    return None if found is None else _from_commit(found)
 
 
-def changed_once(lake: Lake, job_id: str | None, stage: Callable[[], StagedWrite]) -> Changed:
+def apply_once(lake: Lake, job_id: str | None, stage: Callable[[], StagedWrite]) -> AppliedChange:
     """Stage a change and publish it, anew if others changed the same fragments first; 14 if they always do."""
     for attempt in range(ATTEMPTS):
         staged = stage()
@@ -50,16 +52,16 @@ def changed_once(lake: Lake, job_id: str | None, stage: Callable[[], StagedWrite
                 raise
             continue
         if published.already and job_id is not None:
-            found = done_before(lake, staged.identifier, job_id, staged.destination.branch)
+            found = find_earlier_change(lake, staged.identifier, job_id, staged.destination.branch)
             if found is not None:
                 return found
-        return Changed(int(published.version or 0), _counts(staged.transaction))
+        return AppliedChange(int(published.version or 0), _counts(staged.transaction))
     raise AssertionError
 
 
-def _found(found: committing.Committed) -> Changed:
-    return Changed(found.version, _counts(found.transaction.transaction_properties or {}), already=True)
+def _from_commit(found: table_commits.CommittedVersion) -> AppliedChange:
+    return AppliedChange(found.version, _counts(found.transaction.transaction_properties or {}), already=True)
 
 
 def _counts(properties: Mapping[str, str]) -> dict[str, int]:
-    return {kind: int(properties.get(f"{operations.COUNTED}{kind}", "0")) for kind in (INSERT, UPDATE, DELETE)}
+    return {kind: int(properties.get(f"{rewrite_operations.COUNTED}{kind}", "0")) for kind in (INSERT, UPDATE, DELETE)}

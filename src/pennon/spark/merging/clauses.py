@@ -36,7 +36,7 @@ class Insert:
 
 
 Clause = Update | Delete | Insert
-Given = str | Clause | Sequence[Clause] | None
+ClauseSpec = str | Clause | Sequence[Clause] | None
 
 MATCHED = "when_matched"
 NOT_MATCHED = "when_not_matched"
@@ -71,10 +71,10 @@ class Clauses:
         return self.matched == (Delete(),)
 
 
-def read(matched: Given, not_matched: Given, by_source: Given) -> Clauses:
+def parse_clauses(matched: ClauseSpec, not_matched: ClauseSpec, by_source: ClauseSpec) -> Clauses:
     """Read clauses, each given as a word, as a clause or as a list of clauses; what makes no sense raises 13."""
     made: dict[str, Any] = {
-        kind: _read(kind, given)
+        kind: _parse_spec(kind, given)
         for kind, given in ((MATCHED, matched), (NOT_MATCHED, not_matched), (BY_SOURCE, by_source))
     }
     clauses = Clauses(made[MATCHED], made[NOT_MATCHED], made[BY_SOURCE])
@@ -83,7 +83,7 @@ def read(matched: Given, not_matched: Given, by_source: Given) -> Clauses:
     return clauses
 
 
-def _read(kind: str, given: Given) -> tuple[Clause, ...]:
+def _parse_spec(kind: str, given: ClauseSpec) -> tuple[Clause, ...]:
     if given is None:
         return ()
     if isinstance(given, str):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pennon.spark.merging.originals import FRAGMENT_BITS, by_fragment, fragment_of
+from pennon.spark.merging.row_lookup import FRAGMENT_BITS, open_fragment, split_by_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ _OFFSETS = (1 << FRAGMENT_BITS) - 1
 _THREADS = 8
 
 
-class Gone:
+class DeletedRows:
     """The rows that one task found to be gone, by fragment."""
 
     def __init__(self) -> None:
@@ -36,21 +36,21 @@ class Gone:
 
     def add(self, addresses: pa.Array) -> None:
         """Add rows by their ascending addresses."""
-        for fragment, rows in by_fragment(addresses):
+        for fragment, rows in split_by_fragment(addresses):
             self._offsets[fragment].append((rows.to_numpy() & _OFFSETS).astype("uint32"))
 
     def reports(self) -> Iterator[pa.RecordBatch]:
         """Say which rows are gone, one report for each fragment."""
         for fragment, offsets in self._offsets.items():
-            yield _row(GONE, fragment, _packed(offsets))
+            yield _row(GONE, fragment, _pack_offsets(offsets))
 
 
-def report(kind: str, content: str) -> pa.RecordBatch:
+def create_report(kind: str, content: str) -> pa.RecordBatch:
     """Make a report that concerns no fragment."""
     return _row(kind, None, content.encode())
 
 
-def by_kind(reports: pa.Table) -> tuple[list[dict[str, Any]], pa.Table]:
+def split_reports(reports: pa.Table) -> tuple[list[dict[str, Any]], pa.Table]:
     """Part the reports of gone rows from the others, and make one of all that concern the same fragment."""
     others = []
     gone: dict[int, list[bytes]] = defaultdict(list)
@@ -59,11 +59,11 @@ def by_kind(reports: pa.Table) -> tuple[list[dict[str, Any]], pa.Table]:
             gone[row["fragment"]].append(row["content"])
         else:
             others.append(row)
-    rows = [_row(GONE, fragment, _joined(contents)) for fragment, contents in sorted(gone.items())]
+    rows = [_row(GONE, fragment, _join_offsets(contents)) for fragment, contents in sorted(gone.items())]
     return others, pa.Table.from_batches(rows, _SCHEMA)
 
 
-def shortened(
+def write_deletion_vectors(
     table: PinnedTable, destination: Destination, run: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write the deletion vectors of the fragments from which reports say that rows are gone, one for each fragment."""
@@ -73,7 +73,7 @@ def shortened(
     dataset = table.open()
 
     def delete(fragment: int) -> tuple[int, str | None, str]:
-        left = fragment_of(dataset, fragment).delete_rows(_unpacked(gone[fragment]).tolist())
+        left = open_fragment(dataset, fragment).delete_rows(_unpack_offsets(gone[fragment]).tolist())
         if left is None:
             return fragment, None, ""
         return fragment, json.dumps(left.to_json()), left.deletion_file.path(fragment)
@@ -91,7 +91,7 @@ def _row(kind: str, fragment: int | None, content: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"kind": kind, "fragment": fragment, "content": content}], _SCHEMA)
 
 
-def _packed(offsets: list[np.ndarray]) -> bytes:
+def _pack_offsets(offsets: list[np.ndarray]) -> bytes:
     import numpy as np
 
     together = np.unique(np.concatenate(offsets))
@@ -99,11 +99,11 @@ def _packed(offsets: list[np.ndarray]) -> bytes:
     return zlib.compress(np.diff(together, prepend=np.uint32(0)).tobytes(), 1)
 
 
-def _unpacked(content: bytes) -> np.ndarray:
+def _unpack_offsets(content: bytes) -> np.ndarray:
     import numpy as np
 
     return np.cumsum(np.frombuffer(zlib.decompress(content), "uint32"), dtype="uint32")
 
 
-def _joined(contents: list[bytes]) -> bytes:
-    return contents[0] if len(contents) == 1 else _packed([_unpacked(one) for one in contents])
+def _join_offsets(contents: list[bytes]) -> bytes:
+    return contents[0] if len(contents) == 1 else _pack_offsets([_unpack_offsets(one) for one in contents])

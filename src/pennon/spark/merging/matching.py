@@ -17,15 +17,14 @@ from pyspark.sql import functions as F
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import format_identifier
 from pennon.spark import types
-from pennon.spark.merging import narrowing
-from pennon.spark.merging.changes import ADDRESS, DELETE, INSERT, UPDATE, VALUE, Change
-from pennon.spark.merging.choosing import HERE, Choosing, named
+from pennon.spark.merging import conditions
+from pennon.spark.merging.clause_selection import HERE, ClauseSelection, quoted_column
 from pennon.spark.merging.clauses import Clause, Clauses, Delete, Insert, Update
-from pennon.spark.merging.mentions import mentioned
-from pennon.spark.merging.rewriting import EXPRESSION_ERRORS, refused, with_columns
+from pennon.spark.merging.rewrite import EXPRESSION_ERRORS, expression_error, with_columns
+from pennon.spark.merging.row_changes import ADDRESS, DELETE, INSERT, UPDATE, VALUE, RowChange
 from pennon.spark.reading import scan
 from pennon.spark.reading.splits import fragment_sizes
-from pennon.spark.session import is_case_sensitive
+from pennon.spark.session_settings import is_case_sensitive
 from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:
@@ -33,14 +32,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from pennon.spark.merging.rewriting import Base
+    from pennon.spark.merging.rewrite import BaseVersion
 
 # The keys of a source of this many rows are sent to all executors, so that the table's keys need not travel.
 BROADCAST_ROWS = 500_000
 
 
 @dataclass(frozen=True)
-class Joining:
+class MatchCondition:
     """When a row of the source matches one of the table, and how expressions name the two."""
 
     on: tuple[str, ...] = ()
@@ -58,7 +57,7 @@ class Joining:
 
 
 @dataclass(frozen=True)
-class Source:
+class MergeSource:
     """The rows that are merged; `rows` if they were counted."""
 
     frame: DataFrame
@@ -66,31 +65,31 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Actions:
+class MergeActions:
     """What is to be done, as `rewriting.rewritten` takes it."""
 
     frame: DataFrame
-    changes: tuple[Change, ...]
+    changes: tuple[RowChange, ...]
     values: tuple[types.WritePlan, ...]
     new_columns: tuple[pa.Field, ...]
     updated_columns: tuple[str, ...]
 
 
-class Matcher:
+class MergePlanner:
     """Plans one merge; whatever is wrong with it raises 12 or 13 before a row is read."""
 
     def __init__(
-        self, base: Base, df: DataFrame, clauses: Clauses, joining: Joining, *, merge_schema: bool = False
+        self, base: BaseVersion, df: DataFrame, clauses: Clauses, match: MatchCondition, *, merge_schema: bool = False
     ) -> None:
         self._base = base
         self._clauses = clauses
-        self._joining = joining
+        self._match = match
         self._spark: SparkSession = df.sparkSession
         self._exact = is_case_sensitive(self._spark)
         self._columns: list[str] = base.schema.names
-        self._source_columns = self._named_once(df.columns)
-        self._keys = [(self._key(name), self._source_key(name)) for name in joining.on]
-        self._passed, self.new_columns = self._passing(df, merge_schema=merge_schema)
+        self._source_columns = self._require_unique(df.columns)
+        self._keys = [(self._find_key(name), self._find_source_key(name)) for name in match.on]
+        self._passed, self.new_columns = self._match_columns(df, merge_schema=merge_schema)
         self._schema = with_columns(plain_schema(base.schema), self.new_columns)
         self._check_inserts()
 
@@ -99,26 +98,30 @@ class Matcher:
         """Tell whether the table is so small that it is read at once, and Spark knows its size."""
         return sum(one.rows for one in fragment_sizes(self._base.dataset)) <= scan.DRIVER_ROWS
 
-    def needed(self, df: DataFrame) -> DataFrame:
+    def select_needed(self, df: DataFrame) -> DataFrame:
         """Give the columns of the source that the merge needs."""
         if self._passed:
             return df
         keys = {source for _, source in self._keys}
-        spoken = set(mentioned(self._source_columns, [*self._texts(), self._joining.condition]))
-        wanted = [name for name in self._source_columns if name in keys or name in spoken]
-        return df.select(*[named(name) for name in wanted])
+        mentioned = set(
+            conditions.find_mentioned_columns(self._source_columns, [*self._expressions(), self._match.condition])
+        )
+        wanted = [name for name in self._source_columns if name in keys or name in mentioned]
+        return df.select(*[quoted_column(name) for name in wanted])
 
-    def actions(self, source: Source) -> Actions:
+    def actions(self, source: MergeSource) -> MergeActions:
         """Join the source with the table, and choose a clause for every row."""
         try:
-            steps = Choosing(self._joined(source), self._joining, self._target_columns(), list(source.frame.columns))
-            changes, assigned = self._chosen(steps)
-            frame = steps.finished()
+            selection = ClauseSelection(
+                self._join(source), self._match, self._target_columns(), list(source.frame.columns)
+            )
+            changes, assigned = self._choose_clauses(selection)
+            frame = selection.to_actions()
             plans = tuple(self._plan(frame, column, number) for number, column in enumerate(assigned))
         except EXPRESSION_ERRORS as error:
-            raise refused(self._base, "merged", error) from error
+            raise expression_error(self._base, "merged", error) from error
         updated = {column for change in changes if change.kind == UPDATE for column, _ in change.values}
-        return Actions(
+        return MergeActions(
             frame,
             changes,
             plans,
@@ -126,15 +129,15 @@ class Matcher:
             tuple(self._schema.field(number).name for number in sorted(updated)),
         )
 
-    def shown_columns(self) -> list[str]:
+    def identifying_columns(self) -> list[str]:
         """Name the columns of the table that tell which row is meant."""
         if self._keys:
             return [target for target, _ in self._keys]
-        return mentioned(self._columns, [self._joining.condition])
+        return conditions.find_mentioned_columns(self._columns, [self._match.condition])
 
     # --- names ---
 
-    def _named_once(self, names: Sequence[str]) -> list[str]:
+    def _require_unique(self, names: Sequence[str]) -> list[str]:
         seen: set[str] = set()
         for name in names:
             folded = name if self._exact else name.lower()
@@ -143,14 +146,14 @@ class Matcher:
             seen.add(folded)
         return list(names)
 
-    def _found(self, name: str, names: Sequence[str]) -> str | None:
+    def _find_name(self, name: str, names: Sequence[str]) -> str | None:
         if name in names:
             return name
         like = [] if self._exact else [one for one in names if one.lower() == name.lower()]
         return like[0] if len(like) == 1 else None
 
-    def _key(self, name: str) -> str:
-        found = self._found(name, self._columns)
+    def _find_key(self, name: str) -> str:
+        found = self._find_name(name, self._columns)
         if found is None:
             raise TableColumnNotFoundError(
                 f"Table {format_identifier(self._base.identifier)} has no column {name!r} to merge on; it has "
@@ -158,13 +161,13 @@ class Matcher:
             )
         return found
 
-    def _source_key(self, name: str) -> str:
-        found = self._found(name, self._source_columns)
+    def _find_source_key(self, name: str) -> str:
+        found = self._find_name(name, self._source_columns)
         if found is None:
             raise InvalidInputError(f"The source of a merge has no column {name!r} to merge on")
         return found
 
-    def _texts(self) -> list[str | None]:
+    def _expressions(self) -> list[str | None]:
         texts: list[str | None] = []
         for clause in self._clauses.all():
             texts += [clause.condition, *(_assignments(clause) or {}).values()]
@@ -173,19 +176,19 @@ class Matcher:
     def _target_columns(self) -> list[str]:
         """Name the columns of the table that must be read to decide, and to compute what is set."""
         keys = {target for target, _ in self._keys}
-        spoken = set(mentioned(self._columns, [*self._texts(), self._joining.condition]))
-        return [name for name in self._columns if name in keys or name in spoken]
+        mentioned = set(conditions.find_mentioned_columns(self._columns, [*self._expressions(), self._match.condition]))
+        return [name for name in self._columns if name in keys or name in mentioned]
 
     # --- columns that are taken from the source as they are ---
 
-    def _passing(self, df: DataFrame, *, merge_schema: bool) -> tuple[dict[int, str], tuple[pa.Field, ...]]:
+    def _match_columns(self, df: DataFrame, *, merge_schema: bool) -> tuple[dict[int, str], tuple[pa.Field, ...]]:
         """Tell which column of the table gets which one of the source, for clauses that take all of them."""
         if all(_assignments(clause) is not None for clause in self._clauses.all()):
             return {}, ()
-        present = [name for name in self._columns if self._found(name, self._source_columns) is not None]
+        present = [name for name in self._columns if self._find_name(name, self._source_columns) is not None]
         own = pa.schema([self._base.schema.field(name) for name in present])
         try:
-            plan = types.write_plan(
+            plan = types.plan_write(
                 df.schema,
                 own,
                 merge_schema=merge_schema,
@@ -212,7 +215,7 @@ class Matcher:
 
     def _check_inserts(self) -> None:
         for clause in self._clauses.not_matched:
-            given = self._assigned(clause)
+            given = self._assignments_by_number(clause)
             for number, field in enumerate(self._schema):
                 if number not in given and not field.nullable:
                     raise InvalidInputError(
@@ -221,14 +224,14 @@ class Matcher:
                         "value in rows that are inserted"
                     )
 
-    def _assigned(self, clause: Clause) -> dict[int, str | None]:
+    def _assignments_by_number(self, clause: Clause) -> dict[int, str | None]:
         """Tell what a clause sets each column to, by its number; None stands for the source's column."""
         given = _assignments(clause)
         if given is None:
             return dict.fromkeys(self._passed)
         assigned: dict[int, str | None] = {}
         for name, text in given.items():
-            found = self._found(name, self._columns)
+            found = self._find_name(name, self._columns)
             if found is None:
                 raise TableColumnNotFoundError(
                     f"Table {format_identifier(self._base.identifier)} has no column {name!r} to set; it has "
@@ -244,14 +247,14 @@ class Matcher:
 
     # --- the join ---
 
-    def _joined(self, source: Source) -> DataFrame:
-        joining, condition = self._joining, self._condition()
+    def _join(self, source: MergeSource) -> DataFrame:
+        match, condition = self._match, self._condition()
         inserts, lost = bool(self._clauses.not_matched), bool(self._clauses.by_source)
-        theirs = source.frame.withColumn(HERE, F.lit(True)).alias(joining.source)  # noqa: FBT003 - a value
-        ours = self._target().alias(joining.target)
+        theirs = source.frame.withColumn(HERE, F.lit(True)).alias(match.source)  # noqa: FBT003 - a value
+        ours = self._target().alias(match.target)
         if not lost and source.rows is not None and source.rows <= BROADCAST_ROWS:
-            keys = F.broadcast(self._source_keys(source.frame).alias(joining.source))
-            ours = ours.join(keys, condition, "left_semi").alias(joining.target)
+            keys = F.broadcast(self._source_keys(source.frame).alias(match.source))
+            ours = ours.join(keys, condition, "left_semi").alias(match.target)
         if not self.is_small:
             # Spark takes what tasks read for small, but must not send the whole table to all executors.
             ours = ours.hint("merge")
@@ -260,42 +263,44 @@ class Matcher:
         return ours.join(theirs, condition, "left" if lost else "inner")
 
     def _condition(self) -> Column:
-        joining = self._joining
-        if joining.condition is not None:
-            return F.expr(joining.condition)
-        pairs = [(named(joining.target, ours), named(joining.source, theirs)) for ours, theirs in self._keys]
-        return reduce(
-            and_, [ours.eqNullSafe(theirs) if joining.null_safe else ours == theirs for ours, theirs in pairs]
-        )
+        match = self._match
+        if match.condition is not None:
+            return F.expr(match.condition)
+        pairs = [
+            (quoted_column(match.target, ours), quoted_column(match.source, theirs)) for ours, theirs in self._keys
+        ]
+        return reduce(and_, [ours.eqNullSafe(theirs) if match.null_safe else ours == theirs for ours, theirs in pairs])
 
     def _target(self) -> DataFrame:
-        joining, base = self._joining, self._base
+        match, base = self._match, self._base
         where = None
-        if joining.condition is not None and not self._clauses.by_source:
-            where = narrowing.of_join(self._spark, base.schema, joining.target, joining.source, joining.condition)
+        if match.condition is not None and not self._clauses.by_source:
+            where = conditions.find_join_predicate(
+                self._spark, base.schema, match.target, match.source, match.condition
+            )
         columns = self._target_columns()
-        wanted = scan.of_pinned(base.table, base.dataset, columns=columns, where=where, row_address=True)
-        frame = scan.dataframe(self._spark, wanted)
+        wanted = scan.scan_pinned(base.table, base.dataset, columns=columns, where=where, row_address=True)
+        frame = scan.to_dataframe(self._spark, wanted)
         return frame.withColumnRenamed(scan.ROW_ADDRESS, ADDRESS)
 
     def _source_keys(self, frame: DataFrame) -> DataFrame:
         if self._keys:
-            return frame.select(*[named(theirs) for _, theirs in self._keys])
-        spoken = mentioned(frame.columns, [self._joining.condition])
-        return frame.select(*[named(name) for name in spoken])
+            return frame.select(*[quoted_column(theirs) for _, theirs in self._keys])
+        mentioned = conditions.find_mentioned_columns(frame.columns, [self._match.condition])
+        return frame.select(*[quoted_column(name) for name in mentioned])
 
     # --- clauses ---
 
-    def _chosen(self, steps: Choosing) -> tuple[tuple[Change, ...], list[int]]:
+    def _choose_clauses(self, selection: ClauseSelection) -> tuple[tuple[RowChange, ...], list[int]]:
         """Choose a clause for every row, and compute what it sets; gives the changes, and each value's column."""
         passed = {column: number for number, column in enumerate(sorted(self._passed))}
         values = sorted(self._passed)
-        steps.pass_on({number: self._passed[column] for column, number in passed.items()})
-        changes: list[Change] = []
+        selection.add_source_values({number: self._passed[column] for column, number in passed.items()})
+        changes: list[RowChange] = []
         for scope, clauses in (
-            (steps.both, self._clauses.matched),
-            (steps.source_alone, self._clauses.not_matched),
-            (steps.target_alone, self._clauses.by_source),
+            (selection.choose_matched, self._clauses.matched),
+            (selection.choose_not_matched, self._clauses.not_matched),
+            (selection.choose_not_matched_by_source, self._clauses.by_source),
         ):
             if not clauses:
                 continue
@@ -303,13 +308,13 @@ class Matcher:
             first = len(changes)
             for clause in clauses:
                 pairs = []
-                for column, text in self._assigned(clause).items():
+                for column, text in self._assignments_by_number(clause).items():
                     number = passed[column] if text is None else len(values)
                     if text is not None:
                         values.append(column)
                         computed[number] = (len(changes), text)
                     pairs.append((column, number))
-                changes.append(Change(_KINDS[type(clause)], tuple(pairs)))
+                changes.append(RowChange(_KINDS[type(clause)], tuple(pairs)))
             scope([clause.condition for clause in clauses], first, computed)
         return tuple(changes), values
 
@@ -319,7 +324,7 @@ class Matcher:
         field = self._schema.field(column)
         given = frame.schema[f"{VALUE}{number}"].dataType
         incoming = StructType([StructField(field.name, given)])
-        return types.write_plan(incoming, pa.schema([field]), into=f"table {format_identifier(self._base.identifier)}")
+        return types.plan_write(incoming, pa.schema([field]), into=f"table {format_identifier(self._base.identifier)}")
 
 
 _KINDS: dict[type[Clause], str] = {Update: UPDATE, Delete: DELETE, Insert: INSERT}

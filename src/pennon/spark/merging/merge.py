@@ -14,22 +14,22 @@ from pyspark.sql import functions as F
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits import committing
+from pennon.spark.commits import table_commits
 from pennon.spark.merging import clauses as given_clauses
-from pennon.spark.merging import operations, rewriting
-from pennon.spark.merging.attempts import changed_once, done_before
-from pennon.spark.merging.changes import DELETE, INSERT, UPDATE
-from pennon.spark.merging.clauses import Delete, Given, Insert, Update
-from pennon.spark.merging.matching import Joining, Matcher, Source
+from pennon.spark.merging import rewrite, rewrite_operations
+from pennon.spark.merging.attempts import apply_once, find_earlier_change
+from pennon.spark.merging.clauses import ClauseSpec, Delete, Insert, Update
+from pennon.spark.merging.matching import MatchCondition, MergePlanner, MergeSource
+from pennon.spark.merging.row_changes import DELETE, INSERT, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
-    from pennon.spark.commits.staged import StagedWrite
+    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.lake import Lake
-    from pennon.spark.merging.attempts import Changed
+    from pennon.spark.merging.attempts import AppliedChange
 
 __all__ = ["Delete", "Insert", "MergeResult", "Update", "merge", "stage_merge"]
 
@@ -54,9 +54,9 @@ def merge(
     identifier: Identifier,
     *,
     on: Sequence[str] = (),
-    when_matched: Given = "update",
-    when_not_matched: Given = "insert",
-    when_not_matched_by_source: Given = None,
+    when_matched: ClauseSpec = "update",
+    when_not_matched: ClauseSpec = "insert",
+    when_not_matched_by_source: ClauseSpec = None,
     on_condition: str | None = None,
     null_safe: bool = False,
     target_alias: str = "target",
@@ -75,18 +75,18 @@ def merge(
     second merge of the same `job_id` changes nothing. The source is kept while it is merged, unless `cache` is False.
     Errors 1, 4, 12, 13 (also for a row that several rows of the source would change), 14, 22.
     """
-    asked = _Asked(
-        given_clauses.read(when_matched, when_not_matched, when_not_matched_by_source),
-        Joining(tuple(on), on_condition, null_safe, target_alias, source_alias),
+    asked = _MergeSpec(
+        given_clauses.parse_clauses(when_matched, when_not_matched, when_not_matched_by_source),
+        MatchCondition(tuple(on), on_condition, null_safe, target_alias, source_alias),
         merge_schema,
         branch,
     )
-    committing.check_job(job_id)
-    done = done_before(lake, identifier, job_id, branch)
+    table_commits.require_job_id(job_id)
+    done = find_earlier_change(lake, identifier, job_id, branch)
     if done is not None:
-        return _result(done)
-    with _held(df, identifier, cache=cache) as held:
-        return _result(changed_once(lake, job_id, lambda: _staged(lake, held, identifier, asked)))
+        return _to_result(done)
+    with _cache_source(df, identifier, cache=cache) as held:
+        return _to_result(apply_once(lake, job_id, lambda: _stage(lake, held, identifier, asked)))
 
 
 def stage_merge(
@@ -95,9 +95,9 @@ def stage_merge(
     identifier: Identifier,
     *,
     on: Sequence[str] = (),
-    when_matched: Given = "update",
-    when_not_matched: Given = "insert",
-    when_not_matched_by_source: Given = None,
+    when_matched: ClauseSpec = "update",
+    when_not_matched: ClauseSpec = "insert",
+    when_not_matched_by_source: ClauseSpec = None,
     on_condition: str | None = None,
     null_safe: bool = False,
     target_alias: str = "target",
@@ -112,38 +112,38 @@ def stage_merge(
     It is published on the version for which it was made, with what others have appended since, or raises 14. `run`
     names the notes of what is written (see `files`).
     """
-    asked = _Asked(
-        given_clauses.read(when_matched, when_not_matched, when_not_matched_by_source),
-        Joining(tuple(on), on_condition, null_safe, target_alias, source_alias),
+    asked = _MergeSpec(
+        given_clauses.parse_clauses(when_matched, when_not_matched, when_not_matched_by_source),
+        MatchCondition(tuple(on), on_condition, null_safe, target_alias, source_alias),
         merge_schema,
         branch,
     )
-    with _held(df, identifier, cache=cache) as held:
-        return _staged(lake, held, identifier, asked, run)
+    with _cache_source(df, identifier, cache=cache) as held:
+        return _stage(lake, held, identifier, asked, run)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _MergeSpec:
     clauses: given_clauses.Clauses
-    joining: Joining
+    joining: MatchCondition
     merge_schema: bool
     branch: str | None
 
 
 @dataclass
-class _Held:
+class _CachedSource:
     """The source, and what of it is needed, once that is known."""
 
     df: DataFrame
     cache: bool
-    source: Source | None = None
+    source: MergeSource | None = None
     kept: DataFrame | None = None
 
-    def narrowed(self, matcher: Matcher) -> Source:
+    def select_source(self, planner: MergePlanner) -> MergeSource:
         if self.source is None:
-            frame = matcher.needed(self.df)
-            if not self.cache or matcher.is_small:
-                self.source = Source(frame)
+            frame = planner.select_needed(self.df)
+            if not self.cache or planner.is_small:
+                self.source = MergeSource(frame)
             else:
                 # Counting puts it into the cache: it is computed once, and how large it is decides about the join.
                 level = self.df.storageLevel
@@ -151,17 +151,17 @@ class _Held:
                     # A plan of its own: what the caller keeps of the source is not ours to let go.
                     self.kept = frame.withColumn(_KEPT, F.lit(1)).persist()
                     frame = self.kept.drop(_KEPT)
-                self.source = Source(frame, frame.count())
+                self.source = MergeSource(frame, frame.count())
         return self.source
 
 
 @contextmanager
-def _held(df: DataFrame, identifier: Identifier, *, cache: bool) -> Iterator[_Held]:
+def _cache_source(df: DataFrame, identifier: Identifier, *, cache: bool) -> Iterator[_CachedSource]:
     if df.isStreaming:
         raise InvalidInputError(
             f"A stream cannot be merged into table {format_identifier(identifier)}: merge its micro-batches"
         )
-    held = _Held(df, cache)
+    held = _CachedSource(df, cache)
     try:
         yield held
     finally:
@@ -169,12 +169,14 @@ def _held(df: DataFrame, identifier: Identifier, *, cache: bool) -> Iterator[_He
             held.kept.unpersist()
 
 
-def _staged(lake: Lake, held: _Held, identifier: Identifier, asked: _Asked, run: str | None = None) -> StagedWrite:
-    base = rewriting.opened(lake, identifier, asked.branch)
-    matcher = Matcher(base, held.df, asked.clauses, asked.joining, merge_schema=asked.merge_schema)
-    actions = matcher.actions(held.narrowed(matcher))
+def _stage(
+    lake: Lake, held: _CachedSource, identifier: Identifier, asked: _MergeSpec, run: str | None = None
+) -> StagedWrite:
+    base = rewrite.open_base(lake, identifier, asked.branch)
+    planner = MergePlanner(base, held.df, asked.clauses, asked.joining, merge_schema=asked.merge_schema)
+    actions = planner.actions(held.select_source(planner))
     try:
-        done = rewriting.rewritten(
+        done = rewrite.rewrite_rows(
             lake.spark,
             base,
             actions.frame,
@@ -186,19 +188,21 @@ def _staged(lake: Lake, held: _Held, identifier: Identifier, asked: _Asked, run:
             ordered=not base.dataset.count_rows(),
             run=run,
         )
-    except rewriting.TwiceError as error:
+    except rewrite.RowChangedTwiceError as error:
         raise InvalidInputError(
             f"Several rows of the source would change the same row of table {format_identifier(identifier)}: "
-            f"{_row(base, error.address, matcher.shown_columns())}"
+            f"{_describe_row(base, error.address, planner.identifying_columns())}"
         ) from None
-    return operations.staged(base, done, updated_columns=actions.updated_columns, new_columns=actions.new_columns)
+    return rewrite_operations.stage_rewrite(
+        base, done, updated_columns=actions.updated_columns, new_columns=actions.new_columns
+    )
 
 
-def _row(base: rewriting.Base, address: int, columns: Sequence[str]) -> str:
+def _describe_row(base: rewrite.BaseVersion, address: int, columns: Sequence[str]) -> str:
     """Show which row of a table is meant."""
     found = base.dataset.to_table(columns=list(columns), filter=f"_rowaddr = {address}").to_pylist()
     return ", ".join(f"{name} = {value!r}" for name, value in (found[0] if found else {}).items())
 
 
-def _result(done: Changed) -> MergeResult:
+def _to_result(done: AppliedChange) -> MergeResult:
     return MergeResult(done.version, done.counts[INSERT], done.counts[UPDATE], done.counts[DELETE], done.already)

@@ -16,22 +16,21 @@ from pyspark.sql.types import StructField, StructType
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
-from pennon.spark.commits import committing
-from pennon.spark.merging import narrowing, operations, rewriting
-from pennon.spark.merging.attempts import changed_once, done_before
-from pennon.spark.merging.changes import ACTION, ADDRESS, DELETE, UPDATE, VALUE, Change
-from pennon.spark.merging.mentions import mentioned
+from pennon.spark.commits import table_commits
+from pennon.spark.merging import conditions, rewrite, rewrite_operations
+from pennon.spark.merging.attempts import apply_once, find_earlier_change
+from pennon.spark.merging.row_changes import ACTION, ADDRESS, DELETE, UPDATE, VALUE, RowChange
 from pennon.spark.reading import scan
-from pennon.spark.session import is_case_sensitive
+from pennon.spark.session_settings import is_case_sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
-    from pennon.spark.commits.staged import StagedWrite
+    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.lake import Lake
-    from pennon.spark.merging.rewriting import Base
+    from pennon.spark.merging.rewrite import BaseVersion
 
 __all__ = ["MutationResult", "delete", "update"]
 
@@ -63,8 +62,8 @@ def update(
     """
     if not set:
         raise InvalidInputError(f"An update of table {format_identifier(identifier)} sets no column")
-    wanted = _Wanted(lake, identifier, where, alias, branch)
-    return wanted.done(UPDATE, lambda: wanted.updated(set), job_id)
+    selection = _RowSelection(lake, identifier, where, alias, branch)
+    return selection.apply(UPDATE, lambda: selection.stage_update(set), job_id)
 
 
 def delete(
@@ -83,12 +82,12 @@ def delete(
     """
     if not isinstance(where, str) or not where.strip():
         raise InvalidInputError(f"To delete rows of table {format_identifier(identifier)}, say which; 'true' means all")
-    wanted = _Wanted(lake, identifier, where, alias, branch)
-    return wanted.done(DELETE, wanted.deleted, job_id)
+    selection = _RowSelection(lake, identifier, where, alias, branch)
+    return selection.apply(DELETE, selection.stage_delete, job_id)
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _RowSelection:
     """The rows that are meant."""
 
     lake: Lake
@@ -97,46 +96,48 @@ class _Wanted:
     alias: str
     branch: str | None
 
-    def done(self, kind: str, stage: Callable[[], StagedWrite], job_id: str | None) -> MutationResult:
-        committing.check_job(job_id)
-        done = done_before(self.lake, self.identifier, job_id, self.branch) or changed_once(self.lake, job_id, stage)
+    def apply(self, kind: str, stage: Callable[[], StagedWrite], job_id: str | None) -> MutationResult:
+        table_commits.require_job_id(job_id)
+        done = find_earlier_change(self.lake, self.identifier, job_id, self.branch) or apply_once(
+            self.lake, job_id, stage
+        )
         return MutationResult(done.version, done.counts[kind], done.already)
 
-    def updated(self, given: Mapping[str, str]) -> StagedWrite:
-        base = rewriting.opened(self.lake, self.identifier, self.branch)
-        columns = _columns(self.lake, base, given)
+    def stage_update(self, given: Mapping[str, str]) -> StagedWrite:
+        base = rewrite.open_base(self.lake, self.identifier, self.branch)
+        columns = _resolve_columns(self.lake, base, given)
         try:
             values = [F.expr(text).alias(f"{VALUE}{number}") for number, text in enumerate(given.values())]
             frame = self._rows(base, given.values()).select(F.lit(0).alias(ACTION), ADDRESS, *values)
             plans = [_plan(base, frame.schema[f"{VALUE}{number}"], name) for number, name in enumerate(columns)]
-        except rewriting.EXPRESSION_ERRORS as error:
-            raise rewriting.refused(base, "updated", error) from error
+        except rewrite.EXPRESSION_ERRORS as error:
+            raise rewrite.expression_error(base, "updated", error) from error
         names = base.schema.names
-        change = Change(UPDATE, tuple((names.index(name), number) for number, name in enumerate(columns)))
-        done = rewriting.rewritten(self.lake.spark, base, frame, [change], plans)
-        return operations.staged(base, done, updated_columns=columns)
+        change = RowChange(UPDATE, tuple((names.index(name), number) for number, name in enumerate(columns)))
+        done = rewrite.rewrite_rows(self.lake.spark, base, frame, [change], plans)
+        return rewrite_operations.stage_rewrite(base, done, updated_columns=columns)
 
-    def deleted(self) -> StagedWrite:
-        base = rewriting.opened(self.lake, self.identifier, self.branch)
+    def stage_delete(self) -> StagedWrite:
+        base = rewrite.open_base(self.lake, self.identifier, self.branch)
         try:
             frame = self._rows(base, ()).select(F.lit(0).alias(ACTION), ADDRESS)
             frame.schema  # noqa: B018 - Spark Connect looks at expressions only when it is asked for something
-        except rewriting.EXPRESSION_ERRORS as error:
-            raise rewriting.refused(base, "deleted from", error) from error
-        done = rewriting.rewritten(self.lake.spark, base, frame, [Change(DELETE)], [], ordered=True)
-        return operations.staged(base, done, predicate=self.where)
+        except rewrite.EXPRESSION_ERRORS as error:
+            raise rewrite.expression_error(base, "deleted from", error) from error
+        done = rewrite.rewrite_rows(self.lake.spark, base, frame, [RowChange(DELETE)], [], ordered=True)
+        return rewrite_operations.stage_rewrite(base, done, predicate=self.where)
 
-    def _rows(self, base: Base, expressions: Iterable[str]) -> DataFrame:
+    def _rows(self, base: BaseVersion, expressions: Iterable[str]) -> DataFrame:
         """Give the addresses of rows, and the columns of which expressions speak."""
-        columns = mentioned(base.schema.names, [self.where, *expressions])
+        columns = conditions.find_mentioned_columns(base.schema.names, [self.where, *expressions])
         spark, where = self.lake.spark, self.where
-        pushed = None if where is None else narrowing.of_condition(spark, base.schema, self.alias, where)
-        wanted = scan.of_pinned(base.table, base.dataset, columns=columns, where=pushed, row_address=True)
-        frame = scan.dataframe(spark, wanted).withColumnRenamed(scan.ROW_ADDRESS, ADDRESS).alias(self.alias)
+        pushed = None if where is None else conditions.find_predicate(spark, base.schema, self.alias, where)
+        wanted = scan.scan_pinned(base.table, base.dataset, columns=columns, where=pushed, row_address=True)
+        frame = scan.to_dataframe(spark, wanted).withColumnRenamed(scan.ROW_ADDRESS, ADDRESS).alias(self.alias)
         return frame if where is None else frame.where(F.expr(where))
 
 
-def _columns(lake: Lake, base: Base, given: Mapping[str, str]) -> list[str]:
+def _resolve_columns(lake: Lake, base: BaseVersion, given: Mapping[str, str]) -> list[str]:
     """Find the columns that are set, each once."""
     exact = is_case_sensitive(lake.spark)
     found: list[str] = []
@@ -158,7 +159,7 @@ def _columns(lake: Lake, base: Base, given: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _plan(base: Base, given: StructField, name: str) -> types.WritePlan:
+def _plan(base: BaseVersion, given: StructField, name: str) -> types.WritePlan:
     field = base.schema.field(name)
     incoming = StructType([StructField(name, given.dataType)])
-    return types.write_plan(incoming, pa.schema([field]), into=f"table {format_identifier(base.identifier)}")
+    return types.plan_write(incoming, pa.schema([field]), into=f"table {format_identifier(base.identifier)}")

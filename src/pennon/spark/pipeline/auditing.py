@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pennon.identifiers import Identifier
-    from pennon.spark.commits.staged import StagedWrite
+    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.pipeline.graph import CheckedPlace
     from pennon.spark.pipeline.model import Check
     from pennon.spark.pipeline.report import CheckReport
@@ -77,7 +77,7 @@ class Audit:
         return Subject(
             label,
             types.spark_schema(whole.schema),
-            lambda columns: scan.dataframe(spark, replace(whole, columns=tuple(columns))),
+            lambda columns: scan.to_dataframe(spark, replace(whole, columns=tuple(columns))),
             lambda: publishing.counted(spark, whole),
             lambda sql: self.queries.frame(sql, sight),
         )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pennon.spark.lake import Lake
     from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Definition
-    from pennon.spark.reading.pinned import Moment
+    from pennon.spark.reading.pinned import VersionSelector
     from pennon.spark.sql.references import TimeTravel
     from pennon.store import Store
 
@@ -242,7 +242,7 @@ def _moments(lake: Lake) -> Any:
 
     runner = QueryRunner(lake, NameResolver(lake))
 
-    def moment(identifier: Identifier, travel: TimeTravel) -> Moment:
+    def moment(identifier: Identifier, travel: TimeTravel) -> VersionSelector:
         return runner.resolve_travel(identifier, travel)
 
     return moment

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pennon.identifiers import quote_identifier
 from pennon.spark.pipeline import reads, targets
 from pennon.spark.pipeline.graph import Graph
-from pennon.spark.reading.pinned import Moment
+from pennon.spark.reading.pinned import VersionSelector
 from pennon.spark.sql.query_plan import plan_query
 from pennon.spark.sql.references import QueryTable, TimeTravel
 
@@ -173,8 +173,8 @@ def _reads(graph: Graph, found: reads.Reads, sql: str) -> list[PlannedRead]:
     return [*tables, *(PlannedRead(one) for one in dict.fromkeys(others))]
 
 
-def _moment(identifier: Identifier, travel: TimeTravel) -> Moment | None:
+def _moment(identifier: Identifier, travel: TimeTravel) -> VersionSelector | None:
     """Tell which version a query means, if that needs nobody to evaluate an expression."""
     del identifier
     text = travel.text.strip("'\"")
-    return Moment(version=int(text)) if travel.kind == "version" and text.isdigit() else None
+    return VersionSelector(version=int(text)) if travel.kind == "version" and text.isdigit() else None

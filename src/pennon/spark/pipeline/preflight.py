@@ -194,7 +194,7 @@ def _fitted(target: Target, table: TargetTable, incoming: StructType) -> StructT
     if table.schema is None or target.mode == "overwrite":
         after = types.spark_schema(types.table_schema(incoming))
     else:
-        made = types.write_plan(
+        made = types.plan_write(
             incoming,
             table.schema,
             merge_schema=target.merge_schema,

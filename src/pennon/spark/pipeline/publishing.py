@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pennon.errors import InvalidTableStateError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.spark import writing
-from pennon.spark.commits import committing
-from pennon.spark.commits.destination import located
-from pennon.spark.commits.files import NOTES, TableFiles, checked_run
+from pennon.spark.commits import table_commits
+from pennon.spark.commits.destination import locate_table
+from pennon.spark.commits.run_files import NOTES, TableFiles, require_run_name
 from pennon.spark.jobs import version_scan
 from pennon.spark.pipeline import staged_notes
 from pennon.spark.pipeline.queries import is_partial
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.address import Address
     from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.staged import StagedWrite
+    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.lake import Lake
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.state import RunState
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 def preview(staged: StagedWrite) -> Scan:
     """Give a target as it will be."""
     assert staged.preview is not None
-    return scan.of_pinned(staged.preview)
+    return scan.scan_pinned(staged.preview)
 
 
 def only_new(staged: StagedWrite, whole: Scan) -> Scan:
@@ -72,7 +72,7 @@ def counted(spark: SparkSession, seen: Scan) -> int:
     """Count rows; of fragments that are new, none is deleted."""
     if is_partial(seen):
         return seen.rows
-    return scan.count(spark, seen)
+    return scan.count_rows(spark, seen)
 
 
 # Staging
@@ -107,7 +107,7 @@ class Intent:
 def is_there(address: Address, identifier: Identifier) -> bool:
     """Tell whether a table has a version."""
     try:
-        return not located(address, identifier).declared
+        return not locate_table(address, identifier).declared
     except TableNotFoundError:
         return False
 
@@ -122,7 +122,7 @@ def earlier(address: Address, state: RunState, definition: Definition) -> dict[i
     found = {}
     for number, target in enumerate(definition.targets):
         try:
-            committed = committing.find(address, identifier_of(target.table), state.job_id)
+            committed = table_commits.find_job(address, identifier_of(target.table), state.job_id)
         except (TableNotFoundError, NamespaceNotFoundError):
             continue
         if committed is not None:
@@ -158,7 +158,7 @@ def settle(address: Address, state: RunState, published: Collection[int], defini
             continue
         identifier = identifier_of(definition.targets[number].table)
         parsed = staged_notes.parse(state, number, note, identifier)
-        destination = located(address, identifier)
+        destination = locate_table(address, identifier)
         if not parsed["new"] and destination.uri == parsed["uri"]:
             for kept in _settled(state, destination, parsed["run"], set(parsed["files"])):
                 _log.warning("%s", kept)
@@ -241,7 +241,7 @@ def _remove(address: Address, state: RunState, identifier: Identifier, number: i
     if parsed["new"]:
         return _discard(address, state, work, _Place(identifier, parsed["uri"], parsed["run"]))
     try:
-        destination = located(address, identifier)
+        destination = locate_table(address, identifier)
     except (TableNotFoundError, NamespaceNotFoundError):
         return []
     if destination.uri != parsed["uri"]:
@@ -251,7 +251,7 @@ def _remove(address: Address, state: RunState, identifier: Identifier, number: i
 
 def _sweep(address: Address, state: RunState, identifier: Identifier, run: str) -> list[str]:
     """Find by their notes the files that were written for a target, and remove them; gives what was kept, and why."""
-    kept = _settled(state, located(address, identifier), run) if is_there(address, identifier) else []
+    kept = _settled(state, locate_table(address, identifier), run) if is_there(address, identifier) else []
     for uri in _places(address, identifier, run):
         kept += _discard(address, state, "staging", _Place(identifier, uri, run))
     return kept
@@ -301,13 +301,13 @@ def _is_named(address: Address, uri: str, job_id: str) -> bool:
         made = lance.dataset(uri, version=1, storage_options=address.storage_options or None).read_transaction(1)
     except (OSError, ValueError):
         return False
-    return made is not None and (made.transaction_properties or {}).get(committing.JOB) == job_id
+    return made is not None and (made.transaction_properties or {}).get(table_commits.JOB) == job_id
 
 
 def _settled(state: RunState, destination: Destination, run: str, keep: Collection[str] = ()) -> list[str]:
     """Remove the files that a run wrote into a table and that no version names; gives what was kept, and why."""
     with destination.files(blobs=True) as files:
-        noted = files.noted(run)
+        noted = files.noted_files(run)
         if not noted:
             files.settle(run)
             return []
@@ -331,7 +331,7 @@ def _run_of(state: RunState, work: str, note: dict[str, Any]) -> str:
     run = note.get("run")
     if not isinstance(run, str):
         raise state.damaged(state.place_of(work), f"{run!r} is not the name of a run's notes")
-    return checked_run(run)
+    return require_run_name(run)
 
 
 def _places(address: Address, identifier: Identifier, run: str) -> list[str]:

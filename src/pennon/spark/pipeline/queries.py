@@ -15,7 +15,7 @@ from pennon.spark.pipeline import sources
 from pennon.spark.pipeline.references import THIS
 from pennon.spark.pipeline.statements import query as parsed_query
 from pennon.spark.reading import scan as scanning
-from pennon.spark.session import has_plain_names
+from pennon.spark.session_settings import has_plain_names
 from pennon.spark.sql.constants import SessionSettings
 from pennon.spark.sql.cursor import tokenize
 from pennon.spark.sql.query_plan import QueryPlan, TableRead, plan_query
@@ -102,7 +102,7 @@ class Queries:
             counting = planned.count
             if counting is not None:
                 wanted = replace(self._scan(counting.identifier, counting.travel, sight), where=counting.where)
-                rows = scanning.count(self.lake.spark, wanted)
+                rows = scanning.count_rows(self.lake.spark, wanted)
                 shown = ", ".join(f"CAST({rows} AS BIGINT) AS `{one.replace('`', '``')}`" for one in counting.names)
                 return self.lake.spark.sql(f"SELECT {shown}")
             if not planned.reads:
@@ -153,16 +153,16 @@ class Queries:
         if key[0] != _LOCAL:
             if travel is None and key in sight.targets:
                 return sight.targets[key]
-            return scanning.of_pinned(self.reads.tables[key, travel])
+            return scanning.scan_pinned(self.reads.tables[key, travel])
         name = key[1]
         if name == THIS and sight.this is not None:
             return sight.this
-        return self.steps[name] if name in self.steps else scanning.of_pinned(self.reads.sources[name])
+        return self.steps[name] if name in self.steps else scanning.scan_pinned(self.reads.sources[name])
 
     def _read(self, wanted: TableRead, sight: Sight) -> DataFrame:
         whole = self._scan(wanted.identifier, wanted.travel, sight)
         made = replace(whole, columns=wanted.columns, where=wanted.where, limit=wanted.limit)
-        return scanning.dataframe(self.lake.spark, made, partials=wanted.partials)
+        return scanning.to_dataframe(self.lake.spark, made, partials=wanted.partials)
 
 
 def is_partial(seen: Scan) -> bool:

@@ -13,9 +13,9 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import format_identifier
-from pennon.spark.commits.destination import located
+from pennon.spark.commits.destination import locate_table
 from pennon.spark.pipeline.references import identifier_of
-from pennon.spark.reading.pinned import Moment, PinnedTable, pin
+from pennon.spark.reading.pinned import PinnedTable, VersionSelector, pin
 from pennon.spark.sql.references import TimeTravel
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def resolved(
     address: Address,
     lake_name: str,
     graph: Graph,
-    moment_of: Callable[[Identifier, TimeTravel], Moment | None],
+    moment_of: Callable[[Identifier, TimeTravel], VersionSelector | None],
     place: Callable[[Path], str],
 ) -> Reads:
     """Find the versions that are current now, of all tables at one moment where the catalog manages versions.
@@ -115,7 +115,7 @@ def resolved(
             raise TableNotFoundError(
                 f"{place(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
             )
-        if _moment(source) == Moment():
+        if _moment(source) == VersionSelector():
             latest[identifier] = None
     reads = Reads()
     _resolve_names(reads, address, lake_name, graph, moment_of)
@@ -124,7 +124,7 @@ def resolved(
     for name, source in wanted.items():
         identifier = identifier_of(str(source.table))
         moment = _moment(source)
-        reads.sources[name] = pinned[identifier] if moment == Moment() else pin(address, identifier, moment)[0]
+        reads.sources[name] = pinned[identifier] if moment == VersionSelector() else pin(address, identifier, moment)[0]
     reads.tables.update({(one, None): pinned[one] for one in named})
     return reads
 
@@ -134,7 +134,7 @@ def _resolve_names(
     address: Address,
     lake_name: str,
     graph: Graph,
-    moment_of: Callable[[Identifier, TimeTravel], Moment | None],
+    moment_of: Callable[[Identifier, TimeTravel], VersionSelector | None],
 ) -> None:
     """Find out what the names in queries mean, and pin those that ask for a version themselves."""
     for query in graph.queries():
@@ -156,7 +156,8 @@ def _at_one_moment(address: Address, identifiers: list[Identifier]) -> dict[Iden
     except UnsupportedOperationError:
         return {one: pin(address, one)[0] for one in identifiers}
     return {
-        one: pin(address, one, Moment(version=version))[0] for one, version in zip(identifiers, versions, strict=True)
+        one: pin(address, one, VersionSelector(version=version))[0]
+        for one, version in zip(identifiers, versions, strict=True)
     }
 
 
@@ -174,8 +175,8 @@ def _existing(address: Address, lake_name: str, name: Name) -> Identifier | None
     return None
 
 
-def _moment(source: Source) -> Moment:
-    return Moment(source.version, source.tag, source.branch, source.as_of)
+def _moment(source: Source) -> VersionSelector:
+    return VersionSelector(source.version, source.tag, source.branch, source.as_of)
 
 
 def _noted(table: PinnedTable) -> dict[str, Any]:
@@ -212,7 +213,7 @@ def _pinned_again(noted: dict[str, Any], address: Address) -> PinnedTable:
 def _require_place(address: Address, identifier: Identifier, uri: str) -> None:
     """Raise 19 unless a table is where it was: the catalog says where; of a dropped one, that it is in the root."""
     try:
-        now = located(address, identifier).uri
+        now = locate_table(address, identifier).uri
     except (TableNotFoundError, NamespaceNotFoundError):
         if _is_place(address, uri):
             return

@@ -37,11 +37,11 @@ from pennon.spark.pipeline.report import (
 )
 from pennon.spark.pipeline.steps import stage_step, staged_scan
 from pennon.spark.reading import scan
-from pennon.spark.reading.pinned import Moment
+from pennon.spark.reading.pinned import VersionSelector
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
-    from pennon.spark.commits.staged import StagedWrite
+    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.pipeline.graph import CheckedPlace, Graph
     from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Target
@@ -196,7 +196,7 @@ class Run:
         else:
             mode = "overwrite" if target.mode == "overwrite" else "append"
             staged = writing.stage(self._lake, frame, identifier, mode, merge_schema=target.merge_schema, run=run)
-        staged = writing.readable(self._lake, staged)
+        staged = writing.make_readable(self._lake, staged)
         seconds = round(time.monotonic() - started, 3)
         note, mine = self._state.record(f"target.{number}", {**staged_notes.noted(staged), "seconds": seconds})
         if not mine:
@@ -267,8 +267,10 @@ class Run:
 
     def _published_targets(self) -> dict[Identifier, Scan]:
         return {
-            identifier_of(self._definition.targets[number].table): scan.scan(
-                self._lake.address, identifier_of(self._definition.targets[number].table), Moment(version=version)
+            identifier_of(self._definition.targets[number].table): scan.plan_scan(
+                self._lake.address,
+                identifier_of(self._definition.targets[number].table),
+                VersionSelector(version=version),
             )
             for number, version in self._earlier.items()
         }

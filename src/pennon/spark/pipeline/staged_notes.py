@@ -10,10 +10,10 @@ import pyarrow as pa
 from pennon.errors import ConcurrentModificationError, InvalidTableStateError
 from pennon.identifiers import format_identifier
 from pennon.json_fields import FieldReader
-from pennon.spark.commits.destination import Destination, located
+from pennon.spark.commits.destination import Destination, locate_table
 from pennon.spark.commits.evolution import Evolution
-from pennon.spark.commits.files import checked_run, is_noted
-from pennon.spark.commits.staged import StagedWrite
+from pennon.spark.commits.run_files import is_run_file, require_run_name
+from pennon.spark.commits.staged_write import StagedWrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,10 +75,10 @@ def parse(state: RunState, number: int, note: dict[str, Any], identifier: Identi
             raise wrong(key, " or ".join(one.__name__ for one in kind), repr(value)[:_SHOWN])
     if fields.items(note, "table", "The note") != list(identifier):
         raise wrong("table", f"the target {format_identifier(identifier)}", repr(note["table"])[:_SHOWN])
-    checked_run(fields.text(note, "run", "The note"))
+    require_run_name(fields.text(note, "run", "The note"))
     fields.text(note, "uri", "The note")
     files = fields.items(note, "files", "The note")
-    if not all(isinstance(path, str) and is_noted(path) for path in files):
+    if not all(isinstance(path, str) and is_run_file(path) for path in files):
         raise wrong("files", "a list of files that a write makes", repr(files)[:_SHOWN])
     if note.get("evolution") is not None:
         _require_evolution(fields, fields.mapping(note["evolution"], "evolution"), set(files), wrong)
@@ -154,7 +154,7 @@ def _destination(lake: Lake, note: dict[str, Any]) -> Destination:
     identifier = tuple(note["table"])
     if note["new"]:
         return Destination(lake.address, identifier, note["uri"], tuple(sorted(lake.address.storage_options.items())))
-    destination = located(lake.address, identifier)
+    destination = locate_table(lake.address, identifier)
     if destination.uri != note["uri"]:
         raise ConcurrentModificationError(
             f"Table {format_identifier(identifier)} was dropped and made anew since it was staged"

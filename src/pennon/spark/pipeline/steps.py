@@ -11,7 +11,7 @@ from pennon.errors import InvalidTableStateError, is_not_found, translate_errors
 from pennon.spark import types
 from pennon.spark.commits.destination import Destination
 from pennon.spark.reading import scan
-from pennon.spark.writing.fragments import FragmentWriter, run
+from pennon.spark.writing.fragment_writer import FragmentWriter, write_dataframe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,8 +31,8 @@ def stage_step(address: Address, state: RunState, name: str, frame: DataFrame) -
     started = time.monotonic()
     path = state.data_path(f"step.{name}")
     destination = _destination(address, state, name, path)
-    plan = types.write_plan(frame.schema, types.table_schema(frame.schema))
-    written = run(frame, FragmentWriter(destination, plan, uuid.uuid4().hex, "create"))
+    plan = types.plan_write(frame.schema, types.table_schema(frame.schema))
+    written = write_dataframe(frame, FragmentWriter(destination, plan, uuid.uuid4().hex, "create"))
     fragments = [FragmentMetadata.from_json(json.dumps(one)) for one in written.fragments]
     with translate_errors(f"Staging step {name!r}"):
         LanceDataset.commit(
@@ -54,7 +54,7 @@ def staged_scan(address: Address, state: RunState, name: str, note: dict[str, An
     path = state.require_data_path(f"step.{name}", note.get("path"))
     pinned = _destination(address, state, name, path).pinned(_FIRST)
     try:
-        return scan.of_pinned(pinned)
+        return scan.scan_pinned(pinned)
     except (OSError, ValueError) as error:
         if is_not_found(error):
             raise InvalidTableStateError(f"{state.subject}: the result of step {name!r} is gone") from error

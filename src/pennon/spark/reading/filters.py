@@ -28,16 +28,14 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from pennon.spark.quoting import quoted
-from pennon.spark.reading.literals import MICROSECONDS, exact, instant, literal, timestamp
+from pennon.spark.quoting import quote_name
+from pennon.spark.reading.literals import MICROSECONDS, count_microseconds, format_exact, format_timestamp
 from pennon.spark.types.extension import UUID, extension_name, is_blob, plain_field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql.datasource import Filter
-
-__all__ = ["literal", "pushed"]
 
 _SIGNS: dict[type[Filter], str] = {
     EqualTo: "=",
@@ -59,20 +57,20 @@ _DECIMAL_DIGITS = 28
 _MOST_ALTERNATIVES = 100
 
 
-def pushed(filter_: Filter, schema: pa.Schema) -> str | None:
+def translate_filter(filter_: Filter, schema: pa.Schema) -> str | None:
     """Give a filter as a Lance predicate on a table with `schema`; None if Lance cannot do exactly what Spark does."""
-    return _predicate(filter_, schema, wanted=True)
+    return _translate(filter_, schema, wanted=True)
 
 
-def _predicate(filter_: Filter, schema: pa.Schema, *, wanted: bool) -> str | None:
+def _translate(filter_: Filter, schema: pa.Schema, *, wanted: bool) -> str | None:
     """Give the predicate that is true where the filter is `wanted`; neither is so where the filter is null."""
     if isinstance(filter_, Not):
-        return _predicate(filter_.child, schema, wanted=not wanted)
+        return _translate(filter_.child, schema, wanted=not wanted)
     path = getattr(filter_, "attribute", ())
-    field = _field(path, schema)
+    field = _find_field(path, schema)
     if field is None:
         return None
-    name = quoted(*path)
+    name = quote_name(*path)
     if isinstance(filter_, (IsNull, IsNotNull)):
         return f"{name} IS NULL" if isinstance(filter_, IsNull) is wanted else f"{name} IS NOT NULL"
     if isinstance(filter_, In):
@@ -87,7 +85,7 @@ def _predicate(filter_: Filter, schema: pa.Schema, *, wanted: bool) -> str | Non
     return _comparison(name, field, sign if wanted else _OPPOSITE[sign], getattr(filter_, "value", None))
 
 
-def _field(path: Sequence[str], schema: pa.Schema) -> pa.Field | None:
+def _find_field(path: Sequence[str], schema: pa.Schema) -> pa.Field | None:
     """Find the field of a column path, None where a predicate of Lance cannot name it or look into it."""
     field, fields = None, list(schema)
     for part in path:
@@ -105,7 +103,7 @@ def _in(name: str, field: pa.Field, values: Sequence[object], *, wanted: bool) -
     if not wanted and len(given) < len(values):
         return _NEVER  # a value is in the list, or it might be the null
     sign, word, glue = ("=", "IN", " OR ") if wanted else ("<>", "NOT IN", " AND ")
-    written = {number: _written(field, value) for number, value in enumerate(given)}
+    written = {number: _format_value(field, value) for number, value in enumerate(given)}
     listed = [text for text in written.values() if text is not None]
     parts = [f"{name} {word} ({', '.join(listed)})"] if listed else []
     alone = [_comparison(name, field, sign, given[number]) for number, text in written.items() if text is None]
@@ -123,7 +121,7 @@ def _null_safe(name: str, field: pa.Field, value: object, *, wanted: bool) -> st
 
 
 def _text(function: str, name: str, field: pa.Field, value: object, *, wanted: bool) -> str | None:
-    written = _written(field, value)
+    written = _format_value(field, value)
     if value is None or not isinstance(value, str) or written is None or extension_name(field) is not None:
         return None
     return f"{'' if wanted else 'NOT '}{function}({name}, {written})"
@@ -139,11 +137,11 @@ def _comparison(name: str, field: pa.Field, sign: str, value: object) -> str | N
             return _number(name, kind, sign, value)
         if pa.types.is_timestamp(kind) and isinstance(value, dt.datetime):
             return _moment(name, kind, sign, value)
-    written = _written(field, value)
+    written = _format_value(field, value)
     return None if written is None else f"{name} {sign} {written}"
 
 
-def _written(field: pa.Field, value: object) -> str | None:
+def _format_value(field: pa.Field, value: object) -> str | None:
     """Write a value if it is equal, for Spark, to just what it is equal to for Lance."""
     extension = extension_name(field)
     if extension is not None:
@@ -154,7 +152,7 @@ def _written(field: pa.Field, value: object) -> str | None:
         return None
     if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
         return None
-    return exact(value, field.type)
+    return format_exact(value, field.type)
 
 
 def _uuid(value: object) -> str | None:
@@ -179,7 +177,7 @@ def _number(name: str, kind: pa.DataType, sign: str, value: float) -> str | None
             "<": f"NOT isnan({name})",
             "<=": f"{name} IS NOT NULL",
         }.get(sign, _NEVER)
-    written, least = exact(value, kind), exact(-math.inf, kind)
+    written, least = format_exact(value, kind), format_exact(-math.inf, kind)
     if written is None:
         return None
     if sign in {">", ">="}:
@@ -193,9 +191,9 @@ def _moment(name: str, kind: pa.DataType, sign: str, value: dt.datetime) -> str 
     """Compare timestamps in the unit of the column; Spark sees microseconds, of nanoseconds the whole ones."""
     if (value.tzinfo is None) != (kind.tz is None):
         return None
-    count = instant(value)
+    count = count_microseconds(value)
     if kind.unit == "ns":
-        first, next_ = timestamp(count * 1_000, kind), timestamp((count + 1) * 1_000, kind)
+        first, next_ = format_timestamp(count * 1_000, kind), format_timestamp((count + 1) * 1_000, kind)
         if first is None or next_ is None:
             return None
         return {
@@ -209,5 +207,5 @@ def _moment(name: str, kind: pa.DataType, sign: str, value: dt.datetime) -> str 
     whole, rest = divmod(count, MICROSECONDS[kind.unit])
     if rest and sign in {"=", "<>"}:
         return _NEVER if sign == "=" else f"{name} IS NOT NULL"
-    written = timestamp(whole + 1 if rest and sign in {">=", "<"} else whole, kind)
+    written = format_timestamp(whole + 1 if rest and sign in {">=", "<"} else whole, kind)
     return None if written is None else f"{name} {sign} {written}"

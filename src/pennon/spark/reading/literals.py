@@ -9,7 +9,7 @@ import struct
 
 import pyarrow as pa
 
-from pennon.spark.types.refusal import refusal
+from pennon.spark.types.lazy_errors import invalid_input
 
 _EPOCH = dt.date(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
@@ -23,33 +23,33 @@ _INTEGER_DIGITS = 20  # of 64 bits
 _FLOATS = {16: "e", 32: "f", 64: "d"}
 
 
-def literal(value: object, arrow_type: pa.DataType) -> str:
+def format_literal(value: object, arrow_type: pa.DataType) -> str:
     """Write a value as Lance compares it with a column of an Arrow type; one that the type cannot hold raises 13."""
-    written = exact(value, arrow_type)
+    written = format_exact(value, arrow_type)
     if written is None:
-        raise refusal(f"{value!r} is no value of the Arrow type {arrow_type}")
+        raise invalid_input(f"{value!r} is no value of the Arrow type {arrow_type}")
     return written
 
 
-def exact(value: object, kind: pa.DataType) -> str | None:
+def format_exact(value: object, kind: pa.DataType) -> str | None:
     """Write a value of an Arrow type, None if the type cannot hold exactly that value."""
     if value is None:
         return "NULL"
     if pa.types.is_dictionary(kind):
-        return exact(value, kind.value_type)
+        return format_exact(value, kind.value_type)
     for accepts, write in _WRITERS:
         if accepts(kind):
             return write(value, kind)
     return None
 
 
-def instant(value: dt.datetime) -> int:
+def count_microseconds(value: dt.datetime) -> int:
     """Count the microseconds from 1970, of a local time as if it were in UTC."""
     aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
     return (aware - _EPOCH_UTC) // _MICROSECOND
 
 
-def timestamp(count: int, kind: pa.DataType) -> str | None:
+def format_timestamp(count: int, kind: pa.DataType) -> str | None:
     """Write a timestamp, counted in the unit of its type; None where its type cannot hold it."""
     zone = "None" if kind.tz is None else f'Some("{kind.tz}")'
     if not _in_range(count, 64, signed=True) or "'" in zone:
@@ -132,11 +132,11 @@ def _date(value: object, kind: pa.DataType) -> str | None:
 def _timestamp(value: object, kind: pa.DataType) -> str | None:
     if not isinstance(value, dt.datetime) or (value.tzinfo is None) != (kind.tz is None):
         return None
-    count = instant(value)
+    count = count_microseconds(value)
     if kind.unit == "ns":
-        return timestamp(count * _NANOSECONDS, kind)
+        return format_timestamp(count * _NANOSECONDS, kind)
     whole, rest = divmod(count, MICROSECONDS[kind.unit])
-    return None if rest else timestamp(whole, kind)
+    return None if rest else format_timestamp(whole, kind)
 
 
 def _in_range(value: int, bits: int, *, signed: bool) -> bool:

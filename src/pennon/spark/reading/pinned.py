@@ -14,7 +14,7 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark import renewal
+from pennon.spark import credential_renewal
 from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.spark.address import Address
-    from pennon.spark.renewal import Options
+    from pennon.spark.credential_renewal import Options
 
 _OPEN_DATASETS = 32
 
@@ -47,7 +47,7 @@ class PinnedTable:
 
     def renewed_by(self, address: Address) -> PinnedTable:
         """Say which catalog to ask, if there is a need to."""
-        return replace(self, address=address) if renewal.expire(self.storage_options) else self
+        return replace(self, address=address) if credential_renewal.has_expiry(self.storage_options) else self
 
     def identified_by(self, dataset: LanceDataset) -> PinnedTable:
         """Return the same version with the content that is open in `dataset`."""
@@ -58,7 +58,7 @@ class PinnedTable:
 
         Raises ConcurrentModificationError if the version at this place has another content.
         """
-        return _opened(self) if self.content is None else _cached(self)
+        return _open_version(self) if self.content is None else _open_cached(self)
 
     def __repr__(self) -> str:
         """Show the table without its storage options, which hold secrets."""
@@ -66,7 +66,7 @@ class PinnedTable:
 
 
 @dataclass(frozen=True)
-class Moment:
+class VersionSelector:
     """Which version of a table is meant: the latest if nothing is said."""
 
     version: int | None = None
@@ -83,10 +83,10 @@ class Moment:
             raise InvalidInputError("A tag names its branch itself: give a tag or a branch, not both")
 
 
-LATEST = Moment()
+LATEST = VersionSelector()
 
 
-def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tuple[PinnedTable, LanceDataset]:
+def pin(address: Address, identifier: Identifier, moment: VersionSelector = LATEST) -> tuple[PinnedTable, LanceDataset]:
     """Find the version that is meant through the catalog, and open it; errors 1, 4, 8, 11, 13, 22."""
     from lance_namespace import DescribeTableRequest
 
@@ -105,7 +105,7 @@ def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tu
             f"Table {format_identifier(identifier)} is declared, but nothing has been written to it yet"
         )
     with translate_errors(f"Opening table {format_identifier(identifier)}"):
-        dataset = _resolved(address, identifier, moment, described)
+        dataset = _open_selected(address, identifier, moment, described)
     options = tuple(sorted((described.storage_options or {}).items()))
     branch = _branch(dataset, moment)
     location = str(described.location)
@@ -113,7 +113,7 @@ def pin(address: Address, identifier: Identifier, moment: Moment = LATEST) -> tu
     return pinned.identified_by(dataset), dataset
 
 
-def _resolved(address: Address, identifier: Identifier, moment: Moment, described: Any) -> LanceDataset:
+def _open_selected(address: Address, identifier: Identifier, moment: VersionSelector, described: Any) -> LanceDataset:
     import lance
 
     options = described.storage_options or None
@@ -132,11 +132,11 @@ def _resolved(address: Address, identifier: Identifier, moment: Moment, describe
         dataset = dataset.checkout_version((moment.branch, moment.version))
     if moment.as_of is None:
         return dataset
-    version = _version_at(dataset, identifier, _instant(moment.as_of))
+    version = _version_at(dataset, identifier, _parse_time(moment.as_of))
     return dataset.checkout_version(version if moment.branch is None else (moment.branch, version))
 
 
-def _instant(value: datetime | str) -> datetime:
+def _parse_time(value: datetime | str) -> datetime:
     from datetime import datetime, timezone
 
     try:
@@ -157,7 +157,7 @@ def _version_at(dataset: LanceDataset, identifier: Identifier, instant: datetime
     return max(versions)
 
 
-def _branch(dataset: LanceDataset, moment: Moment) -> str | None:
+def _branch(dataset: LanceDataset, moment: VersionSelector) -> str | None:
     if moment.tag is not None:
         branch: str | None = dataset.tags.list()[moment.tag]["branch"]
         return branch
@@ -165,8 +165,8 @@ def _branch(dataset: LanceDataset, moment: Moment) -> str | None:
 
 
 @lru_cache(maxsize=_OPEN_DATASETS)
-def _cached(table: PinnedTable) -> LanceDataset:
-    dataset = _opened(table)
+def _open_cached(table: PinnedTable) -> LanceDataset:
+    dataset = _open_version(table)
     if hash_content(dataset) != table.content:
         raise ConcurrentModificationError(
             f"Table {format_identifier(table.identifier)} was dropped and created again while it was being "
@@ -176,11 +176,11 @@ def _cached(table: PinnedTable) -> LanceDataset:
     return dataset
 
 
-def _opened(table: PinnedTable) -> LanceDataset:
+def _open_version(table: PinnedTable) -> LanceDataset:
     import lance
 
     options = dict(table.storage_options) or None
-    renewing = renewal.by_lance(table.storage_options, table.address, table.identifier)
+    renewing = credential_renewal.renewal_arguments(table.storage_options, table.address, table.identifier)
     if table.branch is None:
         return lance.LanceDataset(table.uri, version=table.version, storage_options=options, **renewing)
     opened = lance.LanceDataset(table.uri, storage_options=options, **renewing)

@@ -16,12 +16,12 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import format_identifier
 from pennon.spark import types
 from pennon.spark.address import Address
-from pennon.spark.classic import context_of
-from pennon.spark.reading.density import Density, density
-from pennon.spark.reading.pinned import LATEST, Moment, PinnedTable, pin
-from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan
+from pennon.spark.reading.dense_vectors import DenseVectors, find_dense_vectors
+from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionSelector, pin
+from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan_splits
+from pennon.spark.session_settings import classic_context
 from pennon.spark.types.extension import plain_schema
-from pennon.spark.workers import settle, silence_closed_connections
+from pennon.spark.workers import freeze_imports, silence_closed_connections
 from pennon.table.requirements import require_bounded
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pennon.identifiers import Identifier
-    from pennon.spark.reading.partials import Partials
+    from pennon.spark.reading.partial_aggregates import PartialAggregates
 
 _BATCH_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS = 65_536
@@ -80,7 +80,7 @@ class Scan:
         """Estimate what is read: the share of the files' bytes that the wanted columns take."""
         return int(sum(fragment.bytes for fragment in self.fragments) * self._share())
 
-    def projected(self) -> pa.Schema:
+    def projected_schema(self) -> pa.Schema:
         """Give the Arrow schema of what is read, as the table has it."""
         fields = list(self.schema) if self.columns is None else [self.schema.field(name) for name in self.columns]
         if self.row_address:
@@ -92,32 +92,32 @@ class Scan:
         from pyspark.sql.types import LongType, StructField, StructType
 
         if not self.row_address:
-            return types.spark_schema(self.projected())
-        shown_schema = types.spark_schema(replace(self, row_address=False).projected())
+            return types.spark_schema(self.projected_schema())
+        shown_schema = types.spark_schema(replace(self, row_address=False).projected_schema())
         return StructType([*shown_schema.fields, StructField(ROW_ADDRESS, LongType(), nullable=False)])
 
     def read_schema(self) -> pa.Schema:
         """Give the Arrow schema in which batches are handed to Spark."""
         if not self.row_address:
-            return types.read_schema(self.projected())
-        shown_schema = types.read_schema(replace(self, row_address=False).projected())
+            return types.read_schema(self.projected_schema())
+        shown_schema = types.read_schema(replace(self, row_address=False).projected_schema())
         return shown_schema.append(pa.field(ROW_ADDRESS, pa.int64(), nullable=False))
 
     def splits(self, parallelism: int, *, max_bytes: int | None = None) -> list[Split]:
         """Cut the scan into tasks."""
         share = self._share()
         if max_bytes is None:
-            return plan(self.fragments, parallelism=parallelism, share=share)
-        return plan(self.fragments, parallelism=parallelism, share=share, max_bytes=max_bytes)
+            return plan_splits(self.fragments, parallelism=parallelism, share=share)
+        return plan_splits(self.fragments, parallelism=parallelism, share=share, max_bytes=max_bytes)
 
     def _share(self) -> float:
-        return _width(self.projected()) / _width(self.schema)
+        return _row_bytes(self.projected_schema()) / _row_bytes(self.schema)
 
 
-def scan(
+def plan_scan(
     address: Address,
     identifier: Identifier,
-    moment: Moment = LATEST,
+    selector: VersionSelector = LATEST,
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
@@ -125,8 +125,8 @@ def scan(
     row_address: bool = False,
 ) -> Scan:
     """Resolve a table once, for all tasks of a query; a column that it does not have raises 12, a bad predicate 13."""
-    table, dataset = pin(address, identifier, moment)
-    return of_pinned(
+    table, dataset = pin(address, identifier, selector)
+    return scan_pinned(
         table,
         dataset,
         columns=columns,
@@ -136,7 +136,7 @@ def scan(
     )
 
 
-def of_pinned(
+def scan_pinned(
     table: PinnedTable,
     dataset: Any = None,
     *,
@@ -170,7 +170,7 @@ def of_pinned(
         where,
         limit,
         row_address,
-        _is_found_by_index(dataset, plan),
+        _is_answered_by_index(dataset, plan),
     )
 
 
@@ -183,7 +183,7 @@ def check_predicate(dataset: Any, identifier: Identifier, where: str) -> str:
         raise InvalidInputError(f"Bad predicate for table {format_identifier(identifier)}: {where}: {error}") from error
 
 
-def _is_found_by_index(dataset: Any, plan: str) -> bool:
+def _is_answered_by_index(dataset: Any, plan: str) -> bool:
     """Tell whether an index alone tells which rows meet a predicate, in all of the table's fragments."""
     if _BY_INDEX not in plan or _WITHOUT_LOOKING not in plan:
         return False
@@ -194,8 +194,8 @@ def _is_found_by_index(dataset: Any, plan: str) -> bool:
     )
 
 
-def dataframe(
-    spark: SparkSession, wanted: Scan, *, parallelism: int | None = None, partials: Partials | None = None
+def to_dataframe(
+    spark: SparkSession, wanted: Scan, *, parallelism: int | None = None, partials: PartialAggregates | None = None
 ) -> DataFrame:
     """Give what a scan reads as a DataFrame, planned here and now, so that Spark has nothing left to plan.
 
@@ -203,14 +203,18 @@ def dataframe(
     tasks, one for each split. With `partials`, the DataFrame has these aggregates of the rows.
     """
     schema = wanted.spark_schema() if partials is None else partials.spark_schema(wanted.spark_schema())
-    here = _read_here(wanted, partials)
+    here = _read_on_driver(wanted, partials)
     if here is not None:
         return spark.createDataFrame(pa.Table.from_batches(here) if here else [], schema)
-    splits = wanted.splits(parallelism or cores(spark))
+    splits = wanted.splits(parallelism or count_cores(spark))
     target = wanted.read_schema()
-    dense = density(wanted.table, wanted.projected(), wanted.bytes) if partials is None else Density()
+    dense = (
+        find_dense_vectors(wanted.table, wanted.projected_schema(), wanted.bytes)
+        if partials is None
+        else DenseVectors()
+    )
 
-    weight = _weight(min(wanted.bytes, _announced(spark)), len(splits)) if partials is None else 1
+    weight = _numbers_per_split(min(wanted.bytes, _announced_bytes(spark)), len(splits)) if partials is None else 1
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark may have enough rows before it has passed the number of a split.
@@ -218,15 +222,15 @@ def dataframe(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 rows = read_split(wanted, splits[number // weight], target)
-                yield from map(dense.checked, rows) if partials is None else partials.of(rows)
+                yield from map(dense.check, rows) if partials is None else partials.aggregate(rows)
 
     numbers = spark.range(0, len(splits) * weight, 1, len(splits))
     rows = numbers if weight == 1 else numbers.where(f"id & {weight - 1} = 0")
-    frame = dense.untold(rows.mapInArrow(read, dense.told(schema)), schema)
+    frame = dense.restore_schema(rows.mapInArrow(read, dense.mark_non_null(schema)), schema)
     return frame if wanted.limit is None else frame.limit(wanted.limit)
 
 
-def _announced(spark: SparkSession) -> int:
+def _announced_bytes(spark: SparkSession) -> int:
     """Return a size that Spark surely does not broadcast."""
     # Without a default of ours: PySpark would return that one wherever nothing is set, instead of Spark's own.
     setting = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
@@ -236,7 +240,7 @@ def _announced(spark: SparkSession) -> int:
     return _BEYOND_BROADCAST * max(int(size[1]), 0) * int(1024 ** " kmgtp".index(size[2] or " "))
 
 
-def _weight(size: int, splits: int) -> int:
+def _numbers_per_split(size: int, splits: int) -> int:
     """Return how many numbers, a power of two, stand for a split: Spark takes the table for this large at least.
 
     Spark takes what a Python function makes of numbers to be as large as these.
@@ -250,12 +254,12 @@ def read_split(wanted: Scan, split: Split, target: pa.Schema) -> Iterator[pa.Rec
     silence_closed_connections()
     left = wanted.limit
     scanner = _scanner(wanted, split)
-    settle()
+    freeze_imports()
     for batch in scanner.to_batches():
         if not batch.num_rows:
             continue
         kept = batch if left is None else batch.slice(0, left)
-        for piece in types.pieces(kept):
+        for piece in types.split_batch(kept):
             yield types.to_spark(piece, target)
         if left is not None:
             left -= kept.num_rows
@@ -263,12 +267,12 @@ def read_split(wanted: Scan, split: Split, target: pa.Schema) -> Iterator[pa.Rec
                 return
 
 
-def count(spark: SparkSession, wanted: Scan) -> int:
+def count_rows(spark: SparkSession, wanted: Scan) -> int:
     """Count rows exactly: from metadata where nothing is filtered, else by reading what the predicate needs."""
     dataset = wanted.table.open()
     if wanted.where is None or wanted.rows <= _DRIVER_COUNT_ROWS:
         return int(dataset.count_rows(wanted.where))
-    splits = wanted.splits(cores(spark))
+    splits = wanted.splits(count_cores(spark))
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -280,9 +284,9 @@ def count(spark: SparkSession, wanted: Scan) -> int:
     return sum(row.rows for row in frame.collect())
 
 
-def cores(spark: SparkSession) -> int:
+def count_cores(spark: SparkSession) -> int:
     """Tell how many tasks can run at once, as far as the session says."""
-    context = context_of(spark)
+    context = classic_context(spark)
     if context is not None:
         return int(context.defaultParallelism)
     if spark not in _CORES:
@@ -292,7 +296,7 @@ def cores(spark: SparkSession) -> int:
     return _CORES[spark]
 
 
-def packed(wanted: Scan) -> str:
+def serialize_scan(wanted: Scan) -> str:
     """Write a scan as text, for an option of the data source."""
     table = wanted.table
     content = {
@@ -312,7 +316,7 @@ def packed(wanted: Scan) -> str:
     return base64.b64encode(zlib.compress(json.dumps(content).encode())).decode()
 
 
-def unpacked(text: str) -> Scan:
+def parse_scan(text: str) -> Scan:
     """Read what `packed` wrote."""
     content = json.loads(zlib.decompress(base64.b64decode(text)))
     options = tuple((key, value) for key, value in content["storage_options"])
@@ -337,7 +341,7 @@ def unpacked(text: str) -> Scan:
     )
 
 
-def _read_here(wanted: Scan, partials: Partials | None) -> list[pa.RecordBatch] | None:
+def _read_on_driver(wanted: Scan, partials: PartialAggregates | None) -> list[pa.RecordBatch] | None:
     """Read what is known to be small, or what may be; None if it is not."""
     few = min(wanted.limit, wanted.rows) if wanted.limit is not None else wanted.rows
     if few > DRIVER_ROWS:
@@ -349,7 +353,7 @@ def _read_here(wanted: Scan, partials: Partials | None) -> list[pa.RecordBatch] 
     everything = Split(tuple(fragment.id for fragment in wanted.fragments))
     rows = read_split(wanted, everything, wanted.read_schema()) if wanted.fragments else iter(())
     batches: list[pa.RecordBatch] = []
-    for batch in rows if partials is None else partials.of(rows):
+    for batch in rows if partials is None else partials.aggregate(rows):
         batches.append(batch)
         if sum(one.num_rows for one in batches) > DRIVER_ROWS:
             return None
@@ -359,28 +363,28 @@ def _read_here(wanted: Scan, partials: Partials | None) -> list[pa.RecordBatch] 
 def _scanner(wanted: Scan, split: Split) -> Any:
     dataset = wanted.table.open()
     conditions = [f"({one})" for one in (split.condition(), wanted.where) if one is not None]
-    projected = wanted.projected()
+    projected = wanted.projected_schema()
     return dataset.scanner(
         columns=[name for name in projected.names if name != ROW_ADDRESS],
         filter=" AND ".join(conditions) or None,
         fragments=[fragment for number in split.fragments if (fragment := dataset.get_fragment(number)) is not None],
         with_row_address=wanted.row_address,
-        batch_size=max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / _width(projected)))),
+        batch_size=max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / _row_bytes(projected)))),
         limit=wanted.limit,
         blob_handling="all_binary" if any(types.is_blob(field) for field in projected) else None,
     )
 
 
-def _width(schema: pa.Schema) -> float:
+def _row_bytes(schema: pa.Schema) -> float:
     """Estimate the bytes of a row."""
-    return sum(_type_width(field.type) for field in schema) or 1
+    return sum(_value_bytes(field.type) for field in schema) or 1
 
 
-def _type_width(kind: pa.DataType) -> float:
+def _value_bytes(kind: pa.DataType) -> float:
     if pa.types.is_fixed_size_list(kind):
-        return float(kind.list_size) * _type_width(kind.value_type)
+        return float(kind.list_size) * _value_bytes(kind.value_type)
     if pa.types.is_struct(kind):
-        return sum(_type_width(kind.field(number).type) for number in range(kind.num_fields))
+        return sum(_value_bytes(kind.field(number).type) for number in range(kind.num_fields))
     try:
         return max(float(kind.bit_width) / 8, 0.125)
     except ValueError:

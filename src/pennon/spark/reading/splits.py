@@ -44,10 +44,10 @@ class Split:
 
 def fragment_sizes(dataset: LanceDataset) -> tuple[FragmentSize, ...]:
     """Read the sizes off the manifest; nothing is opened."""
-    return tuple(_size(fragment.metadata) for fragment in dataset.get_fragments())
+    return tuple(_measure(fragment.metadata) for fragment in dataset.get_fragments())
 
 
-def plan(
+def plan_splits(
     fragments: Sequence[FragmentSize], *, parallelism: int, share: float = 1.0, max_bytes: int = MAX_SPLIT_BYTES
 ) -> list[Split]:
     """Cut fragments into splits of about equal size: one per core if there is enough to do, more if they are too large.
@@ -85,7 +85,7 @@ def _cut(fragments: Iterable[FragmentSize], wanted: int) -> Iterable[Split]:
         yield Split(tuple(gathered))
 
 
-def _size(metadata: object) -> FragmentSize:
+def _measure(metadata: object) -> FragmentSize:
     rows = metadata.physical_rows  # type: ignore[attr-defined]  # lance.fragment.FragmentMetadata
     sizes = [file.file_size_bytes for file in metadata.files]  # type: ignore[attr-defined]
     known = sum(size for size in sizes if size)

@@ -17,8 +17,8 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
-from pennon.spark.commits.destination import located
-from pennon.spark.quoting import quoted
+from pennon.spark.commits.destination import locate_table
+from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def restore(lake: Lake, statement: statements.RestoreTable, runner: QueryRunner)
             f"Table {format_identifier(statement.table)} cannot be restored to a version of branch {old.branch!r}"
         )
     with translate_errors(f"Restoring table {format_identifier(statement.table)}"):
-        latest = located(lake.address, statement.table).latest()
+        latest = locate_table(lake.address, statement.table).latest()
         restored = latest.checkout_version(old.version)
         restored.restore()
     row = (quote_identifier(statement.table), old.version, int(restored.version))
@@ -198,7 +198,7 @@ def create_index(lake: Lake, statement: statements.CreateIndex, _runner: QueryRu
 def drop_index(lake: Lake, statement: statements.DropIndex, _runner: QueryRunner) -> DataFrame:
     """Drop an index."""
     with translate_errors(f"Dropping an index of table {format_identifier(statement.table)}"):
-        dataset = located(lake.address, statement.table).latest()
+        dataset = locate_table(lake.address, statement.table).latest()
         dropped = statement.name in [one.name for one in dataset.describe_indices()]
         if not dropped and not statement.if_exists:
             raise TableIndexNotFoundError(f"Table {format_identifier(statement.table)} has no index {statement.name!r}")
@@ -220,7 +220,7 @@ def _just(table: Identifier) -> TablePattern:
     """Mean one table, and not a namespace of the same name."""
     from pennon.spark.jobs.table_selection import TablePattern
 
-    return TablePattern.parse(quoted(*table))
+    return TablePattern.parse(quote_name(*table))
 
 
 def _answer(frame: DataFrame) -> Any:

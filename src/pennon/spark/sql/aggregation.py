@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as spark_types
 from sqlglot import Token, TokenType, exp
 
-from pennon.spark.reading.partials import COUNT, MAX, MIN, SUM, TOTAL, Measure, Partials
+from pennon.spark.reading.partial_aggregates import COUNT, MAX, MIN, SUM, TOTAL, Measure, PartialAggregates
 from pennon.spark.sql.predicates import join_predicates
 from pennon.spark.sql.pruning import index_identifiers
 from pennon.spark.sql.pushdown import find_spark_type
@@ -55,7 +55,7 @@ _ORDERED = (*_KEYS, spark_types.FloatType, spark_types.DoubleType)
 class PartialAggregation:
     """What tasks compute of the rows that meet `where`, and how the text of the query changes."""
 
-    partials: Partials
+    partials: PartialAggregates
     columns: tuple[str, ...]
     where: str | None
     edits: tuple[TextEdit, ...]
@@ -102,7 +102,7 @@ def split_aggregates(
     columns = tuple(name for name in schema.names if name in wanted)
     if not columns:
         return None  # rows are counted, by a condition that names no column
-    partials = Partials(keys, tuple(measures.values()))
+    partials = PartialAggregates(keys, tuple(measures.values()))
     return PartialAggregation(partials, columns, join_predicates(conditions), (*edits, *_without_where(tokens, tree)))
 
 

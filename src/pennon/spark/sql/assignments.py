@@ -8,7 +8,7 @@ from pyspark.sql import types as spark_types
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.quoting import quoted
+from pennon.spark.quoting import quote_name
 from pennon.spark.sql.ddl import quote_string
 from pennon.spark.sql.references import fold_name
 
@@ -67,7 +67,7 @@ def build_assignments(
         else:
             parts.setdefault(path[0], []).append((path, rewrite(one.expression)))
     for column, changes in parts.items():
-        whole[column] = _struct(schema[column].dataType, (column,), f"{quoted(name)}.{quoted(column)}", changes)
+        whole[column] = _struct(schema[column].dataType, (column,), f"{quote_name(name)}.{quote_name(column)}", changes)
     return whole
 
 
@@ -106,7 +106,7 @@ def _struct(
     for field in kind:
         here = (*path, field.name)
         below = [(target, value) for target, value in changes if target[: len(here)] == here]
-        value = f"{text}.{quoted(field.name)}"
+        value = f"{text}.{quote_name(field.name)}"
         if below and below[0][0] == here:
             value = f"({below[0][1]})"
         elif below:
@@ -128,7 +128,7 @@ def _column(frame: DataFrame, number: int | None, field: spark_types.StructField
 def _at(frame: DataFrame, number: int) -> Column:
     from pyspark.sql import functions as F
 
-    return F.col(quoted(frame.columns[number]))
+    return F.col(quote_name(frame.columns[number]))
 
 
 def _casts(given: spark_types.DataType, wanted: spark_types.DataType) -> bool:

@@ -8,7 +8,7 @@ from pennon.errors import InvalidInputError
 from pennon.identifiers import format_identifier
 from pennon.spark import types, writing
 from pennon.spark.merging import clauses, merge, mutation
-from pennon.spark.quoting import quoted
+from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.assignments import align_columns, build_assignments
 from pennon.spark.sql.expressions import ExpressionRewriter
@@ -70,7 +70,7 @@ def merge_into(lake: Lake, statement: statements.MergeInto, runner: QueryRunner)
     source = statement.source_name or _SOURCE
     frame = runner.run_query(statement.source)
     schema = _spark_schema(lake, statement.table)
-    relations = f"{_relation(statement.name_parts, statement.alias)}, {quoted(source)}"
+    relations = f"{_relation(statement.name_parts, statement.alias)}, {quote_name(source)}"
     with ExpressionRewriter(lake, runner, relations) as expressions:
         read = _Clauses(statement, target, schema, expressions)
         done = merge.merge(
@@ -100,7 +100,7 @@ def create_temp_view(lake: Lake, statement: statements.CreateTempView, runner: Q
                 f"{len(frame.columns)}"
             )
         frame = frame.toDF(*statement.columns)
-    name = statement.name if statement.name.isidentifier() else quoted(statement.name)
+    name = statement.name if statement.name.isidentifier() else quote_name(statement.name)
     if statement.is_global and statement.replace:
         frame.createOrReplaceGlobalTempView(name)
     elif statement.is_global:
@@ -148,8 +148,8 @@ class _Clauses:
 
 def _relation(parts: Sequence[str], alias: str | None) -> str:
     """Write the table as the statement names it."""
-    name = ".".join(map(quoted, parts))
-    return name if alias is None else f"{name} AS {quoted(alias)}"
+    name = ".".join(map(quote_name, parts))
+    return name if alias is None else f"{name} AS {quote_name(alias)}"
 
 
 def _spark_schema(lake: Lake, table: Identifier) -> spark_types.StructType:

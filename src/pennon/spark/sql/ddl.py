@@ -11,7 +11,7 @@ from pyspark.sql import types as spark_types
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import types
-from pennon.spark.quoting import quoted
+from pennon.spark.quoting import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def _field(lake: Lake, table: Identifier, column: ColumnDefinition) -> spark_typ
     from pyspark.errors import PySparkException
 
     try:
-        read = lake.spark.createDataFrame([], f"{quoted(column.name)} {column.type}").schema.fields[0]
+        read = lake.spark.createDataFrame([], f"{quote_name(column.name)} {column.type}").schema.fields[0]
     except PySparkException as error:
         raise InvalidInputError(
             f"Column {column.name!r} of table {format_identifier(table)} has the type {column.type}, which "
@@ -73,7 +73,7 @@ def format_type(kind: spark_types.DataType) -> str:
     if isinstance(kind, spark_types.MapType):
         return f"MAP<{format_type(kind.keyType)}, {format_type(kind.valueType)}>"
     if isinstance(kind, spark_types.StructType):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {format_type(field.dataType)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{quote_name(field.name)}: {format_type(field.dataType)}' for field in kind)}>"
     return kind.simpleString().upper()
 
 
@@ -87,7 +87,7 @@ def _column_text(field: pa.Field) -> str:
     text = format_type(kind)
     if pa.types.is_fixed_size_list(field.type) and isinstance(kind, spark_types.ArrayType):
         text = f"VECTOR({format_type(kind.elementType)}, {field.type.list_size})"
-    parts = [quoted(field.name), text]
+    parts = [quote_name(field.name), text]
     if not field.nullable:
         parts.append("NOT NULL")
     comment = (field.metadata or {}).get(b"comment")

@@ -10,7 +10,7 @@ import uuid
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from pennon.spark.quoting import quoted
+from pennon.spark.quoting import quote_name
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -66,4 +66,4 @@ class ExpressionRewriter(AbstractContextManager["ExpressionRewriter"]):
         name = f"__pennon_{uuid.uuid4().hex}"
         frame.createOrReplaceTempView(name)  # type: ignore[attr-defined]  # a DataFrame, whose module is slow to import
         self._views.append(name)
-        return quoted(name)
+        return quote_name(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lance_namespace import NamespaceExistsRequest, TableExistsRequest
 
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
-from pennon.spark.quoting import quoted
+from pennon.spark.quoting import quote_name
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
@@ -100,7 +100,7 @@ class NameResolver:
         if len(parts) > 1 and parts[0].lower() != "global_temp":
             return False
         try:
-            return bool(self._lake.spark.catalog.getTable(quoted(*parts)).isTemporary)
+            return bool(self._lake.spark.catalog.getTable(quote_name(*parts)).isTemporary)
         except PySparkException:
             return False
 
@@ -108,7 +108,7 @@ class NameResolver:
         from pyspark.errors import PySparkException
 
         try:
-            return bool(self._lake.spark.catalog.tableExists(quoted(*parts)))
+            return bool(self._lake.spark.catalog.tableExists(quote_name(*parts)))
         except PySparkException:
             return False
 
@@ -116,6 +116,6 @@ class NameResolver:
         from pyspark.errors import PySparkException
 
         try:
-            return bool(self._lake.spark.catalog.databaseExists(quoted(*parts)))
+            return bool(self._lake.spark.catalog.databaseExists(quote_name(*parts)))
         except PySparkException:
             return False

@@ -235,7 +235,7 @@ class PredicateTranslator:
         return None if bound is None else self._pushed(kind(path, bound.value), negated=negated)
 
     def _pushed(self, made: Filter, *, negated: bool = False, rejects_nulls: bool = True) -> LancePredicate | None:
-        sql = filters.pushed(Not(made) if negated else made, self.schema)
+        sql = filters.translate_filter(Not(made) if negated else made, self.schema)
         return None if sql is None else LancePredicate(sql, rejects_nulls=rejects_nulls)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pennon.identifiers import Identifier
-    from pennon.spark.reading.partials import Partials
+    from pennon.spark.reading.partial_aggregates import PartialAggregates
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class TableRead:
     columns: tuple[str, ...] | None = None
     where: str | None = None
     limit: int | None = None
-    partials: Partials | None = None
+    partials: PartialAggregates | None = None
 
 
 @dataclass(frozen=True)

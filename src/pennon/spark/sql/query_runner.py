@@ -14,10 +14,10 @@ from pennon.errors import (
     TableTagNotFoundError,
     UnsupportedOperationError,
 )
-from pennon.spark.quoting import quoted
+from pennon.spark.quoting import quote_name
 from pennon.spark.reading import scan
-from pennon.spark.reading.pinned import Moment, PinnedTable, pin
-from pennon.spark.session import has_plain_names
+from pennon.spark.reading.pinned import PinnedTable, VersionSelector, pin
+from pennon.spark.session_settings import has_plain_names
 from pennon.spark.sql import search
 from pennon.spark.sql.constants import SessionSettings
 from pennon.spark.sql.cursor import tokenize
@@ -62,8 +62,10 @@ class QueryRunner:
         with translate_spark_errors(self._lake, text):
             if planned.count is not None:
                 counted = planned.count
-                rows = scan.count(self._lake.spark, self._scan(counted.identifier, counted.travel, where=counted.where))
-                columns = ", ".join(quoted(name) for name in counted.names)
+                rows = scan.count_rows(
+                    self._lake.spark, self._scan(counted.identifier, counted.travel, where=counted.where)
+                )
+                columns = ", ".join(quote_name(name) for name in counted.names)
                 values = ", ".join([f"CAST({rows} AS BIGINT)"] * len(counted.names))
                 # Spark runs a job for a SELECT without a table, but none for rows that are given.
                 return self._lake.spark.sql(f"VALUES ({values}) AS counted ({columns})")
@@ -98,26 +100,26 @@ class QueryRunner:
         made = self._scan(
             wanted.identifier, wanted.travel, columns=wanted.columns, where=wanted.where, limit=wanted.limit
         )
-        return scan.dataframe(self._lake.spark, made, partials=wanted.partials)
+        return scan.to_dataframe(self._lake.spark, made, partials=wanted.partials)
 
-    def resolve_travel(self, identifier: Identifier, travel: TimeTravel | None) -> Moment:
+    def resolve_travel(self, identifier: Identifier, travel: TimeTravel | None) -> VersionSelector:
         """Tell which version `VERSION AS OF` or `TIMESTAMP AS OF` means: a number, a tag, a branch or a time."""
         if travel is None:
-            return Moment()
+            return VersionSelector()
         if travel.kind == "timestamp":
-            return Moment(as_of=self.evaluate_timestamp(travel.text))
+            return VersionSelector(as_of=self.evaluate_timestamp(travel.text))
         named = travel.text.strip("'\"")
         if named.isdigit():
-            return Moment(version=int(named))
+            return VersionSelector(version=int(named))
         try:
-            pin(self._lake.address, identifier, Moment(tag=named))
+            pin(self._lake.address, identifier, VersionSelector(tag=named))
         except TableTagNotFoundError as error:
             try:
-                pin(self._lake.address, identifier, Moment(branch=named))
+                pin(self._lake.address, identifier, VersionSelector(branch=named))
             except TableBranchNotFoundError:
                 raise error from None
-            return Moment(branch=named)
-        return Moment(tag=named)
+            return VersionSelector(branch=named)
+        return VersionSelector(tag=named)
 
     def evaluate_timestamp(self, expression: str) -> dt.datetime:
         """Let Spark say which time an expression means."""
@@ -160,7 +162,7 @@ class QueryRunner:
         limit: int | None = None,
     ) -> scan.Scan:
         table, dataset = self._open(identifier, travel)
-        return scan.of_pinned(table, dataset, columns=columns, where=where, limit=limit)
+        return scan.scan_pinned(table, dataset, columns=columns, where=where, limit=limit)
 
     def _refresh_versions(self) -> bool:
         """Bring the tables that are read at their latest version to one moment; tell whether one of them changed."""
@@ -175,7 +177,7 @@ class QueryRunner:
         for identifier, version in zip(latest, versions, strict=True):
             if self._pinned[identifier, None][0].version != version:
                 moved = True
-                self._pinned[identifier, None] = pin(self._lake.address, identifier, Moment(version=version))
+                self._pinned[identifier, None] = pin(self._lake.address, identifier, VersionSelector(version=version))
         return moved
 
     def _setting(self, key: str) -> str | None:

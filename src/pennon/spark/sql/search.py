@@ -20,7 +20,7 @@ from sqlglot.errors import SqlglotError
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, parse_identifier, table_identifier
 from pennon.spark import types
-from pennon.spark.reading.pinned import Moment, pin
+from pennon.spark.reading.pinned import VersionSelector, pin
 from pennon.spark.sql.cursor import TokenCursor
 from pennon.table.requirements import require_bounded
 
@@ -64,7 +64,7 @@ class SearchCall:
         """Find the table, and refuse (13) what makes no sense."""
         given = dict(self.given)
         table = table_identifier(_identifier(lake, _text(self, given.pop("table", None), "table")))
-        moment = Moment(
+        moment = VersionSelector(
             **{key: _typed(self, key, given.pop(key), kind) for key, kind in _MOMENTS.items() if key in given}
         )
         _, dataset = pin(lake.address, table, moment)

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
-from pennon.spark import browsing, types
-from pennon.spark.commits.destination import located
+from pennon.spark import lake_listing, types
+from pennon.spark.commits.destination import locate_table
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.ddl import format_create_table
 from pennon.spark.sql.properties import get_table_properties
@@ -31,7 +31,7 @@ _LISTING = 1000
 
 def show_namespaces(lake: Lake, statement: statements.ShowNamespaces, _runner: QueryRunner) -> DataFrame:
     """List the namespaces in a namespace."""
-    found = browsing.namespaces(lake, statement.parent, recursive=False).collect()
+    found = lake_listing.list_namespaces(lake, statement.parent, recursive=False).collect()
     names = [row["name"] for row in found if _matches(statement.pattern, row["name"])]
     return lake.spark.createDataFrame(
         [(quote_identifier((*statement.parent, name)),) for name in names], "namespace string"
@@ -42,7 +42,7 @@ def show_tables(lake: Lake, statement: statements.ShowTables, _runner: QueryRunn
     """List the tables of a namespace, or those that were dropped from it."""
     if statement.dropped:
         return _show_dropped(lake, statement)
-    found = browsing.identifiers(lake, statement.namespace, recursive=False)
+    found = lake_listing.iterate_tables(lake, statement.namespace, recursive=False)
     rows = [(quote_identifier(one[:-1]), one[-1], False) for one in found if _matches(statement.pattern, one[-1])]
     return lake.spark.createDataFrame(rows, "namespace string, tableName string, isTemporary boolean")
 
@@ -66,11 +66,11 @@ def _show_dropped(lake: Lake, statement: statements.ShowTables) -> DataFrame:
 def show_table(lake: Lake, statement: statements.ShowTableDetail, _runner: QueryRunner) -> DataFrame:
     """Show one thing about a table."""
     if statement.subject == "INDEXES":
-        return browsing.indexes(lake, statement.table)
+        return lake_listing.list_indexes(lake, statement.table)
     if statement.subject == "TAGS":
-        return browsing.tags(lake, statement.table)
+        return lake_listing.list_tags(lake, statement.table)
     if statement.subject == "BRANCHES":
-        return browsing.branches(lake, statement.table)
+        return lake_listing.list_branches(lake, statement.table)
     _, dataset = pin(lake.address, statement.table)
     if statement.subject == "COLUMNS":
         return lake.spark.createDataFrame([(name,) for name in dataset.schema.names], "col_name string")
@@ -102,7 +102,7 @@ def describe_table(lake: Lake, statement: statements.DescribeTable, runner: Quer
 
 def describe_history(lake: Lake, statement: statements.DescribeHistory, _runner: QueryRunner) -> DataFrame:
     """List the versions of a table with what each did, the newest first."""
-    frame = browsing.history(lake, statement.table)
+    frame = lake_listing.list_history(lake, statement.table)
     return frame if statement.limit is None else frame.limit(statement.limit)
 
 
@@ -143,7 +143,7 @@ def _one_column(table: Identifier, schema: pa.Schema, parts: Sequence[str]) -> l
 
 
 def _details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple[str, str, str]]:
-    there = located(lake.address, table)
+    there = locate_table(lake.address, table)
     facts = {
         "Catalog": lake.name,
         "Namespace": quote_identifier(table[:-1]),

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotFoundError, translate_errors
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import writing
-from pennon.spark.commits.destination import located
+from pennon.spark.commits.destination import locate_table
 from pennon.spark.sql import ddl, statements
 from pennon.spark.sql.properties import change_properties
 from pennon.spark.sql.references import fold_name
@@ -28,7 +28,7 @@ def create_table(lake: Lake, statement: statements.CreateTable, runner: QueryRun
     """Create a table, empty or from a query, or replace one; its rows and columns appear in one commit."""
     mode = "overwrite" if statement.replace else "ignore" if statement.if_not_exists else "create"
     if statement.must_exist:
-        located(lake.address, statement.table)
+        locate_table(lake.address, statement.table)
     if statement.query is not None:
         frame = runner.run_query(statement.query)
     else:
@@ -134,7 +134,7 @@ def set_properties(lake: Lake, statement: statements.SetProperties, _runner: Que
 
 def _changed(lake: Lake, table: Identifier, change: Any) -> int:
     """Let Lance change a table, through the catalog if that manages its versions; gives the version then."""
-    there = located(lake.address, table)
+    there = locate_table(lake.address, table)
     if there.declared:
         raise TableNotFoundError(
             f"Table {format_identifier(table)} is declared, but nothing has been written to it yet"

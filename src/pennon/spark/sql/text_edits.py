@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from pennon.spark.quoting import quoted
+from pennon.spark.quoting import quote_name
 from pennon.spark.sql.pruning import find_name_chains, index_identifiers
 from pennon.spark.sql.references import TableReference, fold_name
 
@@ -45,13 +45,13 @@ def edit_names(tokens: Sequence[Token], scopes: Scopes) -> list[TextEdit]:
         for reference in scopes.references
     }
     edits = [edit for reference in scopes.references for edit in _table_edits(reference, aliases[reference])]
-    return [*edits, *(TextEdit(start, end, text=quoted(aliases[reference])) for start, end, reference in qualified)]
+    return [*edits, *(TextEdit(start, end, text=quote_name(aliases[reference])) for start, end, reference in qualified)]
 
 
 def _table_edits(reference: TableReference, alias: str) -> Iterator[TextEdit]:
     yield TextEdit(reference.start, reference.end, table=reference.number)
     if reference.alias_at is not None:
-        yield TextEdit(reference.alias_at, reference.alias_at, text=f" AS {quoted(alias)}")
+        yield TextEdit(reference.alias_at, reference.alias_at, text=f" AS {quote_name(alias)}")
 
 
 def _qualified(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, int, TableReference]]:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def schema(asked: SourceOptions, table: Scan) -> StructType:
     """Tell what a stream of the table looks like: a change feed has columns of its own."""
-    from pennon.spark.streaming.columns import StreamColumns
-    from pennon.spark.streaming.settings import StreamSettings
+    from pennon.spark.streaming.stream_columns import StreamColumns
+    from pennon.spark.streaming.stream_settings import StreamSettings
 
     settings = StreamSettings.of(asked)
-    return StreamColumns.of(table.projected(), table.table.identifier, feed=settings.feed).spark_schema()
+    return StreamColumns.of(table.projected_schema(), table.table.identifier, feed=settings.feed).spark_schema()
 
 
 def reader(asked: SourceOptions, schema: StructType) -> DataSourceStreamReader:
@@ -34,8 +34,8 @@ def reader(asked: SourceOptions, schema: StructType) -> DataSourceStreamReader:
 
 def batch_reader(asked: SourceOptions, schema: StructType) -> DataSourceReader:
     """Read at once what a stream would read; bad options raise 13."""
-    from pennon.spark.streaming.settings import StreamSettings
     from pennon.spark.streaming.stream_reader import TableChangesReader
+    from pennon.spark.streaming.stream_settings import StreamSettings
 
     return TableChangesReader(StreamSettings.of(asked), schema)
 
@@ -60,6 +60,6 @@ def merge_batches(
     A repeated batch changes nothing. `query` names the stream, for one checkpoint; without it the id of the query is
     taken, which Spark Connect does not tell (13).
     """
-    from pennon.spark.streaming.batches import merging
+    from pennon.spark.streaming.batch_merge import create_batch_merge
 
-    return merging(lake, id, on=on, query=query, clauses=clauses)
+    return create_batch_merge(lake, id, on=on, query=query, clauses=clauses)

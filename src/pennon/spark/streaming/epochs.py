@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError
 from pennon.identifiers import format_identifier
-from pennon.spark.commits import committing
+from pennon.spark.commits import table_commits
 
 if TYPE_CHECKING:
     from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.files import TableFiles
+    from pennon.spark.commits.run_files import TableFiles
 
 _DIRECTORY = "_pennon/streams"
 
 
 @dataclass(frozen=True)
-class Epoch:
+class StreamEpoch:
     """One epoch of a stream."""
 
     stream: str
@@ -42,7 +42,7 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class EpochAttempt:
     """An epoch that was about to be committed."""
 
     query: str
@@ -51,7 +51,7 @@ class Attempt:
     """The latest version then."""
 
 
-class Epochs:
+class EpochLog:
     """What is written down about a stream in a table's directory."""
 
     def __init__(self, files: TableFiles, destination: Destination, stream: str) -> None:
@@ -61,7 +61,7 @@ class Epochs:
         self._stream = stream
         self._path = f"{_DIRECTORY}/{hashlib.sha256(stream.encode()).hexdigest()[:32]}.json"
 
-    def last(self) -> Attempt | None:
+    def last(self) -> EpochAttempt | None:
         """Read the last attempt; None if there was none."""
         body = self._files.read(self._path)
         if body is None:
@@ -77,9 +77,9 @@ class Epochs:
                 f"has left {self._path!r} in the table's directory, which cannot be read. Look which epochs are in the "
                 "table, delete that file, and start the stream with another checkpoint"
             )
-        return Attempt(query, epoch, version)
+        return EpochAttempt(query, epoch, version)
 
-    def begin(self, epoch: Epoch) -> int:
+    def begin(self, epoch: StreamEpoch) -> int:
         """Write an attempt down, and give the version after which the epoch was committed before, if it was.
 
         An epoch of another checkpoint or from the past, and one of which nobody can tell any more, raise 19.
@@ -89,7 +89,7 @@ class Epochs:
         since = int(latest.version)
         if last is None:
             # The first epoch that is written down. One before it may have made the table.
-            found = committing.find_in(latest, self._destination, epoch.job)
+            found = table_commits.find_job_in(latest, self._destination, epoch.job)
             since = since if found is None else found.version - 1
         elif last.query != epoch.query:
             raise self._refusal(
@@ -110,7 +110,7 @@ class Epochs:
                     f"may or may not have written epoch {epoch.number} after version {since}: the versions before "
                     f"{oldest} were cleaned away. Look at the table, and start the stream anew, with another checkpoint"
                 )
-        self._files.write(self._path, json.dumps(asdict(Attempt(epoch.query, epoch.number, since))).encode())
+        self._files.write(self._path, json.dumps(asdict(EpochAttempt(epoch.query, epoch.number, since))).encode())
         return since
 
     def _refusal(self, why: str) -> InvalidTableStateError:

@@ -8,9 +8,9 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 
 from pennon.errors import translate_errors
 from pennon.identifiers import format_identifier
-from pennon.spark.streaming.planning import Limits, Planner
-from pennon.spark.streaming.position import Position
-from pennon.spark.streaming.settings import StreamSettings
+from pennon.spark.streaming.batch_planner import BatchLimits, BatchPlanner
+from pennon.spark.streaming.stream_position import StreamPosition
+from pennon.spark.streaming.stream_settings import StreamSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pennon.spark.options import SourceOptions
-    from pennon.spark.streaming.tasks import Task
+    from pennon.spark.streaming.stream_tasks import StreamTask
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -46,7 +46,7 @@ def stream_reader(asked: SourceOptions, schema: StructType) -> DataSourceStreamR
 class TaskPartition(InputPartition):
     """One task of a micro-batch."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: StreamTask) -> None:
         super().__init__(task)
         self.task = task
 
@@ -61,8 +61,11 @@ class TableChangesReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Cut all there is into tasks."""
         with translate_errors(f"Reading changes of table {format_identifier(self._settings.identifier)}"):
-            planner = Planner(self._settings, self._schema)
-            return [TaskPartition(task) for task in planner.tasks(planner.initial(), planner.latest())]
+            planner = BatchPlanner(self._settings, self._schema)
+            return [
+                TaskPartition(task)
+                for task in planner.plan_tasks(planner.initial_position(), planner.latest_position())
+            ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Do one task."""
@@ -70,18 +73,18 @@ class TableChangesReader(DataSourceReader):
         return partition.task.read()
 
 
-class _Reader(DataSourceStreamReader):
+class _StreamReader(DataSourceStreamReader):
     """What both readers do: Spark makes it in several processes, of which only one plans."""
 
     def __init__(self, settings: StreamSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
-        self._opened: Planner | None = None
+        self._opened: BatchPlanner | None = None
 
     @property
-    def _planner(self) -> Planner:
+    def _planner(self) -> BatchPlanner:
         if self._opened is None:
-            self._opened = Planner(self._settings, self._schema)
+            self._opened = BatchPlanner(self._settings, self._schema)
         return self._opened
 
     def _translated(self) -> AbstractContextManager[None]:
@@ -90,7 +93,10 @@ class _Reader(DataSourceStreamReader):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Cut what lies between two offsets into tasks."""
         with self._translated():
-            return [TaskPartition(task) for task in self._planner.tasks(Position.of(start), Position.of(end))]
+            return [
+                TaskPartition(task)
+                for task in self._planner.plan_tasks(StreamPosition.from_offset(start), StreamPosition.from_offset(end))
+            ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Do one task."""
@@ -102,7 +108,7 @@ class _Reader(DataSourceStreamReader):
         self._opened = None
 
 
-class PlainTableStreamReader(_Reader):
+class PlainTableStreamReader(_StreamReader):
     """For PySpark 4.1, which does not say from where a micro-batch starts: it is remembered from what was asked before.
 
     When a query is started again, Spark first asks for the partitions between its last offset and the same one.
@@ -110,32 +116,32 @@ class PlainTableStreamReader(_Reader):
 
     def __init__(self, settings: StreamSettings, schema: StructType) -> None:
         super().__init__(settings, schema)
-        self._reached: Position | None = None
+        self._reached: StreamPosition | None = None
 
     def initialOffset(self) -> Offset:
         """Begin where `startingVersion` says; Spark asks for the end of the first batch before it asks for this."""
         if self._reached is None:
             with self._translated():
-                self._reached = self._planner.initial()
-        return self._reached.offset()
+                self._reached = self._planner.initial_position()
+        return self._reached.to_offset()
 
     def latestOffset(self) -> Offset:  # type: ignore[override]
         """Tell how far the next micro-batch goes."""
-        start = Position.of(self.initialOffset())
+        start = StreamPosition.from_offset(self.initialOffset())
         # A limit that nobody asked for would end a query with Trigger.AvailableNow early: there it makes one batch.
-        limits = Limits(self._settings.max_versions, self._settings.max_rows)
+        limits = BatchLimits(self._settings.max_versions, self._settings.max_rows)
         with self._translated():
-            return self._planner.reach(start, limits).offset()
+            return self._planner.next_position(start, limits).to_offset()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Cut what lies between two offsets into tasks."""
-        self._reached = Position.of(end)
+        self._reached = StreamPosition.from_offset(end)
         return super().partitions(start, end)
 
 
 if ADMISSION_CONTROL:
 
-    class TableStreamReader(_Reader, SupportsTriggerAvailableNow):
+    class TableStreamReader(_StreamReader, SupportsTriggerAvailableNow):
         """For PySpark 4.2 and later."""
 
         def __init__(self, settings: StreamSettings, schema: StructType) -> None:
@@ -149,20 +155,20 @@ if ADMISSION_CONTROL:
         def initialOffset(self) -> Offset:
             """Begin where `startingVersion` says."""
             with self._translated():
-                return self._planner.initial(self._target).offset()
+                return self._planner.initial_position(self._target).to_offset()
 
         def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
             """Tell how far the next micro-batch goes."""
-            limits = Limits(self._settings.max_versions or _DEFAULT_VERSIONS, self._settings.max_rows)
+            limits = BatchLimits(self._settings.max_versions or _DEFAULT_VERSIONS, self._settings.max_rows)
             if isinstance(limit, ReadAllAvailable):
-                limits = Limits()
+                limits = BatchLimits()
             with self._translated():
-                return self._planner.reach(Position.of(start), limits, self._target).offset()
+                return self._planner.next_position(StreamPosition.from_offset(start), limits, self._target).to_offset()
 
         def reportLatestOffset(self) -> Offset:
             """Tell how far there is to go; Spark asks right after it asked how far the batch goes."""
             with self._translated():
-                return self._planner.seen().offset()
+                return self._planner.last_seen_position().to_offset()
 
         def prepareForTriggerAvailableNow(self) -> None:
             """Go no further than what is there now."""

@@ -13,9 +13,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import format_identifier
-from pennon.spark.streaming.epochs import Epoch, Epochs
-from pennon.spark.writing import found, source_writer
-from pennon.spark.writing.fragments import Written
+from pennon.spark.streaming.epochs import EpochLog, StreamEpoch
+from pennon.spark.writing import find_destination, source_writer
+from pennon.spark.writing.fragment_writer import WrittenFragments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.address import Address
     from pennon.spark.options import SourceOptions
-    from pennon.spark.writing.preparing import Preparation
+    from pennon.spark.writing.prepared_write import PreparedWrite
 
 # What Spark calls the id of a streaming query in the properties of its tasks.
 _QUERY_ID = "sql.streaming.queryId"
@@ -40,8 +40,8 @@ def stream_writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) 
             f"Each epoch of a stream to table {format_identifier(asked.identifier)} is a job of its own: "
             "jobId cannot be given"
         )
-    destination = found(asked.address, asked.identifier, asked.text("branch"))
-    planned = source_writer.planned(asked, schema, destination, overwrite=overwrite)
+    destination = find_destination(asked.address, asked.identifier, asked.text("branch"))
+    planned = source_writer.prepare_from_options(asked, schema, destination, overwrite=overwrite)
     return TableStreamWriter(asked.address, planned, asked.text("queryId"))
 
 
@@ -49,15 +49,15 @@ def stream_writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) 
 class EpochReport(WriterCommitMessage):
     """What one task wrote, by which plan, and for which query."""
 
-    written: Written
-    planned: Preparation
+    written: WrittenFragments
+    planned: PreparedWrite
     query: str | None
 
 
 class TableStreamWriter(DataSourceStreamArrowWriter):
     """Writes fragments on executors, and makes one commit of those of an epoch."""
 
-    def __init__(self, address: Address, planned: Preparation, name: str | None) -> None:
+    def __init__(self, address: Address, planned: PreparedWrite, name: str | None) -> None:
         self._address = address
         self._planned = planned
         self._name = name
@@ -70,24 +70,24 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         """Make a version of what the tasks wrote, unless there is one for this epoch; errors 4, 13, 14, 19."""
         reports = [one for one in messages if isinstance(one, EpochReport)]
         planned = reports[0].planned if reports else self._planned
-        staged = planned.staged(Written.of(report.written for report in reports))
+        staged = planned.stage(WrittenFragments.of(report.written for report in reports))
         if staged.is_empty:
             return
         epoch = self._epoch(reports, batchId)
         staged = replace(staged, transaction={_STREAM: epoch.stream, _EPOCH: str(epoch.number)})
         if not staged.new:
             with staged.destination.files() as files:
-                since = Epochs(files, staged.destination, epoch.stream).begin(epoch)
+                since = EpochLog(files, staged.destination, epoch.stream).begin(epoch)
             staged = replace(staged, since=since)
-        source_writer.publish(self._address, staged, epoch.job)
+        source_writer.publish_staged(self._address, staged, epoch.job)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002 - as above
         """Remove what the tasks wrote, also those that failed; only the reports of others name the files."""
         reports = [one for one in messages if isinstance(one, EpochReport)]
         if reports:
-            source_writer.remove(reports[0].planned)
+            source_writer.remove_written(reports[0].planned)
 
-    def _epoch(self, reports: Sequence[EpochReport], number: int) -> Epoch:
+    def _epoch(self, reports: Sequence[EpochReport], number: int) -> StreamEpoch:
         """Tell which epoch of which stream this is; nothing is written that could be written twice."""
         queries = {report.query for report in reports if report.query is not None}
         query = queries.pop() if queries else self._name
@@ -96,7 +96,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
                 f"Nobody can tell to which query epoch {number} belongs, so it might be written twice; give the "
                 "stream a name with option queryId"
             )
-        return Epoch(self._name or query, query, number)
+        return StreamEpoch(self._name or query, query, number)
 
 
 def _query_id() -> str | None:

@@ -1,11 +1,11 @@
 """Arrow's types and Spark's, both ways (docs/reference/spark-types.md)."""
 
-from pennon.spark.types.creating import table_schema
+from pennon.spark.types.arrow_to_spark import read_schema, spark_schema
+from pennon.spark.types.column_matching import WritePlan, plan_write
 from pennon.spark.types.extension import is_blob
-from pennon.spark.types.metadata import ARROW_TYPE, NOT_NULL, VECTOR_WIDTH
-from pennon.spark.types.plan import WritePlan, write_plan
-from pennon.spark.types.read_cast import pieces, to_spark
-from pennon.spark.types.reading import read_schema, spark_schema
+from pennon.spark.types.field_metadata import ARROW_TYPE, NOT_NULL, VECTOR_WIDTH
+from pennon.spark.types.read_cast import split_batch, to_spark
+from pennon.spark.types.spark_to_arrow import table_schema
 
 __all__ = [
     "ARROW_TYPE",
@@ -13,10 +13,10 @@ __all__ = [
     "VECTOR_WIDTH",
     "WritePlan",
     "is_blob",
-    "pieces",
+    "plan_write",
     "read_schema",
     "spark_schema",
+    "split_batch",
     "table_schema",
     "to_spark",
-    "write_plan",
 ]

@@ -15,9 +15,9 @@ _UUID_TEXT = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 _NOT_DASHES = np.array([place for place in range(_UUID_LENGTH) if place not in _DASHES])
 
 
-def text_of_uuid(array: pa.Array) -> pa.Array:
+def uuid_to_text(array: pa.Array) -> pa.Array:
     """Write UUIDs, kept as 16 bytes, in lower case with dashes."""
-    flat, nulls = _filled(array, bytes(_UUID_BYTES))
+    flat, nulls = _fixed_bytes(array, bytes(_UUID_BYTES))
     digits = flat.tobytes().hex().encode()
     text = np.full((len(array), _UUID_LENGTH), ord("-"), np.uint8)
     text[:, _NOT_DASHES] = np.frombuffer(digits, np.uint8).reshape(len(array), _UUID_DIGITS)
@@ -26,7 +26,7 @@ def text_of_uuid(array: pa.Array) -> pa.Array:
     return made if nulls is None else pc.if_else(nulls, None, made)
 
 
-def uuid_of_text(array: pa.Array) -> pa.Array:
+def text_to_uuid(array: pa.Array) -> pa.Array:
     """Read UUIDs from text, in any case; text that is none raises ArrowInvalid."""
     lower = pc.utf8_lower(array.cast(pa.large_string()))
     right = pc.match_substring_regex(lower, _UUID_TEXT)
@@ -43,14 +43,14 @@ def uuid_of_text(array: pa.Array) -> pa.Array:
     return packed.take(pa.array(places, mask=array.is_null().to_numpy(zero_copy_only=False)))
 
 
-def float_of_bfloat16(array: pa.Array) -> pa.Array:
+def bfloat16_to_float(array: pa.Array) -> pa.Array:
     """Widen bfloat16, kept as two bytes, to float32; nothing is lost."""
-    flat, nulls = _filled(array, bytes(2))
+    flat, nulls = _fixed_bytes(array, bytes(2))
     bits = flat.view("<u2").astype("<u4") << 16
     return pa.array(bits.view("<f4"), mask=None if nulls is None else nulls.to_numpy(zero_copy_only=False))
 
 
-def bfloat16_of_float(array: pa.Array) -> pa.Array:
+def float_to_bfloat16(array: pa.Array) -> pa.Array:
     """Round float32 to bfloat16, to the nearest and of two to the even one."""
     nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     values = array.fill_null(0.0).to_numpy(zero_copy_only=False)
@@ -61,14 +61,14 @@ def bfloat16_of_float(array: pa.Array) -> pa.Array:
     return packed if nulls is None else pc.if_else(pa.array(nulls), None, packed)
 
 
-def blob_of_bytes(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def bytes_to_blob(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Give bytes in the form in which Lance takes blobs to write."""
     parts = [array.cast(kind.field(0).type)]
     parts += [pa.nulls(len(array), kind.field(number).type) for number in range(1, kind.num_fields)]
     return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null() if array.null_count else None)
 
 
-def _filled(array: pa.Array, nothing: bytes) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], pa.Array | None]:
+def _fixed_bytes(array: pa.Array, nothing: bytes) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], pa.Array | None]:
     """Give the bytes of an array whose values have a fixed size, and which of them are null."""
     width = array.type.byte_width
     nulls = array.is_null() if array.null_count else None

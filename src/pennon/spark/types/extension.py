@@ -52,7 +52,7 @@ def known_extension(field: pa.Field) -> str | None:
     return name if name in STORAGE else None
 
 
-def marks(name: str, parameters: bytes = b"") -> dict[bytes, bytes]:
+def extension_metadata(name: str, parameters: bytes = b"") -> dict[bytes, bytes]:
     """Give the metadata of a field of an extension type; Lance wants the parameters even where there are none."""
     return {NAME: name.encode(), PARAMETERS: parameters}
 
@@ -75,7 +75,7 @@ def plain_field(field: pa.Field) -> pa.Field:
     metadata = dict(field.metadata or {})
     kind = field.type
     if isinstance(kind, pa.BaseExtensionType):
-        metadata |= marks(kind.extension_name, _parameters(kind))
+        metadata |= extension_metadata(kind.extension_name, _parameters(kind))
         kind = kind.storage_type
     elif NAME in metadata:
         metadata.setdefault(PARAMETERS, b"")
@@ -110,9 +110,9 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _reduced(kind: pa.FixedSizeListType) -> tuple[Any, tuple[pa.Field, int]]:
+def _reduce_vector(kind: pa.FixedSizeListType) -> tuple[Any, tuple[pa.Field, int]]:
     return pa.list_, (kind.value_field, kind.list_size)
 
 
 # PyArrow pickles vectors without the name and the metadata of their elements; schemas travel to Spark's workers.
-copyreg.pickle(pa.FixedSizeListType, _reduced)
+copyreg.pickle(pa.FixedSizeListType, _reduce_vector)

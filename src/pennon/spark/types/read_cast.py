@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pennon.spark.types.encodings import float_of_bfloat16, text_of_uuid
+from pennon.spark.types.encodings import bfloat16_to_float, uuid_to_text
 from pennon.spark.types.extension import BFLOAT16, UUID, extension_name
-from pennon.spark.types.refusal import refusal
+from pennon.spark.types.lazy_errors import invalid_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,55 +28,57 @@ def to_spark(batch: pa.RecordBatch, target: pa.Schema, *, truncate_nanoseconds: 
     for wanted in target:
         number = batch.schema.get_field_index(wanted.name)
         if number < 0:
-            raise refusal(f"Column {wanted.name} is not in what was read, which has {', '.join(batch.schema.names)}")
+            raise invalid_input(
+                f"Column {wanted.name} is not in what was read, which has {', '.join(batch.schema.names)}"
+            )
         try:
-            cast = _read(batch.column(number), batch.schema.field(number), wanted.type, floor=truncate_nanoseconds)
+            cast = _cast(batch.column(number), batch.schema.field(number), wanted.type, floor=truncate_nanoseconds)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise refusal(_unreadable(batch.schema.field(number), wanted, error)) from error
+            raise invalid_input(_describe_failure(batch.schema.field(number), wanted, error)) from error
         arrays.append(cast)
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def pieces(batch: pa.RecordBatch, most_bytes: int = _MOST_BYTES) -> Iterator[pa.RecordBatch]:
+def split_batch(batch: pa.RecordBatch, most_bytes: int = _MOST_BYTES) -> Iterator[pa.RecordBatch]:
     """Cut a batch into ones that Spark can take: long texts and blobs may be too much for one."""
     if batch.num_rows <= 1 or batch.nbytes <= most_bytes:
         yield batch
         return
     half = batch.num_rows // 2
-    yield from pieces(batch.slice(0, half), most_bytes)
-    yield from pieces(batch.slice(half), most_bytes)
+    yield from split_batch(batch.slice(0, half), most_bytes)
+    yield from split_batch(batch.slice(half), most_bytes)
 
 
-def _unreadable(field: pa.Field, wanted: pa.Field, error: Exception) -> str:
+def _describe_failure(field: pa.Field, wanted: pa.Field, error: Exception) -> str:
     hint = ""
     if "would lose data" in str(error):
         hint = "; Spark knows microseconds and whole days, so nanoseconds must be truncated or left out"
     return f"Column {field.name} of the Arrow type {field.type} cannot be read by Spark as {wanted.type}: {error}{hint}"
 
 
-def _read(array: pa.Array, field: pa.Field, target: pa.DataType, *, floor: bool) -> pa.Array:
+def _cast(array: pa.Array, field: pa.Field, target: pa.DataType, *, floor: bool) -> pa.Array:
     name = extension_name(field)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if name == UUID:
-        return text_of_uuid(array)
+        return uuid_to_text(array)
     if name == BFLOAT16:
-        return float_of_bfloat16(array)
+        return bfloat16_to_float(array)
     kind = array.type
-    special = _special(kind, floor=floor)
+    special = _needs_own_cast(kind, floor=floor)
     if kind == target and not special:
         return array
     if pa.types.is_dictionary(kind):
         decoded = array.dictionary_decode()
-        return _read(decoded, pa.field(field.name, decoded.type), target, floor=floor)
+        return _cast(decoded, pa.field(field.name, decoded.type), target, floor=floor)
     if pa.types.is_nested(kind) and special:
-        return _nested(array, kind, target, floor=floor)
+        return _cast_nested(array, kind, target, floor=floor)
     if special:
-        array = _microseconds(array, floor=floor)
+        array = _to_microseconds(array, floor=floor)
     return array.cast(target)
 
 
-def _special(kind: pa.DataType, *, floor: bool) -> bool:
+def _needs_own_cast(kind: pa.DataType, *, floor: bool) -> bool:
     """Tell whether something inside of a type needs more than Arrow's own cast."""
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
         return True
@@ -84,35 +86,35 @@ def _special(kind: pa.DataType, *, floor: bool) -> bool:
         # Spark holds times of day in nanoseconds, but it does not know more of them than microseconds.
         return getattr(kind, "unit", None) == "ns" and (floor or pa.types.is_time64(kind))
     return any(
-        extension_name(kind.field(number)) is not None or _special(kind.field(number).type, floor=floor)
+        extension_name(kind.field(number)) is not None or _needs_own_cast(kind.field(number).type, floor=floor)
         for number in range(kind.num_fields)
     )
 
 
-def _nested(array: pa.Array, kind: pa.DataType, target: pa.DataType, *, floor: bool) -> pa.Array:
+def _cast_nested(array: pa.Array, kind: pa.DataType, target: pa.DataType, *, floor: bool) -> pa.Array:
     nulls = array.is_null() if array.null_count else None
     if pa.types.is_struct(kind):
         parts = [
-            _read(array.field(number), kind.field(number), target.field(number).type, floor=floor)
+            _cast(array.field(number), kind.field(number), target.field(number).type, floor=floor)
             for number in range(kind.num_fields)
         ]
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=nulls)
     if pa.types.is_fixed_size_list(kind):
         width = kind.list_size
         values = array.values.slice(array.offset * width, len(array) * width)
-        read = _read(values, kind.value_field, target.value_type, floor=floor)
+        read = _cast(values, kind.value_field, target.value_type, floor=floor)
         return pa.FixedSizeListArray.from_arrays(read, width, mask=nulls).cast(target)
     if array.offset:
         array = pa.concat_arrays([array, array.slice(0, 0)])  # a copy that begins where its buffers do
     if pa.types.is_map(kind):
-        keys = _read(array.keys, kind.key_field, target.key_type, floor=floor)
-        items = _read(array.items, kind.item_field, target.item_type, floor=floor)
+        keys = _cast(array.keys, kind.key_field, target.key_type, floor=floor)
+        items = _cast(array.items, kind.item_field, target.item_type, floor=floor)
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=nulls)
-    values = _read(array.values, kind.value_field, target.value_type, floor=floor)
+    values = _cast(array.values, kind.value_field, target.value_type, floor=floor)
     return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, type=target, mask=nulls)
 
 
-def _microseconds(array: pa.Array, *, floor: bool) -> pa.Array:
+def _to_microseconds(array: pa.Array, *, floor: bool) -> pa.Array:
     """Bring nanoseconds to microseconds: the ones before them if `floor`, else only if nothing is lost by it."""
     kind = array.type
     if pa.types.is_time64(kind):

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pennon.spark.types.encodings import bfloat16_of_float, blob_of_bytes, float_of_bfloat16, uuid_of_text
+from pennon.spark.types.arrow_to_spark import is_list
+from pennon.spark.types.encodings import bfloat16_to_float, bytes_to_blob, float_to_bfloat16, text_to_uuid
 from pennon.spark.types.extension import BFLOAT16, BLOB, UUID, known_extension
-from pennon.spark.types.reading import is_list
-from pennon.spark.types.refusal import refusal
+from pennon.spark.types.lazy_errors import invalid_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ _ALIGNMENT = 16  # bytes of a decimal
 
 
 @dataclass(frozen=True)
-class Target:
+class WriteTarget:
     """A field of the table in plain form, and where in the batch or the struct around it its values are.
 
     Without a source the field is filled with nulls. The parts of a struct, list or map are its fields, its element, or
@@ -32,64 +32,64 @@ class Target:
     field: pa.Field
     column: str
     source: int | None = None
-    parts: tuple[Target, ...] = ()
+    parts: tuple[WriteTarget, ...] = ()
 
 
-def write_array(array: pa.Array, target: Target, outer_nulls: pa.Array | None = None) -> pa.Array:
+def cast_array(array: pa.Array, target: WriteTarget, outer_nulls: pa.Array | None = None) -> pa.Array:
     """Cast what Spark sent to the type of a field, with its nulls checked; what cannot be cast raises 13.
 
     Where the struct around the field is null (`outer_nulls`), the field may be so in any case.
     """
     try:
-        cast = _write(array, target)
+        cast = _cast(array, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         shown = known_extension(target.field) or target.field.type
-        raise refusal(f"Column {target.column} cannot be written as {shown}: {error}") from error
+        raise invalid_input(f"Column {target.column} cannot be written as {shown}: {error}") from error
     if not target.field.nullable and cast.null_count:
         wrong = cast.is_null() if outer_nulls is None else pc.and_not(cast.is_null(), outer_nulls)
         if pc.any(wrong).as_py():
-            raise refusal(f"Column {target.column} is null in a row, but the table does not allow that")
+            raise invalid_input(f"Column {target.column} is null in a row, but the table does not allow that")
     return cast
 
 
-def fill(rows: int, target: Target) -> pa.Array:
+def null_array(rows: int, target: WriteTarget) -> pa.Array:
     """Give the nulls of a field that Spark did not send."""
     return pa.nulls(rows, target.field.type)
 
 
-def _write(array: pa.Array, target: Target) -> pa.Array:
+def _cast(array: pa.Array, target: WriteTarget) -> pa.Array:
     kind = target.field.type
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), kind)
     if target.parts and pa.types.is_struct(kind):
-        return _struct(array, target)
+        return _cast_struct(array, target)
     if target.parts and pa.types.is_map(kind):
-        array = _from_start(array)
-        keys, items = write_array(array.keys, target.parts[0]), write_array(array.items, target.parts[1])
+        array = _without_offset(array)
+        keys, items = cast_array(array.keys, target.parts[0]), cast_array(array.items, target.parts[1])
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=_nulls(array))
     if target.parts and pa.types.is_fixed_size_list(kind):
-        return _vectors(array, target)
+        return _cast_vectors(array, target)
     if target.parts and is_list(kind):
-        array = _from_start(array)
-        values = write_array(array.values, target.parts[0])
+        array = _without_offset(array)
+        values = cast_array(array.values, target.parts[0])
         if pa.types.is_list(kind):
             return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, type=kind, mask=_nulls(array))
         return pa.LargeListArray.from_arrays(array.offsets.cast(pa.int64()), values, type=kind, mask=_nulls(array))
-    return _leaf(array, target.field)
+    return _cast_leaf(array, target.field)
 
 
-def _struct(array: pa.Array, target: Target) -> pa.Array:
-    array = _from_start(array)  # Lance panics at slices of structs in structs
+def _cast_struct(array: pa.Array, target: WriteTarget) -> pa.Array:
+    array = _without_offset(array)  # Lance panics at slices of structs in structs
     nulls = _nulls(array)
     given = array.flatten()  # with the nulls of the struct
     made = [
-        fill(len(array), part) if part.source is None else write_array(given[part.source], part, nulls)
+        null_array(len(array), part) if part.source is None else cast_array(given[part.source], part, nulls)
         for part in target.parts
     ]
     return pa.StructArray.from_arrays(made, fields=[part.field for part in target.parts], mask=nulls)
 
 
-def _vectors(array: pa.Array, target: Target) -> pa.Array:
+def _cast_vectors(array: pa.Array, target: WriteTarget) -> pa.Array:
     """Make lists, all of one length, a vector column; without nulls their values are not copied."""
     width = target.field.type.list_size
     lengths = pc.list_value_length(array)
@@ -100,14 +100,14 @@ def _vectors(array: pa.Array, target: Target) -> pa.Array:
     kind = target.field.type
     if array.null_count == len(array):
         return pa.nulls(len(array), kind)
-    made = pa.FixedSizeListArray.from_arrays(write_array(array.flatten(), target.parts[0]), type=kind)
+    made = pa.FixedSizeListArray.from_arrays(cast_array(array.flatten(), target.parts[0]), type=kind)
     if not array.null_count:
         return made
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     return made.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
 
 
-def _from_start(array: pa.Array) -> pa.Array:
+def _without_offset(array: pa.Array) -> pa.Array:
     """Give an array that begins where its buffers do; only a slice is copied."""
     return pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array
 
@@ -116,32 +116,32 @@ def _nulls(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
 
 
-def _leaf(array: pa.Array, field: pa.Field) -> pa.Array:
+def _cast_leaf(array: pa.Array, field: pa.Field) -> pa.Array:
     kind = field.type
     known = known_extension(field)
     if known == BLOB:
-        return blob_of_bytes(array, kind)
+        return bytes_to_blob(array, kind)
     if pa.types.is_decimal(kind):
-        return _aligned(_decimals(array, kind))
+        return _align(_cast_decimals(array, kind))
     if known == UUID and not pa.types.is_binary(array.type) and not pa.types.is_large_binary(array.type):
-        return uuid_of_text(array)
+        return text_to_uuid(array)
     if known == BFLOAT16:
-        narrow = _narrowed(array, pa.float32())
-        return _finite(narrow, bfloat16_of_float(narrow), float_of_bfloat16, "lance.bfloat16")
+        narrow = _narrow(array, pa.float32())
+        return _require_finite(narrow, float_to_bfloat16(narrow), bfloat16_to_float, "lance.bfloat16")
     if pa.types.is_dictionary(kind):
         return array.cast(kind.value_type).dictionary_encode().cast(kind)
     if pa.types.is_floating(kind):
-        return _narrowed(array, kind)
+        return _narrow(array, kind)
     return array if array.type == kind else array.cast(kind)
 
 
-def _decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_integer(array.type):
         array = array.cast(pa.decimal128(_INTEGER_DIGITS, 0))
     return array if array.type == kind else array.cast(kind)
 
 
-def _aligned(array: pa.Array) -> pa.Array:
+def _align(array: pa.Array) -> pa.Array:
     """Give an array whose values begin where Lance wants them: it panics at decimals that are where Spark puts them."""
     values = array.buffers()[1]
     if values is None or values.address % _ALIGNMENT == 0:
@@ -149,13 +149,13 @@ def _aligned(array: pa.Array) -> pa.Array:
     return pa.concat_arrays([array, array.slice(0, 0)])
 
 
-def _narrowed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _narrow(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Round numbers to a float type; a number that is beyond its range raises ArrowInvalid."""
     if not pa.types.is_floating(array.type):
         array = array.cast(pa.float64() if pa.types.is_decimal(array.type) else _wide(kind))
     if array.type.bit_width <= kind.bit_width:
         return array.cast(kind)
-    return _finite(array, array.cast(kind), lambda made: made.cast(pa.float32()), str(kind))
+    return _require_finite(array, array.cast(kind), lambda made: made.cast(pa.float32()), str(kind))
 
 
 def _wide(kind: pa.DataType) -> pa.DataType:
@@ -163,7 +163,7 @@ def _wide(kind: pa.DataType) -> pa.DataType:
     return pa.float32() if kind.bit_width < pa.float32().bit_width else kind
 
 
-def _finite(given: pa.Array, made: pa.Array, widened: Callable[[pa.Array], pa.Array], name: str) -> pa.Array:
+def _require_finite(given: pa.Array, made: pa.Array, widened: Callable[[pa.Array], pa.Array], name: str) -> pa.Array:
     """Refuse numbers that became infinite."""
     beyond = pc.and_(pc.is_inf(widened(made)), pc.is_finite(given))
     if pc.any(beyond).as_py():

@@ -5,22 +5,22 @@ the table. `write` does both. A crash in between leaves files that nothing refer
 the table once.
 """
 
-from pennon.spark.commits.publication import publish_together
-from pennon.spark.commits.publishing import discard, publish, publish_or_discard, readable
-from pennon.spark.commits.staged import StagedWrite, WriteResult
-from pennon.spark.writing.fragments import FileSettings
-from pennon.spark.writing.frames import found, stage, write
+from pennon.spark.commits.publish import discard, make_readable, publish, publish_or_discard
+from pennon.spark.commits.publish_together import publish_together
+from pennon.spark.commits.staged_write import StagedWrite, WriteResult
+from pennon.spark.writing.dataframe_write import find_destination, stage, write
+from pennon.spark.writing.fragment_writer import FileSettings
 
 __all__ = [
     "FileSettings",
     "StagedWrite",
     "WriteResult",
     "discard",
-    "found",
+    "find_destination",
+    "make_readable",
     "publish",
     "publish_or_discard",
     "publish_together",
-    "readable",
     "stage",
     "write",
 ]

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from pennon.spark.classic import context_of
-from pennon.spark.quoting import quoted
+from pennon.spark.quoting import quote_name
+from pennon.spark.session_settings import classic_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,42 +57,44 @@ class HeavyRowError(Exception):
     """A row is larger than what may be handed over without weighing."""
 
 
-def light(df: DataFrame) -> DataFrame | None:
+def mark_light_rows(df: DataFrame) -> DataFrame | None:
     """Give the rows with one column more, which tells whether they are light; None if Spark has to weigh them.
 
     Columns have other names, and texts and lists of a row that is not light are null. Spark has to weigh where a row's
     size cannot be told at a glance, in Spark Connect, and if the session says how much Spark may hand over.
     """
     spark = df.sparkSession
-    if context_of(spark) is None or any(spark.conf.get(key, None) is not None for key in (_MOST_ROWS, _MOST_BYTES)):
+    if classic_context(spark) is None or any(
+        spark.conf.get(key, None) is not None for key in (_MOST_ROWS, _MOST_BYTES)
+    ):
         return None
     looks: list[Column] = []
     try:
-        fixed = sum(_bytes(field.dataType, (field.name,), looks) for field in df.schema)
+        fixed = sum(_measure_type(field.dataType, (field.name,), looks) for field in df.schema)
     except _UnknownSizeError:
         return None
     if fixed > ROW_BYTES or len(looks) > _MOST_LOOKS:
         return None
     is_light = reduce(add, looks, F.lit(fixed).cast("bigint")) <= ROW_BYTES
-    columns = [_kept(field, is_light).alias(f"c{number}") for number, field in enumerate(df.schema)]
+    columns = [_keep_if_light(field, is_light).alias(f"c{number}") for number, field in enumerate(df.schema)]
     return df.select(*columns, is_light.alias("light"))
 
 
 @contextmanager
-def unweighed(spark: SparkSession) -> Iterator[None]:
+def without_weighing(spark: SparkSession) -> Iterator[None]:
     """Let jobs of this thread hand over rows by their number alone; the session stays as it is."""
-    context = context_of(spark)
+    context = classic_context(spark)
     assert context is not None
     settings = {_MOST_ROWS: str(ROWS), _MOST_BYTES: str(_UNLIMITED)}
     before = {key: context.getLocalProperty(key) for key in settings}
-    _set(context, settings)
+    _set_properties(context, settings)
     try:
         yield
     finally:
-        _set(context, before)
+        _set_properties(context, before)
 
 
-def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def unpack_light_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give the rows of `light` as they were, in larger batches; one that is not light raises HeavyRowError."""
     held: list[pa.RecordBatch] = []
     size = 0
@@ -103,22 +105,22 @@ def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held.append(pa.RecordBatch.from_arrays(columns, names=batch.schema.names[:-1]))
         size += batch.nbytes
         if size >= _BATCH_BYTES:
-            yield from _together(held)
+            yield from _combine(held)
             held, size = [], 0
-    yield from _together(held)
+    yield from _combine(held)
 
 
-def _kept(field: spark_types.StructField, is_light: Column) -> Column:
-    value = F.col(quoted(field.name))
+def _keep_if_light(field: spark_types.StructField, is_light: Column) -> Column:
+    value = F.col(quote_name(field.name))
     return value if type(field.dataType) in _BYTES else F.when(is_light, value)
 
 
-def _together(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _combine(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     if batches:
         yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
-def _set(context: object, settings: dict[str, str | None] | dict[str, str]) -> None:
+def _set_properties(context: object, settings: dict[str, str | None] | dict[str, str]) -> None:
     for key, value in settings.items():
         context.setLocalProperty(key, value)  # type: ignore[attr-defined]  # a SparkContext; None removes a property
 
@@ -127,13 +129,13 @@ class _UnknownSizeError(Exception):
     """How large a value is cannot be told at a glance."""
 
 
-def _bytes(kind: spark_types.DataType, path: tuple[str, ...], looks: list[Column]) -> int:
+def _measure_type(kind: spark_types.DataType, path: tuple[str, ...], looks: list[Column]) -> int:
     """Tell how many bytes each value of a type takes, and note how to look at what more a value at `path` takes."""
     if type(kind) in _BYTES:
         return _BYTES[type(kind)]
     if isinstance(kind, spark_types.StructType):
-        return sum(_bytes(field.dataType, (*path, field.name), looks) for field in kind)
-    value = F.col(quoted(*path))
+        return sum(_measure_type(field.dataType, (*path, field.name), looks) for field in kind)
+    value = F.col(quote_name(*path))
     if isinstance(kind, _TEXTS):
         length = F.octet_length(value).cast("bigint")
     elif isinstance(kind, spark_types.ArrayType) and type(kind.elementType) in _BYTES:

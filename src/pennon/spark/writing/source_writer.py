@@ -14,11 +14,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError, TableAlreadyExistsError
 from pennon.identifiers import format_identifier
-from pennon.spark.commits import committing, publishing
-from pennon.spark.commits.files import UNCLEAR
-from pennon.spark.writing.fragments import FileSettings, Written
-from pennon.spark.writing.frames import done_before, found
-from pennon.spark.writing.preparing import Preparation, prepare
+from pennon.spark.commits import publish, table_commits
+from pennon.spark.commits.run_files import UNCLEAR
+from pennon.spark.writing.dataframe_write import find_destination, find_earlier_write
+from pennon.spark.writing.fragment_writer import FileSettings, WrittenFragments
+from pennon.spark.writing.prepared_write import PreparedWrite, prepare_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
     from pennon.spark.address import Address, Client
     from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.staged import StagedWrite
+    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.options import SourceOptions
 
 
-def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> PennonWriter:
+def create_writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> PennonWriter:
     """Plan a write; what cannot be written is refused here. Errors 1, 4, 13, 22."""
     job_id = asked.text("jobId")
-    committing.check_job(job_id)
-    destination = found(asked.address, asked.identifier, asked.text("branch"))
-    if destination is not None and done_before(destination, job_id) is not None:
+    table_commits.require_job_id(job_id)
+    destination = find_destination(asked.address, asked.identifier, asked.text("branch"))
+    if destination is not None and find_earlier_write(destination, job_id) is not None:
         return PennonWriter(asked.address, None, job_id)
-    prepared = planned(asked, schema, destination, overwrite=overwrite)
-    return PennonWriter(asked.address, replace(prepared, writer=prepared.writer.begun()), job_id)
+    prepared = prepare_from_options(asked, schema, destination, overwrite=overwrite)
+    return PennonWriter(asked.address, replace(prepared, writer=prepared.writer.start_run()), job_id)
 
 
-def planned(
+def prepare_from_options(
     asked: SourceOptions, schema: StructType, destination: Destination | None, *, overwrite: bool
-) -> Preparation:
+) -> PreparedWrite:
     """Plan a write by the options of the data source; those that are for reading raise 13."""
     for name in ("version", "tag", "asOf", "columns", "where", "limit"):
         if asked.text(name) is not None:
@@ -57,7 +57,7 @@ def planned(
         "max_bytes_per_file": asked.number("maxBytesPerFile", least=1),
         "data_storage_version": asked.text("dataStorageVersion"),
     }
-    return prepare(
+    return prepare_write(
         asked.address,
         asked.identifier,
         destination,
@@ -69,16 +69,16 @@ def planned(
 
 
 @dataclass(frozen=True)
-class Report(WriterCommitMessage):
+class TaskReport(WriterCommitMessage):
     """What one task wrote."""
 
-    written: Written
+    written: WrittenFragments
 
 
 class PennonWriter(DataSourceArrowWriter):
     """Writes fragments on executors, and makes one commit of them."""
 
-    def __init__(self, address: Address, planned: Preparation | None, job_id: str | None) -> None:
+    def __init__(self, address: Address, planned: PreparedWrite | None, job_id: str | None) -> None:
         self._address = address
         self._planned = planned
         self._job_id = job_id
@@ -86,33 +86,33 @@ class PennonWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task; nothing if an earlier run of the job has written them."""
         if self._planned is None:
-            return Report(Written((), 0))
-        return Report(self._planned.writer.write(iterator))
+            return TaskReport(WrittenFragments((), 0))
+        return TaskReport(self._planned.writer.write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Make a version of what the tasks wrote, once for each job; errors 4, 14."""
         if self._planned is None:
             return
-        done = Written.of(one.written for one in messages if isinstance(one, Report))
-        publish(self._address, self._planned.staged(done), self._job_id)
+        done = WrittenFragments.of(one.written for one in messages if isinstance(one, TaskReport))
+        publish_staged(self._address, self._planned.stage(done), self._job_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - notes tell more
         """Remove what the tasks wrote, also those that were killed."""
         if self._planned is None:
             return
-        remove(self._planned)
+        remove_written(self._planned)
 
 
-def publish(address: Address, staged: StagedWrite, job_id: str | None) -> None:
+def publish_staged(address: Address, staged: StagedWrite, job_id: str | None) -> None:
     """Make what is staged a version; if nobody knows what came of that, `remove` leaves it alone."""
     try:
-        publishing.publish(_Shelf(address), staged, job_id=job_id)
+        publish.publish(_AddressAccess(address), staged, job_id=job_id)
     except TableAlreadyExistsError as error:
         raise ConcurrentModificationError(
             f"Table {format_identifier(staged.identifier)} was created by another while it was written; write again"
         ) from error
     except BaseException as error:
-        if isinstance(error, committing.NOT_COMMITTED) and not isinstance(error, committing.TakenBackError):
+        if isinstance(error, table_commits.NOT_COMMITTED) and not isinstance(error, table_commits.RevertedCommitError):
             raise
         # Spark aborts now, and must not delete what may be a version.
         with suppress(Exception), staged.destination.files() as files:
@@ -120,11 +120,11 @@ def publish(address: Address, staged: StagedWrite, job_id: str | None) -> None:
         raise
 
 
-def remove(prepared: Preparation) -> None:
+def remove_written(prepared: PreparedWrite) -> None:
     """Remove what the tasks of a write have written, also those that were killed."""
     task = prepared.writer
     with task.files() as files:
-        if UNCLEAR in files.noted(task.run):
+        if UNCLEAR in files.noted_files(task.run):
             return
         if prepared.is_new:
             files.delete_tree()
@@ -133,7 +133,7 @@ def remove(prepared: Preparation) -> None:
 
 
 @dataclass(frozen=True)
-class _Shelf:
+class _AddressAccess:
     """As much of a lake as publishing needs."""
 
     address: Address

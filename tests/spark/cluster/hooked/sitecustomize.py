@@ -16,7 +16,10 @@ import time
 from pathlib import Path
 
 SIGNALS = os.environ.get("PENNON_TEST_SIGNALS")
-HOOKED = {"pennon.spark.merging.changes": "changed", "pennon.spark.merging.deletions": "shortened"}
+HOOKED = {
+    "pennon.spark.merging.row_changes": "apply_changes",
+    "pennon.spark.merging.deletions": "write_deletion_vectors",
+}
 
 
 def killing(name, work):

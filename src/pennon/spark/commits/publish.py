@@ -1,0 +1,243 @@
+"""Making what is staged visible, or removing it; and reading it before."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from pennon.errors import (
+    ConcurrentModificationError,
+    LanceNamespaceError,
+    TableNotFoundError,
+    translate_errors,
+)
+from pennon.identifiers import Identifier, format_identifier
+from pennon.spark.commits import table_commits
+from pennon.spark.commits.destination import locate_table
+from pennon.spark.commits.staged_write import StagedWrite, WriteResult
+from pennon.spark.commits.table_commits import NOT_COMMITTED, CommittedVersion
+
+if TYPE_CHECKING:
+    from pennon.spark.address import Address, Client
+    from pennon.spark.commits.destination import Destination
+
+
+class CatalogAccess(Protocol):
+    """As much of a lake as is needed here."""
+
+    @property
+    def address(self) -> Address:
+        """Where the catalog is."""
+
+    @property
+    def catalog(self) -> Client:
+        """This process's client of it."""
+
+
+_ATTEMPTS = 10
+_FIRST = 1
+_log = logging.getLogger(__name__)
+
+
+def make_readable(lake: CatalogAccess, staged: StagedWrite) -> StagedWrite:  # noqa: ARG001 - called like its siblings
+    """Make what is staged readable by its `preview`, a version that nobody else sees."""
+    if staged.preview is not None:
+        return staged
+    destination = staged.destination
+    with translate_errors(f"Staging table {format_identifier(staged.identifier)}"):
+        if staged.new:
+            _create_first_version(staged, None)
+            return replace(staged, preview=destination.pinned(_FIRST))
+        if staged.is_empty:
+            return replace(staged, preview=destination.pinned(staged.read_version))
+        return replace(staged, preview=destination.pinned(_commit_detached(staged)))
+
+
+def publish(lake: CatalogAccess, staged: StagedWrite, *, job_id: str | None = None) -> WriteResult:
+    """Make what is staged a version of its table; errors 5 (the table is new, and there by now) and 14.
+
+    If it raises, nothing has changed and the staged files are still there, but for an OutcomeUnknownError.
+    """
+    if staged.new:
+        committed = _adopt(lake, staged, job_id)
+    elif staged.is_empty:
+        committed = CommittedVersion(staged.read_version)
+    else:
+        committed = _commit(lake, staged, job_id)
+    return finish(lake, staged, committed)
+
+
+def publish_or_discard(lake: CatalogAccess, staged: StagedWrite, *, job_id: str | None = None) -> WriteResult:
+    """Publish, or remove what is staged if that is impossible.
+
+    After an error that does not say for certain that nothing was committed, the files stay: they may be part of a
+    version, and whoever cleans the table finds out.
+    """
+    try:
+        return publish(lake, staged, job_id=job_id)
+    except table_commits.RevertedCommitError:
+        with staged.destination.files(blobs=staged.blobs) as files:
+            files.settle(staged.run, staged.files)
+        raise
+    except NOT_COMMITTED:
+        discard(lake, staged)
+        raise
+
+
+def discard(lake: CatalogAccess, staged: StagedWrite) -> None:  # noqa: ARG001 - called like its siblings
+    """Remove what is staged."""
+    with staged.destination.files(blobs=staged.blobs) as files:
+        if staged.new:
+            files.delete_tree()
+        else:
+            files.settle(staged.run)
+
+
+def summarize_commit(identifier: Identifier, found: CommittedVersion) -> WriteResult:
+    """Tell from a transaction what an earlier run wrote."""
+    operation = None if found.transaction is None else found.transaction.operation
+    fragments = list(getattr(operation, "fragments", None) or ())
+    sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.files]
+    rows = sum(fragment.physical_rows or 0 for fragment in fragments)
+    return WriteResult(identifier, found.version, rows, sum(sizes), len(sizes), already=True)
+
+
+def finish(lake: CatalogAccess, staged: StagedWrite, committed: CommittedVersion) -> WriteResult:
+    """Remove the files that belong to no version, and say what was done. The commit stands, whatever fails here."""
+    try:
+        with translate_errors(f"Removing files of no version of table {format_identifier(staged.identifier)}"):
+            _remove_unused(lake, staged, committed)
+    except LanceNamespaceError as error:
+        _log.warning("files of run %s are left to be cleaned: %s", staged.run, error)
+    if committed.already:
+        return summarize_commit(staged.identifier, committed)
+    return WriteResult(
+        staged.identifier, committed.version, staged.rows, staged.bytes, len(staged.files), created=staged.new
+    )
+
+
+def _remove_unused(lake: CatalogAccess, staged: StagedWrite, committed: CommittedVersion) -> None:
+    keep = set(staged.files)
+    with staged.destination.files(blobs=staged.blobs) as files:
+        if staged.new:
+            if committed.already and not _is_live(lake, staged):
+                files.delete_tree()
+            return
+        if committed.already:
+            # The earlier run may have been this very write, which is published once more.
+            keep &= _list_version_files(staged.destination, committed.version)
+        files.settle(staged.run, keep)
+
+
+def _is_live(lake: CatalogAccess, staged: StagedWrite) -> bool:
+    """Tell whether a table that was new is in the catalog, at the place where it was staged."""
+    try:
+        return locate_table(lake.address, staged.identifier).uri == staged.destination.uri
+    except TableNotFoundError:
+        return False
+
+
+def _list_version_files(destination: Destination, version: int) -> set[str]:
+    fragments = [one.metadata for one in destination.pinned(version).open().get_fragments()]
+    data = {f"data/{file.path}" for fragment in fragments for file in fragment.files}
+    return data | {one.deletion_file.path(one.id) for one in fragments if one.deletion_file is not None}
+
+
+def _commit(lake: CatalogAccess, staged: StagedWrite, job_id: str | None) -> CommittedVersion:
+    """Commit, and make the operation anew on what others have committed where Lance cannot."""
+    current = staged
+    for attempt in range(_ATTEMPTS):
+        try:
+            return table_commits.commit(
+                lake.address,
+                staged.identifier,
+                current.operation,
+                read_version=current.read_version,
+                job_id=job_id,
+                branch=staged.destination.branch,
+                properties=staged.transaction,
+                expected_uri=staged.destination.uri,
+                since=staged.since,
+            )
+        except table_commits.RevertedCommitError:
+            raise
+        except ConcurrentModificationError:
+            if staged.evolution is None or attempt == _ATTEMPTS - 1:
+                raise
+        current = rebase_evolution(current)
+    raise AssertionError
+
+
+def rebase_evolution(staged: StagedWrite) -> StagedWrite:
+    """Make an operation that Lance cannot rebase anew, on the latest version; others stay as they are."""
+    if staged.evolution is None:
+        return staged
+    with translate_errors(f"Opening table {format_identifier(staged.identifier)}"):
+        latest = staged.destination.latest()
+        return replace(staged, operation=staged.evolution.build_operation(latest), read_version=int(latest.version))
+
+
+def _adopt(lake: CatalogAccess, staged: StagedWrite, job_id: str | None) -> CommittedVersion:
+    """Bring a new table into the catalog."""
+    before = None if job_id is None else _find_job(lake, staged.identifier, job_id)
+    if before is not None:
+        return before
+    identity = create_table_files(staged, job_id)
+    try:
+        version = lake.catalog.adopt_table(list(staged.identifier), staged.destination.uri, staged.properties or None)
+    except LanceNamespaceError:
+        found = None if job_id is None else _find_job(lake, staged.identifier, job_id)
+        if found is None:
+            raise
+        return replace(found, already=found.transaction.uuid != identity)
+    return CommittedVersion(version)
+
+
+def create_table_files(staged: StagedWrite, job_id: str | None) -> str:
+    """Make a new table what it is to be, at its own place; gives the uuid of its first transaction."""
+    with translate_errors(f"Writing table {format_identifier(staged.identifier)}"):
+        identity = _create_first_version(staged, job_id)
+        with staged.destination.files(blobs=staged.blobs) as files:
+            files.settle(staged.run, keep=staged.files)
+    return identity
+
+
+def _find_job(lake: CatalogAccess, identifier: Identifier, job_id: str) -> CommittedVersion | None:
+    """Find the table that another run of the job has made, or this one, if the answer was lost."""
+    with suppress(TableNotFoundError):
+        return table_commits.find_job(lake.address, identifier, job_id)
+    return None
+
+
+def _create_first_version(staged: StagedWrite, job_id: str | None) -> str:
+    """Make what is staged the first version at the place of a new table, unless it is; gives its transaction's uuid."""
+    import lance
+
+    destination = staged.destination
+    if staged.preview is not None:
+        made = lance.dataset(destination.uri, storage_options=destination.options).read_transaction(_FIRST)
+        if made is not None and (made.transaction_properties or {}).get(table_commits.JOB) == job_id:
+            return str(made.uuid)
+        with destination.files() as files:
+            files.delete_tree("_versions")
+    transaction = table_commits.create_transaction(staged.operation, 0, job_id, staged.transaction)
+    lance.LanceDataset.commit(
+        destination.uri, transaction, storage_options=destination.options, enable_v2_manifest_paths=True
+    )
+    return str(transaction.uuid)
+
+
+def _commit_detached(staged: StagedWrite) -> int:
+    """Commit beside the table's history, and note what has to go afterwards."""
+    from lance import LanceDataset
+
+    destination = staged.destination
+    transaction = table_commits.create_transaction(staged.operation, staged.read_version, None, staged.transaction)
+    base = destination.uri if destination.branch is None else destination.latest()
+    with destination.files() as files:
+        files.note(staged.run, f"_transactions/{staged.read_version}-{transaction.uuid}.txn")
+        made = LanceDataset.commit(base, transaction, storage_options=destination.options, detached=True)
+        files.note(staged.run, f"_versions/d{made.version}.manifest")
+    return int(made.version)

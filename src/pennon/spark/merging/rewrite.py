@@ -1,0 +1,235 @@
+"""Changing rows of a table by Spark jobs, without rewriting it.
+
+Executors write changed and new rows as new fragments, and deletion vectors for the rows that are gone; both are shown
+by one commit. A fragment of which no row changes is not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+)
+
+from pennon.errors import InternalError, InvalidInputError, TableNotFoundError, translate_errors
+from pennon.identifiers import Identifier, format_identifier
+from pennon.spark import types
+from pennon.spark.commits.destination import Destination, locate_table
+from pennon.spark.merging import deletions, row_changes
+from pennon.spark.merging.row_changes import ADDRESS, IdentityPlan, RewriteTask, RowChange
+from pennon.spark.types.extension import plain_schema
+from pennon.spark.writing.fragment_writer import FileSettings, FragmentWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from lance import LanceDataset
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pennon.spark.lake import Lake
+    from pennon.spark.reading.pinned import PinnedTable
+
+EXPRESSION_ERRORS = (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+)
+"""What Spark raises where an expression is wrong, or cannot be evaluated for a row."""
+_SLOT = "__pennon_slot"
+# Neighbouring rows go to one task, so that it reads what is kept of them in one go; large fragments go to several.
+_SLOT_BITS = 17
+# The deletion vectors of this many fragments are written sooner than a further job would begin.
+_DRIVER_FRAGMENTS = 16
+
+
+@dataclass(frozen=True)
+class BaseVersion:
+    """The version of a table that is changed."""
+
+    destination: Destination
+    dataset: LanceDataset
+    table: PinnedTable
+
+    @property
+    def identifier(self) -> Identifier:
+        """Name the table."""
+        return self.destination.identifier
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table."""
+        return self.dataset.schema
+
+
+@dataclass(frozen=True)
+class RewriteResult:
+    """What was done: the files are on storage, and nobody sees them yet."""
+
+    run: str
+    added: tuple[dict[str, Any], ...] = ()
+    shortened: tuple[dict[str, Any], ...] = ()
+    emptied: tuple[int, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Count the rows that are not what they were."""
+        return sum(self.counts.values())
+
+
+class RowChangedTwiceError(Exception):
+    """A row of the table would be changed by several rows of the source."""
+
+    def __init__(self, address: int) -> None:
+        super().__init__(address)
+        self.address = address
+
+
+def open_base(lake: Lake, identifier: Identifier, branch: str | None = None) -> BaseVersion:
+    """Find the latest version of a table; errors 1, 4, 22."""
+    destination = locate_table(lake.address, identifier, branch)
+    if destination.declared:
+        raise TableNotFoundError(
+            f"Table {format_identifier(identifier)} is declared, but nothing has been written to it yet"
+        )
+    with translate_errors(f"Opening table {format_identifier(identifier)}"):
+        dataset = destination.latest()
+    return BaseVersion(destination, dataset, destination.pinned(int(dataset.version)).identified_by(dataset))
+
+
+def rewrite_rows(
+    spark: SparkSession,
+    base: BaseVersion,
+    actions: DataFrame,
+    wanted: Sequence[RowChange],
+    values: Sequence[types.WritePlan],
+    *,
+    new_columns: Sequence[pa.Field] = (),
+    repeatable: bool = False,
+    ordered: bool = False,
+    run: str | None = None,
+) -> RewriteResult:
+    """Do what `actions` says (see `changes`); what fails leaves no files. Errors 13; TwiceError.
+
+    Actions that are `ordered` have every row of the table once at most, and come as a scan gives them.
+    """
+    run = run or uuid.uuid4().hex
+    plan: Any = IdentityPlan(with_columns(plain_schema(base.schema), new_columns))
+    writer = FragmentWriter(
+        base.destination,
+        plan,
+        run,
+        # Columns that the table lacks are numbered when the operation is made.
+        "overwrite" if new_columns else "append",
+        base.table,
+        FileSettings(data_storage_version=str(base.dataset.data_storage_version)),
+    ).start_run()
+    task = RewriteTask(
+        base.table,
+        tuple(wanted),
+        tuple(values),
+        writer,
+        bool(base.dataset.has_stable_row_ids),
+        len(base.schema),
+        repeatable,
+    )
+    spark.addTag(run)
+    try:
+        reports = _run_jobs(spark, base, actions if ordered else _gather_by_address(actions), task)
+    except BaseException as error:
+        spark.interruptTag(run)
+        _remove_files(base, run)
+        if isinstance(error, EXPRESSION_ERRORS):
+            raise expression_error(base, "changed", error) from error
+        raise
+    finally:
+        spark.removeTag(run)
+    return _collect_result(base, run, reports)
+
+
+def expression_error(base: BaseVersion, what: str, error: BaseException) -> InvalidInputError:
+    """Say what Spark does not like about an expression, without its whole plan."""
+    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    said, _, _ = said.partition(" Did you mean")
+    names = f" The table has {', '.join(base.schema.names)}." if "UNRESOLVED" in said else ""
+    return InvalidInputError(f"Table {format_identifier(base.identifier)} cannot be {what}: {said}{names}")
+
+
+def _run_jobs(spark: SparkSession, base: BaseVersion, actions: DataFrame, task: RewriteTask) -> list[dict[str, Any]]:
+    """Change rows, then write deletion vectors; those of a few fragments are left to us.
+
+    What tasks report passes through the driver, not from one step of a job to the next: it names files, and a task that
+    is done again names others. Spark gives up a job of which some tasks saw the first names.
+    """
+    table, destination, run = base.table, base.destination, task.writer.run
+
+    def change(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return row_changes.apply_changes(task, batches)
+
+    def shorten(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return deletions.write_deletion_vectors(table, destination, run, batches)
+
+    reports, gone = deletions.split_reports(actions.mapInArrow(change, deletions.REPORT).toArrow())
+    if gone.num_rows <= _DRIVER_FRAGMENTS:
+        done = list(shorten(iter(gone.to_batches())))
+    else:
+        done = spark.createDataFrame(gone).mapInArrow(shorten, deletions.REPORT).toArrow().to_batches()
+    return [*reports, *(report for batch in done for report in batch.to_pylist())]
+
+
+def _gather_by_address(actions: DataFrame) -> DataFrame:
+    """Bring all that is done to neighbouring rows into one task, in their order; new rows stay as they are together."""
+    from pyspark.sql import functions as F
+
+    slot = F.coalesce(F.shiftright(ADDRESS, _SLOT_BITS), -1 - F.spark_partition_id().cast("bigint"))
+    gathered = actions.withColumn(_SLOT, slot).repartition(_SLOT).drop(_SLOT)
+    return gathered.sortWithinPartitions(F.col(ADDRESS).asc_nulls_last())
+
+
+def _collect_result(base: BaseVersion, run: str, reports: Sequence[dict[str, Any]]) -> RewriteResult:
+    added: list[dict[str, Any]] = []
+    shortened: list[dict[str, Any]] = []
+    emptied: list[int] = []
+    counts = dict.fromkeys((row_changes.INSERT, row_changes.UPDATE, row_changes.DELETE), 0)
+    for one in reports:
+        kind, content = one["kind"], one["content"]
+        if kind in {row_changes.TWICE, row_changes.REFUSED}:
+            _remove_files(base, run)
+            if kind == row_changes.TWICE:
+                raise RowChangedTwiceError(int(content))
+            raise InvalidInputError(f"Table {format_identifier(base.identifier)}: {content.decode()}")
+        if kind == row_changes.WRITTEN:
+            said = json.loads(content)
+            added += said["fragments"]
+            for kind, count in said["rows"].items():
+                counts[kind] += count
+        elif kind == deletions.SHORTENED:
+            shortened.append(json.loads(content))
+        elif kind == deletions.EMPTIED:
+            emptied.append(int(one["fragment"]))
+        else:
+            raise InternalError(f"Table {format_identifier(base.identifier)}: a task reported {kind!r}")
+    return RewriteResult(run, tuple(added), tuple(shortened), tuple(emptied), counts)
+
+
+def _remove_files(base: BaseVersion, run: str) -> None:
+    with base.destination.files(blobs=any(types.is_blob(one) for one in base.schema)) as files:
+        files.settle(run)
+
+
+def with_columns(schema: pa.Schema, new_columns: Sequence[pa.Field]) -> pa.Schema:
+    """Add columns to a schema."""
+    for one in new_columns:
+        schema = schema.append(one)
+    return schema

@@ -1,0 +1,125 @@
+"""The Lance operations that show changed rows: new fragments, deletion vectors and new columns at once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pennon.spark import types
+from pennon.spark.commits.evolution import Evolution
+from pennon.spark.commits.staged_write import StagedWrite
+from pennon.spark.merging import row_changes
+from pennon.spark.merging.rewrite import with_columns
+from pennon.spark.types.extension import plain_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from lance import LanceDataset, LanceOperation
+
+    from pennon.spark.merging.rewrite import BaseVersion, RewriteResult
+
+COUNTED = "pennon.rows."
+"""Properties of a transaction: how many rows it inserted, updated and deleted."""
+
+
+def stage_rewrite(
+    base: BaseVersion,
+    done: RewriteResult,
+    *,
+    updated_columns: Sequence[str] = (),
+    new_columns: Sequence[pa.Field] = (),
+    predicate: str | None = None,
+) -> StagedWrite:
+    """Make the operation that shows what was done; with a predicate, it is a delete."""
+    written = [file for fragment in done.added for file in fragment["files"]]
+    files = [f"data/{file['path']}" for file in written]
+    files += [_parse_fragment(one).deletion_file.path(one["id"]) for one in done.shortened]
+    return StagedWrite(
+        base.identifier,
+        _create_operation(base, done, updated_columns, new_columns, predicate) if done.rows else None,
+        base.table.version,
+        done.rows,
+        sum(file["file_size_bytes"] or 0 for file in written),
+        tuple(files),
+        base.destination,
+        done.run,
+        blobs=any(types.is_blob(one) for one in base.schema),
+        transaction={f"{COUNTED}{kind}": str(count) for kind, count in done.counts.items()},
+    )
+
+
+def _create_operation(
+    base: BaseVersion,
+    done: RewriteResult,
+    updated_columns: Sequence[str],
+    new_columns: Sequence[pa.Field],
+    predicate: str | None,
+) -> LanceOperation.BaseOperation:
+    from lance import LanceOperation
+
+    shortened = [_parse_fragment(one) for one in done.shortened]
+    if new_columns:
+        return _create_evolution(base, done, shortened, new_columns)
+    added = [_parse_fragment(one) for one in done.added]
+    if predicate is not None:
+        return LanceOperation.Delete(shortened, list(done.emptied), predicate)
+    if done.counts[row_changes.INSERT]:
+        anchor = _find_anchor(base)
+        if anchor is None:
+            # Of two merges into an empty table, one has to see what the other has inserted.
+            return LanceOperation.Merge(added, base.dataset.lance_schema)
+        if anchor.id not in {*done.emptied, *(one.id for one in shortened)}:
+            shortened.append(anchor)
+    return LanceOperation.Update(
+        removed_fragment_ids=list(done.emptied),
+        updated_fragments=shortened,
+        new_fragments=added,
+        # Lance counts new fragments as indexed where rows keep their ids and no field of the index is among these.
+        fields_for_preserving_frag_bitmap=_list_field_ids(base.dataset, updated_columns),
+        update_mode="rewrite_rows",
+    )
+
+
+def _find_anchor(base: BaseVersion) -> Any:
+    """Give the fragment that every merge which inserts names as changed, so that two of them at a time conflict.
+
+    Without it, both would insert a row with a key that neither of them saw. None if there is no fragment.
+    """
+    fragments = [fragment.metadata for fragment in base.dataset.get_fragments()]
+    return min(fragments, key=lambda one: one.id, default=None)
+
+
+def _create_evolution(
+    base: BaseVersion, done: RewriteResult, shortened: list[Any], new_columns: Sequence[pa.Field]
+) -> LanceOperation.BaseOperation:
+    """Make one operation of new columns, new fragments and deletion vectors.
+
+    Lance lets no row keep its id in such an operation: changed rows get new ones.
+    """
+    schema = with_columns(plain_schema(base.schema), new_columns)
+    added = tuple({**one, "row_id_meta": None} for one in done.added)
+    operation: Any = Evolution(base.identifier, schema, base.schema, added).build_operation(base.dataset)
+    there = len(base.dataset.get_fragments())
+    now = {one.id: one for one in shortened}
+    kept = [now.get(one.id, one) for one in operation.fragments[:there] if one.id not in done.emptied]
+    operation.fragments = [*kept, *operation.fragments[there:]]
+    return operation  # type: ignore[no-any-return]
+
+
+def _list_field_ids(dataset: LanceDataset, columns: Sequence[str]) -> list[int]:
+    """Give the numbers of fields as Lance counts them, those inside of columns too."""
+    found: list[int] = []
+    fields = [one for one in dataset.lance_schema.fields() if one.name() in columns]
+    while fields:
+        one = fields.pop()
+        found.append(one.id())
+        fields += one.children()
+    return sorted(found)
+
+
+def _parse_fragment(described: dict[str, Any]) -> Any:
+    from lance.fragment import FragmentMetadata
+
+    return FragmentMetadata.from_json(json.dumps(described))

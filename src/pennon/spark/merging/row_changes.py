@@ -1,0 +1,206 @@
+"""What a task does with the rows that a merge or an update changes: new rows are written, old ones noted as gone.
+
+A task gets rows of `action` (the number of a change), `address` (of the table's row; null if there is none) and the
+values that changes set. Rows of one address are never in two tasks, and addresses ascend, so that a row that would be
+changed twice is seen.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pennon.errors import InvalidInputError
+from pennon.spark.merging import deletions, row_lookup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.types import WritePlan
+    from pennon.spark.writing.fragment_writer import FragmentWriter
+
+ACTION = "__pennon_action"
+ADDRESS = "__pennon_address"
+VALUE = "__pennon_value_"
+
+UPDATE, DELETE, INSERT = "update", "delete", "insert"
+
+WRITTEN, TWICE, REFUSED = "written", "twice", "refused"
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """What happens to a row: its kind, and by the number of a column the number of the value that it is set to.
+
+    Columns that are not set keep what they have, or are null in new rows.
+    """
+
+    kind: str
+    values: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class RewriteTask:
+    """What the tasks are told; plain values, which travel to executors."""
+
+    table: PinnedTable
+    changes: tuple[RowChange, ...]
+    values: tuple[WritePlan, ...]
+    """How each value becomes the only column of a batch, of the column's Arrow type."""
+    writer: FragmentWriter
+    stable_row_ids: bool
+    width: int
+    """How many columns the table has; those of written rows beyond that are new."""
+    repeatable: bool = False
+    """Whether several rows of the source may change the same row: all of them delete it."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of written rows."""
+        return self.writer.plan.schema
+
+
+@dataclass(frozen=True)
+class IdentityPlan:
+    """The plan of a write whose rows are already as the table keeps them."""
+
+    schema: pa.Schema
+    new_columns: tuple[pa.Field, ...] = ()
+
+    def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Give the batch back."""
+        return batch
+
+
+def apply_changes(rewrite: RewriteTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do all changes of a task, and report what was written and which rows are gone (see `deletions.REPORT`)."""
+    rows = _ChangedRows(rewrite, batches)
+    try:
+        written = rewrite.writer.write(iter(rows))
+    except _RowRepeatedError as error:
+        yield deletions.create_report(TWICE, str(error.address))
+        return
+    except InvalidInputError as error:
+        # Said in a report, it is not tried again.
+        yield deletions.create_report(REFUSED, str(error))
+        return
+    if not any(rows.counts.values()):
+        return
+    fragments = rows.restore_row_ids(written.fragments)
+    yield deletions.create_report(WRITTEN, json.dumps({"fragments": fragments, "rows": rows.counts}))
+    yield from rows.deleted.reports()
+
+
+class _RowRepeatedError(Exception):
+    def __init__(self, address: int) -> None:
+        super().__init__(address)
+        self.address = address
+
+
+class _ChangedRows:
+    """The rows that are written, batch by batch; on the way, which are gone and how many of each kind there were."""
+
+    def __init__(self, rewrite: RewriteTask, batches: Iterator[pa.RecordBatch]) -> None:
+        self._rewrite = rewrite
+        self._batches = batches
+        self._last: int | None = None
+        self._row_ids: list[pa.Array] = []
+        self._kept_columns = [
+            [
+                field.name
+                for number, field in enumerate(rewrite.schema)
+                if number not in dict(change.values) and number < rewrite.width
+            ]
+            for change in rewrite.changes
+        ]
+        # Lance gives row ids to the first rows of a fragment: new rows, which have none yet, come last.
+        self._order = sorted(enumerate(rewrite.changes), key=lambda one: one[1].kind == INSERT)
+        self.deleted = deletions.DeletedRows()
+        self.counts = dict.fromkeys((INSERT, UPDATE, DELETE), 0)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            yield from self._apply(batch)
+
+    def _apply(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        batch = self._require_once(batch)
+        actions = batch.column(ACTION)
+        for number, change in self._order:
+            rows = batch.filter(pc.equal(actions, number))
+            if not rows.num_rows:
+                continue
+            self.counts[change.kind] += rows.num_rows
+            if change.kind == INSERT:
+                yield self._assemble(rows, change, {})
+                continue
+            addresses = rows.column(ADDRESS).cast(pa.uint64())
+            self.deleted.add(addresses)
+            if change.kind == UPDATE:
+                yield from self._update(rows, change, addresses, self._kept_columns[number])
+
+    def _require_once(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Check that no row is changed twice; where that is fine, leave out what comes again."""
+        addresses = batch.column(ADDRESS)
+        if not len(addresses):
+            return batch
+        before = pa.concat_arrays([pa.array([self._last], pa.int64()), addresses.slice(0, len(addresses) - 1)])
+        again = pc.fill_null(pc.equal(addresses, before), fill_value=False)
+        self._last = addresses[-1].as_py()
+        if not pc.any(again).as_py():
+            return batch
+        if not self._rewrite.repeatable:
+            raise _RowRepeatedError(addresses.filter(again)[0].as_py())
+        return batch.filter(pc.invert(again))
+
+    def _update(
+        self, rows: pa.RecordBatch, change: RowChange, addresses: pa.Array, kept: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        stable = self._rewrite.stable_row_ids
+        if not kept and not stable:
+            yield self._assemble(rows, change, {})
+            return
+        start = 0
+        for original in row_lookup.read_rows(self._rewrite.table, addresses, kept, row_ids=stable):
+            if stable:
+                self._row_ids.append(original.column(row_lookup.ROW_ID).combine_chunks())
+            columns = {name: original.column(name).combine_chunks() for name in kept}
+            yield self._assemble(rows.slice(start, original.num_rows), change, columns)
+            start += original.num_rows
+
+    def _assemble(self, rows: pa.RecordBatch, change: RowChange, kept: dict[str, pa.Array]) -> pa.RecordBatch:
+        schema = self._rewrite.schema
+        values = dict(change.values)
+        arrays = []
+        for number, field in enumerate(schema):
+            if number in values:
+                arrays.append(self._cast_value(rows, values[number]))
+            elif field.name in kept:
+                arrays.append(row_lookup.cast_to_field(kept[field.name], field))
+            else:
+                arrays.append(pa.nulls(rows.num_rows, field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _cast_value(self, rows: pa.RecordBatch, number: int) -> pa.Array:
+        plan = self._rewrite.values[number]
+        column = rows.column(f"{VALUE}{number}")
+        return plan.cast(pa.RecordBatch.from_arrays([column], [plan.schema.field(0).name])).column(0)
+
+    def restore_row_ids(self, fragments: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+        """Let changed rows, which come first, keep their row ids where those are stable."""
+        if not self._row_ids:
+            return list(fragments)
+        # Lance must not be imported before a worker forks.
+        from lance.fragment import RowIdSequence
+
+        ids = pa.concat_arrays(self._row_ids)
+        made = []
+        for fragment in fragments:
+            own, ids = ids.slice(0, fragment["physical_rows"]), ids.slice(fragment["physical_rows"])
+            metadata: Any = RowIdSequence(own).to_inline_metadata() if len(own) else None
+            made.append({**fragment, "row_id_meta": None if metadata is None else metadata.asdict()})
+        return made

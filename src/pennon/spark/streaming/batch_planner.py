@@ -1,0 +1,253 @@
+"""How far a micro-batch goes, and the tasks that read it; decided by manifests alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pennon.errors import InvalidInputError, InvalidTableStateError, LanceNamespaceError, TableVersionNotFoundError
+from pennon.identifiers import format_identifier
+from pennon.spark.reading import scan
+from pennon.spark.reading.splits import FragmentSize, fragment_sizes
+from pennon.spark.streaming.change_tasks import ChangeTasks
+from pennon.spark.streaming.stream_columns import FeedCommit, StreamColumns
+from pennon.spark.streaming.stream_history import StreamHistory
+from pennon.spark.streaming.stream_position import StreamPosition
+from pennon.spark.streaming.stream_settings import EARLIEST, LATEST
+from pennon.spark.streaming.stream_splits import split_window, without_fragments
+from pennon.spark.streaming.stream_tasks import SplitTask, StreamTask
+from pennon.spark.streaming.version_effects import EffectClassifier, VersionEffect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance import LanceDataset
+    from pyspark.sql.types import StructType
+
+    from pennon.spark.reading.scan import Scan
+    from pennon.spark.streaming.stream_settings import StreamSettings
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """How much a micro-batch may hold; None is no limit."""
+
+    versions: int | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class _AppendRun:
+    """Versions that only add rows, read together: those from `first` to `last`, without what stands outside of it."""
+
+    first: int
+    last: int
+    skip: int = 0
+    rows: int = 0
+
+
+class BatchPlanner:
+    """Plans the micro-batches of one stream, in the driver's process."""
+
+    def __init__(self, settings: StreamSettings, schema: StructType) -> None:
+        self._settings = settings
+        self.history = StreamHistory(settings.address, settings.identifier, settings.branch)
+        self._since = self.history.refresh()
+        """The version that gave the stream its schema: Spark asked for it a moment ago."""
+        self._columns = self._agree_on_columns(schema)
+        self._effects = EffectClassifier(settings, self.history, self._columns, self._since)
+
+    def initial_position(self, target: int | None = None) -> StreamPosition:
+        """Give the place at which a new stream begins; what came after version `target` is not there for it."""
+        starting = self._settings.starting
+        latest = self.history.refresh()
+        latest = latest if target is None else min(latest, target)
+        if not isinstance(starting, int):
+            if starting == LATEST:
+                return self._position_after(latest)
+            version = self.history.oldest if starting == EARLIEST else latest
+            return StreamPosition(version, snapshot=True, mark=self.history.mark(version))
+        if starting > latest:
+            raise TableVersionNotFoundError(
+                f"Table {format_identifier(self._settings.identifier)} has no version {starting} after which "
+                "a stream could "
+                f"begin; its latest is {latest}"
+            )
+        if starting:
+            self.history.open_version(starting)
+        return self._position_after(starting)
+
+    def next_position(self, start: StreamPosition, limits: BatchLimits, target: int | None = None) -> StreamPosition:
+        """Tell how far the next micro-batch goes, at most to version `target`.
+
+        It stops before a version that cannot be told: what comes before is delivered first, and then the stream fails.
+        """
+        last = self.history.refresh()
+        self.history.verify(start)
+        last = last if target is None else min(last, target)
+        if limits.versions is not None:
+            last = min(last, start.next + limits.versions - 1)
+        here, rows = start, 0
+        if start.snapshot:
+            rows = sum(one.rows for one in fragment_sizes(self.history.open_version(start.next))) - start.rows
+            if limits.rows is not None and rows > limits.rows:
+                return replace(start, rows=start.rows + limits.rows)
+            here = StreamPosition(start.next + 1)
+        try:
+            for effect in self._list_effects(here.next, last):
+                left = effect.rows - here.rows
+                there = _advance(effect, here, left, limits.rows, rows)
+                if there is None:
+                    break
+                here, rows = there, rows + left
+                if here.rows:
+                    break
+        except LanceNamespaceError:
+            if here == start:
+                raise
+        return start if here == start else replace(here, mark=self.history.mark(here.marked_version))
+
+    def plan_tasks(self, start: StreamPosition, end: StreamPosition) -> list[StreamTask]:
+        """Give the tasks that read what lies between two places; the same whenever it is asked."""
+        if start == end:
+            return []
+        if not end.follows(start):
+            raise InvalidInputError(
+                f"A stream of table {format_identifier(self._settings.identifier)} cannot go from {start} to {end}"
+            )
+        if end.marked_version > self.history.latest:
+            self.history.refresh()
+        self.history.verify(start)
+        self.history.verify(end)
+        found: list[StreamTask] = []
+        if start.snapshot:
+            stop = end.rows if end.snapshot else None
+            found += self._snapshot_tasks(start.next, start.rows, stop)
+            if end.snapshot:
+                return found
+            start = StreamPosition(start.next + 1)
+        for part in self._combine_effects(start, end):
+            found += self._run_tasks(part) if isinstance(part, _AppendRun) else self._change_tasks(part)
+        return found
+
+    def latest_position(self) -> StreamPosition:
+        """Give the place at which everything that is there now has been read."""
+        self.history.refresh()
+        return self.last_seen_position()
+
+    def last_seen_position(self) -> StreamPosition:
+        """Give the same as of the last look."""
+        return self._position_after(self.history.latest)
+
+    def _position_after(self, version: int) -> StreamPosition:
+        return StreamPosition(version + 1, mark=self.history.mark(version))
+
+    def _agree_on_columns(self, schema: StructType) -> StreamColumns:
+        """Find the stream's columns in the table as it is, and make sure that Spark means the same."""
+        table = self.history.open_version(self._since)
+        names = self._settings.columns
+        identifier = self._settings.identifier
+        wanted = scan.scan_pinned(
+            self.history.pinned(self._since), table, columns=names, where=self._settings.where
+        ).projected_schema()
+        columns = StreamColumns.of(wanted, identifier, feed=self._settings.feed, whole=names is None)
+        columns = columns.select(schema.fieldNames()).with_field_ids(table)
+        kinds = {field.name: field.dataType for field in columns.spark_schema()}
+        for field in schema:
+            if kinds[field.name] != field.dataType:
+                raise InvalidTableStateError(
+                    f"Column {field.name} of table {format_identifier(identifier)} is "
+                    f"{kinds[field.name].simpleString()}, in the "
+                    f"schema of the stream {field.dataType.simpleString()}; load the stream again"
+                )
+        return columns
+
+    def _list_effects(self, first: int, last: int) -> Iterator[VersionEffect]:
+        for origin in self.history.list_origins(first, last):
+            yield self._effects.classify(origin)
+
+    def _combine_effects(self, start: StreamPosition, end: StreamPosition) -> Iterator[_AppendRun | VersionEffect]:
+        """Put versions together that can be read together; not for a feed, which names the version of each row."""
+        run: _AppendRun | None = None
+        last = end.next if end.rows else end.next - 1
+        for effect in self._list_effects(start.next, last):
+            skip = start.rows if effect.version == start.next else 0
+            rows = (end.rows if effect.version == end.next else effect.rows) - skip
+            if run is not None and (not effect.joins or self._settings.feed):
+                yield run
+                run = None
+            if effect.change is not None:
+                yield effect
+            elif run is not None:
+                run = _AppendRun(run.first, effect.version, run.skip, run.rows + rows)
+            elif rows:
+                run = _AppendRun(effect.version, effect.version, skip, rows)
+            if run is not None and not effect.joins:
+                yield run
+                run = None
+        if run is not None:
+            yield run
+
+    def _snapshot_tasks(self, version: int, skip: int, stop: int | None) -> list[StreamTask]:
+        dataset = self.history.open_version(version)
+        fragments = sorted(fragment_sizes(dataset), key=lambda one: one.id)
+        rows = sum(one.rows for one in fragments) if stop is None else stop
+        return self._new_row_tasks(version, dataset, fragments, skip, rows - skip)
+
+    def _run_tasks(self, run: _AppendRun) -> list[StreamTask]:
+        if not run.rows:
+            return []
+        dataset = self.history.open_version(run.last)
+        old = set() if run.first == 1 else set(self.history.open_version(run.first - 1).fragment_ids())
+        fragments = [one for one in fragment_sizes(dataset) if one.id not in old]
+        return self._new_row_tasks(run.last, dataset, sorted(fragments, key=lambda one: one.id), run.skip, run.rows)
+
+    def _new_row_tasks(
+        self, version: int, dataset: LanceDataset, fragments: Sequence[FragmentSize], skip: int, rows: int
+    ) -> list[StreamTask]:
+        wanted = self._scan(version, dataset, fragments)
+        commit = self._commit(version)
+        splits = split_window(wanted, fragments, skip, rows, self._settings)
+        return [SplitTask(self._columns, commit, without_fragments(wanted), split) for split in splits]
+
+    def _change_tasks(self, effect: VersionEffect) -> list[StreamTask]:
+        assert effect.change is not None
+        before, after = self.history.open_version(effect.version - 1), self.history.open_version(effect.version)
+        changes = ChangeTasks(
+            self._settings,
+            self._columns,
+            self._commit(effect.version),
+            effect.change,
+            before=self._scan(effect.version - 1, before, fragment_sizes(before)),
+            after=self._scan(effect.version, after, fragment_sizes(after)),
+        )
+        if not self._settings.feed:
+            return list(changes.new_row_tasks())
+        paired = effect.operation == "Update" and before.has_stable_row_ids and after.has_stable_row_ids
+        return list(changes.feed_tasks(paired=paired))
+
+    def _scan(self, version: int, dataset: LanceDataset, fragments: Sequence[FragmentSize]) -> Scan:
+        """Read the stream's columns of a version, as far as it has them."""
+        present = self._columns.find_present(dataset, later=version > self._since)
+        where = self._settings.where
+        if where is not None and dataset.schema != self.history.open_version(self._since).schema:
+            scan.check_predicate(dataset, self._settings.identifier, where)
+        pinned = self.history.pinned(version).identified_by(dataset)
+        return scan.Scan(pinned, dataset.schema, tuple(fragments), present, where)
+
+    def _commit(self, version: int) -> FeedCommit:
+        return FeedCommit(version, self.history.commit_time(version))
+
+
+def _advance(
+    effect: VersionEffect, here: StreamPosition, left: int, limit: int | None, rows: int
+) -> StreamPosition | None:
+    """Tell how far a effect can be taken if `rows` are taken already; None if not at all.
+
+    New rows can be cut anywhere. A change is told as a whole, with as many rows as it has if it is the first.
+    """
+    if limit is None or not left or rows + left <= limit or (effect.change is not None and not rows):
+        return StreamPosition(effect.version + 1)
+    if effect.change is None and rows < limit:
+        return StreamPosition(effect.version, here.rows + limit - rows)
+    return None

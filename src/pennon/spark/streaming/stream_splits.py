@@ -1,0 +1,62 @@
+"""Cutting what a micro-batch reads into tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pennon.spark.reading.splits import FragmentSize, Split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pennon.spark.reading.scan import Scan
+    from pennon.spark.streaming.stream_settings import StreamSettings
+
+
+def split_fragments(wanted: Scan, fragments: Sequence[FragmentSize], settings: StreamSettings) -> list[Split]:
+    """Cut whole fragments of a scan into tasks."""
+    return replace(wanted, fragments=tuple(fragments)).splits(settings.parallelism, max_bytes=settings.split_bytes)
+
+
+def split_window(
+    wanted: Scan, fragments: Sequence[FragmentSize], skip: int, rows: int, settings: StreamSettings
+) -> Iterator[Split]:
+    """Cut the rows from `skip` on out of fragments that stand one after the other, `rows` of them."""
+    whole: list[FragmentSize] = []
+    first = 0
+    for fragment in fragments:
+        start, stop = max(skip - first, 0), min(skip + rows - first, fragment.rows)
+        first += fragment.rows
+        if stop <= start:
+            continue
+        if start == 0 and stop == fragment.rows:
+            whole.append(fragment)
+            continue
+        yield from split_fragments(wanted, whole, settings)
+        whole.clear()
+        piece = replace(fragment, rows=stop - start, bytes=fragment.bytes * (stop - start) // fragment.rows)
+        for split in split_fragments(wanted, [piece], settings):
+            begin, end = split.start or 0, piece.rows if split.stop is None else split.stop
+            yield Split(split.fragments, start + begin, start + end)
+    yield from split_fragments(wanted, whole, settings)
+
+
+def group_fragments(fragments: Sequence[FragmentSize], settings: StreamSettings) -> Iterator[tuple[int, ...]]:
+    """Put whole fragments into groups, about as many as there are tasks at once."""
+    rows = sum(one.rows for one in fragments) / settings.parallelism
+    group: list[int] = []
+    held = 0
+    for fragment in fragments:
+        group.append(fragment.id)
+        held += fragment.rows
+        if held >= rows:
+            yield tuple(group)
+            group, held = [], 0
+    if group:
+        yield tuple(group)
+
+
+def without_fragments(wanted: Scan) -> Scan:
+    """Leave out what a task does not need: its split names its fragments."""
+    return replace(wanted, fragments=())

@@ -1,0 +1,199 @@
+"""The tasks of a micro-batch: each carries all it needs, and opens the versions it reads itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pennon.spark.reading.scan import ROW_ADDRESS, Scan, read_split
+from pennon.spark.reading.splits import Split
+from pennon.spark.streaming.row_comparison import find_differing_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.streaming.stream_columns import FeedCommit, StreamColumns
+
+INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"
+# So many rows are asked for by their addresses; more are picked out of all.
+_BY_ADDRESS = 2_000
+
+
+@dataclass(frozen=True)
+class SplitTask:
+    """All rows of a split, to all of which the same happened."""
+
+    columns: StreamColumns
+    commit: FeedCommit
+    scan: Scan
+    split: Split
+    label: str = INSERT
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read them."""
+        for batch in read_split(self.scan, self.split, self.scan.read_schema()):
+            yield self.columns.complete_batch(batch, self.commit, self.label)
+
+
+@dataclass(frozen=True)
+class MovedRows:
+    """Where rows were and where they are, by the fragments of two versions; what tells an update from a delete."""
+
+    before: PinnedTable
+    after: PinnedTable
+    gone: tuple[int, ...]
+    new: tuple[int, ...]
+    marked: tuple[int, ...]
+    paired: bool
+    """Whether row ids tell which new row was which old one."""
+
+    def find_removed(self, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Give addresses and ids of rows that were in these fragments and are in them no more."""
+        return _find_missing(self.before, self.after, fragments, self.marked)
+
+    def find_added(self, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Give addresses and ids of rows that are in these fragments and were not in them."""
+        return _find_missing(self.after, self.before, fragments, self.marked)
+
+
+@dataclass(frozen=True)
+class RemovedRowsTask:
+    """Rows that were in some fragments and are in them no more: deleted, or moved with new values."""
+
+    columns: StreamColumns
+    commit: FeedCommit
+    scan: Scan
+    fragments: tuple[int, ...]
+    moved: MovedRows
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read them as they were."""
+        addresses, ids = self.moved.find_removed(self.fragments)
+        others = self.moved.find_added((*self.moved.new, *self.moved.marked))[1] if self.moved.paired else None
+        yield from _read_labelled(self, addresses, ids, others, (PREIMAGE, DELETE))
+
+
+@dataclass(frozen=True)
+class AddedRowsTask:
+    """Rows that are in some fragments and were not in them: inserted, or moved there with new values."""
+
+    columns: StreamColumns
+    commit: FeedCommit
+    scan: Scan
+    fragments: tuple[int, ...]
+    moved: MovedRows
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read them as they are."""
+        addresses, ids = self.moved.find_added(self.fragments)
+        others = self.moved.find_removed((*self.moved.gone, *self.moved.marked))[1] if self.moved.paired else None
+        yield from _read_labelled(self, addresses, ids, others, (POSTIMAGE, INSERT))
+
+
+@dataclass(frozen=True)
+class RewrittenRowsTask:
+    """Rows that stayed where they are; those among them whose values differ."""
+
+    columns: StreamColumns
+    commit: FeedCommit
+    before: Scan
+    after: Scan
+    split: Split
+    images: bool
+    """Whether the old values are told too."""
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read both versions of a split, and keep what differs."""
+        old, new = (self._read_all(one) for one in (self.before, self.after))
+        old_addresses, new_addresses = (one.column(ROW_ADDRESS).to_numpy() for one in (old, new))
+        _, in_old, in_new = np.intersect1d(old_addresses, new_addresses, assume_unique=True, return_indices=True)
+        old, new = self._complete(old.take(pa.array(in_old))), self._complete(new.take(pa.array(in_new)))
+        changed = np.zeros(old.num_rows, dtype=bool)
+        for name in self.columns.names:
+            changed |= find_differing_rows(old.column(name), new.column(name))
+        addresses = old_addresses[in_old]
+        if self.images:
+            yield from self._keep_rows(old, changed & self._meet_predicate(self.before, addresses), PREIMAGE)
+        yield from self._keep_rows(new, changed & self._meet_predicate(self.after, addresses), POSTIMAGE)
+
+    def _read_all(self, wanted: Scan) -> pa.RecordBatch:
+        everything = replace(wanted, where=None, row_address=True)
+        target = everything.read_schema()
+        rows = pa.Table.from_batches(read_split(everything, self.split, target), target).combine_chunks()
+        return rows.to_batches()[0] if rows.num_rows else pa.RecordBatch.from_pylist([], target)
+
+    def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self.columns.complete_batch(batch, self.commit, POSTIMAGE)
+
+    def _meet_predicate(self, wanted: Scan, addresses: np.ndarray) -> np.ndarray:
+        if wanted.where is None:
+            return np.ones(len(addresses), dtype=bool)
+        bare = replace(wanted, columns=(), row_address=True)
+        batches = list(read_split(bare, self.split, bare.read_schema()))
+        meeting = [batch.column(ROW_ADDRESS).to_numpy() for batch in batches]
+        return np.isin(addresses, np.concatenate(meeting) if meeting else [])
+
+    def _keep_rows(self, rows: pa.RecordBatch, keep: np.ndarray, label: str) -> Iterator[pa.RecordBatch]:
+        kept = rows.filter(pa.array(keep))
+        if kept.num_rows:
+            bare = kept.select(list(self.columns.names))
+            yield self.columns.complete_batch(bare, self.commit, label)
+
+
+StreamTask = SplitTask | RemovedRowsTask | AddedRowsTask | RewrittenRowsTask
+
+
+def _read_labelled(
+    task: RemovedRowsTask | AddedRowsTask,
+    addresses: np.ndarray,
+    ids: np.ndarray,
+    others: np.ndarray | None,
+    labels: tuple[str, str],
+) -> Iterator[pa.RecordBatch]:
+    """Read rows by their addresses, and name what happened to each: the first label if its id is among the others."""
+    if not len(addresses):
+        return
+    order = np.argsort(addresses)
+    addresses, ids = addresses[order], ids[order]
+    moved = np.zeros(len(ids), dtype=bool) if others is None else np.isin(ids, others)
+    wanted = replace(task.scan, row_address=True)
+    if len(addresses) <= _BY_ADDRESS:
+        condition = f"{ROW_ADDRESS} IN ({', '.join(str(one) for one in addresses)})"
+        wanted = replace(wanted, where=condition if wanted.where is None else f"({wanted.where}) AND {condition}")
+    target = wanted.read_schema()
+    for batch in read_split(wanted, Split(task.fragments), target):
+        here = batch.column(ROW_ADDRESS).to_numpy()
+        place = np.minimum(np.searchsorted(addresses, here), len(addresses) - 1)
+        found = addresses[place] == here
+        kept = batch.filter(pa.array(found))
+        if kept.num_rows:
+            told = pa.array(np.where(moved[place[found]], *labels), pa.string())
+            yield task.columns.complete_batch(kept, task.commit, told)
+
+
+def _find_missing(
+    here: PinnedTable, there: PinnedTable, fragments: tuple[int, ...], in_both: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give addresses and row ids of the rows that one version has in these fragments and another has not."""
+    addresses, ids = _list_rows(here, fragments)
+    others, _ = _list_rows(there, tuple(one for one in fragments if one in in_both))
+    keep = ~np.isin(addresses, others)
+    return addresses[keep], ids[keep]
+
+
+def _list_rows(table: PinnedTable, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Give addresses and row ids of all rows in these fragments; no column is read."""
+    if not fragments:
+        return np.array([], dtype=np.int64), np.array([], dtype=np.uint64)
+    dataset: Any = table.open()
+    rows = dataset.scanner(
+        columns=[],
+        with_row_id=True,
+        with_row_address=True,
+        fragments=[dataset.get_fragment(number) for number in fragments],
+    ).to_table()
+    return rows.column(ROW_ADDRESS).to_numpy().astype(np.int64), rows.column("_rowid").to_numpy()

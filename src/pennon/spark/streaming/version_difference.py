@@ -1,0 +1,114 @@
+"""What a version changed, told by the fragments of it and of the version before; no data is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pennon.spark.reading.splits import FragmentSize, fragment_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lance import LanceDataset
+    from lance.fragment import FragmentMetadata
+
+# Operations that put other values into the rows of a fragment. All others leave a fragment's rows as they are.
+_IN_PLACE = frozenset({"Update", "Merge", "DataReplacement", "DataOverlay"})
+
+
+@dataclass(frozen=True)
+class VersionDifference:
+    """The fragments in which two versions differ."""
+
+    gone: tuple[FragmentSize, ...] = ()
+    new: tuple[FragmentSize, ...] = ()
+    marked: tuple[FragmentSize, ...] = ()
+    """In both versions, with other rows marked as deleted."""
+    rewritten: tuple[FragmentSize, ...] = ()
+    """In both versions, with other values in the columns that matter."""
+    deleted: int = 0
+    """How many rows of the older version are not in the newer one, as far as fragments tell."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether all rows are the same."""
+        return not (self.gone or self.new or self.marked or self.rewritten)
+
+    @property
+    def has_only_new_rows(self) -> bool:
+        """Tell whether rows were added, and nothing else."""
+        return bool(self.new) and not (self.gone or self.marked or self.rewritten)
+
+    @property
+    def added(self) -> int:
+        """Count the rows of new fragments."""
+        return _rows(self.new)
+
+    @property
+    def changed(self) -> int:
+        """Count about how many rows tell of the difference."""
+        return self.added + self.deleted + 2 * _rows(self.rewritten)
+
+
+def compare_versions(
+    before: LanceDataset | None, after: LanceDataset, operation: str, columns: Iterable[str]
+) -> VersionDifference:
+    """Compare two versions; `columns` are those whose values matter."""
+    old = {} if before is None else {one.fragment_id: one.metadata for one in before.get_fragments()}
+    new = {one.fragment_id: one.metadata for one in after.get_fragments()}
+    old_sizes = {} if before is None else {one.id: one for one in fragment_sizes(before)}
+    new_sizes = {one.id: one for one in fragment_sizes(after)}
+    names = list(columns)
+    in_place = operation in _IN_PLACE
+    fields = [(_field_ids(before, name), _field_ids(after, name)) for name in names]
+    gone, added, marked, rewritten, deleted = [], [], [], [], 0
+    for number in sorted(old.keys() | new.keys()):
+        if number not in new:
+            gone.append(old_sizes[number])
+            deleted += old[number].num_rows
+        elif number not in old:
+            added.append(new_sizes[number])
+        else:
+            same_files = all(_files(old[number], ours) == _files(new[number], theirs) for ours, theirs in fields)
+            if not same_files and not in_place:
+                gone.append(old_sizes[number])
+                added.append(new_sizes[number])
+                deleted += old[number].num_rows
+                continue
+            if not same_files:
+                rewritten.append(new_sizes[number])
+            if _marks(old[number]) != _marks(new[number]):
+                marked.append(new_sizes[number])
+                deleted += max(0, new[number].num_deletions - old[number].num_deletions)
+    return VersionDifference(tuple(gone), tuple(added), tuple(marked), tuple(rewritten), deleted)
+
+
+def _field_ids(dataset: LanceDataset | None, column: str) -> frozenset[int]:
+    if dataset is None:
+        return frozenset()
+    for field in dataset.lance_schema.fields():
+        if field.name() == column:
+            return frozenset(_ids(field))
+    return frozenset()
+
+
+def _ids(field: Any) -> Iterator[int]:
+    yield field.id()
+    for child in field.children():
+        yield from _ids(child)
+
+
+def _files(fragment: FragmentMetadata, fields: frozenset[int]) -> tuple[str, ...]:
+    """Name the files that hold values of these fields."""
+    files = [*fragment.files, *(one.data_file for one in fragment.overlays)]
+    return tuple(sorted(str(one.path) for one in files if not fields.isdisjoint(one.fields)))
+
+
+def _marks(fragment: FragmentMetadata) -> tuple[int, int, int] | None:
+    file = fragment.deletion_file
+    return None if file is None else (file.read_version, file.id, file.num_deleted_rows or 0)
+
+
+def _rows(fragments: Iterable[FragmentSize]) -> int:
+    return sum(one.rows for one in fragments)

@@ -1,0 +1,218 @@
+"""Which column of a DataFrame goes into which column of a table, and whether it may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    FractionalType,
+    IntegralType,
+    MapType,
+    NullType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    TimeType,
+    UserDefinedType,
+    VarcharType,
+    VariantType,
+)
+
+from pennon.spark.types.arrow_to_spark import spark_type
+from pennon.spark.types.extension import UUID, known_extension, plain_schema
+from pennon.spark.types.lazy_errors import invalid_input
+from pennon.spark.types.spark_to_arrow import check_names, table_field
+from pennon.spark.types.type_text import format_type
+from pennon.spark.types.write_cast import WriteTarget, cast_array, null_array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.types import DataType, StructField
+
+_WHOLE = (IntegralType, DecimalType)
+_TEXT = (StringType, CharType, VarcharType)
+# What a column takes from Spark, by the type as which Spark sees it. Values that do not fit are found when written.
+_TAKES: dict[type[DataType], tuple[type[DataType], ...]] = {
+    BooleanType: (BooleanType,),
+    IntegralType: _WHOLE,
+    DecimalType: _WHOLE,
+    FractionalType: (IntegralType, FractionalType),
+    StringType: _TEXT,
+    BinaryType: (BinaryType,),
+    DateType: (DateType,),
+    TimestampType: (TimestampType,),
+    TimestampNTZType: (TimestampNTZType,),
+    TimeType: (TimeType,),
+    DayTimeIntervalType: (DayTimeIntervalType,),
+    ArrayType: (ArrayType,),
+    MapType: (MapType,),
+    StructType: (StructType,),
+    VariantType: (VariantType,),
+    NullType: (NullType,),
+}
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """How the rows of a DataFrame become rows of a table.
+
+    `schema` is what is written, in plain form (pennon.spark.types.extension). `new_columns` are those that the table
+    must get first, as `LanceDataset.add_columns` takes them: a new field in a struct is a struct of just that field.
+    """
+
+    schema: pa.Schema
+    new_columns: tuple[pa.Field, ...]
+    targets: tuple[WriteTarget, ...]
+
+    def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Give a batch that Spark sent as the table keeps it; a value that does not fit raises 13, with the column."""
+        arrays = [
+            null_array(batch.num_rows, target)
+            if target.source is None
+            else cast_array(batch.column(target.source), target)
+            for target in self.targets
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def plan_write(
+    incoming: StructType,
+    table: pa.Schema,
+    *,
+    merge_schema: bool = False,
+    fill_missing: bool = False,
+    case_sensitive: bool = False,
+    into: str = "the table",
+) -> WritePlan:
+    """Match the columns of a DataFrame to those of a table, by name; what does not fit raises 13, naming the column.
+
+    With `merge_schema` columns that the table lacks become new, nullable ones, and nullable columns that the DataFrame
+    lacks are filled with nulls; `fill_missing` allows only the latter. `case_sensitive` is Spark's setting of that
+    name, and `into` names the table in errors.
+    """
+    planner = _ColumnMatcher(merge_schema, merge_schema or fill_missing, case_sensitive, into)
+    targets, new = planner.struct(incoming, list(plain_schema(table)), "")
+    return WritePlan(pa.schema([target.field for target in targets]), new, targets)
+
+
+@dataclass(frozen=True)
+class _ColumnMatcher:
+    may_add: bool
+    may_fill: bool
+    case_sensitive: bool
+    into: str
+
+    def struct(
+        self, incoming: StructType, fields: Sequence[pa.Field], prefix: str
+    ) -> tuple[tuple[WriteTarget, ...], tuple[pa.Field, ...]]:
+        """Match the fields of a struct, or the columns of the table; give those that are new, too."""
+        places = self._matched(incoming, fields, prefix)
+        targets: list[WriteTarget] = []
+        new: list[pa.Field] = []
+        for field in fields:
+            column = prefix + field.name
+            source = places.pop(field.name, None)
+            if source is None:
+                targets.append(self._missing(field, column))
+                continue
+            target, added = self._field(incoming[source].dataType, field, column)
+            targets.append(replace(target, source=source))
+            if added is not None:
+                new.append(added)
+        for source in sorted(places.values()):
+            made = self._extra(incoming[source], prefix, fields)
+            target, _ = self._field(incoming[source].dataType, made, prefix + made.name)
+            targets.append(replace(target, source=source))
+            new.append(made)
+        return tuple(targets), tuple(new)
+
+    def _matched(self, incoming: StructType, fields: Sequence[pa.Field], prefix: str) -> dict[str, int]:
+        """Tell which field of the DataFrame goes into the field of each name, new names included."""
+        names = [field.name for field in fields]
+        places: dict[str, int] = {}
+        for source, name in enumerate(incoming.names):
+            known = name
+            if name not in names and not self.case_sensitive:
+                like = [one for one in names if one.lower() == name.lower()]
+                if len(like) > 1:
+                    raise invalid_input(f"Column {prefix}{name} may be any of {', '.join(like)} of {self.into}")
+                known = like[0] if like else next((one for one in places if one.lower() == name.lower()), name)
+            if known in places:
+                other = incoming.names[places[known]]
+                raise invalid_input(
+                    f"Columns {prefix}{other} and {prefix}{name} of the DataFrame are one in {self.into}"
+                )
+            places[known] = source
+        return places
+
+    def _missing(self, field: pa.Field, column: str) -> WriteTarget:
+        if not field.nullable:
+            raise invalid_input(f"Column {column} of {self.into} may not be null, and is missing in the DataFrame")
+        if not self.may_fill:
+            raise invalid_input(f"Column {column} of {self.into} is missing in the DataFrame")
+        return WriteTarget(field, column)
+
+    def _extra(self, field: StructField, prefix: str, fields: Sequence[pa.Field]) -> pa.Field:
+        if not self.may_add:
+            has = ", ".join(prefix + one.name for one in fields)
+            raise invalid_input(f"Column {prefix}{field.name} of the DataFrame is not in {self.into}, which has {has}")
+        check_names([field.name], prefix)
+        return table_field(field, prefix + field.name).with_nullable(nullable=True)
+
+    def _field(self, given: DataType, field: pa.Field, column: str) -> tuple[WriteTarget, pa.Field | None]:
+        """Plan one field; give it with only what is new inside of it, too, if something is."""
+        shown = spark_type(field, column)
+        if isinstance(given, NullType) and not field.nullable:
+            raise invalid_input(f"Column {column} of {self.into} may not be null, and has only nulls in the DataFrame")
+        if not isinstance(given, NullType) and not _takes(shown, given, field):
+            raise invalid_input(
+                f"Column {column} is {_describe_type(given)} in the DataFrame, which does not fit {format_type(field)} "
+                f"in {self.into}"
+            )
+        kind = field.type
+        if isinstance(given, StructType):
+            parts, new = self.struct(given, list(kind), f"{column}.")
+            made = field.with_type(pa.struct([part.field for part in parts]))
+            return WriteTarget(made, column, parts=parts), field.with_type(pa.struct(new)) if new else None
+        if isinstance(given, ArrayType):
+            part, added = self._field(given.elementType, kind.value_field, f"{column}.element")
+            new_list = None if added is None else field.with_type(_list_of(kind, added))
+            return WriteTarget(field.with_type(_list_of(kind, part.field)), column, parts=(part,)), new_list
+        if isinstance(given, MapType):
+            key, new_key = self._field(given.keyType, kind.key_field, f"{column}.key")
+            value, new_value = self._field(given.valueType, kind.item_field, f"{column}.value")
+            if new_key is not None or new_value is not None:
+                raise invalid_input(
+                    f"Column {column} has a field that {self.into} lacks; structs in a map get no new ones"
+                )
+            return WriteTarget(field, column, parts=(key, value)), None
+        return WriteTarget(field, column), None
+
+
+def _takes(shown: DataType, given: DataType, field: pa.Field) -> bool:
+    if known_extension(field) == UUID and isinstance(given, BinaryType):
+        return True
+    return next((isinstance(given, taken) for family, taken in _TAKES.items() if isinstance(shown, family)), False)
+
+
+def _list_of(kind: pa.DataType, element: pa.Field) -> pa.DataType:
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(element, kind.list_size)
+    return pa.list_(element) if pa.types.is_list(kind) else pa.large_list(element)
+
+
+def _describe_type(given: DataType) -> str:
+    if isinstance(given, UserDefinedType):
+        return f"the user-defined type {given.simpleString()}"
+    return given.simpleString()

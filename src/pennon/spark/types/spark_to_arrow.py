@@ -1,0 +1,159 @@
+"""How a DataFrame looks as a new table (docs/reference/spark-types.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    DayTimeIntervalType,
+    MapType,
+    StringType,
+    StructType,
+    TimeType,
+    VarcharType,
+)
+
+from pennon.spark.types.arrow_to_spark import holds_void, is_list, spark_type, usual_type
+from pennon.spark.types.field_metadata import ARROW_TYPE, NOT_NULL, VECTOR_WIDTH, to_arrow
+from pennon.spark.types.lazy_errors import invalid_input
+from pennon.spark.types.type_text import parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql.types import DataType, StructField
+
+_RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
+_TEXT = (StringType, CharType, VarcharType)
+
+
+def table_schema(schema: StructType) -> pa.Schema:
+    """Give the Arrow schema of a new table for a DataFrame; what Lance cannot keep raises 13, naming the column."""
+    check_names(schema.names)
+    return pa.schema([table_field(field, field.name) for field in schema])
+
+
+def check_names(names: Sequence[str], prefix: str = "") -> None:
+    """Refuse names that Lance does not allow for columns, or with a prefix for fields in a struct."""
+    for number, name in enumerate(names):
+        if not name:
+            raise invalid_input(f"Column {prefix}{name!r} has no name")
+        if not prefix and ("." in name or name in _RESERVED):
+            raise invalid_input(
+                f"Column {name}: Lance allows no dot in the name of a column, and not {', '.join(_RESERVED)}"
+            )
+        if not prefix and "`" in name:
+            raise invalid_input(f"Column {name}: Lance cannot read a table with a backtick in the name of a column")
+        if name in names[:number]:
+            raise invalid_input(f"Column {prefix}{name} is there twice")
+
+
+def table_field(field: StructField, column: str) -> pa.Field:
+    """Give the field of a new table for a field of a DataFrame; `column` is its whole name, for errors.
+
+    Of most results Spark knows only that they might be null: a column is not null only if its metadata says so too.
+    """
+    given = field.metadata or {}
+    if ARROW_TYPE in given:
+        made = parse_type(str(given[ARROW_TYPE]), column=column)
+        made = made.with_type(_fill_structs(made.type, field.dataType, column))
+        if not _is_same_type(spark_type(made, column), field.dataType):
+            raise invalid_input(
+                f"Column {column} is {field.dataType.simpleString()} in Spark, which cannot be the Arrow type "
+                f"{given[ARROW_TYPE]!r} that its metadata asks for"
+            )
+    else:
+        made = pa.field("", _fill_structs(usual_type(field.dataType, column), field.dataType, column))
+        _check_new(field.dataType, column)
+    if VECTOR_WIDTH in given:
+        made = made.with_type(_to_vector(made.type, given[VECTOR_WIDTH], column))
+    _check_vectors(made.type, column)
+    metadata = {**(made.metadata or {}), **to_arrow(given)}
+    nullable = field.nullable or not given.get(NOT_NULL)
+    return pa.field(field.name, made.type, nullable=nullable, metadata=metadata or None)
+
+
+def _fill_structs(kind: pa.DataType, shown: DataType, column: str) -> pa.DataType:
+    """Give the structs in an Arrow type the fields that Spark's type has for them."""
+    if pa.types.is_struct(kind) and isinstance(shown, StructType):
+        if not shown.fields:
+            raise invalid_input(f"Column {column} is a struct without fields, which Lance cannot keep")
+        check_names(shown.names, f"{column}.")
+        return pa.struct([table_field(child, f"{column}.{child.name}") for child in shown])
+    if is_list(kind) and isinstance(shown, ArrayType):
+        element = kind.value_field
+        element = element.with_type(_fill_structs(element.type, shown.elementType, f"{column}.element"))
+        if pa.types.is_fixed_size_list(kind):
+            return pa.list_(element, kind.list_size)
+        return pa.list_(element) if pa.types.is_list(kind) else pa.large_list(element)
+    if pa.types.is_map(kind) and isinstance(shown, MapType):
+        key, value = kind.key_field, kind.item_field
+        return pa.map_(
+            key.with_type(_fill_structs(key.type, shown.keyType, f"{column}.key")),
+            value.with_type(_fill_structs(value.type, shown.valueType, f"{column}.value")),
+        )
+    return kind
+
+
+def _is_same_type(one: DataType, other: DataType) -> bool:
+    """Tell whether two Spark types are the same, whatever may be null in them."""
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return one.names == other.names and all(
+            _is_same_type(left.dataType, right.dataType) for left, right in zip(one, other, strict=True)
+        )
+    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
+        return _is_same_type(one.elementType, other.elementType)
+    if isinstance(one, MapType) and isinstance(other, MapType):
+        return _is_same_type(one.keyType, other.keyType) and _is_same_type(one.valueType, other.valueType)
+    if isinstance(one, (TimeType, DayTimeIntervalType)):
+        return type(one) is type(other)
+    return one == other or (isinstance(one, _TEXT) and isinstance(other, _TEXT))
+
+
+def _check_new(kind: DataType, column: str) -> None:
+    """Refuse what a table could keep in some way, but not as what it was."""
+    if holds_void(kind):
+        raise invalid_input(
+            f"Column {column} is {kind.simpleString()}, which can have only nulls: cast it to another type"
+        )
+    if isinstance(kind, StringType) and not kind.isUTF8BinaryCollation():
+        raise invalid_input(
+            f"Column {column} has the collation {kind.collation}, which Lance cannot keep: cast it to string"
+        )
+    if isinstance(kind, ArrayType):
+        _check_new(kind.elementType, f"{column}.element")
+    if isinstance(kind, MapType):
+        _check_new(kind.keyType, f"{column}.key")
+        _check_new(kind.valueType, f"{column}.value")
+
+
+def _to_vector(kind: pa.DataType, width: object, column: str) -> pa.DataType:
+    if isinstance(width, bool) or not isinstance(width, int) or width < 1:
+        raise invalid_input(f"Column {column}: {VECTOR_WIDTH} in its metadata is {width!r}, not a whole number from 1")
+    if not is_list(kind):
+        raise invalid_input(f"Column {column} has {VECTOR_WIDTH} in its metadata, but is no array")
+    if pa.types.is_fixed_size_list(kind) and kind.list_size != width:
+        raise invalid_input(f"Column {column}: its metadata gives two widths, {width} and {kind.list_size}")
+    return pa.list_(kind.value_field, width)
+
+
+def _check_vectors(kind: pa.DataType, column: str) -> None:
+    """Refuse vectors of what has no fixed size: Lance cannot keep them."""
+    if not is_list(kind):
+        return
+    element = kind.value_type
+    if pa.types.is_fixed_size_list(kind) and not _has_fixed_size(element):
+        raise invalid_input(f"Column {column}: Lance keeps no vectors of {element}, whose values differ in size")
+    _check_vectors(element, column)
+
+
+def _has_fixed_size(kind: pa.DataType) -> bool:
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_struct(kind):
+        return True
+    try:
+        return bool(kind.bit_width) and not pa.types.is_dictionary(kind)
+    except ValueError:
+        return False

@@ -1,0 +1,187 @@
+"""Staging and writing a DataFrame: what is asked for, and the steps of it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from pennon.errors import (
+    InvalidInputError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    translate_errors,
+)
+from pennon.identifiers import Identifier, format_identifier
+from pennon.spark.commits import publish, table_commits
+from pennon.spark.commits.destination import Destination, locate_table
+from pennon.spark.commits.staged_write import StagedWrite, WriteResult
+from pennon.spark.session_settings import is_case_sensitive
+from pennon.spark.writing import fragment_writer
+from pennon.spark.writing.fragment_writer import FileSettings
+from pennon.spark.writing.prepared_write import prepare_write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from pennon.spark.address import Address
+    from pennon.spark.lake import Lake
+
+
+class WriteMode(str, Enum):
+    """What a write does to a table that is there, and to one that is not."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    CREATE = "create"
+    IGNORE = "ignore"
+
+    @classmethod
+    def of(cls, text: str) -> WriteMode:
+        """Read a mode as Spark and people write it."""
+        known = {"error": cls.CREATE, "errorifexists": cls.CREATE, **{mode.value: mode for mode in cls}}
+        try:
+            return known[text.lower()]
+        except (KeyError, AttributeError):
+            raise InvalidInputError(f"The mode of a write is one of {', '.join(sorted(known))}, got {text!r}") from None
+
+
+def write(
+    lake: Lake,
+    df: DataFrame,
+    identifier: Identifier,
+    mode: str = "append",
+    *,
+    merge_schema: bool = False,
+    job_id: str | None = None,
+    branch: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    rebalance: bool = False,
+    **files: Any,
+) -> WriteResult:
+    """Write a DataFrame in one commit, all of it or nothing.
+
+    `append` adds rows and creates a table that is not there; `overwrite` puts the rows, with their columns, in the
+    place of those that are there; `create` (or `error`) raises 5 if the table exists, and `ignore` does nothing then.
+    Columns are matched by name; `merge_schema` adds those that the table lacks. A second write of the same `job_id`
+    to the table changes nothing. `rebalance` lets Spark even out partitions before they become files. Errors 1, 4
+    (a branch of no table), 5, 13, 14, 22.
+    """
+    wanted = WriteMode.of(mode)
+    settings = FileSettings(**_require_known(files))
+    table_commits.require_job_id(job_id)
+    while True:
+        destination = find_destination(lake.address, identifier, branch)
+        if destination is not None:
+            done = find_earlier_write(destination, job_id)
+            if done is not None:
+                return done
+            if wanted is WriteMode.IGNORE:
+                return WriteResult(identifier, int(destination.latest().version), skipped=True)
+            if wanted is WriteMode.CREATE:
+                raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
+        try:
+            staged = _stage(
+                lake,
+                df,
+                identifier,
+                destination,
+                overwrite=wanted is WriteMode.OVERWRITE,
+                merge_schema=merge_schema,
+                properties=properties,
+                rebalance=rebalance,
+                settings=settings,
+            )
+            return publish.publish_or_discard(lake, staged, job_id=job_id)
+        except TableAlreadyExistsError:
+            # Somebody made the table meanwhile: it is there now, and is looked at once more.
+            if destination is not None:
+                raise
+
+
+def stage(
+    lake: Lake,
+    df: DataFrame,
+    identifier: Identifier,
+    mode: str = "append",
+    *,
+    merge_schema: bool = False,
+    branch: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    rebalance: bool = False,
+    run: str | None = None,
+    **files: Any,
+) -> StagedWrite:
+    """Write the data files of a write and show nothing; mode `append`, `overwrite` or `create`. Errors as of `write`.
+
+    What fails leaves nothing. What is staged stays until it is published or discarded, whatever becomes of the driver.
+    `run` names the notes of what is written (see `files`): whoever chose it can remove what a killed driver left.
+    """
+    wanted = WriteMode.of(mode)
+    destination = find_destination(lake.address, identifier, branch)
+    if wanted is WriteMode.IGNORE:
+        raise InvalidInputError(f"Nothing can be staged with mode 'ignore', for table {format_identifier(identifier)}")
+    if wanted is WriteMode.CREATE and destination is not None:
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
+    return _stage(
+        lake,
+        df,
+        identifier,
+        destination,
+        overwrite=wanted is WriteMode.OVERWRITE,
+        merge_schema=merge_schema,
+        properties=properties,
+        rebalance=rebalance,
+        settings=FileSettings(**_require_known(files)),
+        run=run,
+    )
+
+
+def _require_known(files: Mapping[str, Any]) -> dict[str, Any]:
+    unknown = sorted(set(files) - set(FileSettings.__dataclass_fields__))
+    if unknown:
+        raise InvalidInputError(f"A write has no option {unknown[0]!r}")
+    return {name: value for name, value in files.items() if value is not None}
+
+
+def find_destination(address: Address, identifier: Identifier, branch: str | None) -> Destination | None:
+    """Find the table that is written to; None if it has no version, or is not there."""
+    try:
+        destination = locate_table(address, identifier, branch)
+    except TableNotFoundError:
+        if branch is not None:
+            raise
+        return None
+    if destination.declared and branch is not None:
+        raise TableNotFoundError(
+            f"Table {format_identifier(identifier)} has no version, so it has no branch {branch!r}"
+        )
+    return None if destination.declared else destination
+
+
+def find_earlier_write(destination: Destination, job_id: str | None) -> WriteResult | None:
+    """Tell what an earlier run of the job has written; None if nothing."""
+    if job_id is None:
+        return None
+    with translate_errors(f"Looking for job {job_id!r} in table {format_identifier(destination.identifier)}"):
+        earlier = table_commits.find_job_in(destination.latest(), destination, job_id)
+    return None if earlier is None else publish.summarize_commit(destination.identifier, earlier)
+
+
+def _stage(
+    lake: Lake,
+    df: DataFrame,
+    identifier: Identifier,
+    destination: Destination | None,
+    *,
+    rebalance: bool,
+    **plan: Any,
+) -> StagedWrite:
+    if df.isStreaming:
+        raise InvalidInputError(
+            f"A stream is written by writeStream, not by a write, to table {format_identifier(identifier)}"
+        )
+    exact = is_case_sensitive(lake.spark)
+    prepared = prepare_write(lake.address, identifier, destination, df.schema, case_sensitive=exact, **plan)
+    return prepared.stage(fragment_writer.write_dataframe(df.hint("rebalance") if rebalance else df, prepared.writer))

@@ -1,0 +1,247 @@
+"""Writing the rows of a DataFrame as Lance fragments, on executors. Nothing of it is visible until it is committed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pennon.errors import ConcurrentModificationError, InvalidInputError
+from pennon.identifiers import format_identifier
+from pennon.spark import types
+from pennon.spark.workers import freeze_imports
+from pennon.spark.writing import light_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import DataFrame, Row
+
+    from pennon.spark.commits.destination import Destination
+    from pennon.spark.commits.run_files import TableFiles
+    from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.types import WritePlan
+
+MAX_ROWS_PER_FILE = 1024 * 1024
+MAX_BYTES_PER_FILE = 4 * 1024**3
+"""No more than what S3 copies by one request: new root tables are copied into place."""
+REPORT = "fragments string, rows bigint"
+_REFUSED = re.compile(r"InvalidInputError: (.+)")
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """How rows are cut into data files; None leaves it to Lance, or to the table that is there."""
+
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    data_storage_version: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        for name in ("max_rows_per_file", "max_bytes_per_file"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InvalidInputError(f"{name} is a whole number from 1, got {value!r}")
+
+
+@dataclass(frozen=True)
+class WrittenFragments:
+    """What tasks wrote: fragments as Lance describes them, and how much it is."""
+
+    fragments: tuple[dict[str, Any], ...]
+    rows: int
+
+    @classmethod
+    def of(cls, parts: Iterable[WrittenFragments]) -> WrittenFragments:
+        """Put together what several tasks wrote."""
+        held = list(parts)
+        return cls(tuple(fragment for part in held for fragment in part.fragments), sum(part.rows for part in held))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Name the data files, below the table's directory."""
+        return tuple(f"data/{file['path']}" for fragment in self.fragments for file in fragment["files"])
+
+    @property
+    def bytes(self) -> int:
+        """Add up the sizes of the data files."""
+        return sum(file["file_size_bytes"] or 0 for fragment in self.fragments for file in fragment["files"])
+
+
+@dataclass(frozen=True)
+class FragmentWriter:
+    """What every task of a write is told; plain values, which travel to executors."""
+
+    destination: Destination
+    plan: WritePlan
+    run: str
+    mode: str
+    """As Lance takes it: `append` gives columns the ids that `table` has for them, others give them new ones."""
+    table: PinnedTable | None = None
+    settings: FileSettings = FileSettings()
+    watched: bool = False
+    """Whether the run is noted as open, so that tasks know when it has ended without them."""
+
+    def start_run(self) -> FragmentWriter:
+        """Note that the run is open; what this gives is for its tasks."""
+        with self.files() as files:
+            files.open_run(self.run)
+        return replace(self, watched=True)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFragments:
+        """Write all rows of one task; what fails leaves no files, what is killed leaves notes of them."""
+        # Lance must not be imported before a worker forks.
+        from lance.fragment import write_fragments
+
+        freeze_imports()
+        rows = _CastBatches(self.plan, batches)
+        if rows.first is None:
+            return WrittenFragments((), 0)
+        with self.files() as files:
+            notes = _create_notes(files, self.run)
+            try:
+                fragments = write_fragments(
+                    pa.RecordBatchReader.from_batches(self.plan.schema, rows),
+                    self.destination.uri if self.table is None else self.table.open(),
+                    schema=self.plan.schema,
+                    mode=self.mode,
+                    max_rows_per_file=self.settings.max_rows_per_file,
+                    max_bytes_per_file=self.settings.max_bytes_per_file,
+                    data_storage_version=self.settings.data_storage_version,
+                    storage_options=self.destination.options,
+                    progress=notes,
+                    **self.destination.renewal_arguments,
+                )
+            except Exception as error:
+                # The driver may have removed by now what it knew of.
+                files.delete_noted(self.run, notes.noted)
+                if rows.error is not None:
+                    # Lance passes on the text alone of what the rows raised.
+                    raise rows.error from error
+                raise
+            written = WrittenFragments(tuple(fragment.to_json() for fragment in fragments), rows.count)
+            files.note(self.run, *(path for path in written.files if path not in notes.noted))
+            if self.watched and not files.is_open(self.run):
+                files.delete_noted(self.run, written.files)
+                raise ConcurrentModificationError(
+                    f"The write to table {format_identifier(self.destination.identifier)} ended before this task did"
+                )
+        return written
+
+    def files(self) -> TableFiles:
+        """Open the directory that is written to."""
+        return self.destination.files(blobs=any(types.is_blob(field) for field in self.plan.schema))
+
+
+def write_dataframe(df: DataFrame, writer: FragmentWriter) -> WrittenFragments:
+    """Write a DataFrame as one Spark job. Only what a task's one successful attempt wrote is reported.
+
+    If the job fails or is interrupted, its tasks are stopped and what they wrote is removed.
+    """
+    spark = df.sparkSession
+    spark.addTag(writer.run)
+    try:
+        written = _run_job(df, writer.start_run())
+    except BaseException as error:
+        spark.interruptTag(writer.run)
+        with writer.files() as files:
+            files.settle(writer.run)
+        refused = _REFUSED.search(str(error))
+        if refused is not None:
+            raise InvalidInputError(
+                f"Table {format_identifier(writer.destination.identifier)}: {refused[1]}"
+            ) from error
+        raise
+    finally:
+        spark.removeTag(writer.run)
+    return written
+
+
+def _run_job(df: DataFrame, writer: FragmentWriter) -> WrittenFragments:
+    light = light_rows.mark_light_rows(df)
+    if light is not None:
+        with light_rows.without_weighing(df.sparkSession):
+            reports = light.mapInArrow(_create_light_task(writer), REPORT).collect()
+        made = _from_reports(reports)
+        if all(report.fragments is not None for report in reports):
+            return made
+        with writer.files() as files:
+            files.delete_noted(writer.run, made.files)
+    return _from_reports(df.mapInArrow(_create_task(writer), REPORT).collect())
+
+
+def _from_reports(reports: list[Row]) -> WrittenFragments:
+    parts = (WrittenFragments(tuple(json.loads(report.fragments or "[]")), report.rows) for report in reports)
+    return WrittenFragments.of(parts)
+
+
+def _create_task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        written = writer.write(batches)
+        if written.fragments:
+            yield _create_report(json.dumps(written.fragments), written.rows)
+
+    return write
+
+
+def _create_light_task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    write = _create_task(writer)
+
+    def write_light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from write(light_rows.unpack_light_rows(batches))
+        except light_rows.HeavyRowError:
+            # Said in a report, it is not tried again in this way.
+            yield _create_report(None, 0)
+
+    return write_light
+
+
+def _create_report(fragments: str | None, rows: int) -> pa.RecordBatch:
+    return pa.record_batch({"fragments": pa.array([fragments], pa.string()), "rows": pa.array([rows], pa.int64())})
+
+
+class _CastBatches:
+    """The batches of a task as the table keeps them, counted; empty ones are left out."""
+
+    def __init__(self, plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> None:
+        self._plan = plan
+        self._batches = (batch for batch in batches if batch.num_rows)
+        self.count = 0
+        self.error: BaseException | None = None
+        self.first = next(self._batches, None)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            batch = self.first
+            while batch is not None:
+                self.count += batch.num_rows
+                yield self._plan.cast(batch)
+                batch = next(self._batches, None)
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+def _create_notes(files: TableFiles, run_id: str) -> Any:
+    """Make what Lance tells about each file that is complete, except the last one."""
+    from lance.progress import FragmentWriteProgress
+
+    class Notes(FragmentWriteProgress):
+        def __init__(self) -> None:
+            self.noted: set[str] = set()
+
+        def begin(self, fragment: Any, **_: Any) -> None:
+            """A file has no name yet."""
+
+        def complete(self, fragment: Any, **_: Any) -> None:
+            """Note the files of a fragment."""
+            paths = {f"data/{file.path}" for file in fragment.files}
+            files.note(run_id, *sorted(paths))
+            self.noted |= paths
+
+    return Notes()
