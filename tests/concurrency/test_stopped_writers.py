@@ -152,7 +152,7 @@ def test_tables_in_a_namespace_dropped_meanwhile_are_refused(disk, prepared, ope
 
 
 def test_a_reader_that_was_stopped_sees_the_latest_version(disk, prepared):
-    point = after("pennon.directory.manifest.history:latest")
+    point = after("pennon.directory.manifest.history:find_latest")
     with Child(workers.list_after_stop, disk, "v2", point) as child:
         child.wait_until_stopped()
         make_many_commits(disk, prepared)

@@ -310,7 +310,7 @@ def clean_after_stop(root: Root, point: Point) -> None:
     """Do one round of upkeep, being stopped at the point."""
     strike_at(point, signal.SIGSTOP)
     store = open_store(root.uri, root.options)
-    Upkeep(store.location(layout.MANIFEST), store)._round()
+    Upkeep(store.location(layout.MANIFEST), store)._run_round()
 
 
 def list_after_stop(root: Root, mode: str, point: Point) -> tuple[list[str] | None, list[str]]:

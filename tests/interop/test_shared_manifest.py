@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pennon.directory.manifest import commit
-from pennon.directory.manifest.upkeep import keep_indexes
+from pennon.directory.manifest.upkeep import update_indexes
 from tests.interop.peers import manifest, manifest_rows, reference_client, values
 from tests.support import (
     create_namespace,
@@ -152,7 +152,7 @@ def test_rows_made_while_indexes_are_built_are_found_through_them(
 
     def index_then_write(*arguments, **options):
         # Upkeep of another process, which began before the drop, comes to its end while a commit is under way.
-        keep_indexes(slow_upkeep)
+        update_indexes(slow_upkeep)
         return write_fragments(*arguments, **options)
 
     client = ours if writer == "that was there all the time" else open_namespace(place, "v2")

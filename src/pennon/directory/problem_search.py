@@ -12,7 +12,7 @@ from pennon.directory.claims import claim
 from pennon.directory.lookup.listing import REMOVE, list_root
 from pennon.directory.lookup.resolve import location_fault
 from pennon.directory.manifest import NAMESPACE, TABLE, TABLE_VERSION
-from pennon.directory.manifest.skipped import REPAIR, location_problem, shorten_id, skipped_rows
+from pennon.directory.manifest.skipped import REPAIR, create_location_problem, find_skipped_rows, shorten_id
 from pennon.directory.manifest_tables import trash
 from pennon.directory.problems import Problem
 from pennon.directory.versions import record
@@ -47,13 +47,13 @@ def _of_markers(catalog: Catalog, listing: RootListing) -> Iterator[Problem]:
 
 
 def _of_rows(snapshot: Snapshot) -> Iterator[Problem]:
-    yield from skipped_rows(snapshot)
+    yield from find_skipped_rows(snapshot)
     for location in snapshot.deep_locations():
         for key in snapshot.object_ids_at(location):
             row = snapshot.get(key)
             fault = None if row is None or not trash.is_live(key) else location_fault(snapshot, row)
             if fault is not None:
-                yield location_problem(key, fault)
+                yield create_location_problem(key, fault)
     for key in snapshot.object_ids():
         row = snapshot.get(key)
         problem = None if row is None or key in snapshot.skipped else problem_of_row(snapshot, row)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import migrate
 from pennon.directory.manifest import TABLE, Draft, Snapshot, flags
-from pennon.directory.manifest.snapshot import table_fault
+from pennon.directory.manifest.snapshot import find_location_fault
 from pennon.directory.versions import managed, version_files, version_rows
 from pennon.directory.versions.version_rows import ManagedTable
 
@@ -116,7 +116,7 @@ def _list_unfinished(snapshot: Snapshot) -> list[tuple[ManagedTable, VersionReco
 def _find_table(rows: Draft | Snapshot, key: str) -> ManagedTable | None:
     """Return a table by its key, or None if there is no table, or one whose location is unusable."""
     row = rows.get(key)
-    if row is None or row.object_type != TABLE or row.location is None or table_fault(row) is not None:
+    if row is None or row.object_type != TABLE or row.location is None or find_location_fault(row) is not None:
         return None
     return ManagedTable(key, row.location)
 

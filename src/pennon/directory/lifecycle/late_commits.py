@@ -131,11 +131,11 @@ def _without_version(store: Store, folder: str, version: int) -> list[str]:
     names = store.list_names(folder)
     for name in names:
         path = layout.inside(folder, name)
-        blob = store.get(path, max_bytes=LARGEST_MANIFEST) if history.parsed(name) == version else None
+        blob = store.get(path, max_bytes=LARGEST_MANIFEST) if history.parse_version(name) == version else None
         if blob is not None and not store.delete_if(path, blob.e_tag):
             return []
-    others = [name for name in names if history.parsed(name) not in {None, version}]
-    return [] if others else [layout.inside(folder, name) for name in names if history.parsed(name) is None]
+    others = [name for name in names if history.parse_version(name) not in {None, version}]
+    return [] if others else [layout.inside(folder, name) for name in names if history.parse_version(name) is None]
 
 
 def _is_purged(catalog: Catalog, location: str, place: str, made: LanceDataset) -> bool:

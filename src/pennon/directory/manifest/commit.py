@@ -1,10 +1,10 @@
 """One commit to the manifest table: a compare-and-swap on its version.
 
-Every mutation is planned on a snapshot of version n and must become valid on top of exactly that version. Lance's
-`Merge` operation conflicts with every concurrent change of rows, whoever makes it, so it is what inserts and partial
-deletions use. It may not take fragments away; a commit that does (a fragment emptied, small fragments joined) is an
-`Update` that names all fragments, which conflicts with every other commit of this kind. Only metadata and index
-commits slip in between, and those change no row. See docs/adr/0002.
+Every mutation is planned on a snapshot of version n and must be committed on top of exactly that version. Inserts and
+partial deletions use Lance's `Merge` operation, because it conflicts with every concurrent change of rows.
+`Merge` cannot remove fragments. A commit that does (a fragment is emptied, small fragments are joined) is an `Update`
+that names all fragments, which conflicts with every other commit of rows. Only commits of metadata and indexes can come
+in between, and those change no row. See docs/adr/0002.
 
 The commit point is the put-if-absent of the next version's manifest file. A crash before it leaves files that nothing
 refers to; a crash after it leaves the change in place.
@@ -21,7 +21,7 @@ import lance
 from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 
-from pennon.directory.manifest.row import SCHEMA, Row, rows_table
+from pennon.directory.manifest.row import SCHEMA, Row, rows_to_table
 from pennon.errors import is_commit_conflict, is_not_found
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ _FEW_FRAGMENTS = 16
 _TIERS = (1 << 10, 1 << 15, 1 << 20)
 _MANY_DELETIONS = 256
 COMMITTED_BY = "pennon.commit"
-"""Transaction property that marks Pennon's own commits; `upkeep` tells other writers by its absence."""
+"""Transaction property of Pennon's own commits. `upkeep` recognizes other writers by its absence."""
 
 
 class CommitConflict(Exception):
-    """Somebody else committed first; nothing was changed. `leftovers` are the files written in vain."""
+    """Another client committed first, and nothing was changed. `leftovers` are the files that were written."""
 
     def __init__(self, message: str = "", leftovers: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -51,8 +51,8 @@ class CommitConflict(Exception):
 
 
 @dataclass
-class Change:
-    """Files that were written for a commit, and what they mean for the snapshot."""
+class ManifestChange:
+    """The files that were written for a commit, and the rows that they add to and delete from a snapshot."""
 
     written: dict[str, list[Row]] = field(default_factory=dict)
     deleted: dict[int, list[int]] = field(default_factory=dict)
@@ -60,46 +60,47 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a commit has to do, taken from the snapshot at the moment of planning; the snapshot may move on then."""
+class CommitPlan:
+    """What a commit changes. It is independent of the snapshot that it was made from, which may change afterwards."""
 
     added: list[Row]
     removed: list[str]
-    """Keys whose stored rows go, because they are removed or replaced."""
+    """Keys whose stored rows are removed or replaced."""
     rows: list[Row]
-    """Rows to be written: those that are added, and those of fragments that are rewritten."""
-    gone: dict[int, list[int]]
-    """Offsets that are deleted, by fragment."""
-    dropped: frozenset[int]
-    """Fragments that go as a whole."""
+    """Rows to be written: those that are added, and those of rewritten fragments."""
+    deleted_offsets: dict[int, list[int]]
+    """The offsets of deleted rows, by fragment."""
+    removed_fragments: frozenset[int]
+    """Fragments that are removed as a whole."""
     highest_fragment: int
 
     @classmethod
-    def of(cls, snapshot: Snapshot, draft: Draft) -> Work:
-        """Work out what a draft on top of a snapshot means for fragments."""
+    def from_draft(cls, snapshot: Snapshot, draft: Draft) -> CommitPlan:
+        """Return the changes of fragments that put a draft on top of its snapshot into effect."""
         added, removed = draft.added(), draft.removed()
-        gone = _by_fragment(snapshot, removed)
-        absorbed = _absorbed(snapshot, gone, inserting=bool(added))
+        deleted_offsets = _group_by_fragment(snapshot, removed)
+        rewritten = _choose_rewritten(snapshot, deleted_offsets, inserting=bool(added))
         moved = [
             row
-            for fragment_id in absorbed
+            for fragment_id in rewritten
             for row in snapshot.live_rows(fragment_id)
-            if snapshot.place(row.object_id)[1] not in gone.get(fragment_id, ())
+            if snapshot.place(row.object_id)[1] not in deleted_offsets.get(fragment_id, ())
         ]
         emptied = {
             key
-            for key, offsets in gone.items()
+            for key, offsets in deleted_offsets.items()
             if len(offsets) == snapshot.fragments[key].live and not snapshot.fragments[key].unreadable
         }
-        return cls(added, removed, moved + added, gone, frozenset(absorbed | emptied), snapshot.highest_fragment)
+        whole = frozenset(rewritten | emptied)
+        return cls(added, removed, moved + added, deleted_offsets, whole, snapshot.highest_fragment)
 
 
-def create_table(uri: str, storage_options: dict[str, str], rows: list[Row]) -> tuple[LanceDataset, Change]:
-    """Create the manifest table with these rows in it; loses with CommitConflict if it is there already."""
-    change = Change()
+def create_table(uri: str, storage_options: dict[str, str], rows: list[Row]) -> tuple[LanceDataset, ManifestChange]:
+    """Create the manifest table with the given rows. Raises CommitConflict if it already exists."""
+    change = ManifestChange()
     try:
         fragments = write_fragments(
-            rows_table(rows),
+            rows_to_table(rows),
             uri,
             schema=SCHEMA,
             mode="create",
@@ -110,9 +111,9 @@ def create_table(uri: str, storage_options: dict[str, str], rows: list[Row]) -> 
         if "already exists" in str(error).lower():
             raise CommitConflict from error
         raise
-    _note_written(change, fragments, rows)
-    transaction = _transaction(0, LanceOperation.Overwrite(SCHEMA, fragments))
-    dataset = _committed(
+    _record_written(change, fragments, rows)
+    transaction = _create_transaction(0, LanceOperation.Overwrite(SCHEMA, fragments))
+    dataset = _commit_or_find(
         lambda: LanceDataset.commit(
             uri,
             transaction,
@@ -128,43 +129,43 @@ def create_table(uri: str, storage_options: dict[str, str], rows: list[Row]) -> 
     return dataset, change
 
 
-def commit(dataset: LanceDataset, work: Work) -> tuple[LanceDataset, Change]:
-    """Commit on top of the version that was planned on, which `dataset` has open, or raise CommitConflict."""
-    change = Change()
+def commit(dataset: LanceDataset, plan: CommitPlan) -> tuple[LanceDataset, ManifestChange]:
+    """Commit on top of the version that `dataset` has open, which the plan is based on. May raise CommitConflict."""
+    change = ManifestChange()
     kept = []
     for fragment in dataset.get_fragments():
         fragment_id = fragment.fragment_id
-        if fragment_id in work.dropped:
+        if fragment_id in plan.removed_fragments:
             continue
-        if fragment_id in work.gone:
-            kept.append(_without(fragment, work.gone[fragment_id], change))
+        if fragment_id in plan.deleted_offsets:
+            kept.append(_delete_rows(fragment, plan.deleted_offsets[fragment_id], change))
         else:
             kept.append(fragment.metadata)
-    new = _write(dataset, work.rows, change)
-    operation = _operation(dataset, kept, sorted(work.dropped), new, above=work.highest_fragment)
-    transaction = _transaction(dataset.version, operation)
-    landed = _committed(
+    new = _write_rows(dataset, plan.rows, change)
+    operation = _choose_operation(dataset, kept, sorted(plan.removed_fragments), new, above=plan.highest_fragment)
+    transaction = _create_transaction(dataset.version, operation)
+    committed = _commit_or_find(
         lambda: LanceDataset.commit(dataset, transaction, max_retries=0, commit_timeout=_TIMEOUT),
         lambda: lance.dataset(dataset.uri, storage_options=dataset.latest_storage_options() or None),
         transaction,
         change,
     )
-    return landed, change
+    return committed, change
 
 
-def _absorbed(snapshot: Snapshot, gone: dict[int, list[int]], *, inserting: bool) -> set[int]:
-    """Choose fragments to rewrite into the new one: small ones once there are many, and those that lose many rows."""
-    chosen = {key for key, offsets in gone.items() if len(offsets) >= _MANY_DELETIONS}
+def _choose_rewritten(snapshot: Snapshot, deleted_offsets: dict[int, list[int]], *, inserting: bool) -> set[int]:
+    """Return the fragments to rewrite into the new one: small ones if there are many, and those that lose many rows."""
+    chosen = {key for key, offsets in deleted_offsets.items() if len(offsets) >= _MANY_DELETIONS}
     if inserting:
         for tier in _TIERS:
             small = {key for key, fragment in snapshot.fragments.items() if fragment.live < tier}
             if len(small) >= _FEW_FRAGMENTS:
                 chosen |= small
-    # Rows that cannot be read cannot be written again either.
+    # Rows that cannot be read cannot be rewritten.
     return {key for key in chosen if not snapshot.fragments[key].unreadable}
 
 
-def _by_fragment(snapshot: Snapshot, object_ids: list[str]) -> dict[int, list[int]]:
+def _group_by_fragment(snapshot: Snapshot, object_ids: list[str]) -> dict[int, list[int]]:
     places: dict[int, list[int]] = {}
     for object_id in object_ids:
         fragment_id, offset = snapshot.place(object_id)
@@ -172,8 +173,8 @@ def _by_fragment(snapshot: Snapshot, object_ids: list[str]) -> dict[int, list[in
     return places
 
 
-def _without(fragment: Any, offsets: list[int], change: Change) -> Any:
-    """Write the deletion file that takes rows out of a fragment."""
+def _delete_rows(fragment: Any, offsets: list[int], change: ManifestChange) -> Any:
+    """Write the deletion file that removes rows from a fragment, and return the fragment's metadata."""
     fragment_id = fragment.fragment_id
     addresses = ", ".join(str((fragment_id << _FRAGMENT_SHIFT) | offset) for offset in offsets)
     smaller = fragment.delete(f"_rowaddr IN ({addresses})")
@@ -183,15 +184,15 @@ def _without(fragment: Any, offsets: list[int], change: Change) -> Any:
     return smaller
 
 
-def _write(dataset: LanceDataset, rows: list[Row], change: Change) -> list[Any]:
+def _write_rows(dataset: LanceDataset, rows: list[Row], change: ManifestChange) -> list[Any]:
     if not rows:
         return []
-    fragments = write_fragments(rows_table(rows, dataset.schema), dataset, mode="append")
-    _note_written(change, fragments, rows)
+    fragments = write_fragments(rows_to_table(rows, dataset.schema), dataset, mode="append")
+    _record_written(change, fragments, rows)
     return list(fragments)
 
 
-def _note_written(change: Change, fragments: list[Any], rows: list[Row]) -> None:
+def _record_written(change: ManifestChange, fragments: list[Any], rows: list[Row]) -> None:
     start = 0
     for fragment in fragments:
         path = fragment.files[0].path
@@ -200,7 +201,7 @@ def _note_written(change: Change, fragments: list[Any], rows: list[Row]) -> None
         start += fragment.physical_rows
 
 
-def _operation(
+def _choose_operation(
     dataset: LanceDataset, kept: list[Any], removed: list[int], new: list[Any], *, above: int
 ) -> LanceOperation.BaseOperation:
     if not kept and not removed:
@@ -211,7 +212,7 @@ def _operation(
             updated_fragments=kept,
             new_fragments=new,
             fields_modified=[],
-            # Naming every field keeps Lance from counting the new fragments as covered by the indexes.
+            # With every field named, Lance does not treat the new fragments as indexed.
             fields_for_preserving_frag_bitmap=list(range(dataset.max_field_id + 1)),
         )
     next_id = _next_fragment_id(dataset, above)
@@ -221,30 +222,30 @@ def _operation(
 
 
 def _next_fragment_id(dataset: LanceDataset, above: int) -> int:
-    # An index goes on naming fragments that were removed: a new fragment with such an id would count as indexed. So ids
-    # go on from the highest that the table ever had, which its manifest file says.
-    return max(above, _protobuf_number(dataset._ds.serialized_manifest(), _MAX_FRAGMENT_ID)) + 1  # noqa: SLF001
+    # An index keeps the ids of removed fragments, so a new fragment with such an id would count as indexed. New ids
+    # therefore start after the highest that the table ever had, which its manifest file stores.
+    return max(above, _read_protobuf_number(dataset._ds.serialized_manifest(), _MAX_FRAGMENT_ID)) + 1  # noqa: SLF001
 
 
-def _protobuf_number(message: bytes, wanted: int) -> int:
-    """Read a number field of a protobuf message; -1 if it is not set."""
+def _read_protobuf_number(message: bytes, field_number: int) -> int:
+    """Return a number field of a protobuf message, or -1 if it is not set."""
     position, found = 0, -1
     while position < len(message):
-        tag, position = _varint(message, position)
+        tag, position = _read_varint(message, position)
         kind = tag & 7
         if kind == _VARINT:
-            value, position = _varint(message, position)
-            if tag >> 3 == wanted:
+            value, position = _read_varint(message, position)
+            if tag >> 3 == field_number:
                 found = value
         elif kind == _BYTES:
-            length, position = _varint(message, position)
+            length, position = _read_varint(message, position)
             position += length
         else:
             position += 8 if kind == _FIXED64 else 4
     return found
 
 
-def _varint(message: bytes, position: int) -> tuple[int, int]:
+def _read_varint(message: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = message[position]
@@ -255,7 +256,7 @@ def _varint(message: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _transaction(read_version: int, operation: LanceOperation.BaseOperation) -> lance.Transaction:
+def _create_transaction(read_version: int, operation: LanceOperation.BaseOperation) -> lance.Transaction:
     return lance.Transaction(
         read_version=read_version,
         operation=operation,
@@ -264,26 +265,26 @@ def _transaction(read_version: int, operation: LanceOperation.BaseOperation) -> 
     )
 
 
-def _committed(
+def _commit_or_find(
     attempt: Callable[[], LanceDataset],
     reopen: Callable[[], LanceDataset],
     transaction: lance.Transaction,
-    change: Change,
+    change: ManifestChange,
 ) -> LanceDataset:
-    """Run a commit whose failure may be a lost answer: look for the transaction before calling it lost."""
+    """Run a commit and return the dataset. After an error, look for the transaction: only the response may be lost."""
     try:
         return attempt()
     except (OSError, ValueError, RuntimeError) as error:
         latest = reopen()
         for version in range(transaction.read_version + 1, latest.version + 1):
-            if _transaction_uuid(latest, version) == transaction.uuid:
+            if _read_transaction_uuid(latest, version) == transaction.uuid:
                 return latest
         if latest.version > transaction.read_version or is_commit_conflict(error):
             raise CommitConflict(str(error), tuple(change.files)) from error
         raise
 
 
-def _transaction_uuid(dataset: LanceDataset, version: int) -> str | None:
+def _read_transaction_uuid(dataset: LanceDataset, version: int) -> str | None:
     try:
         found = dataset.read_transaction(version)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What a group of mutations wants to change, seen on top of the snapshot that it builds on."""
+"""The changes that a group of mutations makes to a snapshot."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class Draft:
-    """A snapshot with changes on it. Plans read and change it; a plan that raises leaves no change behind."""
+    """A snapshot with changes. Plans read and change it. The changes of a plan that raises an error are undone."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._changes: dict[str, Row | None] = {}
         self._versions: dict[str, dict[int, bool]] = {}
-        """The versions whose rows are changed, by table, and whether they are there then."""
+        """The versions whose rows are changed, by table: True if the row exists after the change."""
 
     def get(self, object_id: str) -> Row | None:
-        """Find a row, changes included."""
+        """Return a row by its key, changes included, or None."""
         if object_id in self._changes:
             return self._changes[object_id]
         return self._snapshot.get(object_id)
@@ -41,18 +41,18 @@ class Draft:
             self._versions.setdefault(table, {})[int(number)] = True
 
     def remove(self, object_id: str) -> None:
-        """Remove a row that is there, and the rows of its versions with it."""
+        """Remove an existing row and its version rows."""
         self._changes[object_id] = None
         for version in self.versions_of(object_id):
             self.remove_version(object_id, version)
 
     def remove_version(self, table: str, version: int) -> None:
-        """Remove the row of a version."""
+        """Remove a version row."""
         self._changes[version_key(table, version)] = None
         self._versions.setdefault(table, {})[version] = False
 
     def move(self, object_id: str, row: Row) -> None:
-        """Put a row in the place of another one, under its own key; the rows of versions move along."""
+        """Replace the row of `object_id` by a row with another key, and move its version rows to that key."""
         moved = [self.get(version_key(object_id, version)) for version in self.versions_of(object_id)]
         self.remove(object_id)
         self.put(row)
@@ -62,7 +62,7 @@ class Draft:
                 self.put(replace(version, object_id=version_key(row.object_id, int(number))))
 
     def versions_of(self, table: str) -> list[int]:
-        """List the versions of a table that have rows, sorted, changes included."""
+        """Return the versions of a table that have rows, sorted, changes included."""
         stored = self._snapshot.versions_of(table)
         changed = self._versions.get(table)
         if not changed:
@@ -80,16 +80,16 @@ class Draft:
                 yield row
 
     def versioned_tables(self) -> list[str]:
-        """Name everything that has rows of versions, changes included."""
+        """Return the keys of everything that has version rows, changes included."""
         return [key for key in {*self._snapshot.versioned_tables(), *self._versions} if self.versions_of(key)]
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Give the metadata map of the manifest."""
+        """The metadata map of the manifest."""
         return self._snapshot.metadata
 
     def object_ids_at(self, location: str) -> list[str]:
-        """Tell which rows name a location, changes included."""
+        """Return the keys of the rows with this location, changes included."""
         place = layout.normalised(location)
         kept = [key for key in self._snapshot.object_ids_at(place) if key not in self._changes]
         return kept + [
@@ -99,7 +99,7 @@ class Draft:
         ]
 
     def overlapping(self, location: str) -> list[str]:
-        """Tell which rows name a location, one inside of it, or one that it is inside of."""
+        """Return the keys of the rows whose location is this one, below it, or above it."""
         parts = location.split("/")
         owners = self.object_ids_at(location)
         for depth in range(1, len(parts)):
@@ -122,11 +122,11 @@ class Draft:
                 yield object_id
 
     def has_children(self, parent: str) -> bool:
-        """Tell whether anything is below a namespace."""
+        """Return True if anything is below a namespace."""
         return next(self.descendants(parent), None) is not None
 
     def parent_exists(self, object_id: str) -> bool:
-        """Tell whether the namespace that would hold `object_id` is there; the root always is."""
+        """Return True if the parent namespace of `object_id` exists; the root always does."""
         parent, _ = parent_and_name(object_id)
         if not parent:
             return True
@@ -134,15 +134,15 @@ class Draft:
         return row is not None and row.object_type == "namespace"
 
     def savepoint(self) -> Savepoint:
-        """Remember the changes so far."""
+        """Return the changes so far, for `roll_back`."""
         return dict(self._changes), {table: dict(versions) for table, versions in self._versions.items()}
 
     def roll_back(self, savepoint: Savepoint) -> None:
-        """Return to remembered changes."""
+        """Undo all changes since a savepoint."""
         self._changes, self._versions = savepoint
 
     def removed(self) -> list[str]:
-        """List the keys whose stored rows go, because they are removed or replaced."""
+        """Return the keys whose stored rows are removed or replaced."""
         return [
             key
             for key, row in self._changes.items()
@@ -150,5 +150,5 @@ class Draft:
         ]
 
     def added(self) -> list[Row]:
-        """List the rows that are to be written."""
+        """Return the rows to be written."""
         return [row for key, row in self._changes.items() if row is not None and self._snapshot.get(key) != row]

@@ -1,6 +1,6 @@
-"""Feature flags in the manifest's metadata map, and the properties of the root namespace beside them.
+"""Feature flags in the manifest's metadata map, which also holds the properties of the root namespace.
 
-A client that finds a reader bit that it does not know must not read, one that finds a writer bit must not write.
+A client must not read a manifest with unknown reader bits, and must not write to one with unknown writer bits.
 """
 
 from __future__ import annotations
@@ -19,53 +19,52 @@ WRITER_FLAGS = RESERVED_PREFIX + "writer_feature_flags"
 VERSION_MANAGEMENT = "table_version_management"
 OWN_PREFIX = "pennon."
 SHARED = OWN_PREFIX + "shared"
-"""Set once a commit of another client was seen: old versions are then kept for longer (see `upkeep`)."""
+"""Set once a commit of another client was seen. Old versions are then kept longer (see `upkeep`)."""
 VERSION_ROWS = 1 << 16
-"""The writer bit of a manifest that holds rows of table versions (docs/adr/0009): older writers choke on those."""
+"""The writer bit of a manifest with version rows, which older writers cannot handle (docs/adr/0009)."""
 KNOWN_READER_BITS = 0
 KNOWN_WRITER_BITS = VERSION_ROWS
 
 
 def require_readable(metadata: Mapping[str, str], where: str) -> None:
-    """Refuse a manifest with reader bits that are unknown here."""
-    _require(metadata, READER_FLAGS, KNOWN_READER_BITS, f"read the catalog at {where}")
+    """Raise UnsupportedOperationError if a manifest has unknown reader bits."""
+    _require_known_bits(metadata, READER_FLAGS, KNOWN_READER_BITS, f"read the catalog at {where}")
 
 
 def require_writable(metadata: Mapping[str, str], where: str) -> None:
-    """Refuse to write to a manifest with writer bits that are unknown here."""
-    _require(metadata, WRITER_FLAGS, KNOWN_WRITER_BITS, f"write to the catalog at {where}")
+    """Raise UnsupportedOperationError if a manifest has unknown writer bits."""
+    _require_known_bits(metadata, WRITER_FLAGS, KNOWN_WRITER_BITS, f"write to the catalog at {where}")
 
 
 def manages_versions(metadata: Mapping[str, str]) -> bool:
-    """Tell whether the catalog is the external manifest store of its tables."""
+    """Return True if the catalog manages the versions of its tables."""
     return metadata.get(VERSION_MANAGEMENT, "").lower() == "true"
 
 
 def version_management(metadata: Mapping[str, str], *, on: bool) -> dict[str, str | None]:
-    """Give the changes of the metadata map that turn the management of versions on or off."""
-    text = metadata.get(WRITER_FLAGS, "0")
-    bits = parse_digits(text) or 0
+    """Return the changes of the metadata map that turn version management on or off."""
+    bits = parse_digits(metadata.get(WRITER_FLAGS, "0")) or 0
     bits = bits | VERSION_ROWS if on else bits & ~VERSION_ROWS
     return {VERSION_MANAGEMENT: "true" if on else None, WRITER_FLAGS: str(bits) if bits else None}
 
 
 def root_properties(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Give the root namespace's properties: all of the map that is not reserved."""
-    return {key: value for key, value in metadata.items() if not _reserved(key)}
+    """Return the properties of the root namespace: the entries that are not reserved."""
+    return {key: value for key, value in metadata.items() if not _is_reserved(key)}
 
 
 def require_free_keys(keys: Iterable[str]) -> None:
-    """Refuse property names that the format keeps for itself."""
+    """Raise InvalidInputError if a property name is reserved."""
     for key in keys:
-        if _reserved(key):
+        if _is_reserved(key):
             raise InvalidInputError(f"The property {key!r} of the root namespace is reserved")
 
 
-def _reserved(key: str) -> bool:
+def _is_reserved(key: str) -> bool:
     return key.startswith((RESERVED_PREFIX, OWN_PREFIX)) or key == VERSION_MANAGEMENT
 
 
-def _require(metadata: Mapping[str, str], key: str, known: int, action: str) -> None:
+def _require_known_bits(metadata: Mapping[str, str], key: str, known: int, action: str) -> None:
     text = metadata.get(key, "0")
     bits = parse_digits(text)
     if bits is None or bits & ~known:

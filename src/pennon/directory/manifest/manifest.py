@@ -1,9 +1,8 @@
 """The manifest of one root: validated reads, and mutations that share commits.
 
-A read asks the store for the latest version and answers from memory; only if the version moved are the changed
-fragments read. A mutation is a plan: a function that checks its preconditions on a draft and changes it. Plans of
-several threads that wait at the same time are committed together; after a conflict all of them are planned again on
-the version that won.
+A read asks the store for the latest version and answers from memory. Fragments are read only if they changed.
+A mutation is a plan: a function that checks its preconditions on a draft and changes it. The plans of threads that wait
+at the same time are committed together. After a conflict, all of them run again on the latest version.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ import lance
 
 from pennon.directory import layout
 from pennon.directory.manifest import flags, history
-from pennon.directory.manifest.commit import Change, CommitConflict, Work, commit, create_table
+from pennon.directory.manifest.commit import CommitConflict, CommitPlan, ManifestChange, commit, create_table
 from pennon.directory.manifest.draft import Draft
 from pennon.directory.manifest.loading import advance
-from pennon.directory.manifest.skipped import skipped_rows
+from pennon.directory.manifest.skipped import find_skipped_rows
 from pennon.directory.manifest.snapshot import Snapshot
 from pennon.directory.manifest.upkeep import Upkeep
 from pennon.directory.problem_log import warn_once
@@ -44,7 +43,7 @@ _OPEN_ATTEMPTS = 10
 
 
 class _Mutation(Generic[T]):
-    """A plan that waits for its commit, and its outcome."""
+    """A plan that waits for its commit, and its result."""
 
     def __init__(self, plan: Callable[[Draft], T]) -> None:
         self.plan = plan
@@ -62,7 +61,7 @@ class Manifest:
         self._snapshot = Snapshot()
         self._dataset: lance.LanceDataset | None = None
         self._mark: object = None
-        """Tells the version in memory from one of the same number in a root that was deleted and created again."""
+        """Differs if the root was deleted and created again, and its manifest has the same version as before."""
         self._looked = False
         self._guard = RLock()
         self._commit_lock = Lock()
@@ -70,14 +69,14 @@ class Manifest:
         self._upkeep = Upkeep(self._location, store)
 
     def read(self, look: Callable[[Snapshot], T]) -> T:
-        """Answer a question from the latest version; `look` must be quick and keep no reference to the snapshot."""
+        """Return the result of `look` on the latest version. It must be quick and keep no reference to the snapshot."""
         self._validate()
         with self._guard:
             flags.require_readable(self._snapshot.metadata, self._store.identity())
             return look(self._snapshot)
 
     def peek(self, look: Callable[[Snapshot], T]) -> T:
-        """Answer from what is in memory, which may be out of date: for hints that a later commit makes sure of."""
+        """Return the result of `look` on the snapshot in memory, which may be outdated: a commit checks it again."""
         with self._guard:
             if self._looked:
                 flags.require_readable(self._snapshot.metadata, self._store.identity())
@@ -85,29 +84,30 @@ class Manifest:
         return self.read(look)
 
     def mutate(self, plan: Callable[[Draft], T]) -> T:
-        """Commit what `plan` does to a draft, and return what it returns; what it raises is raised and changes nothing.
+        """Commit the changes that `plan` makes to a draft, and return its result.
 
-        `plan` may run several times. The commit point is the manifest's next version; see `commit`.
+        If `plan` raises an error, nothing is changed. It may run several times. The commit point is the manifest's next
+        version; see `commit`.
         """
         mutation = _Mutation(plan)
         self._waiting.append(mutation)
         with self._commit_lock:
             while not mutation.done.is_set():
-                self._lead()
+                self._commit_waiting()
         if mutation.error is not None:
             raise mutation.error
         return mutation.result  # type: ignore[return-value]  # a mutation without error has its result
 
     def require_writable(self, *, validated: bool = False) -> None:
-        """Refuse now, before anything beside the manifest is written, what a mutation would refuse.
+        """Raise UnsupportedOperationError if a mutation would, before other files are written.
 
-        A caller that has just read the manifest says so and saves a request.
+        With `validated`, the caller has just read the manifest, which saves a request.
         """
         ask = self.peek if validated else self.read
         ask(lambda snapshot: flags.require_writable(snapshot.metadata, self._store.identity()))
 
     def update_metadata(self, changes: Mapping[str, str | None]) -> None:
-        """Set and remove (None) keys of the table's metadata map, which creates the manifest if there is none."""
+        """Set keys of the metadata map, or remove those with None. Creates the manifest if there is none."""
         deadline = time.monotonic() + _DEADLINE_SECONDS
         attempt = 0
         while True:
@@ -133,34 +133,34 @@ class Manifest:
             attempt += 1
 
     def close(self) -> None:
-        """Finish upkeep and let go of the table."""
+        """Finish upkeep and release the table."""
         self._upkeep.close()
         with self._guard:
             self._dataset = None
             self._snapshot = Snapshot()
 
-    def _lead(self) -> None:
-        """Commit every plan that waits, as the one thread that holds the commit lock."""
+    def _commit_waiting(self) -> None:
+        """Commit all waiting plans. The caller holds the commit lock."""
         group: list[_Mutation[Any]] = []
         while self._waiting and len(group) < _LARGEST_GROUP:
             group.append(self._waiting.popleft())
         try:
             self._commit_group(group)
-        except Exception as error:  # noqa: BLE001 - raised again by each caller whose commit it was
-            self._settle(group, error)
+        except Exception as error:  # noqa: BLE001 - raised again in each thread of the group
+            self._fail(group, error)
         except BaseException:
-            interrupted = "The commit was interrupted by another thread of this process; look whether it went through"
-            self._settle(group, ConcurrentModificationError(interrupted))
+            interrupted = "The commit was interrupted in another thread of this process; check whether it succeeded"
+            self._fail(group, ConcurrentModificationError(interrupted))
             raise
 
-    def _settle(self, group: list[_Mutation[Any]], error: Exception) -> None:
+    def _fail(self, group: list[_Mutation[Any]], error: Exception) -> None:
         for mutation in group:
             if not mutation.done.is_set():
                 mutation.error = mutation.error or error
                 mutation.done.set()
 
     def _commit_group(self, group: list[_Mutation[Any]]) -> None:
-        """Plan on the latest version and commit on top of exactly that one, again and again until it holds."""
+        """Run the plans on the latest version and commit on top of it, until there is no conflict."""
         deadline = time.monotonic() + _DEADLINE_SECONDS
         attempt = 0
         while True:
@@ -168,17 +168,17 @@ class Manifest:
             with self._guard:
                 flags.require_readable(self._snapshot.metadata, self._store.identity())
                 flags.require_writable(self._snapshot.metadata, self._store.identity())
-                work = Work.of(self._snapshot, self._planned(group))
+                plan = CommitPlan.from_draft(self._snapshot, self._run_plans(group))
                 dataset = self._dataset
-            if not (work.added or work.removed) or self._try_commit(dataset, work):
+            if not (plan.added or plan.removed) or self._try_commit(dataset, plan):
                 break
             self._pause(attempt, deadline, "the catalog")
             attempt += 1
         for mutation in group:
             mutation.done.set()
 
-    def _planned(self, group: list[_Mutation[Any]]) -> Draft:
-        """Run the plans on one draft; a plan that fails is settled and leaves no change."""
+    def _run_plans(self, group: list[_Mutation[Any]]) -> Draft:
+        """Run the plans on one draft, and return it. The changes of a plan that fails are undone."""
         draft = Draft(self._snapshot)
         for mutation in group:
             if mutation.error is not None:
@@ -186,58 +186,56 @@ class Manifest:
             savepoint = draft.savepoint()
             try:
                 mutation.result = mutation.plan(draft)
-            except Exception as error:  # noqa: BLE001 - whatever a plan raises is its caller's to see
+            except Exception as error:  # noqa: BLE001 - errors of a plan are raised in its thread
                 mutation.error = error
                 draft.roll_back(savepoint)
         return draft
 
-    def _try_commit(self, dataset: lance.LanceDataset | None, work: Work) -> bool:
-        """Commit and bring the snapshot along; False after a conflict."""
+    def _try_commit(self, dataset: lance.LanceDataset | None, plan: CommitPlan) -> bool:
+        """Commit and advance the snapshot. Returns False after a conflict."""
         started = time.monotonic()
         self._store.resolve(layout.MANIFEST)
         try:
             if dataset is None:
-                landed, change = create_table(self._location, self._store.storage_options, work.rows)
+                committed, change = create_table(self._location, self._store.storage_options, plan.rows)
             else:
-                landed, change = commit(dataset, work)
+                committed, change = commit(dataset, plan)
         except CommitConflict as conflict:
             self._discard(conflict.leftovers)
             return False
-        if not self._stands(landed, started):
+        if not self._is_in_history(committed, started):
             self._validate()
-            return self._holds(work.added, work.removed)
-        self._take(dataset, landed, change)
-        self._upkeep.committed(landed.version)
+            return self._is_effective(plan.added, plan.removed)
+        self._advance(dataset, committed, change)
+        self._upkeep.record_commit(committed.version)
         return True
 
-    def _take(self, before: lance.LanceDataset | None, landed: lance.LanceDataset, change: Change) -> None:
-        base = 0 if before is None else before.version
-        alone = landed.version == base + 1
+    def _advance(self, base: lance.LanceDataset | None, committed: lance.LanceDataset, change: ManifestChange) -> None:
+        alone = committed.version == (0 if base is None else base.version) + 1
         with self._guard:
-            if self._dataset is not None and self._snapshot.version >= landed.version:
-                return  # a reader has come by and read it, or what came after
-            advance(self._snapshot, landed, written=change.written, deleted=change.deleted if alone else None)
-            self._hold(landed)
+            if self._dataset is not None and self._snapshot.version >= committed.version:
+                return  # a reader has loaded it, or a newer version
+            advance(self._snapshot, committed, written=change.written, deleted=change.deleted if alone else None)
+            self._keep_open(committed)
 
-    def _stands(self, landed: lance.LanceDataset, started: float) -> bool:
-        """Tell whether a commit is part of the table's history.
+    def _is_in_history(self, committed: lance.LanceDataset, started: float) -> bool:
+        """Return True if a commit is part of the table's history.
 
-        Old versions are cleaned away, so a writer that was stopped for long between looking and committing can put
-        its version into a gap that cleaning left, where no reader ever sees it. Such a version is older in number but
-        younger in time than its successors.
+        Old versions are removed. So a writer that was stopped for long before its commit can put its version into a gap
+        that a removal left, where no reader ever sees it. Such a version is younger than versions with higher numbers.
         """
         surely_current = 0.05 if self._store.is_local else 1.0
         if time.monotonic() - started < surely_current:
             return True
-        found = history.listed(self._store)
-        mine = found.get(landed.version)
-        later = [modified for version, modified in found.items() if version > landed.version]
+        found = history.list_versions(self._store)
+        mine = found.get(committed.version)
+        later = [modified for version, modified in found.items() if version > committed.version]
         if not later:
             return True
         return mine is not None and min(later) >= mine
 
-    def _holds(self, added: list[Row], removed: list[str]) -> bool:
-        """Tell from the latest version whether a change took effect, where its own version is gone."""
+    def _is_effective(self, added: list[Row], removed: list[str]) -> bool:
+        """Return True if the latest version contains a change whose own version was removed."""
         kept = {row.object_id for row in added}
         with self._guard:
             return all(self._snapshot.get(row.object_id) == row for row in added) and not any(
@@ -245,37 +243,37 @@ class Manifest:
             )
 
     def _discard(self, leftovers: tuple[str, ...]) -> None:
-        """Remove the files of a lost commit; if that fails, cleaning finds them later."""
+        """Delete the files of a failed commit. If that fails, upkeep deletes them later."""
         if leftovers:
             with suppress(OSError):
                 self._store.delete(*(layout.inside(layout.MANIFEST, path) for path in leftovers))
 
     def _validate(self) -> None:
-        """Bring the snapshot to the latest version if it is not there: one request when nothing changed."""
+        """Advance the snapshot to the latest version. Costs one request if nothing changed."""
         with self._guard:
             if self._dataset is None:
                 self._open()
                 self._warn()
                 return
             version, dataset, mark = self._snapshot.version, self._dataset, self._mark
-        latest = history.latest(self._store, dataset)
-        if latest == history.Latest(version, mark):
+        latest = history.find_latest(self._store, dataset)
+        if latest == history.LatestVersion(version, mark):
             return
         with self._guard:
             if self._snapshot.version < latest.version or (self._snapshot.version, self._mark) == (version, mark):
                 self._refresh(latest.version)
                 self._warn()
 
-    def _hold(self, dataset: lance.LanceDataset) -> None:
-        self._dataset, self._mark = dataset, history.mark_of(self._store, dataset)
+    def _keep_open(self, dataset: lance.LanceDataset) -> None:
+        self._dataset, self._mark = dataset, history.read_mark(self._store, dataset)
 
     def _warn(self) -> None:
-        """Log which rows were skipped."""
-        for problem in skipped_rows(self._snapshot):
+        """Warn of skipped rows."""
+        for problem in find_skipped_rows(self._snapshot):
             warn_once(problem, self._store.identity())
 
     def _open(self) -> None:
-        """Open the latest version and read it; there may be no manifest."""
+        """Open the latest version and load it, if there is a manifest."""
         self._snapshot = Snapshot()
         self._looked = True
         if history.is_absent(self._store):
@@ -291,16 +289,16 @@ class Manifest:
             try:
                 advance(self._snapshot, dataset)
             except (OSError, ValueError) as error:
-                # A version can be cleaned away between opening and reading; the next look finds a newer one.
+                # Upkeep can remove a version after it was opened; the next attempt opens a newer one.
                 self._snapshot = Snapshot()
                 if not is_not_found(error) or not remaining:
                     raise
             else:
-                self._hold(dataset)
+                self._keep_open(dataset)
                 return
 
     def _refresh(self, latest: int) -> None:
-        """Go on from the version in memory; if that is not possible, begin anew."""
+        """Advance from the version in memory. If that version was removed, load the latest one completely."""
         dataset, self._dataset = self._dataset, None
         if dataset is not None and latest > self._snapshot.version:
             try:
@@ -310,12 +308,12 @@ class Manifest:
                 if not is_not_found(error):
                     raise
             else:
-                self._hold(newer)
+                self._keep_open(newer)
                 return
         self._open()
 
     def _pause(self, attempt: int, deadline: float, what: str) -> None:
-        """Wait a random moment before the next try, or give up."""
+        """Wait a random time before the next attempt. Raises ConcurrentModificationError after the deadline."""
         if time.monotonic() > deadline:
             raise ConcurrentModificationError(
                 f"Could not commit to {what} at {self._store.identity()} in {_DEADLINE_SECONDS:.0f} s: "

@@ -46,23 +46,23 @@ class Row:
     metadata: str | None = None
     base_objects: tuple[str, ...] | None = None
     extra: tuple[object, ...] = ()
-    """Values of columns that Pennon does not know, in the table's order: carried along, never lost."""
+    """Values of unknown columns, in the table's order. They are preserved."""
 
     def properties(self) -> dict[str, str]:
-        """Read the properties; values that other clients wrote as something else than text are given as JSON.
+        """Return the properties. Values that are not strings are returned as JSON.
 
-        There are none if the metadata cannot be read: see `metadata_fault`.
+        Returns none if the metadata is unreadable: see `metadata_fault`.
         """
-        return {key: value for key, value in self._content().items() if key != PROTECTED}
+        return {key: value for key, value in self._readable_metadata().items() if key != PROTECTED}
 
     def parse_metadata(self) -> dict[str, str]:
-        """Read the metadata as texts. Raises UnreadableJsonError if it cannot be read."""
+        """Return the metadata as strings. Raises UnreadableJsonError if it is unreadable."""
         loaded = parse_stored_object(self.metadata) if self.metadata else {}
         return {key: value if isinstance(value, str) else json.dumps(value) for key, value in loaded.items()}
 
     @property
     def metadata_fault(self) -> str:
-        """Say why the metadata cannot be read; "" if it can."""
+        """Why the metadata is unreadable, or "" if it is readable."""
         try:
             self.parse_metadata()
         except UnreadableJsonError as error:
@@ -71,7 +71,7 @@ class Row:
 
     @property
     def protected(self) -> bool:
-        """Tell whether drop and purge refuse this object; it counts as protected if nobody can tell."""
+        """True if drop and purge refuse this object, and also if its metadata is unreadable."""
         if PROTECTED not in (self.metadata or ""):
             return False
         try:
@@ -80,7 +80,7 @@ class Row:
             return True
 
     def require_readable_metadata(self) -> None:
-        """Raise InvalidTableStateError (19) if changing the metadata would lose what cannot be read of it."""
+        """Raise InvalidTableStateError if the metadata is unreadable, so that a change would lose it."""
         fault = self.metadata_fault
         if fault:
             raise InvalidTableStateError(
@@ -89,17 +89,17 @@ class Row:
             )
 
     def with_protection(self, *, protected: bool) -> Row:
-        """Give the row with or without protection; the properties stay."""
+        """Return the row with or without protection. The properties stay."""
         self.require_readable_metadata()
         content = self.properties()
         return replace(self, metadata=properties_json({**content, PROTECTED: "true"} if protected else content))
 
     def with_properties(self, metadata: str | None) -> Row:
-        """Give the row with other properties, as `properties_json` writes them; protection stays."""
+        """Return the row with other properties, as `properties_json` formats them. Protection stays."""
         changed = replace(self, metadata=metadata)
         return changed.with_protection(protected=True) if self.protected and not changed.metadata_fault else changed
 
-    def _content(self) -> dict[str, str]:
+    def _readable_metadata(self) -> dict[str, str]:
         try:
             return self.parse_metadata()
         except UnreadableJsonError:
@@ -112,7 +112,7 @@ def version_key(table: str, version: int) -> str:
 
 
 def properties_json(properties: Mapping[str, str] | None) -> str | None:
-    """Write properties the way the metadata column holds them: null if there are none."""
+    """Return properties as the metadata column stores them: None if there are none."""
     if not properties:
         return None
     text = json.dumps(dict(properties), ensure_ascii=False, separators=(",", ":"))
@@ -123,8 +123,8 @@ def properties_json(properties: Mapping[str, str] | None) -> str | None:
     return text
 
 
-def rows_table(rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
-    """Build an Arrow table of rows in the manifest's own schema; new rows are null in unknown columns."""
+def rows_to_table(rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
+    """Return an Arrow table of rows in the manifest's schema. New rows are null in unknown columns."""
     columns: dict[str, list[object]] = {
         "object_id": [row.object_id for row in rows],
         "object_type": [row.object_type for row in rows],
@@ -138,10 +138,10 @@ def rows_table(rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def table_rows(table: pa.Table, extra: Sequence[str] = ()) -> list[Row | None]:
-    """Read rows from an Arrow table that has the five columns and those named in `extra`.
+def table_to_rows(table: pa.Table, extra: Sequence[str] = ()) -> list[Row | None]:
+    """Return the rows of an Arrow table that has the five columns and those named in `extra`.
 
-    None stands for a row without an id or a type.
+    A row without an id or a type is None.
     """
     columns = [table.column(name).to_pylist() for name in COLUMNS]
     rows = [
@@ -157,12 +157,12 @@ def table_rows(table: pa.Table, extra: Sequence[str] = ()) -> list[Row | None]:
         for object_id, object_type, location, metadata, bases in zip(*columns, strict=True)
     ]
     if extra:
-        # As Arrow scalars: not every Arrow value has a Python type that holds it.
+        # Arrow scalars, because not every Arrow value has a Python type.
         values = zip(*(list(table.column(name)) for name in extra), strict=True)
         rows = [None if row is None else replace(row, extra=value) for row, value in zip(rows, values, strict=True)]
     return rows
 
 
 def extra_columns(schema: pa.Schema) -> list[str]:
-    """Name the columns that Pennon does not know."""
+    """Return the names of the columns that Pennon does not know."""
     return [name for name in schema.names if name not in COLUMNS]

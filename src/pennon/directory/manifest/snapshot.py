@@ -1,9 +1,8 @@
-"""One version of the manifest in memory, indexed for every question that an operation asks.
+"""One version of the manifest in memory, with an index for each kind of lookup.
 
-Lookups are dictionary lookups and pages are slices of sorted lists, so reads cost the same at a thousand and at a
-million entries. The snapshot knows which row lies where in the table (fragment and offset): that is what lets
-`loading` bring it from one version to the next by reading only what changed, and what lets `commit` delete rows
-without searching for them.
+Lookups are dictionary lookups and pages are slices of sorted lists, so reads cost the same with a thousand and with a
+million entries. The snapshot knows the fragment and the offset of each row. So `loading` can advance it by reading only
+what changed, and `commit` can delete rows without searching for them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 _LONGEST_NUMBER = 20
 _BULK = 64
-"""From this many new entries on, sorting once is cheaper than inserting one by one."""
+"""With at least this many new entries, sorting once is cheaper than inserting one by one."""
 _LAST_VERSION = (1 << 64) - 1
 
 
@@ -35,7 +34,7 @@ class Fragment:
     ids: list[str | None]
     live: int
     unreadable: int = 0
-    """How many of its rows cannot be read: they are skipped, and the fragment is never rewritten, which keeps them."""
+    """The number of unreadable rows. They are skipped, and preserved because the fragment is never rewritten."""
 
 
 @dataclass(slots=True)
@@ -46,7 +45,7 @@ class Children:
     tables: list[str] = field(default_factory=list)
 
     def of(self, object_type: str) -> list[str] | None:
-        """Give the list for an object type; types without one are not listed."""
+        """Return the list for an object type, or None for types that are not listed."""
         return self.namespaces if object_type == NAMESPACE else self.tables if object_type == TABLE else None
 
 
@@ -54,14 +53,14 @@ _NO_CHILDREN = Children()
 
 
 class Snapshot:
-    """The rows of one version. Not thread-safe by itself: its owner guards it."""
+    """The rows of one version. It is not thread-safe: its owner locks it."""
 
     def __init__(self) -> None:
         self.version = 0
         self.metadata: Mapping[str, str] = {}
         self.fragments: dict[int, Fragment] = {}
         self.highest_fragment = -1
-        """The highest fragment id that was ever seen: ids of fragments that went away are not used again."""
+        """The highest fragment id ever seen: ids of removed fragments are not used again."""
         self._rows: dict[str, Row] = {}
         self._places: dict[str, tuple[int, int]] = {}
         self._children: dict[str, Children] = {}
@@ -70,34 +69,34 @@ class Snapshot:
         self._versions: dict[str, list[int]] = {}
         self._faults: dict[str, str] = {}
         self.skipped: dict[str, str] = {}
-        """Ids that cannot be asked for, and why."""
+        """Ids that no identifier leads to, and why."""
 
     def __len__(self) -> int:
-        """Count the rows."""
+        """Return the number of rows."""
         return len(self._rows)
 
     def get(self, object_id: str) -> Row | None:
-        """Find a row by its key."""
+        """Return a row by its key, or None."""
         return self._rows.get(object_id)
 
     def object_ids(self) -> list[str]:
-        """List the keys of all rows."""
+        """Return the keys of all rows."""
         return list(self._rows)
 
     def unreadable_rows(self) -> int:
-        """Count the rows that were skipped because they cannot be read."""
+        """Return the number of rows that were skipped because they are unreadable."""
         return sum(fragment.unreadable for fragment in self.fragments.values())
 
     def place(self, object_id: str) -> tuple[int, int]:
-        """Tell the fragment and the offset of a row."""
+        """Return the fragment and the offset of a row."""
         return self._places[object_id]
 
     def namespace_names(self, parent: str) -> list[str]:
-        """List the namespaces directly below `parent`, sorted. The list is the snapshot's own: do not change it."""
+        """Return the namespaces directly below `parent`, sorted. Do not change the list."""
         return self._children.get(parent, _NO_CHILDREN).namespaces
 
     def table_names(self, parent: str) -> list[str]:
-        """List the usable tables directly below `parent`, sorted. Do not change the list: it may be shared."""
+        """Return the usable tables directly below `parent`, sorted. Do not change the list."""
         names = self._children.get(parent, _NO_CHILDREN).tables
         if not self._faults:
             return names
@@ -105,11 +104,11 @@ class Snapshot:
         return [name for name in names if prefix + name not in self._faults]
 
     def location_faults(self) -> Mapping[str, str]:
-        """Tell why the locations of some rows of tables cannot be used, by key. The map is the snapshot's own."""
+        """Return why the locations of some table rows are unusable, by key. Do not change the map."""
         return self._faults
 
     def versions_of(self, table: str) -> list[int]:
-        """List the versions of a table that have rows, sorted. The list is the snapshot's own: do not change it."""
+        """Return the versions of a table that have rows, sorted. Do not change the list."""
         return self._versions.get(table, [])
 
     def version_rows(self, table: str, *, newest_first: bool = False) -> Iterator[Row]:
@@ -121,19 +120,19 @@ class Snapshot:
                 yield row
 
     def versioned_tables(self) -> list[str]:
-        """Name everything that has rows of versions."""
+        """Return the keys of everything that has version rows."""
         return list(self._versions)
 
     def object_ids_at(self, location: str) -> tuple[str, ...]:
-        """Tell which rows name a location."""
+        """Return the keys of the rows with this location."""
         return self._locations.get(layout.normalised(location), ())
 
     def deep_locations(self) -> set[str]:
-        """Give the locations that are more than one directory deep: few, if any."""
+        """Return the locations that are more than one directory deep, which are few, if any."""
         return self._deep_locations
 
     def table_ids(self, below: str = "") -> list[str]:
-        """List the ids of all usable tables below a namespace, at any depth, sorted; reserved rows are left out."""
+        """Return the ids of all usable tables below a namespace, at any depth, sorted, without reserved rows."""
         prefix = below + DELIMITER if below else ""
         return sorted(
             object_id
@@ -148,7 +147,7 @@ class Snapshot:
 
     def descendants(self, parent: str) -> Iterator[str]:
         """Iterate over the ids of everything below a namespace, parents before children."""
-        # Not recursive: rows of other clients may be nested deeper than the stack is.
+        # Not recursive: rows of other clients may be nested more deeply than the stack allows.
         waiting = [parent]
         while waiting:
             above = waiting.pop()
@@ -160,17 +159,17 @@ class Snapshot:
             waiting += [f"{above}{DELIMITER}{name}" for name in reversed(children.namespaces)]
 
     def live_rows(self, fragment_id: int) -> list[Row]:
-        """Give the rows of a fragment, in order."""
+        """Return the rows of a fragment, in order."""
         return [self._rows[object_id] for object_id in self.fragments[fragment_id].ids if object_id is not None]
 
     def drop_fragment(self, fragment_id: int) -> None:
-        """Forget a fragment and its rows."""
+        """Remove a fragment and its rows."""
         fragment = self.fragments[fragment_id]
         self.drop_offsets(fragment_id, [offset for offset, key in enumerate(fragment.ids) if key is not None])
         del self.fragments[fragment_id]
 
     def drop_offsets(self, fragment_id: int, offsets: Iterable[int]) -> None:
-        """Forget the rows at some offsets of a fragment."""
+        """Remove the rows at some offsets of a fragment."""
         fragment = self.fragments[fragment_id]
         for offset in offsets:
             object_id = fragment.ids[offset]
@@ -179,24 +178,24 @@ class Snapshot:
             fragment.ids[offset] = None
             fragment.live -= 1
             if self._places.get(object_id) == (fragment_id, offset):
-                self._forget(object_id)
+                self._remove_row(object_id)
 
     def add_fragment(self, fragment_id: int, fragment: Fragment, rows: Mapping[int, Row]) -> None:
-        """Take in a new fragment with its live rows by offset."""
+        """Add a new fragment with its live rows, by offset."""
         self.fragments[fragment_id] = fragment
         self.highest_fragment = max(self.highest_fragment, fragment_id)
         unsorted: dict[int, list[Any]] = {}
         bulk = len(rows) >= _BULK
-        # What changed is forgotten first, while all lists are sorted.
+        # Changed rows are removed first, while all lists are sorted.
         for row in rows.values():
             before = self._rows.get(row.object_id)
             if before is not None and before != row:
-                self._forget(row.object_id)
+                self._remove_row(row.object_id)
         for offset, row in rows.items():
             self._places[row.object_id] = (fragment_id, offset)
             if row.object_id in self._rows:
                 continue
-            names, name = self._learn(row)
+            names, name = self._index_row(row)
             if names is None:
                 continue
             if bulk:
@@ -207,15 +206,15 @@ class Snapshot:
         for names in unsorted.values():
             names.sort()
 
-    def _learn(self, row: Row) -> tuple[list[Any] | None, str | int]:
-        """Index a row by key and location; returns the list that its name belongs into, None if it is not listed."""
+    def _index_row(self, row: Row) -> tuple[list[Any] | None, str | int]:
+        """Index a row by key and location, and return its name and the list of names it belongs to, if it is listed."""
         self._rows[row.object_id] = row
         if row.object_type == TABLE and row.location is not None:
             location = layout.normalised(row.location)
             self._locations[location] = (*self._locations.get(location, ()), row.object_id)
             if "/" in location:
                 self._deep_locations.add(location)
-        fault = table_fault(row)
+        fault = find_location_fault(row)
         if fault is not None:
             self._faults[row.object_id] = fault
         parent, name = parent_and_name(row.object_id)
@@ -234,7 +233,7 @@ class Snapshot:
             children = self._children[parent] = Children()
         return children.of(row.object_type), name
 
-    def _forget(self, object_id: str) -> None:
+    def _remove_row(self, object_id: str) -> None:
         row = self._rows.pop(object_id)
         self.skipped.pop(object_id, None)
         del self._places[object_id]
@@ -249,27 +248,27 @@ class Snapshot:
                 self._deep_locations.discard(location)
         parent, name = parent_and_name(object_id)
         if row.object_type == TABLE_VERSION:
-            _take(self._versions.get(parent), int(name) if is_version(name) else -1)
+            _remove_sorted(self._versions.get(parent), int(name) if is_version(name) else -1)
             if not self._versions.get(parent):
                 self._versions.pop(parent, None)
             return
-        _take(self._children.get(parent, _NO_CHILDREN).of(row.object_type), name)
+        _remove_sorted(self._children.get(parent, _NO_CHILDREN).of(row.object_type), name)
 
 
-def table_fault(row: Row) -> str | None:
-    """Say why the location of a table's row cannot be used; None if it can, or if the row is no table's."""
+def find_location_fault(row: Row) -> str | None:
+    """Return why the location of a table row is unusable, or None if it is usable or the row is not of a table."""
     if row.object_type != TABLE or row.location is None:
         return None
     return layout.location_fault(row.location)
 
 
 def is_version(name: str) -> bool:
-    """Tell whether the last part of a row's key is the number of a version, written as `version_key` writes it."""
+    """Return True if the last part of a key is a version number as `version_key` formats it."""
     number = parse_digits(name)
     return number is not None and 0 < number <= _LAST_VERSION and name[0] != "0"
 
 
-def _take(names: list[Any] | None, name: str | int) -> None:
+def _remove_sorted(names: list[Any] | None, name: str | int) -> None:
     """Remove a value from a sorted list."""
     if names is None:
         return

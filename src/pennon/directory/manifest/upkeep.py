@@ -1,15 +1,14 @@
-"""Keeping the manifest table in shape: indexes, and removal of old versions.
+"""Upkeep of the manifest table: indexes, and removal of old versions.
 
-It runs in a background thread after every so many commits of this process, so no caller waits for it, and gives way to
-whoever else works on the table: a conflict ends the round and the next one comes. So does the end of the process, at
-any point of a round: every step leaves a valid table. Joining of small fragments needs no round of its own: commits do
-it as they go.
+It runs in rounds, in a background thread, after a number of commits, so no caller waits for it. A conflict with another
+client ends the round, and the next round tries again. The process may end at any point: every step leaves a valid
+table. Small fragments are joined by commits, not here.
 
-Old versions are removed, with the files that only they use. Where Pennon alone writes, the last `KEPT_VERSIONS` stay:
-many times what a reader needs between opening a version and having read it. Other clients take a version for the
-latest as long as the next number is absent, and would commit into the gap that cleaning leaves. So once a commit of
-another client is seen, the manifest is marked as shared, and every version younger than `SHARED_RETENTION_SECONDS`
-stays. See docs/adr/0003.
+Old versions are removed, with the files that only they use. If only Pennon writes, the last `KEPT_VERSIONS` are kept:
+many more than a reader needs between opening a version and reading it. Other clients take a version for the latest if
+the next number does not exist, and would commit into the gap that a removal leaves. So once a commit of another client
+is seen, the manifest is marked as shared, and every version younger than `SHARED_RETENTION_SECONDS` is kept. See
+docs/adr/0003.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """The rounds of upkeep of one manifest."""
+    """Runs the upkeep of one manifest."""
 
     def __init__(self, location: str, store: Store) -> None:
         self._location = location
@@ -58,8 +57,8 @@ class Upkeep:
         self._last_round = 0
         self._authors: dict[int, bool] = {}
 
-    def committed(self, version: int) -> None:
-        """Take note of a commit; one in sixteen, whichever process it belongs to, begins a round in the background."""
+    def record_commit(self, version: int) -> None:
+        """Record a commit of this process. One version in sixteen, of any process, starts a round."""
         with self._lock:
             self._authors[version] = True
             if version // VERSIONS_PER_ROUND == self._last_round // VERSIONS_PER_ROUND:
@@ -69,13 +68,13 @@ class Upkeep:
             if self._closing or (first and version % VERSIONS_PER_ROUND):
                 return
             self._due = True
-            # A forked child has no thread of its parent's.
+            # A forked child does not have its parent's thread.
             if not self._running or self._thread is None or not self._thread.is_alive():
                 self._thread = background.start(self._run, name="pennon-upkeep")
                 self._running = self._thread is not None
 
     def close(self) -> None:
-        """Finish the round that is due, and begin no more."""
+        """Finish the round that is due, and start no more."""
         with self._lock:
             self._closing = True
             thread = self._thread
@@ -84,48 +83,48 @@ class Upkeep:
 
     def _run(self) -> None:
         while self._take_due():
-            self._round()
+            self._run_round()
 
     def _take_due(self) -> bool:
-        """Return True if a round is due; if none is, the thread ends and the next round starts another."""
+        """Return True if a round is due. If not, the thread ends, and the next round starts a new one."""
         with self._lock:
             self._running, self._due = self._due, False
             return self._running
 
-    def _round(self) -> None:
+    def _run_round(self) -> None:
         try:
-            # Cleaning deletes what it finds, also behind links.
+            # Removing versions also deletes files behind links.
             self._store.resolve(layout.MANIFEST, deeply=True)
             dataset = lance.dataset(self._location, storage_options=self._store.storage_options or None)
-            self._clean(dataset)
-            keep_indexes(dataset)
+            self._remove_old_versions(dataset)
+            update_indexes(dataset)
         except background.ProcessEndingError:
             raise
-        except Exception as error:  # noqa: BLE001 - upkeep must not end its thread; the next round tries again
+        except Exception as error:  # noqa: BLE001 - an error must not end the thread; the next round tries again
             if is_commit_conflict(error) or is_not_found(error):
-                _log.debug("upkeep of %s gave way to another writer: %s", self._location, error)
+                _log.debug("upkeep of %s stopped because another client wrote: %s", self._location, error)
             else:
-                _log.warning("upkeep of %s failed and is tried again later", self._location, exc_info=True)
+                _log.warning("upkeep of %s failed and will be tried again", self._location, exc_info=True)
 
-    def _clean(self, dataset: lance.LanceDataset) -> None:
-        """Remove versions that nobody needs any more, with the files that only they use."""
+    def _remove_old_versions(self, dataset: lance.LanceDataset) -> None:
+        """Remove old versions, with the files that only they use."""
         background.raise_if_ending()
-        found = history.listed(self._store)
+        found = history.list_versions(self._store)
         kept = sorted(found)[-KEPT_VERSIONS:]
-        doomed = [version for version in found if version < kept[0]]
-        if not doomed:
+        removable = [version for version in found if version < kept[0]]
+        if not removable:
             return
         if self._is_shared(dataset, found):
             now = max(found.values())
-            doomed = [version for version in doomed if now - found[version] > SHARED_RETENTION_SECONDS]
+            removable = [version for version in removable if now - found[version] > SHARED_RETENTION_SECONDS]
         with self._lock:
             self._authors = {version: ours for version, ours in self._authors.items() if version >= kept[0]}
-        if doomed:
+        if removable:
             background.raise_if_ending()
-            dataset.cleanup_old_versions(versions=sorted(doomed), error_if_tagged_old_versions=False)
+            dataset.cleanup_old_versions(versions=sorted(removable), error_if_tagged_old_versions=False)
 
     def _is_shared(self, dataset: lance.LanceDataset, found: Iterable[int]) -> bool:
-        """Tell whether other clients write to this manifest, and leave a mark if they do."""
+        """Return True if other clients write to this manifest, and record that they do."""
         if dataset.metadata.get(flags.SHARED) == "true":
             return True
         if all(self._is_ours(dataset, version) for version in sorted(found, reverse=True)):
@@ -134,7 +133,7 @@ class Upkeep:
         return True
 
     def _is_ours(self, dataset: lance.LanceDataset, version: int) -> bool:
-        """Tell whether a version was committed by Pennon, here or elsewhere; each foreign one is read once."""
+        """Return True if Pennon committed a version, in any process. Each version is read at most once."""
         with self._lock:
             known = self._authors.get(version)
         if known is None:
@@ -146,20 +145,20 @@ class Upkeep:
 
 
 def _is_harmless(version: int, transaction: lance.Transaction | None) -> bool:
-    """Tell whether a commit shows no other client at work on the catalog."""
+    """Return True unless a commit shows that another client writes to the catalog."""
     if transaction is None:
         return False
     if COMMITTED_BY in (transaction.transaction_properties or {}):
         return True
     operation = transaction.operation
     if version == 1 and isinstance(operation, lance.LanceOperation.Overwrite):
-        # A manifest that begins with rows in it was filled by an import; other clients begin with an empty one.
+        # A first version with rows comes from an import; other clients start with an empty manifest.
         return bool(operation.fragments)
     return isinstance(operation, (lance.LanceOperation.CreateIndex, lance.LanceOperation.UpdateConfig))
 
 
-def keep_indexes(dataset: lance.LanceDataset) -> None:
-    """Make the indexes that are missing and take in new rows once they are a fair share of the table."""
+def update_indexes(dataset: lance.LanceDataset) -> None:
+    """Create missing indexes, and index new rows once they are a fair share of the table."""
     background.raise_if_ending()
     present = {
         index.name: {fragment_id for segment in index.segments for fragment_id in segment.fragment_ids}

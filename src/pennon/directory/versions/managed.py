@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pennon.directory.manifest import Draft, Snapshot, flags
-from pennon.directory.manifest.snapshot import table_fault
+from pennon.directory.manifest.snapshot import find_location_fault
 from pennon.directory.problem_log import warn_once
 from pennon.directory.versions import version_files
 from pennon.directory.versions.record import VersionRecord, find_version_problem
@@ -91,7 +91,7 @@ def finish_table(catalog: Catalog, key: str, location: str, *, tidy: bool) -> No
 def finish_replaced_table(catalog: Catalog, key: str) -> None:
     """Finish the versions of the table that has a key, if there is one: its row is about to be replaced."""
     row = None if catalog.manifest is None else catalog.manifest.peek(lambda snapshot: snapshot.get(key))
-    if row is not None and row.location is not None and table_fault(row) is None:
+    if row is not None and row.location is not None and find_location_fault(row) is None:
         finish_table(catalog, key, row.location, tidy=True)
 
 
