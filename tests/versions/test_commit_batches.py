@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from lance_namespace import BatchCommitTablesRequest
 
+from pennon.directory.manifest import Manifest
 from tests.support import create_namespace, describe_table, fails, list_tables, table_exists
 
 
@@ -207,3 +208,34 @@ def test_tables_in_several_namespaces(near_managed_shelf):
     answer = shelf.ns.batch_commit_tables({"operations": [{"declare_table": {"id": one}} for one in ids]})
     assert len({result.declare_table.location for result in answer.results}) == 3
     assert (list_tables(shelf.ns, "n"), list_tables(shelf.ns, "m")) == (["t"], ["t", "ü b"])
+
+
+def test_declared_table_is_kept_if_the_response_of_its_commit_is_lost(near_managed_shelf, monkeypatch):
+    shelf = near_managed_shelf
+    real = Manifest.mutate
+
+    def commit_and_lose_response(self, plan):
+        real(self, plan)
+        raise OSError("connection reset")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "mutate", commit_and_lose_response)
+        with fails(18, "connection reset"):
+            shelf.ns.batch_commit_tables({"operations": [{"declare_table": {"id": shelf.id("t")}}]})
+    assert describe_table(shelf.ns, *shelf.id("t"), check_declared=True).is_only_declared is True
+    assert shelf.append("t", [1]) == 1
+    shelf.check_same("t")
+
+
+def test_files_of_a_declared_table_are_deleted_if_the_commit_fails(near_managed_shelf, monkeypatch):
+    shelf = near_managed_shelf
+    before = shelf.top()
+
+    def fail(_self, _plan):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "mutate", fail)
+        with fails(18, "no space left"):
+            shelf.ns.batch_commit_tables({"operations": [{"declare_table": {"id": shelf.id("t")}}]})
+    assert shelf.top() == before

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 from lance.namespace import DirectoryNamespace as Reference
 
-from pennon.directory.manifest import Manifest
+from pennon.directory.manifest import TABLE, Manifest, Row
+from pennon.directory.versions.record import VersionRecord
 from tests.support import (
     MODES,
     create_namespace,
@@ -165,6 +166,25 @@ def test_more_tables_than_one_commit_takes(new_shelf, monkeypatch):
     report = shelf.ns.disable_table_version_management()
     assert (report.tables, report.versions) == (5, 10)
     assert shelf.version_rows() == {}
+
+
+@pytest.mark.parametrize("location", [None, "", "../outside"])
+def test_disabling_removes_unfinished_versions_of_unusable_tables(new_shelf, location):
+    """Nobody can finish such a version: its table does not exist, or has an unusable location."""
+    shelf = new_shelf("local", "v2-managed")
+    shelf.create("t", [1])
+    path = f"{location or ''}/_versions/1.manifest-abc"
+    rows = [VersionRecord(1, path, staged_path=path).to_row("other")]
+    if location is not None:
+        rows.append(Row("other", TABLE, location))
+
+    def plan(draft):
+        for row in rows:
+            draft.put(row)
+
+    shelf.ns._catalog.manifest.mutate(plan)
+    assert shelf.ns.disable_table_version_management().versions == 2
+    assert not [key for key, row in shelf.manifest_rows().items() if row["object_type"] == "table_version"]
 
 
 # Interrupted

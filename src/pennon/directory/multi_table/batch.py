@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lance_namespace_urllib3_client.models.commit_table_operation import CommitTableOperation
 
     from pennon.directory.catalog import Catalog
+    from pennon.directory.manifest import Manifest, Snapshot
     from pennon.directory.versions.record import VersionRecord
 
 
@@ -48,14 +49,19 @@ class _PreparedOperation:
 def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTablesResponse:
     """Perform all operations of a batch.
 
-    The commit point is one commit of the manifest. Files of declared tables are written before it and deleted if it
-    fails. Versions are finished, and files of deleted versions are deleted, after it.
+    The commit point is one commit of the manifest. Files of declared tables are written before it, and deleted if it
+    certainly failed. Versions are finished, and files of deleted versions are deleted, after it.
     """
     manifest = catalog.require_manifest("batch_commit_tables")
     declared: dict[Identifier, str] = {}
-    with ExitStack() as undone_on_error:
-        operations = [_prepare(catalog, operation, declared, undone_on_error) for operation in request.operations]
-        results = manifest.mutate(lambda draft: [operation.plan(draft) for operation in operations])
+    with ExitStack() as undo:
+        operations = [_prepare(catalog, operation, declared, undo) for operation in request.operations]
+        try:
+            results = manifest.mutate(lambda draft: [operation.plan(draft) for operation in operations])
+        except BaseException:
+            if _may_be_committed(manifest, declared):
+                undo.close()
+            raise
     created = {
         number: (operation.table, results[number])
         for number, operation in enumerate(operations)
@@ -66,6 +72,19 @@ def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTa
     return BatchCommitTablesResponse(
         results=[operation.respond(result) for operation, result in zip(operations, results, strict=True)]
     )
+
+
+def _may_be_committed(manifest: Manifest, declared: dict[Identifier, str]) -> bool:
+    """Return True if the declared tables have their rows, as after a lost response, or if that is unknown."""
+
+    def look(snapshot: Snapshot) -> bool:
+        rows = {location: snapshot.get(object_id(identifier)) for identifier, location in declared.items()}
+        return any(row is not None and row.location == location for location, row in rows.items())
+
+    try:
+        return manifest.read(look)
+    except Exception:  # noqa: BLE001 - the caller raises the error of the commit
+        return True
 
 
 def _prepare(
