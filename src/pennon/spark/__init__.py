@@ -1,6 +1,6 @@
 """Pennon on Spark: a lake of Lance tables for PySpark.
 
-`attach(spark, root=...)` gives the lake; `spark.read.format("pennon")` works once it is attached.
+`attach(spark, root=...)` returns the lake. After that, `spark.read.format("pennon")` works too.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["Delete", "Insert", "Lake", "Update", "attach"]
 _CLAUSES = ("Delete", "Insert", "Update")
 
 if str(getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "")).startswith("pyspark."):
-    # One of Spark's Python workers, which begin anew on every core of every executor: they need errors, not requests.
+    # One of Spark's Python workers, which start on every core of every executor: they need errors, not requests.
     sdk_imports.defer()
 
 
 def __getattr__(name: str) -> Any:
-    """Import late: executors import modules of this package, and must not pay for the driver's."""
+    """Import a public name on first use: executors import this package, but do not need the driver's modules."""
     if name in _CLAUSES:
         from pennon.spark.merging import clauses
 

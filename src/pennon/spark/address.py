@@ -1,4 +1,4 @@
-"""Where a catalog is: the only thing about it that travels to executors."""
+"""The address of a catalog: its implementation and properties, which are sent to executors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Client = DirectoryNamespace | IcebergNamespace
 
-_HARMLESS = frozenset(
+_SHOWN_PROPERTIES = frozenset(
     {
         "assume-lance-tables",
         "connect_timeout",
@@ -38,20 +38,20 @@ _HARMLESS = frozenset(
         "warehouse",
     }
 )
-"""Properties that may be shown; all others may hold secrets."""
-_CLIENTS = 16
+"""Properties that are shown; all others may be secrets."""
+_CACHED_CLIENTS = 16
 
 
 @dataclass(frozen=True)
 class Address:
-    """An implementation and its properties. Plain values: every process opens its own client."""
+    """An implementation and its properties. It can be pickled: every process opens its own client."""
 
     impl: str
     properties: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, impl: str, properties: Mapping[str, Any]) -> Address:
-        """Make the address of what `pennon.connect(impl, properties)` opens; a relative root is made absolute here."""
+        """Return the address of the catalog that `pennon.connect(impl, properties)` opens, with an absolute root."""
         values = {key: str(value) for key, value in properties.items()}
         if "root" in values:
             from pennon.store.root import make_root_absolute
@@ -60,35 +60,37 @@ class Address:
         return cls(impl, tuple(sorted(values.items())))
 
     def connect(self) -> Client:
-        """Give this process's client of the catalog."""
+        """Return the client of the catalog that this process uses."""
         return _client(self)
 
     def directory(self) -> DirectoryNamespace:
-        """Give the same for what only a directory namespace can do; 0 if it is none."""
+        """Return the client as a directory namespace; raises UnsupportedOperationError if it is not one."""
         from pennon import DirectoryNamespace
         from pennon.errors import UnsupportedOperationError
 
         client = _client(self)
         if not isinstance(client, DirectoryNamespace):
-            raise UnsupportedOperationError(f"This works on the implementation 'dir', not on {self.impl!r}")
+            raise UnsupportedOperationError(
+                f"This operation needs the implementation 'dir', but the catalog has {self.impl!r}"
+            )
         return client
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """Give what Lance and the stores are told to reach the catalog's files, as the user set it."""
+        """Return the storage options among the properties, as the user set them."""
         return {
             key.removeprefix(STORAGE_PREFIX): value for key, value in self.properties if key.startswith(STORAGE_PREFIX)
         }
 
     def __repr__(self) -> str:
-        """Show the properties without the secrets among them."""
-        visible = {key: value if key in _HARMLESS else "..." for key, value in self.properties}
+        """Return the implementation and the properties, without secrets."""
+        visible = {key: value if key in _SHOWN_PROPERTIES else "..." for key, value in self.properties}
         return f"Address({self.impl!r}, {visible})"
 
 
-@lru_cache(maxsize=_CLIENTS)
+@lru_cache(maxsize=_CACHED_CLIENTS)
 def _client(address: Address) -> Client:
-    # Lance, which this imports, must not be there before a worker forks.
+    # `connect` imports Lance, which must not be imported before a worker forks.
     from pennon import connect
 
     return connect(address.impl, dict(address.properties))

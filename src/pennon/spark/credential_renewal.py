@@ -1,4 +1,4 @@
-"""Credentials that a catalog hands out for a while: who needs them for longer asks it for new ones."""
+"""Renewal of credentials that a catalog vends and that expire."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from pennon.spark.address import Address
 
 Options = tuple[tuple[str, str], ...]
-"""Storage options as they travel to executors."""
-# New ones are asked for when the old ones hold for less than this. Lance, which renews them itself, leaves a minute.
+"""Storage options in the form that is sent to executors."""
+# Options that expire sooner than this are renewed. Lance renews its own a minute before they expire.
 _MARGIN_SECONDS = 300
 _TABLES = 64
 
 
 def has_expiry(options: Options) -> bool:
-    """Tell whether options hold for a while only."""
+    """Return True if options expire."""
     return EXPIRY in dict(options)
 
 
 def renew_options(options: Options, address: Address, identifier: Identifier, uri: str) -> Options:
-    """Give options that hold for a while yet: these, or new ones. They are for one place: that of the table, `uri`."""
+    """Return these options, or new ones if they expire soon. They are valid for the table at `uri`."""
     if _are_valid(options):
         return options
     kept = _option_slot(address, identifier, uri)
@@ -35,14 +35,14 @@ def renew_options(options: Options, address: Address, identifier: Identifier, ur
 
 
 def renewal_arguments(options: Options, address: Address | None, identifier: Identifier) -> dict[str, Any]:
-    """Give what Lance is told so that it asks for new options in the middle of what it does."""
+    """Return the arguments with which Lance renews the options itself during an operation."""
     if address is None or not has_expiry(options):
         return {}
     return {"namespace_client": address.connect(), "table_id": list(identifier)}
 
 
 def _request_options(address: Address, identifier: Identifier) -> Options:
-    """Ask the catalog for the options that open a table; errors 1 and 4."""
+    """Return new options from the catalog; raises NamespaceNotFoundError or TableNotFoundError."""
     from lance_namespace import DescribeTableRequest
 
     described = address.connect().describe_table(DescribeTableRequest(id=list(identifier), vend_credentials=True))
@@ -56,5 +56,5 @@ def _are_valid(options: Options) -> bool:
 
 @lru_cache(maxsize=_TABLES)
 def _option_slot(address: Address, identifier: Identifier, uri: str) -> list[Options]:  # noqa: ARG001 - they are the key
-    """Give the place for what this process got last."""
+    """Return the cached list of the options that this process received last."""
     return []

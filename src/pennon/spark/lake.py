@@ -1,4 +1,4 @@
-"""The lake: a catalog as a Spark program uses it."""
+"""The lake: the interface of a catalog for Spark programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def attach(spark: SparkSession, name: str = "lake", impl: str = "dir", **properties: Any) -> Lake:
-    """Make a catalog usable in a Spark session, classic or Connect; bad properties raise 13.
+    """Return a lake: a catalog in a Spark session, classic or Connect. Raises InvalidInputError for bad properties.
 
     `properties` are those of `pennon.connect(impl, ...)`. A property with a dot in its name, such as a storage option,
     is given as `**{"storage.region": "eu-west-1"}`.
@@ -47,7 +47,7 @@ class Lake:
         self.address = address
 
     def __repr__(self) -> str:
-        """Show the name and the address, without secrets."""
+        """Return the name and the address, without secrets."""
         return f"Lake({self.name!r}, {self.address!r})"
 
     @property
@@ -57,7 +57,7 @@ class Lake:
 
     @property
     def directory(self) -> DirectoryNamespace:
-        """The same for what only a directory namespace can do; 0 if it is none."""
+        """The client as a directory namespace; raises UnsupportedOperationError if it is not one."""
         return self.address.directory()
 
     # --- reading ---
@@ -74,9 +74,11 @@ class Lake:
         as_of: datetime | str | None = None,
         limit: int | None = None,
     ) -> DataFrame:
-        """Read a table at one version, the latest unless told otherwise; filters that come later are pushed down.
+        """Return a DataFrame of one version of a table, by default the latest. Later filters are pushed down.
 
-        `where` is a predicate in Lance's SQL. Errors 1, 4, 8, 11, 12, 13, 22.
+        `where` is a predicate in Lance's SQL. Raises NamespaceNotFoundError, TableNotFoundError, TableTagNotFoundError,
+        TableVersionNotFoundError, TableBranchNotFoundError or TableColumnNotFoundError if that does not exist, and
+        InvalidInputError for a bad predicate.
         """
         wanted = scan.plan_scan(
             self.address,
@@ -98,14 +100,14 @@ class Lake:
         branch: str | None = None,
         as_of: datetime | str | None = None,
     ) -> int:
-        """Count rows; without a predicate nothing but metadata is read."""
+        """Return the number of rows. Without a predicate, only metadata is read."""
         wanted = scan.plan_scan(
             self.address, parse_table_name(id), VersionSelector(version, tag, branch, as_of), where=where
         )
         return scan.count_rows(self.spark, wanted)
 
     def sql(self, text: str) -> DataFrame:
-        """Run a statement over the tables of the lake and of Spark; docs/guides/spark-sql.md has what it knows."""
+        """Run a statement over the tables of the lake and of Spark; docs/guides/spark-sql.md lists the statements."""
         from pennon.spark.sql import run
 
         return run(self, text)
@@ -135,7 +137,7 @@ class Lake:
         on: str | Sequence[str] = (),
         **clauses: Any,
     ) -> MergeResult:
-        """Merge a DataFrame into a table by key, or by `on_condition`, in one commit; see `merging.merge.merge`."""
+        """Merge a DataFrame into a table by key or by `on_condition`, in one commit; see `merging.merge.merge`."""
         from pennon.spark.merging import merge
 
         return merge.merge(self, df, parse_table_name(id), on=[on] if isinstance(on, str) else list(on), **clauses)
@@ -159,46 +161,46 @@ class Lake:
 
         return mutation.delete(self, parse_table_name(id), where, **options)
 
-    # --- looking around ---
+    # --- listing ---
 
     def namespaces(self, parent: Name = (), *, recursive: bool = False) -> DataFrame:
-        """List namespaces, one row each: `namespace`, `name`."""
+        """Return the namespaces, one row each: `namespace`, `name`."""
         return lake_listing.list_namespaces(self, parse_namespace_name(parent), recursive=recursive)
 
     def tables(self, parent: Name = (), *, recursive: bool = False) -> DataFrame:
-        """List tables, one row each: `namespace`, `name`, `table` (as other methods take it)."""
+        """Return the tables, one row each: `namespace`, `name`, `table` (as the other methods accept it)."""
         return lake_listing.list_tables(self, parse_namespace_name(parent), recursive=recursive)
 
     def dropped(self, parent: Name = ()) -> DataFrame:
-        """List the tables that were dropped from a namespace and can still be restored."""
+        """Return the tables that were dropped from a namespace and can be restored."""
         return lake_listing.list_dropped_tables(self, parse_namespace_name(parent))
 
     def versions(self, id: Name) -> DataFrame:
-        """List the versions of a table, the newest first."""
+        """Return the versions of a table, the newest first."""
         return lake_listing.list_versions(self, parse_table_name(id))
 
     def history(self, id: Name) -> DataFrame:
-        """List the versions of a table with what each did."""
+        """Return the versions of a table with the operation of each."""
         return lake_listing.list_history(self, parse_table_name(id))
 
     def tags(self, id: Name) -> DataFrame:
-        """List the tags of a table."""
+        """Return the tags of a table."""
         return lake_listing.list_tags(self, parse_table_name(id))
 
     def branches(self, id: Name) -> DataFrame:
-        """List the branches of a table."""
+        """Return the branches of a table."""
         return lake_listing.list_branches(self, parse_table_name(id))
 
     def indexes(self, id: Name) -> DataFrame:
-        """List the indexes of a table."""
+        """Return the indexes of a table."""
         return lake_listing.list_indexes(self, parse_table_name(id))
 
 
 def parse_table_name(name: Name) -> Identifier:
-    """Read a table's name as people write it, or as a list."""
+    """Return the identifier for the name of a table, given as text or as a list."""
     return table_identifier(parse_identifier(name) if isinstance(name, str) else name)
 
 
 def parse_namespace_name(name: Name) -> Identifier:
-    """Read a namespace's name as people write it, or as a list; the empty one is the root."""
+    """Return the identifier for the name of a namespace, given as text or as a list; the empty name is the root."""
     return namespace_identifier(parse_identifier(name) if isinstance(name, str) else name)

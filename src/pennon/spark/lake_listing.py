@@ -1,4 +1,4 @@
-"""What is in a lake, as DataFrames."""
+"""The contents of a lake as DataFrames."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _PAGE = 1000
 
 
 def source_frame(spark: SparkSession, address: Address, wanted: Scan) -> DataFrame:
-    """Read a scan by the data source, which lets Spark push filters into it."""
+    """Return a DataFrame that reads a scan through the data source, so that Spark pushes filters down."""
     reader = spark.read.format("pennon").schema(wanted.spark_schema()).option(PLAN, serialize_scan(wanted))
     reader = reader.option("impl", address.impl).option("splits", count_cores(spark))
     return reader.load(quote_identifier(wanted.table.identifier))
 
 
 def list_namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame:
-    """List namespaces."""
+    """Return the namespaces below a namespace."""
     rows = [(".".join(one[:-1]), one[-1]) for one in _iterate_namespaces(lake, parent, recursive=recursive)]
     return lake.spark.createDataFrame(rows, "namespace string, name string")
 
 
 def list_tables(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame:
-    """List tables."""
+    """Return the tables of a namespace."""
     rows = [
         (quote_identifier(one[:-1]), one[-1], quote_identifier(one))
         for one in iterate_tables(lake, parent, recursive=recursive)
@@ -43,7 +43,7 @@ def list_tables(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame
 
 
 def iterate_tables(lake: Lake, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:
-    """Go through the tables of a namespace, and of those below it if asked."""
+    """Yield the tables of a namespace; with `recursive`, also of the namespaces below it."""
     where = [parent, *(_iterate_namespaces(lake, parent, recursive=True) if recursive else ())]
     for namespace in where:
         for name in _iterate_pages(lake.catalog.list_tables, namespace, "tables"):
@@ -51,7 +51,7 @@ def iterate_tables(lake: Lake, parent: Identifier, *, recursive: bool) -> Iterat
 
 
 def list_dropped_tables(lake: Lake, parent: Identifier) -> DataFrame:
-    """List the tables that were dropped from a namespace."""
+    """Return the dropped tables of a namespace."""
     rows: list[tuple[Any, ...]] = []
     token = None
     while True:
@@ -64,7 +64,7 @@ def list_dropped_tables(lake: Lake, parent: Identifier) -> DataFrame:
 
 
 def list_versions(lake: Lake, identifier: Identifier) -> DataFrame:
-    """List versions."""
+    """Return the versions of a table."""
     from lance_namespace import ListTableVersionsRequest
 
     rows: list[tuple[Any, ...]] = []
@@ -82,7 +82,7 @@ def list_versions(lake: Lake, identifier: Identifier) -> DataFrame:
 
 
 def list_history(lake: Lake, identifier: Identifier) -> DataFrame:
-    """List versions with what each did."""
+    """Return the versions of a table with the operation and the properties of each transaction."""
     _, dataset = pin(lake.address, identifier)
     rows = []
     listed: list[dict[str, Any]] = dataset.versions()  # type: ignore[assignment]  # Lance's Version is such a dict
@@ -97,14 +97,14 @@ def list_history(lake: Lake, identifier: Identifier) -> DataFrame:
 
 
 def list_tags(lake: Lake, identifier: Identifier) -> DataFrame:
-    """List tags."""
+    """Return the tags of a table."""
     _, dataset = pin(lake.address, identifier)
     rows = [(name, one["branch"], one["version"]) for name, one in sorted(dataset.tags.list().items())]
     return lake.spark.createDataFrame(rows, "tag string, branch string, version bigint")
 
 
 def list_branches(lake: Lake, identifier: Identifier) -> DataFrame:
-    """List branches."""
+    """Return the branches of a table."""
     _, dataset = pin(lake.address, identifier)
     rows = [
         (name, one.get("parent_branch"), one.get("parent_version"))
@@ -114,7 +114,7 @@ def list_branches(lake: Lake, identifier: Identifier) -> DataFrame:
 
 
 def list_indexes(lake: Lake, identifier: Identifier) -> DataFrame:
-    """List indexes."""
+    """Return the indexes of a table."""
     _, dataset = pin(lake.address, identifier)
     rows = [
         (one.name, one.index_type, list(one.field_names), int(one.num_rows_indexed))
@@ -127,7 +127,7 @@ def _read_transaction(dataset: Any, version: int) -> Any:
     try:
         return dataset.read_transaction(version)
     except (ValueError, OSError, TypeError):
-        # Old writers kept no record of what they did, and pylance cannot show the compaction of an indexed table.
+        # Old writers recorded no transactions, and pylance cannot read the compaction of an indexed table.
         return None
 
 

@@ -1,4 +1,4 @@
-"""Options of the data source `pennon`, read into frozen values; what is not an option is a property of the catalog."""
+"""Options of the data source `pennon`. Everything else that is given is a property of the catalog."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAN = "_plan"
 OPTIONS: dict[str, tuple[str, str]] = {
     "impl": ("dir", "The catalog's implementation, as `pennon.connect` takes it."),
     "path": ("", "The table, such as `prod.events`; what `load` and `save` are given."),
-    "columns": ("all", "Read: names of the columns to read, with commas between them."),
+    "columns": ("all", "Read: names of the columns to read, separated by commas."),
     "where": ("", "Read: a predicate in Lance's SQL that rows must meet."),
     "limit": ("", "Read: the most rows to read."),
     "version": ("the latest", "Read: the version to read."),
@@ -31,27 +31,27 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "maxRowsPerFile": ("1048576", "Write: the most rows of a data file."),
     "maxBytesPerFile": ("", "Write: the most bytes of a data file."),
     "dataStorageVersion": ("", "Write: the version of Lance's file format for new tables."),
-    "jobId": ("", "Write: a name for this write; a second write of this name changes nothing."),
+    "jobId": ("", "Write: an id for this write; a second write with the same id changes nothing."),
     "startingVersion": (
         "the table as it is",
         "Stream read: begin after this version; `earliest` begins with the oldest there is, `latest` with what is new.",
     ),
     "maxVersionsPerTrigger": ("1000", "Stream read: the most versions in a micro-batch."),
     "maxRowsPerTrigger": ("", "Stream read: about how many rows make a micro-batch."),
-    "changes": ("fail", "Stream read: what rows that are deleted or updated do: `fail`, `ignore` or `feed`."),
+    "changes": ("fail", "Stream read: how to handle deleted and updated rows: `fail`, `ignore` or `feed`."),
     "queryId": ("", "Stream write: a name for the stream, which then belongs to one checkpoint."),
-    PLAN: ("", "Made by `lake.table`; not for people."),
+    PLAN: ("", "Set by `lake.table`; for internal use."),
 }
-"""Every option with its default and what it does; option names are read without regard to case."""
+"""Each option with its default and its effect. Names of options are case-insensitive."""
 
 _BY_LOWER = {name.lower(): name for name in OPTIONS}
-# Spark hands these over although they are for itself.
+# Spark passes on these options, which are its own.
 _SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
 
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What a read or write through `spark.read` and `df.write` was asked for."""
+    """The options of a read or write through `spark.read` and `df.write`."""
 
     address: Address
     identifier: Identifier
@@ -59,7 +59,7 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Tell options from properties; a missing table or root is an error (13)."""
+        """Separate options from properties of the catalog; raises InvalidInputError if no table is named."""
         given: dict[str, str] = {}
         properties: dict[str, str] = {}
         for key, value in options.items():
@@ -74,11 +74,11 @@ class SourceOptions:
         return cls(address, table_identifier(parse_identifier(given["path"])), given)
 
     def text(self, name: str) -> str | None:
-        """Give an option, None where it is missing or empty."""
+        """Return an option, or None if it is missing or empty."""
         return self.given.get(name) or None
 
     def number(self, name: str, *, least: int = 0) -> int | None:
-        """Give an option that is a whole number."""
+        """Return an option that is a whole number."""
         text = self.text(name)
         if text is None:
             return None
@@ -91,17 +91,17 @@ class SourceOptions:
         return value
 
     def flag(self, name: str) -> bool:
-        """Give an option that is true or false."""
+        """Return an option that is true or false."""
         text = (self.text(name) or "false").lower()
         if text not in {"true", "false"}:
             raise InvalidInputError(f"Option {name!r} is true or false, got {text!r}")
         return text == "true"
 
     def names(self, name: str) -> list[str] | None:
-        """Give an option that is a list of names, as `parsed` reads each."""
+        """Return an option that is a list of names separated by commas."""
         text = self.text(name)
         return None if text is None else [one.strip() for one in text.split(",")]
 
     def version_selector(self) -> VersionSelector:
-        """Give the version that is meant."""
+        """Return which version to read."""
         return VersionSelector(self.number("version"), self.text("tag"), self.text("branch"), self.text("asOf"))

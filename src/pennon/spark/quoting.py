@@ -1,8 +1,8 @@
-"""Names as Spark and Lance read them in texts."""
+"""Names in the SQL of Spark and of Lance."""
 
 from __future__ import annotations
 
 
 def quote_name(*parts: str) -> str:
-    """Write the parts of a name between backticks, whatever they are made of."""
+    """Return a name with each part in backticks."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

@@ -1,4 +1,4 @@
-"""What a Spark session needs to read and write with Pennon."""
+"""Spark sessions that read and write with Pennon: preparing a session, and starting one."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
-# Spark looks at each value of an Arrow batch, and Arrow checks each time whether the memory is still there.
+# Spark reads each value of an Arrow batch by a call, and by default Arrow checks the memory in each call.
 _UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-# It does so by one call for columns of all types. HotSpot remembers two types that it has met there, and makes the call
-# fast for one that nine of ten values have; if vectors are not among the two, a scan takes up to half as long again.
+# Columns of all types share the same call site. By default HotSpot profiles two types there, and inlines a type that
+# 90 % of the values have. If vectors are not among the two types, a scan takes up to 50 % longer.
 _PROFILED = "-XX:+IgnoreUnrecognizedVMOptions -XX:TypeProfileWidth=8 -XX:TypeProfileMajorReceiverPercent=75"
 _JAVA = f"{_UNCHECKED} {_PROFILED}"
 _OURS = {
     PUSH_DOWN: "true",
     "spark.driver.defaultJavaOptions": _JAVA,
     "spark.executor.defaultJavaOptions": _JAVA,
-    # Batches that Lance reads are large. By default each one's memory goes back to the system, which clears it anew.
+    # Batches of Lance are large. By default their memory is returned to the system, which clears it for the next batch.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * 1024 * 1024),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 * 1024 * 1024),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# Writes by a classic session choose that themselves (writing/light_rows.py).
+# Only for Spark Connect: writes of a classic session set this themselves (writing/light_rows.py).
 _REMOTE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 
-# Spark warns of a source that is registered twice.
+# Spark warns if a source is registered twice.
 _PREPARED: WeakSet[SparkSession] = WeakSet()
 
 
 def prepare(spark: SparkSession) -> None:
-    """Register the data source, and switch on filters for Python data sources, without which they refuse to work.
+    """Register the data source, and enable the pushdown of filters to Python data sources, which it requires.
 
-    Raises InvalidInputError if the session's Python workers would not find Pennon.
+    Raises InvalidInputError if the session's Python workers cannot import Pennon.
     """
     from pennon.spark.source import PennonDataSource
 
@@ -59,9 +59,9 @@ def prepare(spark: SparkSession) -> None:
 
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one for a while.
+    """Make a session the active one.
 
-    Spark looks in the active session whether it has a data source of a name, whichever session is asked to register it.
+    When a source is registered, Spark looks for an existing one in the active session, not in the given session.
     """
     context = classic_context(spark)
     if context is None:
@@ -80,10 +80,10 @@ def _active(spark: SparkSession) -> Iterator[None]:
 
 
 def _announce_arrow(spark: SparkSession) -> None:
-    """Load the class by which Spark reads Arrow batches before HotSpot compiles anything that reads columns.
+    """Load the class with which Spark reads Arrow batches before HotSpot compiles code that reads columns.
 
-    As long as it knows of no columns but those of Parquet files, HotSpot compiles the loops over lists for these alone.
-    It never does as well for both later on: a scan of vectors took a fifth longer after Parquet had been read.
+    As long as only the class for Parquet columns is loaded, HotSpot compiles the loops over lists for that class alone.
+    Later code for both classes is slower: a scan of vectors took 20 % longer after Parquet had been read.
     """
     context = classic_context(spark)
     if context is not None:
@@ -91,11 +91,9 @@ def _announce_arrow(spark: SparkSession) -> None:
 
 
 def new_session(app: str, *, master: str | None = None, remote: str | None = None, **settings: str) -> SparkSession:
-    """Start a session for a program of ours: classic at `master`, or by Spark Connect at `remote`.
+    """Start a session for one of Pennon's own programs: classic at `master`, or Spark Connect at `remote`.
 
-    `settings` win over what we would choose.
-
-    Under `spark-submit`, what it was given decides where the session runs.
+    `settings` override Pennon's defaults. Under `spark-submit`, its arguments decide where the session runs.
     """
     from pyspark.sql import SparkSession
 
@@ -109,7 +107,7 @@ def new_session(app: str, *, master: str | None = None, remote: str | None = Non
     ours = _OURS
     if remote is not None:
         builder = builder.remote(remote)
-        # A client of Spark Connect decides about its own session alone, and is warned of everything else.
+        # A client of Spark Connect can only set options of its own session; Spark warns about all others.
         ours = {key: value for key, value in _OURS.items() if key.startswith("spark.sql.")} | _REMOTE
     for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)

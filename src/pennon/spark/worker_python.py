@@ -1,7 +1,7 @@
-"""Which Python interpreter Spark's workers use: it has to find Pennon.
+"""The Python interpreter of Spark's workers, which must be able to import Pennon.
 
-PySpark starts `python3` from the search path unless PYSPARK_PYTHON names another one. A program that is started as
-`.venv/bin/python program.py`, without an activated environment, so gets workers of the system's interpreter.
+PySpark starts `python3` from the search path unless PYSPARK_PYTHON names another interpreter. So a program that is
+started as `.venv/bin/python program.py`, without an activated environment, gets workers with the system's interpreter.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 _VARIABLE = "PYSPARK_PYTHON"
 _LOOK = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pennon') is None)"
-_PATIENCE_SECONDS = 60
+_TIMEOUT_SECONDS = 60
 _SIGNS = ("No module named 'pennon", "PYTHON_VERSION_MISMATCH")
 
 
 def require_pennon_in_workers(spark: SparkSession) -> None:
-    """Raise InvalidInputError, which says what to set, if the workers of a session would not find Pennon.
+    """Raise InvalidInputError if the workers of a session cannot import Pennon. The message names the setting.
 
-    Workers on this machine use this program's interpreter unless another one was chosen. Of a cluster only what the
-    driver itself starts is looked at. A session of Spark Connect is asked to import Pennon, by a job of one row.
+    Workers on this machine use this program's interpreter unless another one was chosen. On a cluster, only the
+    interpreter that the driver starts is checked. On Spark Connect, a job of one row imports Pennon.
     """
     context = classic_context(spark)
     if context is None:
@@ -54,8 +54,8 @@ def require_pennon_in_workers(spark: SparkSession) -> None:
 
 
 def _can_import_pennon(path: str) -> bool:
-    # Workers get PYTHONPATH and nothing else from the environment of the driver.
-    done = subprocess.run([path, "-c", _LOOK], capture_output=True, check=False, timeout=_PATIENCE_SECONDS)  # noqa: S603 - what Spark itself would start
+    # Workers inherit only PYTHONPATH from the environment of the driver.
+    done = subprocess.run([path, "-c", _LOOK], capture_output=True, check=False, timeout=_TIMEOUT_SECONDS)  # noqa: S603 - what Spark itself would start
     return done.returncode == 0
 
 
@@ -76,5 +76,5 @@ def _require_pennon_on_server(spark: SparkSession) -> None:
 
 
 def _pass_through(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    # Workers import this function's module to call it, and fail at that if they have no Pennon.
+    # Workers import this function's module to call it, which fails without Pennon.
     yield from batches

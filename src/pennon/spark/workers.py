@@ -1,4 +1,4 @@
-"""Python workers, which do one task of Spark after the other."""
+"""Adjustments for Spark's Python workers, each of which runs many tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class _QuietTraceback:
-    """The module `traceback` as PySpark's daemon uses it, without reports of closed connections."""
+    """The module `traceback` for PySpark's daemon, without reports of closed connections."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(traceback, name)
@@ -21,11 +21,11 @@ class _QuietTraceback:
 
 
 def freeze_imports() -> None:
-    """Spare a worker that has imported Lance the look at all that is imported, after each of its tasks.
+    """Exclude the objects that exist now from garbage collection, if this process is a worker.
 
-    PySpark collects garbage whenever a task has ended. With Lance, Arrow and pandas there, that took 20 ms of processor
-    time each time. What is there once will stay; only later objects are looked at from then on. Any other process is
-    left alone: it may be somebody's program.
+    PySpark collects garbage after each task. With Lance, Arrow and pandas imported, that took 20 ms of processor time.
+    Imported modules stay anyway, so only later objects need to be examined. Any other process may be the user's program
+    and is left alone.
     """
     if gc.get_freeze_count() or not _is_worker():
         return
@@ -34,13 +34,13 @@ def freeze_imports() -> None:
 
 
 def silence_closed_connections() -> None:
-    """Keep the daemon of PySpark from printing a traceback when Spark has read enough, as for `head()`.
+    """Keep the daemon of PySpark from printing a traceback when Spark stops reading early, as for `head()`.
 
-    Spark closes the connection to the worker then. The last write of the worker fails, the worker ends, which is what
-    Spark wants, and the daemon prints the BrokenPipeError to the stderr of the user's program.
+    Spark then closes the connection to the worker. The worker's last write fails and the worker ends, as Spark intends,
+    but the daemon prints the BrokenPipeError to the stderr of the user's program.
     """
     daemon = sys.modules["__main__"]
-    # In any other process this is somebody's program.
+    # Any other process may be the user's program.
     if getattr(daemon.__spec__, "name", None) == "pyspark.daemon":
         vars(daemon)["traceback"] = _QuietTraceback()
 

@@ -1,1 +1,1 @@
-"""Making what executors wrote a version of one table, or of several at once; a job does so once."""
+"""Commits of what executors wrote, to one table or to several at once, at most one for each job."""

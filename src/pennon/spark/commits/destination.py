@@ -1,4 +1,4 @@
-"""Where commits to a table go: its directory, who decides about its versions, and the branch."""
+"""The destination of commits to a table: its directory, who manages its versions, and the branch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLEANS_ITSELF = "lance.auto_cleanup."
 
 @dataclass(frozen=True)
 class Destination:
-    """A table that is in the catalog, or a place where one is to be."""
+    """A table of the catalog, or the location of a new one."""
 
     address: Address
     identifier: Identifier
@@ -34,11 +34,11 @@ class Destination:
     """Whether the catalog manages the table's versions."""
     branch: str | None = None
     declared: bool = False
-    """Whether the table is in the catalog without having a version."""
+    """Whether the table is declared, but has no version."""
 
     @property
     def options(self) -> dict[str, str] | None:
-        """Give the storage options as Lance takes them; new ones if those that were handed out expire soon."""
+        """Return the storage options as Lance accepts them, renewed if they expire soon."""
         return (
             dict(credential_renewal.renew_options(self.storage_options, self.address, self.identifier, self.uri))
             or None
@@ -46,11 +46,11 @@ class Destination:
 
     @property
     def renewal_arguments(self) -> dict[str, Any]:
-        """Give what Lance is told so that it asks for new storage options while it writes."""
+        """Return the arguments with which Lance renews storage options while it writes."""
         return credential_renewal.renewal_arguments(self.storage_options, self.address, self.identifier)
 
     def catalog_arguments(self, client: Any) -> dict[str, Any]:
-        """Give what Lance is told so that it commits through a catalog."""
+        """Return the arguments with which Lance commits through a catalog."""
         return {
             "namespace_client": client,
             "table_id": list(self.identifier),
@@ -62,7 +62,7 @@ class Destination:
         import lance
 
         if self.managed and self.branch is None:
-            # The catalog knows of versions whose files are still being put into place.
+            # The catalog may have versions whose files are not yet at their final paths.
             client = self.address.connect()
             dataset = lance.dataset(
                 namespace_client=client, table_id=list(self.identifier), storage_options=self.options
@@ -106,19 +106,19 @@ class Destination:
                 files.require_plain()
 
     def pinned(self, version: int) -> PinnedTable:
-        """Name a version of the table for other processes."""
+        """Return a version of the table that any process can open."""
         pinned = PinnedTable(self.identifier, self.uri, version, self.branch, self.storage_options)
         return pinned.renewed_by(self.address)
 
 
 def new_destination(address: Address, identifier: Identifier) -> Destination:
-    """Ask the catalog for a place where a new table can be written; errors 1, 5."""
+    """Return a new location from the catalog; raises NamespaceNotFoundError or TableAlreadyExistsError."""
     uri = address.connect().new_table_location(list(identifier))
     return Destination(address, identifier, uri, tuple(sorted(address.storage_options.items())))
 
 
 def locate_table(address: Address, identifier: Identifier, branch: str | None = None) -> Destination:
-    """Ask the catalog where a table is; errors 1 and 4."""
+    """Return where a table is; raises NamespaceNotFoundError or TableNotFoundError."""
     from lance_namespace import DescribeTableRequest
 
     described = address.connect().describe_table(

@@ -1,4 +1,4 @@
-"""Appending rows that have columns which the table lacks: the new columns and the rows are one commit."""
+"""Appending rows with columns that the table lacks: the columns and the rows are added in one commit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evolution:
-    """Fragments with columns that a table does not have; their columns are numbered as if the table were new."""
+    """Fragments with columns that a table does not have. Their field ids are those of a new table."""
 
     identifier: Identifier
     schema: pa.Schema
-    """What was written."""
+    """The schema of the fragments."""
     base: pa.Schema
-    """What the table had then."""
+    """The schema of the table when they were written."""
     fragments: tuple[dict[str, Any], ...]
 
     def build_operation(self, dataset: LanceDataset) -> LanceOperation.BaseOperation:
-        """Make the operation that adds columns and rows to exactly this version."""
+        """Return the operation that adds columns and rows to exactly this version."""
         from lance import LanceOperation
         from lance.fragment import FragmentMetadata
         from lance.schema import LanceSchema
@@ -44,7 +44,7 @@ class Evolution:
         return LanceOperation.Merge([*there, *added], wanted)
 
     def _extended(self, dataset: LanceDataset, there: list[Any]) -> Any:
-        """Let Lance itself number the new columns, in a table that is nowhere: numbers are never used twice."""
+        """Return the schema with the new columns; Lance assigns their ids in memory, so that none is reused."""
         from lance import LanceDataset, LanceOperation
 
         new = self._new_columns(dataset.schema)
@@ -56,7 +56,7 @@ class Evolution:
         return draft.lance_schema
 
     def _new_columns(self, now: pa.Schema) -> list[pa.Field]:
-        """Give the columns that the table still lacks; 14 if others have changed what was written for."""
+        """Return the columns that the table lacks; raises ConcurrentModificationError if others have changed one."""
         for field in self.schema:
             before = self.base.field(field.name) if field.name in self.base.names else field
             there = now.field(field.name) if field.name in now.names else None
@@ -69,7 +69,7 @@ class Evolution:
 
 
 def _field_ids(fields: list[Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
-    """Give the number of each field by its path."""
+    """Return the id of each field by its path."""
     found: dict[tuple[str, ...], int] = {}
     for field in fields:
         path = (*above, field.name())

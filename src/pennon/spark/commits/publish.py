@@ -1,4 +1,4 @@
-"""Making what is staged visible, or removing it; and reading it before."""
+"""Publishing and discarding staged writes, and making them readable before."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 class CatalogAccess(Protocol):
-    """As much of a lake as is needed here."""
+    """The part of a lake that publishing needs."""
 
     @property
     def address(self) -> Address:
-        """Where the catalog is."""
+        """The address of the catalog."""
 
     @property
     def catalog(self) -> Client:
-        """This process's client of it."""
+        """The client of the catalog in this process."""
 
 
 _ATTEMPTS = 10
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 def make_readable(lake: CatalogAccess, staged: StagedWrite) -> StagedWrite:  # noqa: ARG001 - called like its siblings
-    """Make what is staged readable by its `preview`, a version that nobody else sees."""
+    """Return the staged write with a `preview`, a version that others do not see."""
     if staged.preview is not None:
         return staged
     destination = staged.destination
@@ -56,9 +56,11 @@ def make_readable(lake: CatalogAccess, staged: StagedWrite) -> StagedWrite:  # n
 
 
 def publish(lake: CatalogAccess, staged: StagedWrite, *, job_id: str | None = None) -> WriteResult:
-    """Make what is staged a version of its table; errors 5 (the table is new, and there by now) and 14.
+    """Commit a staged write as a version of its table.
 
-    If it raises, nothing has changed and the staged files are still there, but for an OutcomeUnknownError.
+    Raises TableAlreadyExistsError if a new table exists by now, and ConcurrentModificationError if the write conflicts
+    with other commits. After an error, nothing has changed and the staged files still exist, except after an
+    OutcomeUnknownError.
     """
     if staged.new:
         committed = _adopt(lake, staged, job_id)
@@ -70,10 +72,9 @@ def publish(lake: CatalogAccess, staged: StagedWrite, *, job_id: str | None = No
 
 
 def publish_or_discard(lake: CatalogAccess, staged: StagedWrite, *, job_id: str | None = None) -> WriteResult:
-    """Publish, or remove what is staged if that is impossible.
+    """Publish a staged write, and discard it if it certainly was not committed.
 
-    After an error that does not say for certain that nothing was committed, the files stay: they may be part of a
-    version, and whoever cleans the table finds out.
+    After any other error the files stay, because they may belong to a version. The cleanup of the table decides.
     """
     try:
         return publish(lake, staged, job_id=job_id)
@@ -87,7 +88,7 @@ def publish_or_discard(lake: CatalogAccess, staged: StagedWrite, *, job_id: str 
 
 
 def discard(lake: CatalogAccess, staged: StagedWrite) -> None:  # noqa: ARG001 - called like its siblings
-    """Remove what is staged."""
+    """Delete the files of a staged write."""
     with staged.destination.files(blobs=staged.blobs) as files:
         if staged.new:
             files.delete_tree()
@@ -96,7 +97,7 @@ def discard(lake: CatalogAccess, staged: StagedWrite) -> None:  # noqa: ARG001 -
 
 
 def summarize_commit(identifier: Identifier, found: CommittedVersion) -> WriteResult:
-    """Tell from a transaction what an earlier run wrote."""
+    """Return the result of an earlier run, from its transaction."""
     operation = None if found.transaction is None else found.transaction.operation
     fragments = list(getattr(operation, "fragments", None) or ())
     sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.files]
@@ -105,12 +106,12 @@ def summarize_commit(identifier: Identifier, found: CommittedVersion) -> WriteRe
 
 
 def finish(lake: CatalogAccess, staged: StagedWrite, committed: CommittedVersion) -> WriteResult:
-    """Remove the files that belong to no version, and say what was done. The commit stands, whatever fails here."""
+    """Delete the files that belong to no version, and return the result. An error here does not undo the commit."""
     try:
-        with translate_errors(f"Removing files of no version of table {format_identifier(staged.identifier)}"):
+        with translate_errors(f"Deleting unused files of table {format_identifier(staged.identifier)}"):
             _remove_unused(lake, staged, committed)
     except LanceNamespaceError as error:
-        _log.warning("files of run %s are left to be cleaned: %s", staged.run, error)
+        _log.warning("files of run %s remain for the cleanup: %s", staged.run, error)
     if committed.already:
         return summarize_commit(staged.identifier, committed)
     return WriteResult(
@@ -126,13 +127,13 @@ def _remove_unused(lake: CatalogAccess, staged: StagedWrite, committed: Committe
                 files.delete_tree()
             return
         if committed.already:
-            # The earlier run may have been this very write, which is published once more.
+            # The earlier run may have been this same write, published a second time.
             keep &= _list_version_files(staged.destination, committed.version)
         files.settle(staged.run, keep)
 
 
 def _is_live(lake: CatalogAccess, staged: StagedWrite) -> bool:
-    """Tell whether a table that was new is in the catalog, at the place where it was staged."""
+    """Return True if a new table is in the catalog, at the location where it was staged."""
     try:
         return locate_table(lake.address, staged.identifier).uri == staged.destination.uri
     except TableNotFoundError:
@@ -146,7 +147,7 @@ def _list_version_files(destination: Destination, version: int) -> set[str]:
 
 
 def _commit(lake: CatalogAccess, staged: StagedWrite, job_id: str | None) -> CommittedVersion:
-    """Commit, and make the operation anew on what others have committed where Lance cannot."""
+    """Commit a staged write to an existing table, and rebase it where Lance cannot."""
     current = staged
     for attempt in range(_ATTEMPTS):
         try:
@@ -171,7 +172,7 @@ def _commit(lake: CatalogAccess, staged: StagedWrite, job_id: str | None) -> Com
 
 
 def rebase_evolution(staged: StagedWrite) -> StagedWrite:
-    """Make an operation that Lance cannot rebase anew, on the latest version; others stay as they are."""
+    """Return a staged write with new columns, which Lance cannot rebase, on the latest version; others unchanged."""
     if staged.evolution is None:
         return staged
     with translate_errors(f"Opening table {format_identifier(staged.identifier)}"):
@@ -180,7 +181,7 @@ def rebase_evolution(staged: StagedWrite) -> StagedWrite:
 
 
 def _adopt(lake: CatalogAccess, staged: StagedWrite, job_id: str | None) -> CommittedVersion:
-    """Bring a new table into the catalog."""
+    """Add a new table to the catalog."""
     before = None if job_id is None else _find_job(lake, staged.identifier, job_id)
     if before is not None:
         return before
@@ -196,7 +197,7 @@ def _adopt(lake: CatalogAccess, staged: StagedWrite, job_id: str | None) -> Comm
 
 
 def create_table_files(staged: StagedWrite, job_id: str | None) -> str:
-    """Make a new table what it is to be, at its own place; gives the uuid of its first transaction."""
+    """Create the first version of a new table at its location; return the uuid of its transaction."""
     with translate_errors(f"Writing table {format_identifier(staged.identifier)}"):
         identity = _create_first_version(staged, job_id)
         with staged.destination.files(blobs=staged.blobs) as files:
@@ -205,14 +206,14 @@ def create_table_files(staged: StagedWrite, job_id: str | None) -> str:
 
 
 def _find_job(lake: CatalogAccess, identifier: Identifier, job_id: str) -> CommittedVersion | None:
-    """Find the table that another run of the job has made, or this one, if the answer was lost."""
+    """Return the version of a table that another run of the job created, or this one if the response was lost."""
     with suppress(TableNotFoundError):
         return table_commits.find_job(lake.address, identifier, job_id)
     return None
 
 
 def _create_first_version(staged: StagedWrite, job_id: str | None) -> str:
-    """Make what is staged the first version at the place of a new table, unless it is; gives its transaction's uuid."""
+    """Create the first version of a new table unless it exists; return the uuid of its transaction."""
     import lance
 
     destination = staged.destination
@@ -230,7 +231,7 @@ def _create_first_version(staged: StagedWrite, job_id: str | None) -> str:
 
 
 def _commit_detached(staged: StagedWrite) -> int:
-    """Commit beside the table's history, and note what has to go afterwards."""
+    """Commit a detached version, note its files for removal, and return its number."""
     from lance import LanceDataset
 
     destination = staged.destination

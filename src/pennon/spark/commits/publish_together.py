@@ -1,4 +1,4 @@
-"""Making several staged writes visible in one commit of the catalog."""
+"""Publishing several staged writes in one commit of the catalog."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def publish_together(
     job_id: str | None = None,
     unchanged: Collection[Identifier] = (),
 ) -> list[WriteResult]:
-    """Make several staged writes visible in one commit of the catalog, or none of them; results in the same order.
+    """Publish several staged writes in one commit of the catalog, all or none; results are in the same order.
 
-    Needs a catalog that manages versions (0 if it does not), and no branches. A second time with the same `job_id`
-    changes nothing. Tables that must be `unchanged` since they were staged raise 14 if they are not. Errors 0, 1, 4, 5,
-    13, 14, and as of `publish`.
+    Raises UnsupportedOperationError if the catalog does not manage versions or a write is to a branch, and
+    ConcurrentModificationError if a table in `unchanged` has changed since it was staged. Other errors are those of
+    `publish`. A second call with the same `job_id` changes nothing.
     """
     table_commits.require_job_id(job_id)
     for one in staged:
         if one.destination.branch is not None:
             raise UnsupportedOperationError(
-                f"Tables are published together, but not branches: {one.destination.branch!r} of "
+                f"Branches cannot be published together with other tables: {one.destination.branch!r} of "
                 f"{format_identifier(one.identifier)}"
             )
     publication = _Publication(lake, staged, job_id, unchanged)
@@ -58,7 +58,7 @@ def publish_together(
 class _Publication:
     """One commit of several tables, at most one for each job.
 
-    Every such commit has a job's name, its own if nobody gave one: so it is found if the answer is lost.
+    Without a job id, the commit gets one of its own, so that it can be found if the response is lost.
     """
 
     def __init__(
@@ -73,19 +73,19 @@ class _Publication:
         self._found: dict[Identifier, CommittedVersion] = {}
         self._versions: dict[Identifier, int] = {}
         self._mine: set[str] = set()
-        """The uuids of transactions of this very commit."""
+        """The uuids of the transactions of this commit."""
         if self._is_named and self._find_earlier_run():
             return
         self._mine = {publish.create_table_files(one, self._job_id) for one in self._changes if one.new}
         self._commit()
 
     def version_of(self, staged: StagedWrite) -> CommittedVersion:
-        """Give what became of one of the tables."""
+        """Return the committed version of one of the tables."""
         if staged.is_empty:
             return CommittedVersion(staged.read_version)
         if not self._found:
             return CommittedVersion(self._versions[staged.identifier])
-        # What the earlier run had nothing for is not written now.
+        # A table that the earlier run did not write is not written now either.
         return self._found.get(staged.identifier, CommittedVersion(staged.read_version, already=True))
 
     def _commit(self) -> None:
@@ -117,7 +117,7 @@ class _Publication:
         return TableCommit(one.identifier, transaction)
 
     def _find_earlier_run(self) -> bool:
-        """Look for the job in all tables: it is in all of them or in none."""
+        """Return True if an earlier run has committed the job, which is in all tables or in none."""
         for one in self._changes:
             with suppress(TableNotFoundError), translate_errors(f"Looking for job {self._job_id!r}"):
                 destination = locate_table(self._lake.address, one.identifier)
@@ -130,11 +130,11 @@ class _Publication:
         return bool(self._found)
 
     def _check(self, versions: Mapping[Identifier, int]) -> None:
-        """Stop the commit if another run of the job has come first since it was looked for, or anybody who must not."""
+        """Stop the commit if another run of the job, or a change to an `unchanged` table, was committed first."""
         for identifier, version in versions.items():
             if self._only_after.get(identifier, version - 1) != version - 1 and not self._find_earlier_run():
                 raise ConcurrentModificationError(
-                    f"Table {format_identifier(identifier)} was changed since a write was staged on its version "
+                    f"Table {format_identifier(identifier)} was changed after a write was staged on its version "
                     f"{self._only_after[identifier]}"
                 )
         if not self._is_named:

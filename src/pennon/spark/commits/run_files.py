@@ -1,13 +1,13 @@
-"""The files of one table's directory, for what Lance has no call for: notes of what a run wrote, and their removal.
+"""The files that a run of a write leaves in a table's directory: notes about them, and their removal.
 
-Lance removes what a failed write left, but not what a killed process did, nor a finished task's files of which the
-driver never heard. So tasks note each data file under `_pennon/<run>/` in the table's directory, and the driver, once
-it knows which files belong to a version, removes the others. Only files that this very run noted are ever removed.
-Lance names a file when it is complete: a task that is killed before it could note one leaves it to the cleanup job.
+Lance removes the files of a failed write, but not those of a killed process, nor those of a finished task whose report
+did not reach the driver. So tasks note each data file under `_pennon/<run>/` in the table's directory. When the driver
+knows which files belong to a version, it removes the others. It only removes files that the same run noted. Lance names
+a file when it is complete: if a task is killed before it notes a file, the cleanup job removes that file.
 
-A task may go on when its write has ended: Spark does not wait for the others when one fails, nor for the slower of two
-attempts. So one more note says that a run is open; whoever settles the run removes it, and a task that does not find it
-when its own files are noted takes them back.
+A task may outlive its write: Spark does not wait for other tasks when one fails, nor for the slower of two attempts. So
+a note records that the run is open. The driver removes it when it settles the run, and a task that does not find it
+after noting its own files deletes them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _OPEN = "open"
 _DATA = "data/"
 _SUFFIX = ".lance"
 UNCLEAR = "unclear"
-"""The note of a run of which nobody knows whether it was committed."""
+"""The note of a run whose outcome is unknown."""
 _NAME = r"[0-9A-Za-z_-][0-9A-Za-z._-]*"
-# Anybody who can write to the table can leave a note. Nothing but what a run writes is ever deleted for one.
+# Anyone who can write to the table can leave a note, so only files of the kinds that a run writes are deleted.
 _NOTED = re.compile(
     rf"data/{_NAME}\.lance|_deletions/{_NAME}\.(arrow|bin)|_transactions/{_NAME}\.txn|_versions/d[0-9]+\.manifest"
 )
@@ -45,15 +45,15 @@ _log = logging.getLogger(__name__)
 
 
 class TableFiles:
-    """A table's directory in its store, or that of a branch. Paths are below that directory.
+    """The directory of a table or of a branch in its store. Paths are relative to it.
 
-    `blobs` tells that data files may have directories beside them.
+    With `blobs`, data files may have directories beside them.
     """
 
     def __init__(
         self, uri: str, storage_options: Callable[[], dict[str, str]], *, branch: str | None = None, blobs: bool = False
     ) -> None:
-        # The store is opened above the table: what it keeps for itself on a disk does not belong into a table.
+        # The store is opened above the table: on a disk it keeps files of its own, which must not be in a table.
         self._parent, _, name = uri.rstrip("/").rpartition("/")
         self._options = storage_options
         self._opened_with = storage_options()
@@ -63,16 +63,16 @@ class TableFiles:
         self._blobs = blobs
 
     def __enter__(self) -> Self:
-        """Use it in a with statement."""
+        """Return this object."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._opened.close()
 
     @property
     def _store(self) -> Store:
-        """Give the store, opened anew if its options have changed since."""
+        """Return the store, opened again if its options have changed."""
         options = self._options()
         if options != self._opened_with:
             self._opened.close()
@@ -84,45 +84,45 @@ class TableFiles:
         self._store.resolve(self._folder)
 
     def names(self, path: str) -> set[str]:
-        """Name the entries of one level; "" is the table's own directory."""
+        """Return the names of the entries in a directory; "" is the table's own directory."""
         return self._store.list_names(f"{self._folder}/{path}" if path else self._folder)
 
     def read(self, path: str) -> bytes | None:
-        """Read a small file; None if it is absent."""
+        """Return the content of a small file, or None if it does not exist."""
         found = self._store.get(f"{self._folder}/{path}")
         return None if found is None else found.body
 
     def write(self, path: str, body: bytes) -> None:
-        """Write a small file, whatever was there."""
+        """Write a small file, and replace an existing one."""
         self._store.put(f"{self._folder}/{path}", body)
 
     def open_run(self, run: str) -> None:
-        """Write down that a run has begun."""
+        """Note that a run has started."""
         self.note(run, _OPEN)
 
     def is_open(self, run: str) -> bool:
-        """Tell whether a run has begun and not ended."""
+        """Return True if a run has started and has not been settled."""
         return self._store.get(f"{self._folder}/{_note_path(run, _OPEN)}") is not None
 
     def note(self, run: str, *paths: str) -> None:
-        """Write down that a run has made files."""
+        """Note that a run has written files."""
         for path in paths:
             self._store.put(f"{self._folder}/{_note_path(run, path)}", _BODY)
 
     def noted_files(self, run: str) -> set[str]:
-        """Return the files that a run has made; notes that name anything else are skipped with a warning."""
+        """Return the files that a run has noted. Notes that name anything else are skipped with a warning."""
         found = {name.replace(_JOINT, "/") for name in self.names(f"{NOTES}/{require_run_name(run)}") if name != _OPEN}
         strange = sorted(path for path in found if not is_run_file(path) and path != UNCLEAR)
         if strange:
             _log.warning(
-                "%d notes in %s/%s/%s name no file that a write makes, the first %r; they are left there",
+                "%d notes in %s/%s/%s do not name a file that a write creates, the first %r; they are kept",
                 *(len(strange), self._folder, NOTES, run, strange[0]),
             )
         return found.difference(strange)
 
     def settle(self, run: str, keep: Collection[str] = ()) -> set[str]:
-        """Remove what a run has made but for what is kept, then its notes; gives what was removed."""
-        # From here on, tasks that note a file see that nobody will use it.
+        """Delete the files of a run except those in `keep`, then its notes; return the deleted files."""
+        # From here on, tasks that note a file see that the run is settled.
         self._forget(run, {_OPEN})
         noted = self.noted_files(run)
         doomed = noted.difference(keep, {UNCLEAR})
@@ -131,12 +131,12 @@ class TableFiles:
         return doomed
 
     def delete_noted(self, run: str, paths: Collection[str]) -> None:
-        """Remove some of the files that a run has made, and their notes."""
+        """Delete some of the files of a run, and their notes."""
         self.delete(*sorted(paths))
         self._forget(run, paths)
 
     def delete(self, *paths: str) -> None:
-        """Delete files, and with data files what Lance keeps beside them; absent ones are fine."""
+        """Delete files, and the directories of blobs beside data files. Missing files are ignored."""
         if not paths:
             return
         self._store.delete(*(f"{self._folder}/{path}" for path in paths))
@@ -148,7 +148,7 @@ class TableFiles:
             self._store.prune(f"{self._folder}/{folder}")
 
     def delete_tree(self, path: str = "") -> None:
-        """Delete everything below a path; the whole directory by default."""
+        """Delete everything below a path, by default the whole directory."""
         self._store.delete_tree(f"{self._folder}/{path}" if path else self._folder)
 
     def _forget(self, run: str, paths: Collection[str]) -> None:
@@ -158,12 +158,12 @@ class TableFiles:
 
 
 def is_run_file(path: str) -> bool:
-    """Return True if a path below a table's directory can be that of a file that a run has written."""
+    """Return True if a path in a table's directory can be that of a file of a run."""
     return _NOTED.fullmatch(path) is not None
 
 
 def require_run_name(run: str) -> str:
-    """Return the name of a run's notes; raises InvalidTableStateError if it is none."""
+    """Return the name of a run; raises InvalidTableStateError if it is not valid."""
     if _RUN.fullmatch(run) is None:
         raise InvalidTableStateError(f"{run[:100]!r} is not the name of a run's notes")
     return run

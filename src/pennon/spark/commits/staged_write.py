@@ -1,4 +1,4 @@
-"""A write whose files are on storage and which nobody sees yet, and what came of it in the end."""
+"""A staged write, whose files are written but not yet visible, and the result of a write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriteResult:
-    """What a write did. `version` is the table's then; None where nothing was to be written to."""
+    """The result of a write. `version` is the version of the table after it, or None if there is no table."""
 
     identifier: Identifier
     version: int | None
@@ -21,45 +21,45 @@ class WriteResult:
     bytes: int = 0
     files: int = 0
     created: bool = False
-    """Whether the table is new."""
+    """Whether the write created the table."""
     already: bool = False
-    """Whether an earlier run of the same job had written it; the other numbers are those of that run."""
+    """Whether an earlier run of the same job wrote it; the other numbers are those of that run."""
     skipped: bool = False
-    """Whether nothing was written because the table was there (mode `ignore`)."""
+    """Whether nothing was written because the table exists (mode `ignore`)."""
 
 
 @dataclass(frozen=True)
 class StagedWrite:
-    """A change of a table that is prepared: an operation on one of its versions, whose files are written."""
+    """A prepared change to a table: an operation on one of its versions, whose files are written."""
 
     identifier: Identifier
     operation: Any
     """A LanceOperation."""
     read_version: int
-    """The version that the operation was made for; 0 for a table that is new."""
+    """The version that the operation is based on; 0 for a new table."""
     rows: int
     bytes: int
     files: tuple[str, ...]
-    """The data files that were written for it, below the table's directory (or the branch's)."""
+    """The data files of the operation, relative to the directory of the table or of the branch."""
     destination: Destination
     run: str
-    """Names the notes of what was written (see `files`)."""
+    """The name of the notes about its files (see `run_files`)."""
     new: bool = False
-    """Whether the table is not in the catalog yet: its files are at a place of their own."""
+    """Whether the table is not in the catalog yet; its files are at a new location."""
     blobs: bool = False
     """Whether data files may have directories beside them."""
     evolution: Any = None
-    """How to make the operation anew on a later version, where Lance cannot rebase it (see `evolution`)."""
+    """How to build the operation for a later version if Lance cannot rebase it (see `evolution`)."""
     preview: PinnedTable | None = None
-    """The version by which executors can read what is staged, once `readable` made it."""
+    """The version through which executors read the staged rows, after `make_readable`."""
     properties: dict[str, str] = field(default_factory=dict)
     """Properties of the table, if it is new."""
     since: int | None = None
-    """The version before which its job cannot have been committed, where that is known: it need not be looked for."""
+    """The version before which its job cannot have been committed, if known: earlier ones are not searched."""
     transaction: dict[str, str] = field(default_factory=dict)
-    """Properties of the transaction by which it is published."""
+    """Properties of the transaction that publishes it."""
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is nothing to commit."""
+        """Return True if there is nothing to commit."""
         return self.operation is None

@@ -1,9 +1,9 @@
 """One commit to one table, through the catalog, and at most one for each job.
 
-A job's id stands in the properties of its transaction. The name of the file in which Lance keeps a transaction begins
-with the version that it was made for and ends with its uuid, and half of that uuid is made from the job's id: a listing
-tells whether a job ever came as far as committing, and from which version on one has to look. So a rerun costs one
-request where there is nothing to find, however long the table's history is.
+The properties of a transaction contain the id of its job. Lance names the file of a transaction after the version that
+it read and after its uuid, and half of that uuid is derived from the job's id. So one listing shows whether a job ever
+tried to commit, and from which version on to search. If it did not, a rerun costs one request, however long the
+table's history is.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pennon.spark.address import Address
 
 JOB = "pennon.job"
-"""The property of a transaction that names the job which made it."""
+"""The property of a transaction that contains the id of its job."""
 _UNDONE = "pennon.undone"
-"""The property of one that takes back what a job has written."""
+"""The property of a transaction that reverts the commit of a job; it contains the id of that job."""
 NOT_COMMITTED = (
     ConcurrentModificationError,
     InvalidInputError,
@@ -52,7 +52,7 @@ NOT_COMMITTED = (
     TableNotFoundError,
     UnsupportedOperationError,
 )
-"""Errors that say for certain that nothing was committed."""
+"""Errors after which it is certain that nothing was committed."""
 _LONGEST_JOB = 512
 _TRANSACTIONS = "_transactions"
 _VERSIONS = "_versions"
@@ -61,12 +61,12 @@ _SUFFIX = ".txn"
 
 @dataclass(frozen=True)
 class CommittedVersion:
-    """A version that is there now; `already` if it was before, by an earlier run of the same job."""
+    """A committed version; `already` if an earlier run of the same job committed it."""
 
     version: int
     already: bool = False
     transaction: Any = None
-    """The Lance transaction that made it, where it was looked up."""
+    """The Lance transaction that created it, if it is known."""
 
 
 def commit(
@@ -81,17 +81,18 @@ def commit(
     expected_uri: str | None = None,
     since: int | None = None,
 ) -> CommittedVersion:
-    """Make one version of a table, rebased on what was committed since `read_version`; 14 if that cannot be.
+    """Commit one version of a table, rebased on what was committed since `read_version`.
 
-    The commit point is Lance's. A job id that was committed before changes nothing: the version of that time is given
-    back, also if two runs of the job commit at the same moment. If the store fails, a look at the table tells what came
-    of it. `expected_uri` is where the operation's files are: a table that was replaced meanwhile raises 14. The job is
-    looked for in the versions after `since` alone, if that is given: then the length of the history does not matter.
+    Raises ConcurrentModificationError if the operation cannot be rebased, or if the table is no longer at
+    `expected_uri`, where the operation's files are. The commit point is Lance's. If the job was committed before, also
+    by a run at the same moment, nothing changes and that version is returned. If the store fails, the table is read to
+    find the outcome. With `since`, the job is searched only in later versions, so the length of the history does not
+    matter.
     """
     destination = locate_table(address, identifier, branch)
     if expected_uri is not None and destination.uri != expected_uri:
         raise ConcurrentModificationError(
-            f"Table {format_identifier(identifier)} was dropped and made anew; nothing was committed"
+            f"Table {format_identifier(identifier)} was dropped and created again; nothing was committed"
         )
     return commit_to(
         destination, operation, read_version=read_version, job_id=job_id, properties=properties, since=since
@@ -108,7 +109,7 @@ def commit_to(
     dataset: LanceDataset | None = None,
     since: int | None = None,
 ) -> CommittedVersion:
-    """Do the same for a table that was just located; `dataset` is a version of it that is open, if one is."""
+    """Commit to a table that was just located; `dataset` is an open version of it, if there is one."""
     from lance import LanceDataset
 
     transaction = create_transaction(operation, read_version, job_id, properties)
@@ -132,7 +133,7 @@ def commit_to(
         except (OSError, ValueError, RuntimeError) as error:
             if guard is not None and guard.found is not None:
                 guard.clear()
-                # It may be this very commit, whose answer was lost and which Lance tried once more.
+                # It may be this very commit: if its response was lost, Lance has retried it.
                 return replace(guard.found, already=guard.found.transaction.uuid != transaction.uuid)
             return _resolve_outcome(destination, transaction, error)
         _revert_if_cast(destination, transaction, committed, job_id)
@@ -142,7 +143,7 @@ def commit_to(
 def find_job(
     address: Address, identifier: Identifier, job_id: str, branch: str | None = None
 ) -> CommittedVersion | None:
-    """Find the version that a job has made of a table; None if it made none. Errors 1, 4."""
+    """Return the version that a job committed, or None; raises NamespaceNotFoundError or TableNotFoundError."""
     destination = locate_table(address, identifier, branch)
     if destination.declared:
         return None
@@ -153,7 +154,7 @@ def find_job(
 def find_job_in(
     latest: LanceDataset, destination: Destination, job_id: str, since: int | None = None
 ) -> CommittedVersion | None:
-    """Find a job in the history of a table that is open at its latest version, or in the versions after one."""
+    """Return the version that a job committed, or None. `latest` is open; only versions after `since` are searched."""
     begun = _find_first_attempt(destination, job_id) if since is None else since
     if begun is None:
         return None
@@ -166,7 +167,7 @@ def create_transaction(
     job_id: str | None,
     properties: Mapping[str, str] | None = None,
 ) -> Transaction:
-    """Make the transaction of an operation, which names its job."""
+    """Return the transaction of an operation, with the id of its job."""
     import lance
 
     require_job_id(job_id)
@@ -177,13 +178,13 @@ def create_transaction(
 
 
 def require_job_id(job_id: str | None) -> None:
-    """Raise 13 for a job id that cannot be one."""
+    """Raise InvalidInputError if a job id is not valid."""
     if job_id is not None and (not isinstance(job_id, str) or not job_id or len(job_id) > _LONGEST_JOB):
-        raise InvalidInputError(f"A job id is a text of 1 to {_LONGEST_JOB} characters, got {job_id!r}")
+        raise InvalidInputError(f"A job id must be a text of 1 to {_LONGEST_JOB} characters, got {job_id!r}")
 
 
 def transaction_uuid(job_id: str | None) -> str:
-    """Give the uuid of a new transaction; of a job's transactions, all begin alike."""
+    """Return the uuid of a new transaction. All transactions of a job have the same first half."""
     fresh = uuid.uuid4().hex
     return str(uuid.UUID(fresh if job_id is None else _job_digits(job_id) + fresh[16:]))
 
@@ -193,7 +194,7 @@ def _job_digits(job_id: str) -> str:
 
 
 def _find_first_attempt(destination: Destination, job_id: str) -> int | None:
-    """Give the first version on which a job tried to commit; None if it never did."""
+    """Return the first version on which a job tried to commit, or None if it never did."""
     beginning = str(uuid.UUID(_job_digits(job_id).ljust(32, "0")))[:18]
     with destination.files() as files:
         names = files.names(_TRANSACTIONS)
@@ -206,7 +207,7 @@ def _find_first_attempt(destination: Destination, job_id: str) -> int | None:
 
 
 def _search_versions(dataset: LanceDataset, job_id: str, after: int, until: int) -> CommittedVersion | None:
-    """Look through the versions after one, the newest first; those that were cleaned away are not there to be found."""
+    """Return the version of a job after version `after`, the newest first, or None. Deleted versions are skipped."""
     for version in range(until, after, -1):
         try:
             transaction = _read_transaction(dataset, version)
@@ -214,16 +215,16 @@ def _search_versions(dataset: LanceDataset, job_id: str, after: int, until: int)
             if is_not_found(error):
                 continue
             raise
-        said = {} if transaction is None else transaction.transaction_properties or {}
-        if said.get(_UNDONE) == job_id:
+        properties = {} if transaction is None else transaction.transaction_properties or {}
+        if properties.get(_UNDONE) == job_id:
             return None
-        if said.get(JOB) == job_id:
+        if properties.get(JOB) == job_id:
             return CommittedVersion(version, already=True, transaction=transaction)
     return None
 
 
 def _read_transaction(dataset: LanceDataset, version: int) -> Transaction | None:
-    """Read what made a version; None where pylance cannot show it, which is so for compactions of indexed tables."""
+    """Return the transaction of a version; None if pylance cannot read it, as for compactions of indexed tables."""
     try:
         return dataset.read_transaction(version)
     except TypeError:
@@ -238,7 +239,7 @@ def _commit_base(destination: Destination, dataset: LanceDataset | None) -> Any:
 
 def _catalog_arguments(destination: Destination, guard: _JobGuard | None) -> dict[str, Any]:
     if destination.branch is not None:
-        # Files decide about branches. Of two runs of one job, both may commit to it if they do so at one moment.
+        # Files decide about branches. If two runs of one job commit at the same moment, both may succeed.
         return {}
     if guard is not None:
         return destination.catalog_arguments(guard)
@@ -246,20 +247,19 @@ def _catalog_arguments(destination: Destination, guard: _JobGuard | None) -> dic
 
 
 def _resolve_outcome(destination: Destination, transaction: Transaction, error: Exception) -> CommittedVersion:
-    """Find out by looking whether a commit that reported a failure made its version; raises the failure if not."""
+    """Return the version of a commit that reported an error, if it was created after all; otherwise raise the error."""
     if is_commit_conflict(error) and "unknown" not in str(error).lower():
         raise error
     try:
         latest = destination.latest()
         for version in range(int(latest.version), transaction.read_version, -1):
-            made = _read_transaction(latest, version)
-            if made is not None and made.uuid == transaction.uuid:
+            other = _read_transaction(latest, version)
+            if other is not None and other.uuid == transaction.uuid:
                 return CommittedVersion(version, transaction=transaction)
     except (OSError, ValueError, RuntimeError) as blind:
         raise OutcomeUnknownError(
-            f"Nobody knows whether table {format_identifier(destination.identifier)} was written: {error}; "
-            f"then {blind}. "
-            "The same job id, run again, writes it once"
+            f"It is unknown whether table {format_identifier(destination.identifier)} was written: {error}; "
+            f"then {blind}. Run the job again with the same job id: it writes the table once"
         ) from error
     raise error
 
@@ -267,9 +267,10 @@ def _resolve_outcome(destination: Destination, transaction: Transaction, error: 
 def _revert_if_cast(
     destination: Destination, transaction: Transaction, committed: LanceDataset, job_id: str | None
 ) -> None:
-    """Take appended rows back if a column was cast meanwhile: Lance would show them without its values.
+    """Revert an append if a column was cast since `read_version`: Lance would read its values as nulls.
 
-    A crash in between leaves them so. The version that takes them back says that the job is undone.
+    Raises RevertedCommitError then. A crash before the revert leaves the rows with nulls. The reverting version records
+    that the job is undone.
     """
     from lance import LanceDataset, LanceOperation
 
@@ -293,18 +294,18 @@ def _revert_if_cast(
 
 
 class RevertedCommitError(ConcurrentModificationError):
-    """Rows were committed and taken back: their files belong to a version, and stay."""
+    """Rows were committed and the commit was reverted. Their files belong to a version, so they stay."""
 
 
 class OutcomeUnknownError(InternalError):
-    """A commit failed, and so did the look at what came of it: its files may belong to a version."""
+    """A commit failed, and its outcome could not be read: its files may belong to a version."""
 
 
 class _JobGuard:
-    """Stands between Lance and the catalog while a job commits, and lets no version pass that would be its second.
+    """A client between Lance and the catalog that refuses a second version of a job.
 
-    Lance names the version that it is about to make, and makes that one or none: whatever came before it can be
-    looked at here for good.
+    Lance names the version that it is about to create, and creates that version or none. So the versions before it are
+    final, and can be searched for the job here.
     """
 
     def __init__(self, destination: Destination, job_id: str, seen: int) -> None:
@@ -316,16 +317,16 @@ class _JobGuard:
         self.found: CommittedVersion | None = None
 
     def clear(self) -> None:
-        """Delete the manifests that Lance staged for versions which were refused."""
+        """Delete the manifests that Lance staged for refused versions."""
         with self._destination.files() as files:
             files.delete(*(f"{_VERSIONS}/{name}" for name in self._refused))
 
     def namespace_id(self) -> str:
-        """Name the catalog."""
+        """Return the id of the catalog."""
         return self._client.namespace_id()
 
     def describe_table(self, request: Any) -> Any:
-        """Tell where the table is."""
+        """Describe the table."""
         return self._client.describe_table(request)
 
     def list_table_versions(self, request: Any) -> Any:
@@ -337,7 +338,7 @@ class _JobGuard:
         return self._client.describe_table_version(request)
 
     def create_table_version(self, request: Any) -> Any:
-        """Create the version unless the job has made one that nobody had seen."""
+        """Create the version; raises TableVersionAlreadyExistsError if the job has committed another one."""
         version = int(request["version"] if isinstance(request, dict) else request.version)
         if version - 1 > self._seen:
             self.found = _search_versions(self._destination.latest(), self._job_id, self._seen, version - 1)
@@ -346,7 +347,7 @@ class _JobGuard:
             path = str(request["manifest_path"] if isinstance(request, dict) else request.manifest_path)
             self._refused.append(path.rpartition("/")[2])
             raise TableVersionAlreadyExistsError(
-                f"Job {self._job_id!r} has made version {self.found.version} of "
+                f"Job {self._job_id!r} has already created version {self.found.version} of "
                 f"{format_identifier(self._destination.identifier)}"
             )
         return self._client.create_table_version(request)

@@ -1,1 +1,1 @@
-"""Changing rows: merges, updates and deletes, each in one commit."""
+"""Merges, updates and deletes, each in one commit."""

@@ -1,4 +1,4 @@
-"""Changes that are made once: by one of several runs of a job, and anew where others changed the same rows first."""
+"""Changes that are applied once for each job, and retried if others changed the same fragments first."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pennon.spark.lake import Lake
 
 ATTEMPTS = 5
-"""How often a change is made because others changed the same fragments first."""
+"""How often a change is tried while others change the same fragments first."""
 
 
 @dataclass(frozen=True)
 class AppliedChange:
-    """A version that changes rows of a table, and how many rows of each kind."""
+    """A committed change: its version, and the number of rows of each kind."""
 
     version: int
     counts: Mapping[str, int]
@@ -34,7 +34,7 @@ class AppliedChange:
 def find_earlier_change(
     lake: Lake, identifier: Identifier, job_id: str | None, branch: str | None
 ) -> AppliedChange | None:
-    """Find what an earlier run of a job has changed."""
+    """Return the change that an earlier run of a job committed, or None."""
     if job_id is None:
         return None
     found = table_commits.find_job(lake.address, identifier, job_id, branch)
@@ -42,7 +42,10 @@ def find_earlier_change(
 
 
 def apply_once(lake: Lake, job_id: str | None, stage: Callable[[], StagedWrite]) -> AppliedChange:
-    """Stage a change and publish it, anew if others changed the same fragments first; 14 if they always do."""
+    """Stage and publish a change, and retry if others changed the same fragments first.
+
+    Raises ConcurrentModificationError after ATTEMPTS conflicts.
+    """
     for attempt in range(ATTEMPTS):
         staged = stage()
         try:

@@ -1,4 +1,4 @@
-"""Which clause decides about a row of a merge, and what it sets: columns added to a join, step by step."""
+"""Selection of the clause for each row of a merge, and of the values it sets, as columns added to a join."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 HERE = "__pennon_here"
-"""A column of the source that is null where no row of it is."""
+"""A column of the source that is null in rows of the table without a match."""
 _TARGET = "__pennon_target_"
 
 
 class SideNames(Protocol):
-    """How expressions name the two sides."""
+    """The names of the two sides in expressions."""
 
     @property
     def target(self) -> str:
@@ -32,14 +32,14 @@ class SideNames(Protocol):
 
 
 def quoted_column(*path: str) -> Column:
-    """Name a column, whatever is in its name."""
+    """Return a column with a quoted name."""
     return F.col(quote_name(*path))
 
 
 class ClauseSelection:
-    """A join of source and table, in which every row gets its clause and what that sets.
+    """A join of source and table, in which every row gets its clause and the values that the clause sets.
 
-    For each kind of row that is done while just the names are seen that may be used for it.
+    For each kind of row, only the names that its clauses may use are visible.
     """
 
     def __init__(self, frame: DataFrame, names: SideNames, target: Sequence[str], source: Sequence[str]) -> None:
@@ -50,19 +50,19 @@ class ClauseSelection:
         self._values: list[str] = []
 
     def add_source_values(self, columns: Mapping[int, str]) -> None:
-        """Take columns of the source as values."""
+        """Add columns of the source as values."""
         self._compute({number: self._source[name] for number, name in columns.items()})
 
     def choose_matched(
         self, conditions: Iterable[str | None], first: int, computed: Mapping[int, tuple[int, str]]
     ) -> None:
-        """Decide about rows that match."""
+        """Choose clauses for rows that match."""
         self._choose(quoted_column(ADDRESS).isNotNull() & quoted_column(HERE).isNotNull(), conditions, first, computed)
 
     def choose_not_matched(
         self, conditions: Iterable[str | None], first: int, computed: Mapping[int, tuple[int, str]]
     ) -> None:
-        """Decide about rows of the source that match nothing; the table's columns are put away."""
+        """Choose clauses for rows of the source without a match; the table's columns are hidden."""
         hidden = {name: f"{_TARGET}{number}" for number, name in enumerate(self._target)}
         self._see(
             [column.alias(name) for name, column in self._source.items()]
@@ -75,12 +75,12 @@ class ClauseSelection:
     def choose_not_matched_by_source(
         self, conditions: Iterable[str | None], first: int, computed: Mapping[int, tuple[int, str]]
     ) -> None:
-        """Decide about rows of the table that match nothing; the source's columns are dropped."""
+        """Choose clauses for rows of the table without a match; the source's columns are dropped."""
         self._see([column.alias(name) for name, column in self._target.items()], self._names.target)
         self._choose(quoted_column(HERE).isNull(), conditions, first, computed)
 
     def to_actions(self) -> DataFrame:
-        """Give the rows for which there is something to do."""
+        """Return the rows for which a clause was chosen."""
         frame = self._frame.select(ACTION, ADDRESS, *self._values)
         return frame.where(quoted_column(ACTION).isNotNull())
 
@@ -99,7 +99,7 @@ class ClauseSelection:
             number_column = F.lit(number)
             chosen = number_column if condition is None else F.when(F.expr(condition), number_column).otherwise(chosen)
         self._frame = self._frame.withColumn(ACTION, F.when(applies, chosen).otherwise(quoted_column(ACTION)))
-        # An expression is evaluated only for the rows of its clause: for others it may make no sense.
+        # An expression is evaluated only for the rows of its clause: it may fail for others.
         self._compute(
             {
                 number: F.when(quoted_column(ACTION) == clause, F.expr(text))

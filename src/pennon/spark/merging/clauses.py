@@ -1,4 +1,4 @@
-"""The clauses of a merge: what happens to rows that match, and to those that do not."""
+"""The clauses of a merge, for rows that match and for rows that do not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pennon.errors import InvalidInputError
 
 @dataclass(frozen=True)
 class Update:
-    """Set columns of the table's row to expressions; None sets every column that the source has to the source's.
+    """Set columns of the table's row to expressions; None sets each column to the source's column of the same name.
 
     Columns that are not set keep their values.
     """
@@ -29,7 +29,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Insert:
-    """Insert a row made of expressions; None takes every column of the source. Columns without a value are null."""
+    """Insert a row of expressions; None inserts all columns of the source. Columns without a value are null."""
 
     values: Mapping[str, str] | None = None
     condition: str | None = None
@@ -55,31 +55,31 @@ _KINDS: dict[str, tuple[type[Clause], ...]] = {
 
 @dataclass(frozen=True)
 class Clauses:
-    """All clauses of a merge; of those for a kind of row, the first whose condition holds decides."""
+    """All clauses of a merge. For each kind of row, the first clause whose condition holds applies."""
 
     matched: tuple[Update | Delete, ...]
     not_matched: tuple[Insert, ...]
     by_source: tuple[Update | Delete, ...]
 
     def all(self) -> tuple[Clause, ...]:
-        """Give the clauses in the order in which they are numbered."""
+        """Return the clauses in the order of their numbers."""
         return (*self.matched, *self.not_matched, *self.by_source)
 
     @property
     def only_deletes_matches(self) -> bool:
-        """Tell whether every match does the same: deletes. Only then a row may be matched more than once."""
+        """Return True if every match is deleted. Only then may a row match more than once."""
         return self.matched == (Delete(),)
 
 
 def parse_clauses(matched: ClauseSpec, not_matched: ClauseSpec, by_source: ClauseSpec) -> Clauses:
-    """Read clauses, each given as a word, as a clause or as a list of clauses; what makes no sense raises 13."""
+    """Return the clauses, each given as a word, a clause or a list of clauses; raises InvalidInputError if invalid."""
     made: dict[str, Any] = {
         kind: _parse_spec(kind, given)
         for kind, given in ((MATCHED, matched), (NOT_MATCHED, not_matched), (BY_SOURCE, by_source))
     }
     clauses = Clauses(made[MATCHED], made[NOT_MATCHED], made[BY_SOURCE])
     if not clauses.all():
-        raise InvalidInputError("A merge needs a clause: nothing is to be done with rows that match, nor with others")
+        raise InvalidInputError("A merge needs at least one clause, for rows that match or for others")
     return clauses
 
 
@@ -95,9 +95,11 @@ def _parse_spec(kind: str, given: ClauseSpec) -> tuple[Clause, ...]:
     for number, clause in enumerate(clauses):
         if not isinstance(clause, _KINDS[kind]):
             allowed = " and ".join(one.__name__ for one in _KINDS[kind])
-            raise InvalidInputError(f"{kind} takes clauses of the kinds {allowed}, got {clause!r}")
+            raise InvalidInputError(f"{kind} accepts only {allowed} clauses, got {clause!r}")
         if clause.condition is None and number < len(clauses) - 1:
-            raise InvalidInputError(f"{kind}: only its last clause can be without a condition, got {clause!r} before")
+            raise InvalidInputError(
+                f"{kind}: only the last clause can be without a condition, got {clause!r} before it"
+            )
         _check_values(kind, clause)
     return clauses
 
@@ -106,7 +108,9 @@ def _check_values(kind: str, clause: Clause) -> None:
     values = clause.set if isinstance(clause, Update) else clause.values if isinstance(clause, Insert) else {}
     if values is None:
         if kind == BY_SOURCE:
-            raise InvalidInputError(f"{kind}: an Update says what it sets, as there is no row of the source")
+            raise InvalidInputError(
+                f"{kind}: an Update must name the columns to set, because there is no row of the source"
+            )
         return
     if not isinstance(clause, Delete) and not values:
         raise InvalidInputError(f"{kind}: {type(clause).__name__} sets no column")

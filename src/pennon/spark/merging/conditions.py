@@ -33,7 +33,7 @@ def find_mentioned_columns(columns: Iterable[str], expressions: Iterable[str | N
 
 
 def find_predicate(spark: SparkSession, schema: pa.Schema, name: str, condition: str) -> str | None:
-    """Return a Lance predicate that holds for all rows that meet a condition, or None.
+    """Return a Lance predicate that holds for all rows that meet a condition, or None if there is none.
 
     It may hold for more rows. `name` is the alias of the table in the condition.
     """

@@ -1,4 +1,4 @@
-"""Deletion vectors, made on executors: which rows of which fragments are gone, and the fragments without them."""
+"""Deletion vectors, which executors write: the deleted rows of each fragment, and the fragments without them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pennon.spark.reading.pinned import PinnedTable
 
 REPORT = "kind string, fragment bigint, content binary"
-"""How tasks report to the driver, one row for each thing that was done, and the driver hands out what is left to do."""
+"""The schema of reports from tasks to the driver, and of the work that the driver hands out."""
 _SCHEMA = pa.schema([("kind", pa.string()), ("fragment", pa.int64()), ("content", pa.binary())])
 GONE, SHORTENED, EMPTIED = "gone", "shortened", "emptied"
 _OFFSETS = (1 << FRAGMENT_BITS) - 1
@@ -29,7 +29,7 @@ _THREADS = 8
 
 
 class DeletedRows:
-    """The rows that one task found to be gone, by fragment."""
+    """The rows that one task deletes, by fragment."""
 
     def __init__(self) -> None:
         self._offsets: dict[int, list[np.ndarray]] = defaultdict(list)
@@ -40,18 +40,18 @@ class DeletedRows:
             self._offsets[fragment].append((rows.to_numpy() & _OFFSETS).astype("uint32"))
 
     def reports(self) -> Iterator[pa.RecordBatch]:
-        """Say which rows are gone, one report for each fragment."""
+        """Yield the deleted rows, one report for each fragment."""
         for fragment, offsets in self._offsets.items():
             yield _row(GONE, fragment, _pack_offsets(offsets))
 
 
 def create_report(kind: str, content: str) -> pa.RecordBatch:
-    """Make a report that concerns no fragment."""
+    """Return a report that is not about a fragment."""
     return _row(kind, None, content.encode())
 
 
 def split_reports(reports: pa.Table) -> tuple[list[dict[str, Any]], pa.Table]:
-    """Part the reports of gone rows from the others, and make one of all that concern the same fragment."""
+    """Return all other reports, and the reports of deleted rows, merged into one for each fragment."""
     others = []
     gone: dict[int, list[bytes]] = defaultdict(list)
     for row in reports.to_pylist():
@@ -66,7 +66,7 @@ def split_reports(reports: pa.Table) -> tuple[list[dict[str, Any]], pa.Table]:
 def write_deletion_vectors(
     table: PinnedTable, destination: Destination, run: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the deletion vectors of the fragments from which reports say that rows are gone, one for each fragment."""
+    """Write a deletion vector for each fragment with reported deletions, and yield reports of the results."""
     gone = {row["fragment"]: row["content"] for batch in batches for row in batch.to_pylist()}
     if not gone:
         return
@@ -95,7 +95,7 @@ def _pack_offsets(offsets: list[np.ndarray]) -> bytes:
     import numpy as np
 
     together = np.unique(np.concatenate(offsets))
-    # Neighbours differ by little, so that their distances become small.
+    # Differences between neighbours are small and compress well.
     return zlib.compress(np.diff(together, prepend=np.uint32(0)).tobytes(), 1)
 
 

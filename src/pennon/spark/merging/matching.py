@@ -1,7 +1,7 @@
-"""Which row of a merge meets which clause: one DataFrame of actions, made by a join (see `changes`).
+"""Planning a merge: a join of source and table, which becomes a DataFrame of actions (see `row_changes`).
 
-Names mean what they mean in SQL: clauses for rows that match see the table and the source, those for rows of the
-source alone see only the source, and those for rows of the table alone see only the table.
+Names have the scopes of SQL: clauses for matching rows can use columns of the table and of the source, clauses for
+other rows only those of their own side.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
     from pennon.spark.merging.rewrite import BaseVersion
 
-# The keys of a source of this many rows are sent to all executors, so that the table's keys need not travel.
+# The keys of a source of at most this many rows are sent to all executors, so that the table is not shuffled.
 BROADCAST_ROWS = 500_000
 
 
 @dataclass(frozen=True)
 class MatchCondition:
-    """When a row of the source matches one of the table, and how expressions name the two."""
+    """The condition under which rows match, and the names of both sides in expressions."""
 
     on: tuple[str, ...] = ()
     condition: str | None = None
@@ -49,7 +49,7 @@ class MatchCondition:
     source: str = "source"
 
     def __post_init__(self) -> None:
-        """Refuse what says too much or too little."""
+        """Raise InvalidInputError if there is not exactly one condition, or if both sides have the same name."""
         if bool(self.on) == (self.condition is not None):
             raise InvalidInputError("A merge has either key columns (`on`) or a condition (`on_condition`)")
         if self.target.lower() == self.source.lower():
@@ -58,7 +58,7 @@ class MatchCondition:
 
 @dataclass(frozen=True)
 class MergeSource:
-    """The rows that are merged; `rows` if they were counted."""
+    """The source of a merge; `rows` is its number of rows, if they were counted."""
 
     frame: DataFrame
     rows: int | None = None
@@ -66,7 +66,7 @@ class MergeSource:
 
 @dataclass(frozen=True)
 class MergeActions:
-    """What is to be done, as `rewriting.rewritten` takes it."""
+    """The planned actions, as `rewrite.rewrite_rows` accepts them."""
 
     frame: DataFrame
     changes: tuple[RowChange, ...]
@@ -76,7 +76,7 @@ class MergeActions:
 
 
 class MergePlanner:
-    """Plans one merge; whatever is wrong with it raises 12 or 13 before a row is read."""
+    """Plans one merge. Raises TableColumnNotFoundError or InvalidInputError before a row is read."""
 
     def __init__(
         self, base: BaseVersion, df: DataFrame, clauses: Clauses, match: MatchCondition, *, merge_schema: bool = False
@@ -95,11 +95,11 @@ class MergePlanner:
 
     @property
     def is_small(self) -> bool:
-        """Tell whether the table is so small that it is read at once, and Spark knows its size."""
+        """Return True if the table is so small that the driver reads it, and Spark knows its size."""
         return sum(one.rows for one in fragment_sizes(self._base.dataset)) <= scan.DRIVER_ROWS
 
     def select_needed(self, df: DataFrame) -> DataFrame:
-        """Give the columns of the source that the merge needs."""
+        """Return the source with only the columns that the merge needs."""
         if self._passed:
             return df
         keys = {source for _, source in self._keys}
@@ -110,7 +110,7 @@ class MergePlanner:
         return df.select(*[quoted_column(name) for name in wanted])
 
     def actions(self, source: MergeSource) -> MergeActions:
-        """Join the source with the table, and choose a clause for every row."""
+        """Return the actions: a join of the source with the table, with a clause for every row."""
         try:
             selection = ClauseSelection(
                 self._join(source), self._match, self._target_columns(), list(source.frame.columns)
@@ -130,7 +130,7 @@ class MergePlanner:
         )
 
     def identifying_columns(self) -> list[str]:
-        """Name the columns of the table that tell which row is meant."""
+        """Return the columns of the table that identify a row in messages."""
         if self._keys:
             return [target for target, _ in self._keys]
         return conditions.find_mentioned_columns(self._columns, [self._match.condition])
@@ -174,15 +174,15 @@ class MergePlanner:
         return texts
 
     def _target_columns(self) -> list[str]:
-        """Name the columns of the table that must be read to decide, and to compute what is set."""
+        """Return the columns of the table that conditions and expressions need."""
         keys = {target for target, _ in self._keys}
         mentioned = set(conditions.find_mentioned_columns(self._columns, [*self._expressions(), self._match.condition]))
         return [name for name in self._columns if name in keys or name in mentioned]
 
-    # --- columns that are taken from the source as they are ---
+    # --- columns that are copied from the source ---
 
     def _match_columns(self, df: DataFrame, *, merge_schema: bool) -> tuple[dict[int, str], tuple[pa.Field, ...]]:
-        """Tell which column of the table gets which one of the source, for clauses that take all of them."""
+        """Return the source column of each column, for clauses that copy all columns, and the new columns."""
         if all(_assignments(clause) is not None for clause in self._clauses.all()):
             return {}, ()
         present = [name for name in self._columns if self._find_name(name, self._source_columns) is not None]
@@ -225,7 +225,7 @@ class MergePlanner:
                     )
 
     def _assignments_by_number(self, clause: Clause) -> dict[int, str | None]:
-        """Tell what a clause sets each column to, by its number; None stands for the source's column."""
+        """Return the expression for each column that a clause sets, by its number; None is the source's column."""
         given = _assignments(clause)
         if given is None:
             return dict.fromkeys(self._passed)
@@ -256,7 +256,7 @@ class MergePlanner:
             keys = F.broadcast(self._source_keys(source.frame).alias(match.source))
             ours = ours.join(keys, condition, "left_semi").alias(match.target)
         if not self.is_small:
-            # Spark takes what tasks read for small, but must not send the whole table to all executors.
+            # Spark underestimates the size of what tasks read, but must not broadcast the whole table.
             ours = ours.hint("merge")
         if inserts:
             return theirs.join(ours, condition, "full" if lost else "left")
@@ -292,7 +292,7 @@ class MergePlanner:
     # --- clauses ---
 
     def _choose_clauses(self, selection: ClauseSelection) -> tuple[tuple[RowChange, ...], list[int]]:
-        """Choose a clause for every row, and compute what it sets; gives the changes, and each value's column."""
+        """Choose a clause for every row and compute its values; return the changes, and the column of each value."""
         passed = {column: number for number, column in enumerate(sorted(self._passed))}
         values = sorted(self._passed)
         selection.add_source_values({number: self._passed[column] for column, number in passed.items()})
@@ -331,7 +331,7 @@ _KINDS: dict[type[Clause], str] = {Update: UPDATE, Delete: DELETE, Insert: INSER
 
 
 def _assignments(clause: Clause) -> Mapping[str, str] | None:
-    """Give what a clause sets, or None if it takes all columns of the source."""
+    """Return the assignments of a clause, or None if it copies all columns of the source."""
     if isinstance(clause, Delete):
         return {}
     return clause.set if isinstance(clause, Update) else clause.values

@@ -1,7 +1,7 @@
 """Merging a DataFrame into a table: rows that match are updated or deleted, others inserted, all in one commit.
 
-Executors match rows by a join, write changed and new rows as new fragments, and mark the old ones as deleted; rows that
-do not change stay where they are. docs/guides/spark-merge.md tells what is promised.
+Executors match rows by a join, write changed and new rows as new fragments, and mark the old rows as deleted. Other
+rows are not rewritten. docs/guides/spark-merge.md describes the guarantees.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _KEPT = "__pennon_kept"
 
 @dataclass(frozen=True)
 class MergeResult:
-    """What a merge did; `version` is the table's then, the one that was there if there was nothing to do."""
+    """The result of a merge; `version` is the version of the table after it, unchanged if there was nothing to do."""
 
     version: int
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     already: bool = False
-    """Whether an earlier run of the same job had done it; the other numbers are those of that run."""
+    """Whether an earlier run of the same job did it; the other numbers are those of that run."""
 
 
 def merge(
@@ -68,12 +68,15 @@ def merge(
 ) -> MergeResult:
     """Merge a DataFrame into a table, in one commit or not at all.
 
-    Rows match if the columns `on` are equal, or if `on_condition` holds, an expression of Spark's SQL that names the
-    two sides `target` and `source`, or as the aliases say. Null keys match nothing unless `null_safe`. Clauses are a
-    word (`update`, `delete`, `insert`, `ignore`) or a list of `Update`, `Delete` and `Insert`, of which the first whose
-    condition holds decides. If others change the same fragments meanwhile, the merge is done anew on their version. A
-    second merge of the same `job_id` changes nothing. The source is kept while it is merged, unless `cache` is False.
-    Errors 1, 4, 12, 13 (also for a row that several rows of the source would change), 14, 22.
+    Rows match if the columns `on` are equal, or if `on_condition` holds: an expression in Spark's SQL in which the
+    sides are called `target` and `source`, or by the given aliases. Null keys match nothing unless `null_safe`. Clauses
+    are a word (`update`, `delete`, `insert`, `ignore`) or a list of `Update`, `Delete` and `Insert`, of which the first
+    whose condition holds applies. If others change the same fragments first, the merge is repeated on their version. A
+    second merge with the same `job_id` changes nothing. The source is cached during the merge, unless `cache` is False.
+
+    Raises NamespaceNotFoundError, TableNotFoundError, TableBranchNotFoundError or TableColumnNotFoundError if that does
+    not exist, InvalidInputError for bad clauses or if several rows of the source would change the same row, and
+    ConcurrentModificationError after repeated conflicts.
     """
     asked = _MergeSpec(
         given_clauses.parse_clauses(when_matched, when_not_matched, when_not_matched_by_source),
@@ -107,10 +110,10 @@ def stage_merge(
     cache: bool = True,
     run: str | None = None,
 ) -> StagedWrite:
-    """Write the files of a merge and show nothing; `writing.publish` and `writing.discard` go on from there.
+    """Write the files of a merge without publishing them; continue with `writing.publish` or `writing.discard`.
 
-    It is published on the version for which it was made, with what others have appended since, or raises 14. `run`
-    names the notes of what is written (see `files`).
+    Publishing raises ConcurrentModificationError if others have done more than append since. `run` is the name of the
+    notes about the files (see `run_files`).
     """
     asked = _MergeSpec(
         given_clauses.parse_clauses(when_matched, when_not_matched, when_not_matched_by_source),
@@ -132,7 +135,7 @@ class _MergeSpec:
 
 @dataclass
 class _CachedSource:
-    """The source, and what of it is needed, once that is known."""
+    """The source of a merge, cached and reduced to the needed columns once these are known."""
 
     df: DataFrame
     cache: bool
@@ -145,10 +148,10 @@ class _CachedSource:
             if not self.cache or planner.is_small:
                 self.source = MergeSource(frame)
             else:
-                # Counting puts it into the cache: it is computed once, and how large it is decides about the join.
+                # Counting fills the cache: the source is computed once, and its size decides about the join.
                 level = self.df.storageLevel
                 if not level.useMemory and not level.useDisk:
-                    # A plan of its own: what the caller keeps of the source is not ours to let go.
+                    # A separate plan, so that unpersisting it does not affect what the caller has cached.
                     self.kept = frame.withColumn(_KEPT, F.lit(1)).persist()
                     frame = self.kept.drop(_KEPT)
                 self.source = MergeSource(frame, frame.count())
@@ -159,7 +162,7 @@ class _CachedSource:
 def _cache_source(df: DataFrame, identifier: Identifier, *, cache: bool) -> Iterator[_CachedSource]:
     if df.isStreaming:
         raise InvalidInputError(
-            f"A stream cannot be merged into table {format_identifier(identifier)}: merge its micro-batches"
+            f"A stream cannot be merged into table {format_identifier(identifier)}: merge its micro-batches instead"
         )
     held = _CachedSource(df, cache)
     try:
@@ -184,7 +187,7 @@ def _stage(
             actions.values,
             new_columns=actions.new_columns,
             repeatable=asked.clauses.only_deletes_matches,
-            # Into an empty table all rows are new, and written where they are.
+            # All rows of a merge into an empty table are new, so they need not be sorted by address.
             ordered=not base.dataset.count_rows(),
             run=run,
         )
@@ -199,7 +202,7 @@ def _stage(
 
 
 def _describe_row(base: rewrite.BaseVersion, address: int, columns: Sequence[str]) -> str:
-    """Show which row of a table is meant."""
+    """Return the values that identify a row of a table."""
     found = base.dataset.to_table(columns=list(columns), filter=f"_rowaddr = {address}").to_pylist()
     return ", ".join(f"{name} = {value!r}" for name, value in (found[0] if found else {}).items())
 

@@ -1,7 +1,7 @@
-"""Updating and deleting rows of a table by SQL, in one commit; rows that do not change stay where they are.
+"""Updating and deleting rows of a table by SQL, in one commit; other rows are not rewritten.
 
-Expressions are Spark's SQL and mean what they mean there. Of a predicate, Lance does as much as it can do in the same
-way, with its indexes; Spark does the rest.
+Expressions are Spark's SQL. Lance evaluates the parts of a predicate that mean the same to it, with its indexes; Spark
+evaluates the rest.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = ["MutationResult", "delete", "update"]
 
 @dataclass(frozen=True)
 class MutationResult:
-    """What an update or a delete did; `version` is the table's then, the one that was there if no row was meant."""
+    """The result of an update or a delete; `version` is the version after it, unchanged if no row was affected."""
 
     version: int
     rows: int = 0
     already: bool = False
-    """Whether an earlier run of the same job had done it; the other numbers are those of that run."""
+    """Whether an earlier run of the same job did it; the other numbers are those of that run."""
 
 
 def update(
@@ -55,10 +55,12 @@ def update(
     job_id: str | None = None,
     branch: str | None = None,
 ) -> MutationResult:
-    """Set columns to expressions of Spark's SQL in the rows for which `where` is true, in all of them without it.
+    """Set columns to expressions in Spark's SQL in the rows for which `where` is true, by default in all rows.
 
-    Other columns keep their values, and rows their ids where those are stable. An update that means no row makes no
-    version. A second update of the same `job_id` changes nothing. Errors 1, 4, 12, 13, 14, 22.
+    Other columns keep their values, and rows keep stable row ids. If no row is affected, no version is created. A
+    second update with the same `job_id` changes nothing. Raises NamespaceNotFoundError, TableNotFoundError,
+    TableBranchNotFoundError or TableColumnNotFoundError if that does not exist, InvalidInputError for a bad expression,
+    and ConcurrentModificationError after repeated conflicts.
     """
     if not set:
         raise InvalidInputError(f"An update of table {format_identifier(identifier)} sets no column")
@@ -75,20 +77,22 @@ def delete(
     job_id: str | None = None,
     branch: str | None = None,
 ) -> MutationResult:
-    """Delete the rows for which `where`, an expression of Spark's SQL, is true; `true` deletes all.
+    """Delete the rows for which `where`, an expression in Spark's SQL, is true; `true` deletes all rows.
 
-    A delete that means no row makes no version. A second delete of the same `job_id` changes nothing. Errors as of
-    `update`.
+    If no row is affected, no version is created. A second delete with the same `job_id` changes nothing. Raises the
+    errors of `update`.
     """
     if not isinstance(where, str) or not where.strip():
-        raise InvalidInputError(f"To delete rows of table {format_identifier(identifier)}, say which; 'true' means all")
+        raise InvalidInputError(
+            f"Deleting rows of table {format_identifier(identifier)} needs a condition; use 'true' for all rows"
+        )
     selection = _RowSelection(lake, identifier, where, alias, branch)
     return selection.apply(DELETE, selection.stage_delete, job_id)
 
 
 @dataclass(frozen=True)
 class _RowSelection:
-    """The rows that are meant."""
+    """The rows that an update or a delete affects."""
 
     lake: Lake
     identifier: Identifier
@@ -128,7 +132,7 @@ class _RowSelection:
         return rewrite_operations.stage_rewrite(base, done, predicate=self.where)
 
     def _rows(self, base: BaseVersion, expressions: Iterable[str]) -> DataFrame:
-        """Give the addresses of rows, and the columns of which expressions speak."""
+        """Return the addresses of the rows, and the columns that expressions mention."""
         columns = conditions.find_mentioned_columns(base.schema.names, [self.where, *expressions])
         spark, where = self.lake.spark, self.where
         pushed = None if where is None else conditions.find_predicate(spark, base.schema, self.alias, where)
@@ -138,7 +142,7 @@ class _RowSelection:
 
 
 def _resolve_columns(lake: Lake, base: BaseVersion, given: Mapping[str, str]) -> list[str]:
-    """Find the columns that are set, each once."""
+    """Return the columns to set; raises an error if one does not exist or is set twice."""
     exact = is_case_sensitive(lake.spark)
     found: list[str] = []
     for name, text in given.items():

@@ -1,7 +1,7 @@
-"""Changing rows of a table by Spark jobs, without rewriting it.
+"""Changing rows of a table by Spark jobs, without rewriting the table.
 
-Executors write changed and new rows as new fragments, and deletion vectors for the rows that are gone; both are shown
-by one commit. A fragment of which no row changes is not touched.
+Executors write changed and new rows as new fragments, and deletion vectors for old rows. One commit publishes both.
+Fragments without changed rows are not touched.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ EXPRESSION_ERRORS = (
     DateTimeException,
     NumberFormatException,
 )
-"""What Spark raises where an expression is wrong, or cannot be evaluated for a row."""
+"""Errors that Spark raises if an expression is invalid or cannot be evaluated for a row."""
 _SLOT = "__pennon_slot"
-# Neighbouring rows go to one task, so that it reads what is kept of them in one go; large fragments go to several.
+# Neighbouring rows go to one task, which reads their kept values together; large fragments go to several tasks.
 _SLOT_BITS = 17
-# The deletion vectors of this many fragments are written sooner than a further job would begin.
+# The driver writes the deletion vectors of this many fragments faster than another job starts.
 _DRIVER_FRAGMENTS = 16
 
 
 @dataclass(frozen=True)
 class BaseVersion:
-    """The version of a table that is changed."""
+    """The version of a table that a change is based on."""
 
     destination: Destination
     dataset: LanceDataset
@@ -63,7 +63,7 @@ class BaseVersion:
 
     @property
     def identifier(self) -> Identifier:
-        """Name the table."""
+        """The identifier of the table."""
         return self.destination.identifier
 
     @property
@@ -74,7 +74,7 @@ class BaseVersion:
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """What was done: the files are on storage, and nobody sees them yet."""
+    """The result of a rewrite, whose files are written but not yet visible."""
 
     run: str
     added: tuple[dict[str, Any], ...] = ()
@@ -84,12 +84,12 @@ class RewriteResult:
 
     @property
     def rows(self) -> int:
-        """Count the rows that are not what they were."""
+        """The number of changed rows."""
         return sum(self.counts.values())
 
 
 class RowChangedTwiceError(Exception):
-    """A row of the table would be changed by several rows of the source."""
+    """Several rows of the source would change the same row of the table."""
 
     def __init__(self, address: int) -> None:
         super().__init__(address)
@@ -97,7 +97,10 @@ class RowChangedTwiceError(Exception):
 
 
 def open_base(lake: Lake, identifier: Identifier, branch: str | None = None) -> BaseVersion:
-    """Find the latest version of a table; errors 1, 4, 22."""
+    """Return the latest version of a table or branch.
+
+    Raises NamespaceNotFoundError, TableNotFoundError or TableBranchNotFoundError.
+    """
     destination = locate_table(lake.address, identifier, branch)
     if destination.declared:
         raise TableNotFoundError(
@@ -120,9 +123,10 @@ def rewrite_rows(
     ordered: bool = False,
     run: str | None = None,
 ) -> RewriteResult:
-    """Do what `actions` says (see `changes`); what fails leaves no files. Errors 13; TwiceError.
+    """Apply actions (see `row_changes`) and return the result. A failure leaves no files.
 
-    Actions that are `ordered` have every row of the table once at most, and come as a scan gives them.
+    Raises InvalidInputError for a bad expression or value, and RowChangedTwiceError. `ordered` actions contain each row
+    of the table at most once, in the order of a scan.
     """
     run = run or uuid.uuid4().hex
     plan: Any = IdentityPlan(with_columns(plain_schema(base.schema), new_columns))
@@ -130,7 +134,7 @@ def rewrite_rows(
         base.destination,
         plan,
         run,
-        # Columns that the table lacks are numbered when the operation is made.
+        # The ids of new columns are assigned when the operation is built.
         "overwrite" if new_columns else "append",
         base.table,
         FileSettings(data_storage_version=str(base.dataset.data_storage_version)),
@@ -159,18 +163,18 @@ def rewrite_rows(
 
 
 def expression_error(base: BaseVersion, what: str, error: BaseException) -> InvalidInputError:
-    """Say what Spark does not like about an expression, without its whole plan."""
-    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    said, _, _ = said.partition(" Did you mean")
-    names = f" The table has {', '.join(base.schema.names)}." if "UNRESOLVED" in said else ""
-    return InvalidInputError(f"Table {format_identifier(base.identifier)} cannot be {what}: {said}{names}")
+    """Return an InvalidInputError with the reason from Spark, without its whole plan."""
+    reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    reason, _, _ = reason.partition(" Did you mean")
+    names = f" The table has {', '.join(base.schema.names)}." if "UNRESOLVED" in reason else ""
+    return InvalidInputError(f"Table {format_identifier(base.identifier)} cannot be {what}: {reason}{names}")
 
 
 def _run_jobs(spark: SparkSession, base: BaseVersion, actions: DataFrame, task: RewriteTask) -> list[dict[str, Any]]:
-    """Change rows, then write deletion vectors; those of a few fragments are left to us.
+    """Change rows, then write deletion vectors, and return the reports. The driver writes vectors of a few fragments.
 
-    What tasks report passes through the driver, not from one step of a job to the next: it names files, and a task that
-    is done again names others. Spark gives up a job of which some tasks saw the first names.
+    Reports pass through the driver, not from one stage of a job to the next: they name files, and a repeated task names
+    others. Spark aborts a job if some of its tasks have seen the first names.
     """
     table, destination, run = base.table, base.destination, task.writer.run
 
@@ -189,7 +193,7 @@ def _run_jobs(spark: SparkSession, base: BaseVersion, actions: DataFrame, task: 
 
 
 def _gather_by_address(actions: DataFrame) -> DataFrame:
-    """Bring all that is done to neighbouring rows into one task, in their order; new rows stay as they are together."""
+    """Return the actions with neighbouring rows in one task, in order; new rows stay in their partitions."""
     from pyspark.sql import functions as F
 
     slot = F.coalesce(F.shiftright(ADDRESS, _SLOT_BITS), -1 - F.spark_partition_id().cast("bigint"))
@@ -210,9 +214,9 @@ def _collect_result(base: BaseVersion, run: str, reports: Sequence[dict[str, Any
                 raise RowChangedTwiceError(int(content))
             raise InvalidInputError(f"Table {format_identifier(base.identifier)}: {content.decode()}")
         if kind == row_changes.WRITTEN:
-            said = json.loads(content)
-            added += said["fragments"]
-            for kind, count in said["rows"].items():
+            written = json.loads(content)
+            added += written["fragments"]
+            for kind, count in written["rows"].items():
                 counts[kind] += count
         elif kind == deletions.SHORTENED:
             shortened.append(json.loads(content))
@@ -229,7 +233,7 @@ def _remove_files(base: BaseVersion, run: str) -> None:
 
 
 def with_columns(schema: pa.Schema, new_columns: Sequence[pa.Field]) -> pa.Schema:
-    """Add columns to a schema."""
+    """Return a schema with more columns."""
     for one in new_columns:
         schema = schema.append(one)
     return schema

@@ -1,4 +1,4 @@
-"""The Lance operations that show changed rows: new fragments, deletion vectors and new columns at once."""
+"""The Lance operations that publish changed rows: new fragments, deletion vectors and new columns at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stage_rewrite(
     new_columns: Sequence[pa.Field] = (),
     predicate: str | None = None,
 ) -> StagedWrite:
-    """Make the operation that shows what was done; with a predicate, it is a delete."""
+    """Return the staged write that publishes a rewrite; with a predicate, it is a delete."""
     written = [file for fragment in done.added for file in fragment["files"]]
     files = [f"data/{file['path']}" for file in written]
     files += [_parse_fragment(one).deletion_file.path(one["id"]) for one in done.shortened]
@@ -68,7 +68,7 @@ def _create_operation(
     if done.counts[row_changes.INSERT]:
         anchor = _find_anchor(base)
         if anchor is None:
-            # Of two merges into an empty table, one has to see what the other has inserted.
+            # Two merges into an empty table must conflict, so that one sees what the other has inserted.
             return LanceOperation.Merge(added, base.dataset.lance_schema)
         if anchor.id not in {*done.emptied, *(one.id for one in shortened)}:
             shortened.append(anchor)
@@ -76,16 +76,16 @@ def _create_operation(
         removed_fragment_ids=list(done.emptied),
         updated_fragments=shortened,
         new_fragments=added,
-        # Lance counts new fragments as indexed where rows keep their ids and no field of the index is among these.
+        # With stable row ids, Lance treats new fragments as indexed unless a field of the index is listed here.
         fields_for_preserving_frag_bitmap=_list_field_ids(base.dataset, updated_columns),
         update_mode="rewrite_rows",
     )
 
 
 def _find_anchor(base: BaseVersion) -> Any:
-    """Give the fragment that every merge which inserts names as changed, so that two of them at a time conflict.
+    """Return the fragment that every inserting merge marks as changed, so that concurrent merges conflict.
 
-    Without it, both would insert a row with a key that neither of them saw. None if there is no fragment.
+    Without it, both could insert a row with the same new key. Returns None if there is no fragment.
     """
     fragments = [fragment.metadata for fragment in base.dataset.get_fragments()]
     return min(fragments, key=lambda one: one.id, default=None)
@@ -94,9 +94,9 @@ def _find_anchor(base: BaseVersion) -> Any:
 def _create_evolution(
     base: BaseVersion, done: RewriteResult, shortened: list[Any], new_columns: Sequence[pa.Field]
 ) -> LanceOperation.BaseOperation:
-    """Make one operation of new columns, new fragments and deletion vectors.
+    """Return one operation with new columns, new fragments and deletion vectors.
 
-    Lance lets no row keep its id in such an operation: changed rows get new ones.
+    In such an operation Lance cannot keep row ids: changed rows get new ones.
     """
     schema = with_columns(plain_schema(base.schema), new_columns)
     added = tuple({**one, "row_id_meta": None} for one in done.added)
@@ -109,7 +109,7 @@ def _create_evolution(
 
 
 def _list_field_ids(dataset: LanceDataset, columns: Sequence[str]) -> list[int]:
-    """Give the numbers of fields as Lance counts them, those inside of columns too."""
+    """Return the ids of the fields of columns, including nested fields."""
     found: list[int] = []
     fields = [one for one in dataset.lance_schema.fields() if one.name() in columns]
     while fields:

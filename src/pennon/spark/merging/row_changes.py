@@ -1,8 +1,8 @@
-"""What a task does with the rows that a merge or an update changes: new rows are written, old ones noted as gone.
+"""The task of a merge or an update: it writes new rows, and reports which old rows are deleted.
 
-A task gets rows of `action` (the number of a change), `address` (of the table's row; null if there is none) and the
-values that changes set. Rows of one address are never in two tasks, and addresses ascend, so that a row that would be
-changed twice is seen.
+The input of a task has the columns `action` (the number of a change), `address` (of the table's row, null for a new
+row) and the values that changes set. All rows of one address are in one task, and addresses ascend. So a row that
+would be changed twice is detected.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ WRITTEN, TWICE, REFUSED = "written", "twice", "refused"
 
 @dataclass(frozen=True)
 class RowChange:
-    """What happens to a row: its kind, and by the number of a column the number of the value that it is set to.
+    """A change to a row: its kind, and pairs of a column's number and the number of the value that it gets.
 
-    Columns that are not set keep what they have, or are null in new rows.
+    Other columns keep their values, or are null in new rows.
     """
 
     kind: str
@@ -46,18 +46,18 @@ class RowChange:
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """What the tasks are told; plain values, which travel to executors."""
+    """The task of a rewrite, which is sent to executors."""
 
     table: PinnedTable
     changes: tuple[RowChange, ...]
     values: tuple[WritePlan, ...]
-    """How each value becomes the only column of a batch, of the column's Arrow type."""
+    """How each value is cast to the Arrow type of its column; each plan has that one column."""
     writer: FragmentWriter
     stable_row_ids: bool
     width: int
-    """How many columns the table has; those of written rows beyond that are new."""
+    """The number of columns of the table; further columns of written rows are new."""
     repeatable: bool = False
-    """Whether several rows of the source may change the same row: all of them delete it."""
+    """Whether several rows of the source may change the same row, because all of them delete it."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -67,18 +67,18 @@ class RewriteTask:
 
 @dataclass(frozen=True)
 class IdentityPlan:
-    """The plan of a write whose rows are already as the table keeps them."""
+    """The plan of a write whose rows already have the types of the table."""
 
     schema: pa.Schema
     new_columns: tuple[pa.Field, ...] = ()
 
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give the batch back."""
+        """Return the batch."""
         return batch
 
 
 def apply_changes(rewrite: RewriteTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do all changes of a task, and report what was written and which rows are gone (see `deletions.REPORT`)."""
+    """Apply the changes of a task, and yield reports of written and of deleted rows (see `deletions.REPORT`)."""
     rows = _ChangedRows(rewrite, batches)
     try:
         written = rewrite.writer.write(iter(rows))
@@ -86,7 +86,7 @@ def apply_changes(rewrite: RewriteTask, batches: Iterator[pa.RecordBatch]) -> It
         yield deletions.create_report(TWICE, str(error.address))
         return
     except InvalidInputError as error:
-        # Said in a report, it is not tried again.
+        # Spark would retry a task that fails, so the error is reported instead.
         yield deletions.create_report(REFUSED, str(error))
         return
     if not any(rows.counts.values()):
@@ -103,7 +103,7 @@ class _RowRepeatedError(Exception):
 
 
 class _ChangedRows:
-    """The rows that are written, batch by batch; on the way, which are gone and how many of each kind there were."""
+    """Iterates over the rows to write; collects deleted rows and the number of changes of each kind."""
 
     def __init__(self, rewrite: RewriteTask, batches: Iterator[pa.RecordBatch]) -> None:
         self._rewrite = rewrite
@@ -118,7 +118,7 @@ class _ChangedRows:
             ]
             for change in rewrite.changes
         ]
-        # Lance gives row ids to the first rows of a fragment: new rows, which have none yet, come last.
+        # Lance assigns given row ids to the first rows of a fragment, so new rows, which have none, come last.
         self._order = sorted(enumerate(rewrite.changes), key=lambda one: one[1].kind == INSERT)
         self.deleted = deletions.DeletedRows()
         self.counts = dict.fromkeys((INSERT, UPDATE, DELETE), 0)
@@ -144,7 +144,7 @@ class _ChangedRows:
                 yield from self._update(rows, change, addresses, self._kept_columns[number])
 
     def _require_once(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Check that no row is changed twice; where that is fine, leave out what comes again."""
+        """Return the batch without repeated rows; raises _RowRepeatedError if repeats are not allowed."""
         addresses = batch.column(ADDRESS)
         if not len(addresses):
             return batch
@@ -191,16 +191,16 @@ class _ChangedRows:
         return plan.cast(pa.RecordBatch.from_arrays([column], [plan.schema.field(0).name])).column(0)
 
     def restore_row_ids(self, fragments: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
-        """Let changed rows, which come first, keep their row ids where those are stable."""
+        """Return the fragments with the row ids of changed rows, which come first, if row ids are stable."""
         if not self._row_ids:
             return list(fragments)
         # Lance must not be imported before a worker forks.
         from lance.fragment import RowIdSequence
 
         ids = pa.concat_arrays(self._row_ids)
-        made = []
+        result = []
         for fragment in fragments:
             own, ids = ids.slice(0, fragment["physical_rows"]), ids.slice(fragment["physical_rows"])
             metadata: Any = RowIdSequence(own).to_inline_metadata() if len(own) else None
-            made.append({**fragment, "row_id_meta": None if metadata is None else metadata.asdict()})
-        return made
+            result.append({**fragment, "row_id_meta": None if metadata is None else metadata.asdict()})
+        return result

@@ -1,4 +1,4 @@
-"""Rows of a table as they are, found by their addresses: what of a changed row stays never passes through Spark."""
+"""Reading rows by their addresses: values that a change keeps do not pass through Spark."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 ROW_ID = "_rowid"
 FRAGMENT_BITS = 32
-# A row that is looked up costs as much as reading about this many bytes in a row.
+# Looking up one row costs about as much as reading this many consecutive bytes.
 _LOOKUP_BYTES = 10_000
 _STEP_BYTES = 64 * 1024 * 1024
-# Blobs can be of any size, and the size of a fragment's files does not tell it.
+# Blobs can have any size, which the size of a fragment's files does not include.
 _BLOB_STEP_ROWS = 64
 
 
 def read_rows(table: PinnedTable, addresses: pa.Array, columns: Sequence[str], *, row_ids: bool) -> Iterator[pa.Table]:
-    """Read columns of the rows with these ascending addresses, in their order, as the table keeps them.
+    """Yield columns of the rows with these ascending addresses, in that order, in tables of limited size.
 
-    With `row_ids` the last column, `_rowid`, has the rows' ids. They come in tables of a bearable size.
+    With `row_ids`, the last column `_rowid` contains the row ids.
     """
     dataset = table.open()
     step = _step_rows(dataset, columns)
@@ -63,20 +63,20 @@ def _read_step(
     places = pc.index_in(addresses, value_set=rows.column(ROW_ADDRESS))
     if places.null_count:
         raise InternalError(
-            f"Version {table.version} of table {format_identifier(table.identifier)} lacks rows that it had"
+            f"Version {table.version} of table {format_identifier(table.identifier)} lacks rows that it had before"
         )
     return rows.drop_columns([ROW_ADDRESS]).take(places)
 
 
 def cast_to_field(array: pa.Array, field: pa.Field) -> pa.Array:
-    """Give values that were read as the field of a schema in plain form, as which they are written again."""
+    """Return values that were read in the type of a field in plain form, in which they are written again."""
     if known_extension(field) == BLOB:
         return bytes_to_blob(array, field.type)
     return array if array.type == field.type else array.cast(field.type)
 
 
 def split_by_fragment(addresses: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-    """Cut ascending addresses into those of each fragment."""
+    """Yield each fragment with its part of the ascending addresses."""
     fragments = pc.shift_right(addresses, pa.scalar(FRAGMENT_BITS, addresses.type))
     runs = pc.run_end_encode(fragments)
     start = 0
@@ -110,7 +110,7 @@ def _has_blobs(dataset: LanceDataset, columns: Sequence[str]) -> bool:
 
 
 def _row_bytes(dataset: LanceDataset, fragment: int, columns: Sequence[str]) -> float:
-    """Estimate what of a fragment's bytes belongs to a row's columns."""
+    """Return an estimate of the bytes of these columns in a row of a fragment."""
     metadata = open_fragment(dataset, fragment).metadata
     size = sum(file.file_size_bytes or 0 for file in metadata.files)
     share = len(columns) / max(1, len(dataset.schema))
@@ -118,5 +118,5 @@ def _row_bytes(dataset: LanceDataset, fragment: int, columns: Sequence[str]) -> 
 
 
 def open_fragment(dataset: LanceDataset, number: int) -> Any:
-    """Open a fragment that a version has."""
+    """Return a fragment of a version."""
     return dataset.get_fragment(number)
