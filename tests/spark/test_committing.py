@@ -132,7 +132,7 @@ def test_table_made_anew_elsewhere_raises_14(tmp_path):
     operation, uri = near.append(2), near.destination.uri
     drop_table(near.catalog, *near.identifier)
     create_table(near.catalog, *near.identifier, data=ipc({"x": [7]}))
-    with fails(14, naming="made anew"):
+    with fails(14, naming="created again"):
         near.commit(operation, expected_uri=uri)
     assert near.rows() == [7]
 

@@ -235,7 +235,7 @@ def test_declared_table_is_filled_together_with_others(spark, house):
 
 def test_without_management_nothing_is_published_together(spark, lake):
     staged = [writing.stage(lake, numbers(spark, 1), ("t",))]
-    with fails(0, naming="manages versions"):
+    with fails(0, naming="version management"):
         writing.publish_together(lake, staged)
     assert list_tables(lake.catalog) == []
 

@@ -97,7 +97,7 @@ def test_the_reader_for_older_pyspark_reads_the_same(lake, table, tmp_path):
             from pennon.spark.streaming.stream_reader import PlainTableStreamReader
             from pennon.spark.streaming.stream_settings import StreamSettings
 
-            return PlainTableStreamReader(StreamSettings.of(self._asked), schema)
+            return PlainTableStreamReader(StreamSettings.of(self._source_options), schema)
 
     lake.spark.dataSource.register(Older)
     checkpoint = tmp_path / "checkpoint"

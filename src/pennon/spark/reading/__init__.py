@@ -1,1 +1,1 @@
-"""Reading tables: a version that is pinned, what of it is read, and how it is cut into tasks."""
+"""Reading tables: pinned versions, scans of them, and their tasks."""

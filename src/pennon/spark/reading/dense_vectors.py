@@ -1,9 +1,9 @@
-"""Vectors without a null inside of them, as the files of a table tell.
+"""Vectors without null elements, as recorded in the files of a table.
 
-Of every element of a vector Spark asks whether it is null, unless it knows that none is; in a scan of vectors that took
-a fifth of Java's time. Lance's schemas cannot say it, but its files know of each page. So where a look at the files
-costs little, Spark is told while it reads. The DataFrame says what the table's schema says nevertheless, and each batch
-is checked.
+Spark checks every element of a vector for null unless the schema excludes nulls. In a scan of vectors, that took 20 %
+of Java's time. Lance's schemas cannot express it, but its files record it for each page. So if reading that metadata is
+cheap, Spark reads with a schema without nulls. The DataFrame still has the schema of the table, and each batch is
+checked.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     from pennon.spark.reading.pinned import PinnedTable
 
-# A file is looked at in a millisecond, in which as much as this is read.
+# Reading the metadata of a file takes as long as reading this many bytes, about a millisecond.
 _BYTES_PER_LOOK = 4 * 1024 * 1024
 _MOST_LOOKS = 128
 _MOST_COLUMNS = 32
-_KEPT_LOOKS = 4096
-# The first format whose pages tell of nulls in the way that is understood here.
+_CACHED_FILES = 4096
+# The first file format whose pages record nulls in the way that is parsed here.
 _FORMAT = (2, 1)
-# As pylance shows the encoding of a page; what stands in quotation marks is data.
+# The encoding of a page, as pylance formats it; text in quotation marks is data.
 _DATA = re.compile(r'b"(?:[^"\\]|\\.)*"')
 _LAYERS = re.compile(r"\blayers: \[\s*([^\]]*?),?\s*\]")
 _NO_NULLS = "RepdefAllValidItem"
@@ -45,27 +45,27 @@ _ELEMENTS = re.compile(r"\bhas_validity: (\w+)")
 
 @dataclass(frozen=True)
 class DenseVectors:
-    """Columns of vectors that are not null, nor anything in them."""
+    """Columns of vectors without nulls."""
 
     columns: frozenset[str] = frozenset()
 
     def mark_non_null(self, schema: StructType) -> StructType:
-        """Give the schema with which Spark reads."""
+        """Return the schema with which Spark reads: these vectors have no null elements."""
         return StructType([self._mark_field(field) for field in schema])
 
     def restore_schema(self, frame: DataFrame, schema: StructType) -> DataFrame:
-        """Give a frame of the schema `told` the one that it was made of; Spark finds that nothing is to be done."""
+        """Return a frame with the original schema; Spark removes this step when it optimizes."""
         if not self.columns:
             return frame
-        # Not by withColumns, which forgets the metadata of a column on Spark Connect.
+        # Not `withColumns`, which loses the metadata of columns on Spark Connect.
         return frame.select(*(self._restore_column(field) for field in schema))
 
     def check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give back a batch, as Spark gets it; a null in a vector raises 18."""
+        """Return the batch; raises InternalError if a vector contains a null."""
         for name in self.columns:
             if batch.column(name).flatten().null_count:
                 raise InternalError(
-                    f"There are nulls in vectors of column {name}, of which the table's files told none"
+                    f"Vectors of column {name} contain nulls, but the metadata of the table's files records none"
                 )
         return batch
 
@@ -79,19 +79,18 @@ class DenseVectors:
         column = F.col(quote_name(field.name))
         if field.name not in self.columns:
             return column
-        # Spark removes such a cast when it optimizes, and then the whole selection.
+        # Spark removes such a cast when it optimizes, and then the whole select.
         return column.cast(field.dataType).alias(field.name, metadata=field.metadata)
 
 
 def find_dense_vectors(table: PinnedTable, columns: pa.Schema, size: int) -> DenseVectors:
-    """Look at the files of a version for vectors without a null, if that is worth it for a read of so many bytes."""
+    """Return the columns of vectors without nulls, if looking is worth it for a read of `size` bytes."""
     vectors = {field.name for field in columns if _is_vector(field)}
+    # Naming many columns is slow, remote files cost requests, and a branch has two directories.
     if not vectors or len(columns) > _MOST_COLUMNS or "://" in table.uri or table.branch is not None:
-        return (
-            DenseVectors()
-        )  # to name many columns takes long; a look would be a request; a branch has two directories
+        return DenseVectors()
     if len({name.casefold() for name in columns.names}) < len(columns.names):
-        return DenseVectors()  # Spark could not tell them apart when they are named
+        return DenseVectors()  # Spark could not distinguish these names
     dataset = table.open()
     fragments = [fragment.metadata.to_json() for fragment in dataset.get_fragments()]
     looks = sum(len(fragment["files"]) for fragment in fragments)
@@ -117,22 +116,22 @@ def _is_vector(field: pa.Field) -> bool:
 
 
 def _dense_fields(table: str, file: dict[str, Any]) -> Iterator[int]:
-    """Give the ids of the fields of a data file in which there is certainly no null."""
+    """Yield the ids of the fields of a data file that certainly contain no null."""
     version = (file["file_major_version"], file["file_minor_version"])
     if version < _FORMAT or file["base_id"] is not None:
         return
     path = Path(table, "data", file["path"])
     if not path.is_file() or path.stat().st_size != file["file_size_bytes"]:
-        return  # it is gone, or damaged: the task that reads it will say so
+        return  # it is missing or damaged; the task that reads it reports that
     dense = _dense_columns(str(path))
     for number, column in zip(file["fields"], file["column_indices"], strict=True):
         if 0 <= column < len(dense) and dense[column]:
             yield number
 
 
-@lru_cache(maxsize=_KEPT_LOOKS)
+@lru_cache(maxsize=_CACHED_FILES)
 def _dense_columns(path: str) -> tuple[bool, ...]:
-    """Tell of each column of a data file, which never changes, whether there is certainly no null in it."""
+    """Return for each column of a data file, which never changes, whether it certainly contains no null."""
     from lance.file import LanceFileReader
 
     columns = LanceFileReader(path).metadata().columns

@@ -1,6 +1,6 @@
-"""Spark's filters as Lance predicates with exactly Spark's meaning; what Lance cannot do so stays with Spark.
+"""Translation of Spark's filters to Lance predicates with exactly the same meaning. Spark evaluates all others.
 
-Which filters are pushed down, and which are not, stands in docs/reference/spark-types.md.
+docs/reference/spark-types.md lists the filters that are pushed down.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ _TEXT: dict[type[Filter], str] = {
     StringContains: "contains",
 }
 _NEVER = "false"
-# PySpark rounds decimals of more digits than this when it hands them over: such a value may be another one.
+# PySpark rounds decimals with more digits than this when it passes them on, so the value may have changed.
 _DECIMAL_DIGITS = 28
-# Values of a list that need a predicate each; more of them would be a deep expression.
+# The most values of a list that need a predicate each; more would be too deep an expression.
 _MOST_ALTERNATIVES = 100
 
 
 def translate_filter(filter_: Filter, schema: pa.Schema) -> str | None:
-    """Give a filter as a Lance predicate on a table with `schema`; None if Lance cannot do exactly what Spark does."""
+    """Return a filter as a Lance predicate on a table with `schema`; None if it would not mean exactly the same."""
     return _translate(filter_, schema, wanted=True)
 
 
 def _translate(filter_: Filter, schema: pa.Schema, *, wanted: bool) -> str | None:
-    """Give the predicate that is true where the filter is `wanted`; neither is so where the filter is null."""
+    """Return a predicate that is true where the filter is `wanted`; where the filter is null, it is not true."""
     if isinstance(filter_, Not):
         return _translate(filter_.child, schema, wanted=not wanted)
     path = getattr(filter_, "attribute", ())
@@ -86,7 +86,7 @@ def _translate(filter_: Filter, schema: pa.Schema, *, wanted: bool) -> str | Non
 
 
 def _find_field(path: Sequence[str], schema: pa.Schema) -> pa.Field | None:
-    """Find the field of a column path, None where a predicate of Lance cannot name it or look into it."""
+    """Return the field at a path, or None if a predicate of Lance cannot refer to it."""
     field, fields = None, list(schema)
     for part in path:
         found = [one for one in fields if one.name == part]
@@ -94,14 +94,14 @@ def _find_field(path: Sequence[str], schema: pa.Schema) -> pa.Field | None:
             return None
         field = plain_field(found[0])
         fields = list(field.type) if pa.types.is_struct(field.type) else []
-    # Lance finds no column of the first level by a name with a backtick.
+    # Lance cannot find a top-level column by a name with a backtick.
     return None if field is None or is_blob(field) or "`" in path[0] else field
 
 
 def _in(name: str, field: pa.Field, values: Sequence[object], *, wanted: bool) -> str | None:
     given = [value for value in values if value is not None]
     if not wanted and len(given) < len(values):
-        return _NEVER  # a value is in the list, or it might be the null
+        return _NEVER  # SQL: with a null in the list, NOT IN is never true
     sign, word, glue = ("=", "IN", " OR ") if wanted else ("<>", "NOT IN", " AND ")
     written = {number: _format_value(field, value) for number, value in enumerate(given)}
     listed = [text for text in written.values() if text is not None]
@@ -128,7 +128,7 @@ def _text(function: str, name: str, field: pa.Field, value: object, *, wanted: b
 
 
 def _comparison(name: str, field: pa.Field, sign: str, value: object) -> str | None:
-    """Compare a column with a value; true where Spark says true."""
+    """Return a predicate that compares a column with a value as Spark does, or None."""
     if value is None:
         return _NEVER
     kind = field.type
@@ -142,7 +142,7 @@ def _comparison(name: str, field: pa.Field, sign: str, value: object) -> str | N
 
 
 def _format_value(field: pa.Field, value: object) -> str | None:
-    """Write a value if it is equal, for Spark, to just what it is equal to for Lance."""
+    """Return a value as a literal, or None if equality with it differs between Spark and Lance."""
     extension = extension_name(field)
     if extension is not None:
         return _uuid(value) if extension == UUID else None
@@ -156,7 +156,7 @@ def _format_value(field: pa.Field, value: object) -> str | None:
 
 
 def _uuid(value: object) -> str | None:
-    """Write a UUID given in the form in which Spark sees them; in that form, texts sort as the bytes do."""
+    """Return the literal of a UUID in canonical form, in which texts sort as the bytes do; None for other texts."""
     try:
         made = uuid.UUID(str(value))
     except ValueError:
@@ -165,9 +165,9 @@ def _uuid(value: object) -> str | None:
 
 
 def _number(name: str, kind: pa.DataType, sign: str, value: float) -> str | None:
-    """Compare floats as Spark does: NaN is the greatest number, and there is just one.
+    """Return a comparison of floats as Spark does it: there is one NaN, which is greater than all numbers.
 
-    Lance has a NaN with a sign too (the usual one of x86), which it takes for the least of all, below the infinities.
+    Lance sorts a NaN with a sign, as x86 produces it, below all numbers.
     """
     if math.isnan(value):
         return {
@@ -188,7 +188,7 @@ def _number(name: str, kind: pa.DataType, sign: str, value: float) -> str | None
 
 
 def _moment(name: str, kind: pa.DataType, sign: str, value: dt.datetime) -> str | None:
-    """Compare timestamps in the unit of the column; Spark sees microseconds, of nanoseconds the whole ones."""
+    """Return a comparison of timestamps in the unit of the column. Spark reads nanoseconds as whole microseconds."""
     if (value.tzinfo is None) != (kind.tz is None):
         return None
     count = count_microseconds(value)

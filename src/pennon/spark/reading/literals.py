@@ -1,4 +1,4 @@
-"""Columns and values as Lance predicates write them."""
+"""Literals in Lance predicates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _DAY_MILLISECONDS = 86_400_000
 _UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
-# In a unit of time.
+# Microseconds in each unit of time.
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NANOSECONDS = 1_000  # in a microsecond
 _INTEGER_DIGITS = 20  # of 64 bits
@@ -24,15 +24,15 @@ _FLOATS = {16: "e", 32: "f", 64: "d"}
 
 
 def format_literal(value: object, arrow_type: pa.DataType) -> str:
-    """Write a value as Lance compares it with a column of an Arrow type; one that the type cannot hold raises 13."""
+    """Return a value as a literal of an Arrow type; raises InvalidInputError if the type cannot hold it."""
     written = format_exact(value, arrow_type)
     if written is None:
-        raise invalid_input(f"{value!r} is no value of the Arrow type {arrow_type}")
+        raise invalid_input(f"{value!r} is not a value of the Arrow type {arrow_type}")
     return written
 
 
 def format_exact(value: object, kind: pa.DataType) -> str | None:
-    """Write a value of an Arrow type, None if the type cannot hold exactly that value."""
+    """Return a value as a literal of an Arrow type, or None if the type cannot hold exactly that value."""
     if value is None:
         return "NULL"
     if pa.types.is_dictionary(kind):
@@ -44,13 +44,13 @@ def format_exact(value: object, kind: pa.DataType) -> str | None:
 
 
 def count_microseconds(value: dt.datetime) -> int:
-    """Count the microseconds from 1970, of a local time as if it were in UTC."""
+    """Return the microseconds since 1970; a time without a zone counts as UTC."""
     aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
     return (aware - _EPOCH_UTC) // _MICROSECOND
 
 
 def format_timestamp(count: int, kind: pa.DataType) -> str | None:
-    """Write a timestamp, counted in the unit of its type; None where its type cannot hold it."""
+    """Return the literal of a timestamp, counted in the unit of its type; None if the type cannot hold it."""
     zone = "None" if kind.tz is None else f'Some("{kind.tz}")'
     if not _in_range(count, 64, signed=True) or "'" in zone:
         return None
@@ -68,7 +68,7 @@ def _integer(value: object, kind: pa.DataType) -> str | None:
         return None
     if not _in_range(value, kind.bit_width, signed=pa.types.is_signed_integer(kind)):
         return None
-    # The least one is no number with a sign before it: without the sign it does not fit.
+    # Without its sign, the smallest integer does not fit, so it cannot be written as a number.
     return str(value) if value != -(1 << 63) else f"arrow_cast('{value}', 'Int64')"
 
 

@@ -1,7 +1,7 @@
-"""Partial aggregates: what a task makes of the rows that it reads, so that Spark gets few rows instead of all.
+"""Partial aggregates, which a task computes from the rows that it reads, so that Spark gets fewer rows.
 
-Spark aggregates the partial results once more. A single row is a partial result too: where Arrow's meaning of an
-aggregate is not exactly Spark's, or where it would not make fewer rows of them, rows are handed over one by one.
+Spark aggregates the partial results again. A single row is a partial result too: rows are passed on unaggregated if
+Arrow would compute something else than Spark, or if aggregation does not reduce their number.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 SUM, TOTAL, COUNT, MIN, MAX = "sum", "total", "count", "min", "max"
-"""What can be computed in parts; `total` is the sum of a column's values as doubles, of which averages are made."""
+"""The functions that can be computed in parts; `total` is a sum as double, from which averages are computed."""
 
 _LONGS = 1 << 63
-# Groups are made if they are at most such a share of the rows.
+# Rows are grouped if the groups are at most this share of the rows.
 _WORTH = 0.5
 
 
@@ -36,20 +36,20 @@ class Measure:
 
 @dataclass(frozen=True)
 class PartialAggregates:
-    """Aggregates of the rows that agree in the columns `keys`."""
+    """Aggregates of rows, grouped by the columns `keys`."""
 
     keys: tuple[str, ...]
     measures: tuple[Measure, ...]
 
     def spark_schema(self, read: StructType) -> StructType:
-        """Give the schema of the partial results, of rows with the schema `read`."""
+        """Return the schema of the partial results of rows with the schema `read`."""
         from pyspark.sql.types import StructField, StructType
 
         measures = [StructField(one.name, _spark_type(one, read)) for one in self.measures]
         return StructType([*(read[key] for key in self.keys), *measures])
 
     def aggregate(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give the partial results of rows, batch by batch."""
+        """Yield the partial results of each batch."""
         worth = True
         for batch in batches:
             if not batch.num_rows:
@@ -63,7 +63,7 @@ class PartialAggregates:
             yield grouped
 
     def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give each row as a partial result."""
+        """Return each row as a partial result."""
         arrays = [batch.column(key) for key in self.keys] + [_of_row(one, batch) for one in self.measures]
         fields = [batch.schema.field(key) for key in self.keys]
         fields += [
@@ -79,7 +79,7 @@ class PartialAggregates:
         return made.to_batches()[0]
 
     def _is_exact(self, batch: pa.RecordBatch) -> bool:
-        """Tell whether Arrow computes what Spark would: no sum that does not fit, and no NaN to be compared."""
+        """Return True if Arrow computes the same as Spark: no sum overflows, and no NaN is compared."""
         for one in self.measures:
             column = None if one.column is None else batch.column(one.column)
             if column is None or one.function in {COUNT, TOTAL}:
@@ -108,7 +108,7 @@ def _of_row(measure: Measure, batch: pa.RecordBatch) -> pa.Array:
 
 
 def _fits(column: pa.Array) -> bool:
-    """Tell whether no sum of some of the values can leave the range of 64 bits."""
+    """Return True if no sum of some of the values can exceed 64 bits."""
     ends = pc.min_max(column).as_py()
     return ends["min"] is None or max(abs(ends["min"]), abs(ends["max"])) * len(column) < _LONGS
 

@@ -1,4 +1,4 @@
-"""Tables at one version: what every task of a query reads, whatever is committed meanwhile."""
+"""Tables pinned at one version: all tasks of a query read the same, whatever others commit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPEN_DATASETS = 32
 
 @dataclass(frozen=True)
 class PinnedTable:
-    """A version of a table that any process can open, without the catalog unless that hands out what expires."""
+    """A version of a table that any process can open. The catalog is needed only to renew storage options."""
 
     identifier: Identifier
     uri: str
@@ -38,15 +38,15 @@ class PinnedTable:
     branch: str | None = None
     storage_options: Options = ()
     address: Address | None = None
-    """The catalog that hands out new storage options, if these expire."""
+    """The catalog that renews the storage options, if they expire."""
     content: str | None = None
-    """Identifies what the version holds (see `hash_content`): a table that is created again has the same numbers.
+    """Identifies the content of the version (see `hash_content`): a recreated table has the same version numbers.
 
-    None if nobody has looked yet.
+    None if it is not known yet.
     """
 
     def renewed_by(self, address: Address) -> PinnedTable:
-        """Say which catalog to ask, if there is a need to."""
+        """Return the same version with the catalog that renews its storage options, if they expire."""
         return replace(self, address=address) if credential_renewal.has_expiry(self.storage_options) else self
 
     def identified_by(self, dataset: LanceDataset) -> PinnedTable:
@@ -54,20 +54,20 @@ class PinnedTable:
         return replace(self, content=hash_content(dataset))
 
     def open(self) -> LanceDataset:
-        """Open the version in this process; a handle is cached if the content of the version is known.
+        """Open the version in this process. The handle is cached if the content of the version is known.
 
-        Raises ConcurrentModificationError if the version at this place has another content.
+        Raises ConcurrentModificationError if the version at this location has another content.
         """
         return _open_version(self) if self.content is None else _open_cached(self)
 
     def __repr__(self) -> str:
-        """Show the table without its storage options, which hold secrets."""
+        """Return the table and version, without storage options, which contain secrets."""
         return f"PinnedTable({format_identifier(self.identifier)}, version={self.version}, branch={self.branch!r})"
 
 
 @dataclass(frozen=True)
 class VersionSelector:
-    """Which version of a table is meant: the latest if nothing is said."""
+    """Selects a version of a table, by default the latest."""
 
     version: int | None = None
     tag: str | None = None
@@ -75,27 +75,33 @@ class VersionSelector:
     as_of: datetime | str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what contradicts itself."""
+        """Raise InvalidInputError for contradicting fields."""
         named = [name for name in ("version", "tag", "as_of") if getattr(self, name) is not None]
         if len(named) > 1:
             raise InvalidInputError(f"Only one of version, tag and as_of can be given, got {' and '.join(named)}")
         if self.tag is not None and self.branch is not None:
-            raise InvalidInputError("A tag names its branch itself: give a tag or a branch, not both")
+            raise InvalidInputError("A tag belongs to a branch already: give a tag or a branch, not both")
 
 
 LATEST = VersionSelector()
 
 
-def pin(address: Address, identifier: Identifier, moment: VersionSelector = LATEST) -> tuple[PinnedTable, LanceDataset]:
-    """Find the version that is meant through the catalog, and open it; errors 1, 4, 8, 11, 13, 22."""
+def pin(
+    address: Address, identifier: Identifier, selector: VersionSelector = LATEST
+) -> tuple[PinnedTable, LanceDataset]:
+    """Find a version through the catalog and open it.
+
+    Raises NamespaceNotFoundError, TableNotFoundError, TableTagNotFoundError, TableVersionNotFoundError or
+    TableBranchNotFoundError if that does not exist, and InvalidInputError if the time is not valid.
+    """
     from lance_namespace import DescribeTableRequest
 
     described = address.connect().describe_table(
         DescribeTableRequest(
             id=list(identifier),
-            version=moment.version,
-            tag=moment.tag,
-            branch=moment.branch,
+            version=selector.version,
+            tag=selector.tag,
+            branch=selector.branch,
             vend_credentials=True,
             check_declared=True,
         )
@@ -105,50 +111,50 @@ def pin(address: Address, identifier: Identifier, moment: VersionSelector = LATE
             f"Table {format_identifier(identifier)} is declared, but nothing has been written to it yet"
         )
     with translate_errors(f"Opening table {format_identifier(identifier)}"):
-        dataset = _open_selected(address, identifier, moment, described)
+        dataset = _open_selected(address, identifier, selector, described)
     options = tuple(sorted((described.storage_options or {}).items()))
-    branch = _branch(dataset, moment)
+    branch = _branch(dataset, selector)
     location = str(described.location)
     pinned = PinnedTable(identifier, location, dataset.version, branch, options).renewed_by(address)
     return pinned.identified_by(dataset), dataset
 
 
-def _open_selected(address: Address, identifier: Identifier, moment: VersionSelector, described: Any) -> LanceDataset:
+def _open_selected(address: Address, identifier: Identifier, selector: VersionSelector, described: Any) -> LanceDataset:
     import lance
 
     options = described.storage_options or None
-    if moment.branch is None and moment.as_of is None:
-        if moment.version is None and moment.tag is None and described.managed_versioning:
-            # The catalog knows of versions whose files are still being put into place.
+    if selector.branch is None and selector.as_of is None:
+        if selector.version is None and selector.tag is None and described.managed_versioning:
+            # The catalog may have versions whose files are not yet at their final paths.
             return lance.dataset(
                 storage_options=options,
                 namespace_client=address.connect(),
                 table_id=list(identifier),
             )
-        version = moment.version if moment.tag is None else moment.tag
+        version = selector.version if selector.tag is None else selector.tag
         return lance.dataset(described.location, version=version, storage_options=options)
     dataset = lance.dataset(described.location, storage_options=options)
-    if moment.branch is not None:
-        dataset = dataset.checkout_version((moment.branch, moment.version))
-    if moment.as_of is None:
+    if selector.branch is not None:
+        dataset = dataset.checkout_version((selector.branch, selector.version))
+    if selector.as_of is None:
         return dataset
-    version = _version_at(dataset, identifier, _parse_time(moment.as_of))
-    return dataset.checkout_version(version if moment.branch is None else (moment.branch, version))
+    version = _version_at(dataset, identifier, _parse_time(selector.as_of))
+    return dataset.checkout_version(version if selector.branch is None else (selector.branch, version))
 
 
 def _parse_time(value: datetime | str) -> datetime:
     from datetime import datetime, timezone
 
     try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).replace("Z", "+00:00"))
     except ValueError as error:
         raise InvalidInputError(f"as_of is a time such as 2026-01-31T12:00:00+00:00, got {value!r}") from error
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+    return time if time.tzinfo is not None else time.replace(tzinfo=timezone.utc)
 
 
 def _version_at(dataset: LanceDataset, identifier: Identifier, instant: datetime) -> int:
     listed: list[dict[str, Any]] = dataset.versions()  # type: ignore[assignment]  # Lance's Version is such a dict
-    # Lance gives times without a zone, in the machine's.
+    # Lance returns times without a zone, in the local one.
     versions = [int(one["version"]) for one in listed if one["timestamp"].astimezone() <= instant]
     if not versions:
         raise TableVersionNotFoundError(
@@ -157,11 +163,11 @@ def _version_at(dataset: LanceDataset, identifier: Identifier, instant: datetime
     return max(versions)
 
 
-def _branch(dataset: LanceDataset, moment: VersionSelector) -> str | None:
-    if moment.tag is not None:
-        branch: str | None = dataset.tags.list()[moment.tag]["branch"]
+def _branch(dataset: LanceDataset, selector: VersionSelector) -> str | None:
+    if selector.tag is not None:
+        branch: str | None = dataset.tags.list()[selector.tag]["branch"]
         return branch
-    return moment.branch
+    return selector.branch
 
 
 @lru_cache(maxsize=_OPEN_DATASETS)

@@ -1,4 +1,4 @@
-"""Reading tables on executors: what to read, how it is cut, and the task that reads it."""
+"""Scans of tables on executors: what to read, the splits, and the task that reads a split."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ if TYPE_CHECKING:
 
 _BATCH_BYTES = 16 * 1024 * 1024
 _BATCH_ROWS = 65_536
-# What the driver reads itself: a Spark job costs more than these rows.
+# The driver reads this many rows itself: a Spark job would cost more.
 DRIVER_ROWS = 4_096
-# Columns of this size are aggregated by the driver, if few groups come of them.
+# The driver aggregates columns of this size, if there are few groups.
 _DRIVER_BYTES = 32 * 1024 * 1024
-# A table of this size is counted by the driver alone; Lance uses all of its cores.
+# The driver counts the rows of a table of this size; Lance uses all of its cores.
 _DRIVER_COUNT_ROWS = 20_000_000
 _VARIABLE_WIDTH = 32
-# Spark takes what a Python function gives to have as many rows as what it got, and broadcasts what is small in a join.
-# So a large table is announced by numbers, of which all but one for each split are left out again: as one of its size,
-# or of this many times of what would still be broadcast, as a number takes its time too.
+# Spark assumes that a Python function returns as many rows as it gets, and broadcasts small inputs of a join. So the
+# function gets as many numbers as the table has bytes, of which all but one for each split are filtered out. Numbers
+# take time too, so there are at most this many times as many as the threshold for broadcasts.
 _BEYOND_BROADCAST = 8
 _ALWAYS_LARGE = 256 * 1024 * 1024
 _NUMBER_BYTES = 8
-# As Spark's settings give sizes.
+# Sizes in Spark's settings.
 _SIZE = re.compile(r"(-?\d+)\s*([kmgtp])?b?")
 ROW_ADDRESS = "_rowaddr"
-# As Lance's plans say that an index is asked, and that no row is looked at in order to leave it out.
+# The parts of Lance's plans that show that an index is used, and that no row needs to be read for the filter.
 _BY_INDEX, _WITHOUT_LOOKING = "ScalarIndexQuery", "refine_filter=--"
 _CORES: WeakKeyDictionary[SparkSession, int] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class Scan:
-    """What to read of a table: a version, columns (all if None), rows that meet a Lance predicate, at most `limit`."""
+    """What to read of a table: a version, columns (None for all), a Lance predicate, and at most `limit` rows."""
 
     table: PinnedTable
     schema: pa.Schema
@@ -68,27 +68,27 @@ class Scan:
     limit: int | None = None
     row_address: bool = False
     indexed: bool = False
-    """Whether an index finds the rows; only the process that plans it knows."""
+    """Whether an index finds the rows; it is known only in the process that plans the scan."""
 
     @property
     def rows(self) -> int:
-        """Count the rows on storage, those that are marked as deleted included."""
+        """The number of rows on storage, including rows that are marked as deleted."""
         return sum(fragment.rows for fragment in self.fragments)
 
     @property
     def bytes(self) -> int:
-        """Estimate what is read: the share of the files' bytes that the wanted columns take."""
+        """An estimate of the bytes to read: the share of the projected columns in the bytes of the files."""
         return int(sum(fragment.bytes for fragment in self.fragments) * self._share())
 
     def projected_schema(self) -> pa.Schema:
-        """Give the Arrow schema of what is read, as the table has it."""
+        """Return the Arrow schema of the columns to read, with the types of the table."""
         fields = list(self.schema) if self.columns is None else [self.schema.field(name) for name in self.columns]
         if self.row_address:
             fields.append(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False))
         return pa.schema(fields)
 
     def spark_schema(self) -> StructType:
-        """Give the schema that Spark sees."""
+        """Return the schema for Spark."""
         from pyspark.sql.types import LongType, StructField, StructType
 
         if not self.row_address:
@@ -97,14 +97,14 @@ class Scan:
         return StructType([*shown_schema.fields, StructField(ROW_ADDRESS, LongType(), nullable=False)])
 
     def read_schema(self) -> pa.Schema:
-        """Give the Arrow schema in which batches are handed to Spark."""
+        """Return the Arrow schema of the batches for Spark."""
         if not self.row_address:
             return types.read_schema(self.projected_schema())
         shown_schema = types.read_schema(replace(self, row_address=False).projected_schema())
         return shown_schema.append(pa.field(ROW_ADDRESS, pa.int64(), nullable=False))
 
     def splits(self, parallelism: int, *, max_bytes: int | None = None) -> list[Split]:
-        """Cut the scan into tasks."""
+        """Return the splits of the scan, one for each task."""
         share = self._share()
         if max_bytes is None:
             return plan_splits(self.fragments, parallelism=parallelism, share=share)
@@ -124,7 +124,10 @@ def plan_scan(
     limit: int | None = None,
     row_address: bool = False,
 ) -> Scan:
-    """Resolve a table once, for all tasks of a query; a column that it does not have raises 12, a bad predicate 13."""
+    """Return a scan of a table, resolved once for all tasks of a query.
+
+    Raises the errors of `pin`, TableColumnNotFoundError for an unknown column, InvalidInputError for a bad predicate.
+    """
     table, dataset = pin(address, identifier, selector)
     return scan_pinned(
         table,
@@ -145,10 +148,10 @@ def scan_pinned(
     limit: int | None = None,
     row_address: bool = False,
 ) -> Scan:
-    """Scan a version that is already pinned, a staged one too."""
+    """Return a scan of a pinned version, which may be a staged one."""
     dataset = table.open() if dataset is None else dataset
     table = table if table.content is not None else table.identified_by(dataset)
-    # In this form it reaches processes that have not imported Lance.
+    # The plain form can be unpickled in processes that have not imported Lance.
     schema: pa.Schema = plain_schema(dataset.schema)
     if columns is not None:
         unknown = [name for name in columns if name not in schema.names]
@@ -175,7 +178,7 @@ def scan_pinned(
 
 
 def check_predicate(dataset: Any, identifier: Identifier, where: str) -> str:
-    """Give Lance's plan for a predicate; raise 13 if Lance does not understand it."""
+    """Return Lance's plan for a predicate; raises InvalidInputError if Lance cannot parse it."""
     require_bounded(identifier, where)
     try:
         return str(dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan())
@@ -184,7 +187,7 @@ def check_predicate(dataset: Any, identifier: Identifier, where: str) -> str:
 
 
 def _is_answered_by_index(dataset: Any, plan: str) -> bool:
-    """Tell whether an index alone tells which rows meet a predicate, in all of the table's fragments."""
+    """Return True if an index finds the rows of a predicate in all fragments, without reading columns."""
     if _BY_INDEX not in plan or _WITHOUT_LOOKING not in plan:
         return False
     fragments = {fragment.fragment_id for fragment in dataset.get_fragments()}
@@ -195,44 +198,40 @@ def _is_answered_by_index(dataset: Any, plan: str) -> bool:
 
 
 def to_dataframe(
-    spark: SparkSession, wanted: Scan, *, parallelism: int | None = None, partials: PartialAggregates | None = None
+    spark: SparkSession, scan: Scan, *, parallelism: int | None = None, partials: PartialAggregates | None = None
 ) -> DataFrame:
-    """Give what a scan reads as a DataFrame, planned here and now, so that Spark has nothing left to plan.
+    """Return a DataFrame of a scan, which is planned now.
 
-    Results that are known to be small, and what an index finds if it is little, are read by the driver; all others by
-    tasks, one for each split. With `partials`, the DataFrame has these aggregates of the rows.
+    The driver reads results that are known to be small, and small results of an index. Tasks read all others, one for
+    each split. With `partials`, the DataFrame contains these aggregates of the rows.
     """
-    schema = wanted.spark_schema() if partials is None else partials.spark_schema(wanted.spark_schema())
-    here = _read_on_driver(wanted, partials)
+    schema = scan.spark_schema() if partials is None else partials.spark_schema(scan.spark_schema())
+    here = _read_on_driver(scan, partials)
     if here is not None:
         return spark.createDataFrame(pa.Table.from_batches(here) if here else [], schema)
-    splits = wanted.splits(parallelism or count_cores(spark))
-    target = wanted.read_schema()
-    dense = (
-        find_dense_vectors(wanted.table, wanted.projected_schema(), wanted.bytes)
-        if partials is None
-        else DenseVectors()
-    )
+    splits = scan.splits(parallelism or count_cores(spark))
+    target = scan.read_schema()
+    dense = find_dense_vectors(scan.table, scan.projected_schema(), scan.bytes) if partials is None else DenseVectors()
 
-    weight = _numbers_per_split(min(wanted.bytes, _announced_bytes(spark)), len(splits)) if partials is None else 1
+    weight = _numbers_per_split(min(scan.bytes, _announced_bytes(spark)), len(splits)) if partials is None else 1
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Spark may have enough rows before it has passed the number of a split.
+        # Spark may close the connection before it has sent all numbers, when it has enough rows.
         silence_closed_connections()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                rows = read_split(wanted, splits[number // weight], target)
+                rows = read_split(scan, splits[number // weight], target)
                 yield from map(dense.check, rows) if partials is None else partials.aggregate(rows)
 
     numbers = spark.range(0, len(splits) * weight, 1, len(splits))
     rows = numbers if weight == 1 else numbers.where(f"id & {weight - 1} = 0")
     frame = dense.restore_schema(rows.mapInArrow(read, dense.mark_non_null(schema)), schema)
-    return frame if wanted.limit is None else frame.limit(wanted.limit)
+    return frame if scan.limit is None else frame.limit(scan.limit)
 
 
 def _announced_bytes(spark: SparkSession) -> int:
-    """Return a size that Spark surely does not broadcast."""
-    # Without a default of ours: PySpark would return that one wherever nothing is set, instead of Spark's own.
+    """Return a size that Spark does not broadcast."""
+    # No default here: PySpark would return it instead of Spark's own default.
     setting = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
     size = _SIZE.fullmatch(str(setting).strip().lower())
     if size is None:
@@ -241,19 +240,19 @@ def _announced_bytes(spark: SparkSession) -> int:
 
 
 def _numbers_per_split(size: int, splits: int) -> int:
-    """Return how many numbers, a power of two, stand for a split: Spark takes the table for this large at least.
+    """Return how many numbers, a power of two, represent a split, so that Spark assumes at least `size` bytes.
 
-    Spark takes what a Python function makes of numbers to be as large as these.
+    Spark assumes that the result of a Python function is as large as its input.
     """
     numbers = size // _NUMBER_BYTES // splits
     return 1 << max(numbers - 1, 0).bit_length()
 
 
-def read_split(wanted: Scan, split: Split, target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Read the rows of one split, as Spark wants them."""
+def read_split(scan: Scan, split: Split, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one split in batches for Spark."""
     silence_closed_connections()
-    left = wanted.limit
-    scanner = _scanner(wanted, split)
+    left = scan.limit
+    scanner = _scanner(scan, split)
     freeze_imports()
     for batch in scanner.to_batches():
         if not batch.num_rows:
@@ -267,17 +266,17 @@ def read_split(wanted: Scan, split: Split, target: pa.Schema) -> Iterator[pa.Rec
                 return
 
 
-def count_rows(spark: SparkSession, wanted: Scan) -> int:
-    """Count rows exactly: from metadata where nothing is filtered, else by reading what the predicate needs."""
-    dataset = wanted.table.open()
-    if wanted.where is None or wanted.rows <= _DRIVER_COUNT_ROWS:
-        return int(dataset.count_rows(wanted.where))
-    splits = wanted.splits(count_cores(spark))
+def count_rows(spark: SparkSession, scan: Scan) -> int:
+    """Return the exact number of rows: from metadata, or by reading the columns of the predicate."""
+    dataset = scan.table.open()
+    if scan.where is None or scan.rows <= _DRIVER_COUNT_ROWS:
+        return int(dataset.count_rows(scan.where))
+    splits = scan.splits(count_cores(spark))
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                rows = _scanner(replace(wanted, columns=()), splits[number]).count_rows()
+                rows = _scanner(replace(scan, columns=()), splits[number]).count_rows()
                 yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
     frame = spark.range(0, len(splits), 1, len(splits)).mapInArrow(counted, "rows bigint")
@@ -285,20 +284,20 @@ def count_rows(spark: SparkSession, wanted: Scan) -> int:
 
 
 def count_cores(spark: SparkSession) -> int:
-    """Tell how many tasks can run at once, as far as the session says."""
+    """Return how many tasks can run at the same time."""
     context = classic_context(spark)
     if context is not None:
         return int(context.defaultParallelism)
     if spark not in _CORES:
-        # A client of Spark Connect has no context to ask; it sees into how many partitions Spark cuts numbers.
+        # Spark Connect has no context, but the number of partitions of a range shows the default parallelism.
         row = spark.range(_BATCH_ROWS).selectExpr("spark_partition_id() AS part").agg({"part": "max"}).first()
         _CORES[spark] = 1 if row is None else 1 + int(row[0])
     return _CORES[spark]
 
 
-def serialize_scan(wanted: Scan) -> str:
-    """Write a scan as text, for an option of the data source."""
-    table = wanted.table
+def serialize_scan(scan: Scan) -> str:
+    """Return a scan as text, for an option of the data source."""
+    table = scan.table
     content = {
         "identifier": list(table.identifier),
         "uri": table.uri,
@@ -307,17 +306,17 @@ def serialize_scan(wanted: Scan) -> str:
         "storage_options": table.storage_options,
         "content": table.content,
         "catalog": None if table.address is None else [table.address.impl, table.address.properties],
-        "schema": base64.b64encode(wanted.schema.serialize().to_pybytes()).decode(),
-        "fragments": [(one.id, one.rows, one.bytes) for one in wanted.fragments],
-        "columns": wanted.columns,
-        "where": wanted.where,
-        "limit": wanted.limit,
+        "schema": base64.b64encode(scan.schema.serialize().to_pybytes()).decode(),
+        "fragments": [(one.id, one.rows, one.bytes) for one in scan.fragments],
+        "columns": scan.columns,
+        "where": scan.where,
+        "limit": scan.limit,
     }
     return base64.b64encode(zlib.compress(json.dumps(content).encode())).decode()
 
 
 def parse_scan(text: str) -> Scan:
-    """Read what `packed` wrote."""
+    """Return the scan that `serialize_scan` wrote."""
     content = json.loads(zlib.decompress(base64.b64decode(text)))
     options = tuple((key, value) for key, value in content["storage_options"])
     catalog = content["catalog"]
@@ -341,17 +340,17 @@ def parse_scan(text: str) -> Scan:
     )
 
 
-def _read_on_driver(wanted: Scan, partials: PartialAggregates | None) -> list[pa.RecordBatch] | None:
-    """Read what is known to be small, or what may be; None if it is not."""
-    few = min(wanted.limit, wanted.rows) if wanted.limit is not None else wanted.rows
+def _read_on_driver(scan: Scan, partials: PartialAggregates | None) -> list[pa.RecordBatch] | None:
+    """Return the result if it is small, or None."""
+    few = min(scan.limit, scan.rows) if scan.limit is not None else scan.rows
     if few > DRIVER_ROWS:
-        if not (wanted.indexed if partials is None else wanted.bytes <= _DRIVER_BYTES):
+        if not (scan.indexed if partials is None else scan.bytes <= _DRIVER_BYTES):
             return None
         if partials is None:
-            # By an index, a few rows are found as fast as it is found that there are more.
-            wanted = replace(wanted, limit=DRIVER_ROWS + 1)
-    everything = Split(tuple(fragment.id for fragment in wanted.fragments))
-    rows = read_split(wanted, everything, wanted.read_schema()) if wanted.fragments else iter(())
+            # With an index, finding that there are too many rows is as fast as reading a few.
+            scan = replace(scan, limit=DRIVER_ROWS + 1)
+    everything = Split(tuple(fragment.id for fragment in scan.fragments))
+    rows = read_split(scan, everything, scan.read_schema()) if scan.fragments else iter(())
     batches: list[pa.RecordBatch] = []
     for batch in rows if partials is None else partials.aggregate(rows):
         batches.append(batch)
@@ -360,23 +359,23 @@ def _read_on_driver(wanted: Scan, partials: PartialAggregates | None) -> list[pa
     return batches
 
 
-def _scanner(wanted: Scan, split: Split) -> Any:
-    dataset = wanted.table.open()
-    conditions = [f"({one})" for one in (split.condition(), wanted.where) if one is not None]
-    projected = wanted.projected_schema()
+def _scanner(scan: Scan, split: Split) -> Any:
+    dataset = scan.table.open()
+    conditions = [f"({one})" for one in (split.condition(), scan.where) if one is not None]
+    projected = scan.projected_schema()
     return dataset.scanner(
         columns=[name for name in projected.names if name != ROW_ADDRESS],
         filter=" AND ".join(conditions) or None,
         fragments=[fragment for number in split.fragments if (fragment := dataset.get_fragment(number)) is not None],
-        with_row_address=wanted.row_address,
+        with_row_address=scan.row_address,
         batch_size=max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / _row_bytes(projected)))),
-        limit=wanted.limit,
+        limit=scan.limit,
         blob_handling="all_binary" if any(types.is_blob(field) for field in projected) else None,
     )
 
 
 def _row_bytes(schema: pa.Schema) -> float:
-    """Estimate the bytes of a row."""
+    """Return an estimate of the bytes of a row."""
     return sum(_value_bytes(field.type) for field in schema) or 1
 
 

@@ -1,4 +1,4 @@
-"""How a scan is cut into tasks: by fragment, and inside of large fragments by rows."""
+"""Splitting a scan into tasks: by fragment, and large fragments by rows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
 MAX_SPLIT_BYTES = 128 * 1024 * 1024
-# A task costs some milliseconds, in which this many rows are read.
+# Starting a task takes some milliseconds, in which this many rows can be read.
 _MIN_SPLIT_ROWS = 32_768
 _ASSUMED_ROW_BYTES = 64
 
 
 @dataclass(frozen=True)
 class FragmentSize:
-    """A fragment, as far as planning needs it."""
+    """The size of a fragment."""
 
     id: int
     rows: int
@@ -35,7 +35,7 @@ class Split:
     stop: int | None = None
 
     def condition(self) -> str | None:
-        """Give the predicate that keeps a reader inside of its rows."""
+        """Return the predicate for the rows of this split, or None for whole fragments."""
         if self.start is None or self.stop is None:
             return None
         first = self.fragments[0] << 32
@@ -43,16 +43,16 @@ class Split:
 
 
 def fragment_sizes(dataset: LanceDataset) -> tuple[FragmentSize, ...]:
-    """Read the sizes off the manifest; nothing is opened."""
+    """Return the sizes of the fragments from the manifest, without opening files."""
     return tuple(_measure(fragment.metadata) for fragment in dataset.get_fragments())
 
 
 def plan_splits(
     fragments: Sequence[FragmentSize], *, parallelism: int, share: float = 1.0, max_bytes: int = MAX_SPLIT_BYTES
 ) -> list[Split]:
-    """Cut fragments into splits of about equal size: one per core if there is enough to do, more if they are too large.
+    """Return splits of about equal size: one for each core if there are enough rows, more if they would be too large.
 
-    `share` is the part of a row's bytes that the wanted columns take.
+    `share` is the share of the projected columns in the bytes of a row.
     """
     rows = sum(fragment.rows for fragment in fragments)
     if not rows:
