@@ -293,6 +293,10 @@ _marker_paths = st.sampled_from(
         "evil0.lance/.lance-reserved",
         "evil0.lance/_versions/1.manifest",
         "evil0.lance/_versions/18446744073709551614.manifest",
+        "evil0.lance/_versions/latest_version_hint.json",
+        "evil0.lance/_refs/tags/t.json",
+        "evil0.lance/_refs/branches/b.json",
+        "evil0.lance/_refs/branches/..%2F..%2Foutside.json",
         "..deleted",
         ".deleted",
         "\u202eevil.deleted",
@@ -302,14 +306,31 @@ files = st.builds(PlantedFile, _marker_paths, _marker_bodies)
 links = st.builds(
     PlantedLink,
     st.sampled_from(
-        ["evil0.lance", "evil0.deleted", ".lance-trash", ".lance-locks", "link.lance", "ext/table/link", "loop.lance"]
+        [
+            "evil0.lance",
+            "evil0.lance/data",
+            "evil0.lance/_versions",
+            "evil0.lance/_refs/tags",
+            "evil0.lance/_refs/branches",
+            "evil0.lance/tree/b",
+            "evil0.deleted",
+            ".lance-trash",
+            ".lance-locks",
+            "__pennon",
+            "link.lance",
+            "ext/table/link",
+            "loop.lance",
+        ]
     ),
     st.sampled_from(
         [OUTSIDE, f"{OUTSIDE}/victim.lance", f"{OUTSIDE}/notes.txt", "loop.lance", "missing", "kept.lance"]
     ),
 )
 
-tokens = st.one_of(st.text(max_size=30), st.sampled_from(["p1.", "p1.%%%", "p1.AA==", "p1.7d//", "p1." + "A" * 9999]))
+tokens = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(["p1.", "p1.%%%", "p1.AA==", "p1.7d//", "p1." + "A" * 9999, "9" * 5000, "\ud800"]),
+)
 
 
 def read_operations(ns: Any, evil: Sequence[Identifier], token: str) -> list[Callable[[], object]]:
@@ -325,6 +346,8 @@ def read_operations(ns: Any, evil: Sequence[Identifier], token: str) -> list[Cal
         lambda: list_namespaces(ns, page_token=token),
         lambda: describe_namespace(ns, "a"),
         lambda: ns.list_dropped_tables(detailed=True),
+        lambda: ns.list_dropped_tables(page_token=token, limit=1),
+        ns.list_problems,
         ns.list_purgable_tables,
         lambda: ns.purge_tables(dry_run=True),
         lambda: ns.migrate_to_manifest(dry_run=True),
@@ -339,9 +362,9 @@ def read_operations(ns: Any, evil: Sequence[Identifier], token: str) -> list[Cal
         lambda *name: ns.list_table_versions(ListTableVersionsRequest(id=list(name))),
         lambda *name: ns.list_table_versions(ListTableVersionsRequest(id=list(name), page_token=token, limit=1)),
         lambda *name: ns.describe_table_version(DescribeTableVersionRequest(id=list(name), version=99)),
-        lambda *name: ns.list_table_tags(ListTableTagsRequest(id=list(name))),
-        lambda *name: ns.list_table_branches(ListTableBranchesRequest(id=list(name))),
-        lambda *name: ns.list_table_indices(ListTableIndicesRequest(id=list(name))),
+        lambda *name: ns.list_table_tags(ListTableTagsRequest(id=list(name), page_token=token)),
+        lambda *name: ns.list_table_branches(ListTableBranchesRequest(id=list(name), page_token=token)),
+        lambda *name: ns.list_table_indices(ListTableIndicesRequest(id=list(name), page_token=token)),
     ]
     return [*general, *((lambda call=call, name=name: call(*name)) for name in tables for call in per_table)]
 
