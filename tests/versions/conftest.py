@@ -1,4 +1,4 @@
-"""Fixtures of table versions: catalogs with and without the management of versions, on each kind of store."""
+"""Fixtures of table versions: catalogs with and without version management, on each kind of store."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def s3() -> Iterator[CountingS3]:
 
 @pytest.fixture
 def new_root(request, tmp_path) -> Callable[[str], Root]:
-    """Give empty roots on a kind of store."""
+    """Return a function that creates empty roots on a kind of store."""
 
     def new(store: str) -> Root:
         number = next(_numbers)
@@ -67,7 +67,7 @@ def new_root(request, tmp_path) -> Callable[[str], Root]:
 
 @pytest.fixture
 def new_shelf(new_root, open_namespace) -> Callable[..., Shelf]:
-    """Open catalogs in a mode, managed or not, with a namespace for tables."""
+    """Return a function that opens catalogs in a mode, managed or not, with a namespace for tables."""
 
     def new(store: str, place: str) -> Shelf:
         mode, parent, is_managed = PLACES[place]
@@ -84,23 +84,23 @@ def new_shelf(new_root, open_namespace) -> Callable[..., Shelf]:
 
 @pytest.fixture(params=_params(EVERYWHERE))
 def shelf(request, new_shelf) -> Shelf:
-    """Give each kind of place, managed or not, on each kind of store."""
+    """Return each kind of catalog, managed or not, on each kind of store."""
     return new_shelf(*request.param)
 
 
 @pytest.fixture(params=_params(NEARBY))
 def near_shelf(request, new_shelf) -> Shelf:
-    """Give each kind of place, managed or not, for what does not depend on the store."""
+    """Return each kind of catalog, managed or not, for tests that do not depend on the store."""
     return new_shelf(*request.param)
 
 
 @pytest.fixture(params=_params(MANAGED))
 def managed_shelf(request, new_shelf) -> Shelf:
-    """Give each kind of place whose versions the catalog manages, on each kind of store."""
+    """Return each kind of managed catalog, on each kind of store."""
     return new_shelf(*request.param)
 
 
 @pytest.fixture(params=_params(NEARBY_MANAGED))
 def near_managed_shelf(request, new_shelf) -> Shelf:
-    """Give each kind of place whose versions the catalog manages, for what does not depend on the store."""
+    """Return each kind of managed catalog, for tests that do not depend on the store."""
     return new_shelf(*request.param)

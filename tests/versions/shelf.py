@@ -1,4 +1,4 @@
-"""A namespace with tables whose versions the tests look at: through the catalog, in its manifest, and on the store."""
+"""A namespace with tables whose versions tests inspect through the catalog, in its manifest and on the store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Shelf:
-    """A namespace in a catalog, with or without the management of versions."""
+    """A namespace in a catalog with or without version management."""
 
     def __init__(self, ns: DirectoryNamespace, where: Root, parent: tuple[str, ...], *, is_managed: bool) -> None:
         self.ns, self.where, self.parent, self.is_managed = ns, where, parent, is_managed
@@ -46,7 +46,7 @@ class Shelf:
     # Tables
 
     def create(self, name: str, *batches: list[int]) -> str:
-        """Create a table with a version for each batch of rows; gives its location."""
+        """Create a table with a version for each batch of rows, and return its location."""
         first, *others = batches or ([1, 2, 3],)
         create_table(self.ns, *self.id(name), data=ipc({"x": first}))
         for rows in others:
@@ -62,7 +62,7 @@ class Shelf:
         return describe_table(self.ns, *self.id(name)).location
 
     def through(self, name: str) -> dict[str, Any]:
-        """Give what pylance is told to find a table through the namespace."""
+        """Return the arguments with which pylance opens a table through the namespace."""
         return {
             "namespace_client": self.ns,
             "table_id": self.id(name),
@@ -73,7 +73,7 @@ class Shelf:
         return lance.dataset(**self.through(name), **options)
 
     def open_plain(self, name: str, **options: Any) -> LanceDataset:
-        """Open a table by its path, as somebody who knows nothing of the catalog."""
+        """Open a table by its path, without the catalog."""
         return lance.dataset(self.location(name), storage_options=self.where.options or None, **options)
 
     def rows(self, name: str, **options: Any) -> list[int]:
@@ -84,12 +84,12 @@ class Shelf:
 
     # Versions
 
-    def listed(self, name: str, **options: Any) -> list[int]:
-        """List the versions, the oldest first unless asked otherwise."""
+    def list_versions(self, name: str, **options: Any) -> list[int]:
+        """Return the versions, oldest first unless `descending`."""
         request = ListTableVersionsRequest(id=self.id(name), **{"descending": False, **options})
         return [one.version for one in self.ns.list_table_versions(request).versions]
 
-    def described(self, name: str, version: int | None = None) -> TableVersion:
+    def describe_version(self, name: str, version: int | None = None) -> TableVersion:
         request = DescribeTableVersionRequest(id=self.id(name), version=version)
         return self.ns.describe_table_version(request).version
 
@@ -98,8 +98,8 @@ class Shelf:
         request = BatchDeleteTableVersionsRequest.model_validate({"id": self.id(name), "ranges": spans, **options})
         return self.ns.batch_delete_table_versions(request).deleted_count
 
-    def staged(self, name: str, rows: list[int] | None = None) -> dict[str, Any]:
-        """Let pylance stage the manifest of an append; gives the request that it would send."""
+    def stage(self, name: str, rows: list[int] | None = None) -> dict[str, Any]:
+        """Let pylance stage the manifest of an append, and return the request that it would send."""
         recorder = _Recorder(self.ns)
         location = self.location(name)
         options = self.where.options or None
@@ -109,7 +109,7 @@ class Shelf:
         LanceDataset.commit(
             location,
             LanceOperation.Append(fragments),
-            read_version=self.described(name).version,
+            read_version=self.describe_version(name).version,
             storage_options=options,
             namespace_client=recorder,
             table_id=self.id(name),
@@ -119,17 +119,17 @@ class Shelf:
         return request
 
     def append_unfinished(self, monkeypatch: pytest.MonkeyPatch, name: str, rows: list[int]) -> str:
-        """Append by a writer that dies after the commit to the catalog's manifest; gives the path that it staged."""
-        request = self.staged(name, rows)
+        """Append by a writer that dies after the commit to the catalog's manifest, and return the staged path."""
+        request = self.stage(name, rows)
         with unfinished(monkeypatch):
             self.ns.create_table_version(request)
         assert self.row(name, request["version"])["manifest_path"] in request["manifest_path"]
         return request["manifest_path"]
 
-    # What is stored
+    # Stored files and rows
 
     def files(self, location: str) -> list[str]:
-        """Name the files of a table's versions, staged ones included."""
+        """Return the names of a table's manifest files, staged ones included."""
         inside = self._store.relative(location)
         return sorted(self._store.list_names(f"{inside}/_versions") - {"latest_version_hint.json"})
 
@@ -137,20 +137,20 @@ class Shelf:
         return [name for name in self.files(location) if ".manifest-" in name]
 
     def top(self) -> set[str]:
-        """Name everything at the top of the root, but for what belongs to the catalog itself."""
+        """Return the names in the root, except those of the catalog itself."""
         return {name for name in self._store.list_names("") if not name.startswith(("__", ".lock", "_"))}
 
     def manifest(self) -> LanceDataset:
         return lance.dataset(self._store.location("__manifest"), storage_options=self.where.options or None)
 
     def manifest_rows(self) -> dict[str, dict[str, Any]]:
-        """Read the catalog's own manifest, by key."""
+        """Return the rows of the catalog's manifest, by key."""
         rows = self.manifest().to_table().to_pylist()
-        assert len({row["object_id"] for row in rows}) == len(rows), "a key is there twice"
+        assert len({row["object_id"] for row in rows}) == len(rows), "a key exists twice"
         return {row["object_id"]: row for row in rows}
 
     def version_rows(self) -> dict[str, list[int]]:
-        """Give the versions that have rows in the manifest, by the key of their table, which has to be there."""
+        """Return the versions that have rows, by the key of their table, which must exist."""
         rows = self.manifest_rows()
         found: dict[str, list[int]] = {}
         for key, row in rows.items():
@@ -161,28 +161,28 @@ class Shelf:
         return {table: sorted(numbers) for table, numbers in found.items()}
 
     def row(self, name: str, version: int) -> dict[str, str]:
-        """Read what the row of a version says."""
+        """Return the metadata of a version row."""
         return json.loads(self.manifest_rows()[f"{self.key(name)}${version}"]["metadata"])
 
     def check_same(self, name: str) -> None:
-        """Compare what the catalog says of a table with what its files say."""
+        """Check that the catalog and the files of a table agree."""
         through, plain = self.open(name), self.open_plain(name)
-        assert through.version == plain.version == self.described(name).version
+        assert through.version == plain.version == self.describe_version(name).version
         assert through.to_table().equals(plain.to_table())
-        assert self.listed(name) == [one["version"] for one in plain.versions()]
-        # Reads delete nothing: what a reader has finished may still be staged.
+        assert self.list_versions(name) == [one["version"] for one in plain.versions()]
+        # Readers delete nothing: staged files of finished versions may remain.
         finished = {path.rpartition("/")[2] for path in self.finished_paths(name)}
         assert set(self.staged_files(self.location(name))) <= finished
 
     def finished_paths(self, name: str) -> list[str]:
-        """Give where versions were staged whose rows say that they are finished."""
+        """Return the staged paths of finished versions."""
         rows = [self.row(name, version) for version in self.version_rows().get("$".join(self.id(name)), [])]
         staged = [(row.get("staged_path"), row["manifest_path"]) for row in rows]
         return [path for path, final in staged if path is not None and path != final]
 
 
 class _Recorder(LanceNamespace):
-    """Answers pylance as the namespace would, but only writes down which version is to be created."""
+    """Responds to pylance like the namespace, but only records which version is to be created."""
 
     def __init__(self, ns: DirectoryNamespace) -> None:
         self._ns = ns
@@ -212,7 +212,7 @@ class _Recorder(LanceNamespace):
 
 @contextmanager
 def unfinished(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let versions that are created stay as they are after the commit, as if their writer had died."""
+    """Leave created versions unfinished, as if their writer had died."""
     with monkeypatch.context() as patch:
         patch.setattr(managed, "finish", lambda _, versions, **_how: [record for _, record in versions])
         yield

@@ -13,7 +13,7 @@ from tests.support import create_namespace, describe_table, fails, list_tables, 
 
 @pytest.fixture
 def stocked(managed_shelf):
-    """Give tables `t` (three versions), `u` and `w`."""
+    """Return a shelf with tables `t` (three versions), `u` and `w`."""
     managed_shelf.create("t", [1], [2], [3])
     for name in ("u", "w"):
         managed_shelf.create(name, [1])
@@ -23,7 +23,7 @@ def stocked(managed_shelf):
 def operations(shelf) -> list[dict]:
     return [
         {"deregister_table": {"id": shelf.id("w")}},
-        {"create_table_version": shelf.staged("u", [2])},
+        {"create_table_version": shelf.stage("u", [2])},
         {"declare_table": {"id": shelf.id("new"), "properties": {"who": "me"}}},
         {
             "delete_table_versions": {
@@ -31,12 +31,12 @@ def operations(shelf) -> list[dict]:
                 "ranges": [{"start_version": 1, "end_version": 3}],
             }
         },
-        {"create_table_version": shelf.staged("t", [4])},
+        {"create_table_version": shelf.stage("t", [4])},
     ]
 
 
 @pytest.mark.parametrize("as_model", [False, True])
-def test_all_of_it_in_one_commit_with_results_in_order(stocked, as_model):
+def test_batch_is_one_commit_and_returns_results_in_order(stocked, as_model):
     shelf = stocked
     location = shelf.location("w")
     request = {"operations": operations(shelf)}
@@ -53,7 +53,7 @@ def test_all_of_it_in_one_commit_with_results_in_order(stocked, as_model):
     assert declared.declare_table.properties == {"who": "me"}
     assert declared.declare_table.location == shelf.location("new")
     assert deleted.delete_table_versions.deleted_count == 2
-    # The commit, and one that finishes the versions.
+    # One commit for the batch, and one that finishes the versions.
     assert shelf.manifest().version == before + 2
     assert shelf.version_rows() == {shelf.key("t"): [3, 4], shelf.key("u"): [1, 2]}
     assert list_tables(shelf.ns, *shelf.parent) == ["new", "t", "u"]
@@ -63,11 +63,11 @@ def test_all_of_it_in_one_commit_with_results_in_order(stocked, as_model):
     assert describe_table(shelf.ns, *shelf.id("new"), check_declared=True).is_only_declared is True
     assert lance.dataset(location, storage_options=shelf.where.options or None).count_rows() == 1
     lance.write_dataset(pa.table({"x": [5]}), **shelf.through("new"), mode="append")
-    assert shelf.listed("new") == [1]
+    assert shelf.list_versions("new") == [1]
 
 
 BAD = {
-    "a version that is taken": (14, lambda shelf: {"create_table_version": shelf.staged("t", [7])}),
+    "a version that is taken": (14, lambda shelf: {"create_table_version": shelf.stage("t", [7])}),
     "a table that is missing": (4, lambda shelf: {"deregister_table": {"id": shelf.id("none")}}),
     "a name that is taken": (5, lambda shelf: {"declare_table": {"id": shelf.id("t")}}),
     "a namespace that is missing": (1, lambda _: {"declare_table": {"id": ["nowhere", "x"]}}),
@@ -103,7 +103,7 @@ BAD = {
             }
         },
     ),
-    "a version of a branch": (0, lambda shelf: {"create_table_version": {**shelf.staged("t", [7]), "branch": "b"}}),
+    "a version of a branch": (0, lambda shelf: {"create_table_version": {**shelf.stage("t", [7]), "branch": "b"}}),
     "a version of a declared table's branch": (
         0,
         lambda shelf: {
@@ -126,7 +126,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("fault", list(BAD))
-def test_one_that_fails_undoes_all(near_managed_shelf, fault):
+def test_failing_operation_changes_nothing(near_managed_shelf, fault):
     shelf = near_managed_shelf
     shelf.create("t", [1], [2], [3])
     for name in ("u", "w"):
@@ -148,8 +148,8 @@ def test_one_that_fails_undoes_all(near_managed_shelf, fault):
         assert len(shelf.ns.batch_commit_tables({"operations": good}).results) == len(good)
 
 
-def test_a_table_is_declared_with_its_first_version(near_managed_shelf, monkeypatch):
-    """The version is staged where the table is going to be: the caller has to know the place beforehand."""
+def test_batch_declares_a_table_and_creates_its_first_version(near_managed_shelf, monkeypatch):
+    """The version is staged at the future location of the table, which the caller has to know."""
     shelf = near_managed_shelf
     shelf.create("source", [1, 2])
     from pennon.directory import layout
@@ -177,14 +177,14 @@ def test_a_table_is_declared_with_its_first_version(near_managed_shelf, monkeypa
     shelf.check_same("t")
 
 
-def test_without_management_only_tables_come_and_go(new_shelf):
+def test_batch_without_version_management_refuses_version_operations(new_shelf):
     shelf = new_shelf("local", "compatibility")
     shelf.create("t", [1], [2])
     deletion = {"id": ["t"], "ranges": [{"start_version": 1, "end_version": 2}]}
-    for operation in ({"create_table_version": shelf.staged("t", [3])}, {"delete_table_versions": deletion}):
+    for operation in ({"create_table_version": shelf.stage("t", [3])}, {"delete_table_versions": deletion}):
         with fails(0, "enable_table_version_management"):
             shelf.ns.batch_commit_tables({"operations": [{"declare_table": {"id": ["x"]}}, operation]})
-    assert shelf.listed("t") == [1, 2]
+    assert shelf.list_versions("t") == [1, 2]
     shelf.ns.migrate_to_manifest()
     answer = shelf.ns.batch_commit_tables(
         {"operations": [{"declare_table": {"id": ["x"]}}, {"deregister_table": {"id": ["t"]}}]}
@@ -193,14 +193,14 @@ def test_without_management_only_tables_come_and_go(new_shelf):
     assert list_tables(shelf.ns) == ["x"]
 
 
-def test_not_in_v1(new_shelf):
+def test_batch_in_v1_raises_unsupported(new_shelf):
     shelf = new_shelf("local", "v1")
     with fails(0):
         shelf.ns.batch_commit_tables({"operations": [{"declare_table": {"id": ["x"]}}]})
     assert shelf.top() == set()
 
 
-def test_tables_in_several_namespaces(near_managed_shelf):
+def test_batch_declares_tables_in_several_namespaces(near_managed_shelf):
     shelf = near_managed_shelf
     for name in ("n", "m"):
         create_namespace(shelf.ns, name)

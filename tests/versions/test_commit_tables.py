@@ -1,4 +1,4 @@
-"""commit_tables: prepared transactions of several tables, shown all at once or not at all."""
+"""commit_tables: prepared transactions of several tables are published all at once or not at all."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support import create_namespace, declare_table, describe_table, drop_
 
 
 def appending(shelf, name: str, rows: list[int], read_version: int | None = None) -> TableCommit:
-    """Prepare an append: its data is written, and nothing refers to it yet."""
+    """Write the data of an append and return it uncommitted."""
     fragments = write_fragments(
         pa.table({"x": rows}), shelf.location(name), mode="append", storage_options=shelf.where.options or None
     )
-    version = shelf.described(name).version if read_version is None else read_version
+    version = shelf.describe_version(name).version if read_version is None else read_version
     return TableCommit(shelf.id(name), LanceOperation.Append(fragments), version)
 
 
@@ -40,12 +40,12 @@ def trio(managed_shelf):
     return managed_shelf
 
 
-def test_two_and_three_tables_at_once(trio):
+def test_two_and_three_tables_are_committed_at_once(trio):
     shelf = trio
     before = shelf.manifest().version
     made = shelf.ns.commit_tables([appending(shelf, "t", [2]), appending(shelf, "u", [3])])
     assert made == {tuple(shelf.id("t")): 2, tuple(shelf.id("u")): 2}
-    # One commit shows them, one more says that they are finished.
+    # One commit publishes them, and one finishes them.
     assert shelf.manifest().version == before + 2
     made = shelf.ns.commit_tables([appending(shelf, name, [4]) for name in ("w", "t", "u")])
     assert [made[tuple(shelf.id(name))] for name in ("t", "u", "w")] == [3, 3, 2]
@@ -54,7 +54,7 @@ def test_two_and_three_tables_at_once(trio):
         shelf.check_same(name)
 
 
-def test_different_changes_and_transactions(near_managed_shelf):
+def test_operations_and_transactions_are_committed_together(near_managed_shelf):
     shelf = near_managed_shelf
     for name in ("t", "u", "w"):
         shelf.create(name, [1, 2, 3])
@@ -77,7 +77,7 @@ def test_different_changes_and_transactions(near_managed_shelf):
         shelf.check_same(name)
 
 
-def test_an_append_meanwhile_is_rebased_on(trio):
+def test_commit_is_rebased_on_a_concurrent_append(trio):
     shelf = trio
     commits = [appending(shelf, "t", [2]), appending(shelf, "u", [3])]
     shelf.append("u", [9])
@@ -89,8 +89,8 @@ def test_an_append_meanwhile_is_rebased_on(trio):
         shelf.check_same(name)
 
 
-def test_an_append_between_staging_and_commit_is_rebased_on(near_managed_shelf, monkeypatch):
-    """All is staged when another writer takes the version: it is staged once more."""
+def test_commit_is_rebased_on_an_append_after_staging(near_managed_shelf, monkeypatch):
+    """Another writer creates the version after all changes are staged: they are staged again."""
     from pennon.directory.multi_table import transactions
 
     shelf = near_managed_shelf
@@ -116,7 +116,7 @@ def test_an_append_between_staging_and_commit_is_rebased_on(near_managed_shelf, 
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_real_conflict_shows_nothing_and_leaves_nothing(trio, order):
+def test_conflict_publishes_nothing_and_leaves_no_files(trio, order):
     shelf = trio
     commits = [appending(shelf, "t", [2]), deleting(shelf, "u", "x = 1")]
     shelf.open("u").delete("x = 1")
@@ -130,7 +130,7 @@ def test_a_real_conflict_shows_nothing_and_leaves_nothing(trio, order):
     assert shelf.ns.commit_tables(commits[:1]) == {tuple(shelf.id("t")): 2}
 
 
-def test_a_table_that_is_missing_shows_nothing(near_managed_shelf):
+def test_missing_table_publishes_nothing(near_managed_shelf):
     shelf = near_managed_shelf
     for name in ("t", "u"):
         shelf.create(name, [1])
@@ -140,11 +140,11 @@ def test_a_table_that_is_missing_shows_nothing(near_managed_shelf):
         shelf.ns.commit_tables(commits)
     with fails(1):
         shelf.ns.commit_tables([commits[0], TableCommit(["nowhere", "u"], commits[1].operation, 1)])
-    assert shelf.listed("t") == [1]
+    assert shelf.list_versions("t") == [1]
     shelf.check_same("t")
 
 
-def test_bad_commits(near_managed_shelf):
+def test_bad_commits_are_refused(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1])
     one = appending(shelf, "t", [2])
@@ -153,21 +153,21 @@ def test_bad_commits(near_managed_shelf):
     with fails(13):
         shelf.ns.commit_tables([TableCommit([], one.operation, 1)])
     assert shelf.ns.commit_tables([]) == {}
-    assert shelf.listed("t") == [1]
+    assert shelf.list_versions("t") == [1]
     shelf.check_same("t")
 
 
-def test_without_management(new_shelf):
+def test_commit_without_version_management_raises_unsupported(new_shelf):
     for place in ("v1", "v2", "compatibility"):
         shelf = new_shelf("local", place)
         location = shelf.create("t", [1])
         with fails(0, "enable_table_version_management"):
             shelf.ns.commit_tables([appending(shelf, "t", [2])])
-        assert shelf.listed("t") == [1]
+        assert shelf.list_versions("t") == [1]
         assert shelf.staged_files(location) == []
 
 
-def test_what_is_staged_can_be_looked_at_and_nobody_sees_it(near_managed_shelf):
+def test_staged_tables_can_be_read_but_are_not_visible(near_managed_shelf):
     shelf = near_managed_shelf
     for name in ("t", "u"):
         shelf.create(name, [1])
@@ -177,8 +177,7 @@ def test_what_is_staged_can_be_looked_at_and_nobody_sees_it(near_managed_shelf):
     assert shelf.version_rows() == {shelf.key("t"): [1], shelf.key("u"): [1]}
 
 
-def test_first_versions_of_declared_tables(near_managed_shelf):
-    """Two new tables come into being together."""
+def test_declared_tables_get_their_first_versions_together(near_managed_shelf):
     shelf = near_managed_shelf
     schema = pa.schema([pa.field("x", pa.int64())])
     commits = []
@@ -193,8 +192,8 @@ def test_first_versions_of_declared_tables(near_managed_shelf):
 
 
 @pytest.mark.concurrency
-def test_a_reader_never_sees_one_without_the_other(new_shelf, open_namespace):
-    """The reader asks for `t` first and for `u` then: it never finds `u` behind `t`."""
+def test_reader_never_sees_one_table_without_the_other(new_shelf, open_namespace):
+    """The reader opens `t` first, then `u`: `u` is never older than `t`."""
     shelf = new_shelf("local", "v2-managed")
     for name in ("t", "u"):
         shelf.create(name, [0])
@@ -223,7 +222,7 @@ def test_a_reader_never_sees_one_without_the_other(new_shelf, open_namespace):
 
 
 @pytest.mark.concurrency
-def test_versions_of_one_moment_show_every_batch_as_a_whole(new_shelf, open_namespace):
+def test_latest_table_versions_show_every_commit_as_a_whole(new_shelf, open_namespace):
     shelf = new_shelf("local", "v2-managed")
     for name in ("t", "u"):
         shelf.create(name, [0])
@@ -249,7 +248,7 @@ def test_versions_of_one_moment_show_every_batch_as_a_whole(new_shelf, open_name
     assert [versions for versions in seen if versions[0] != versions[1]] == []
 
 
-def test_latest_versions_of_several_tables_need_tables_with_versions_and_management(new_shelf):
+def test_latest_table_versions_require_versions_and_version_management(new_shelf):
     shelf = new_shelf("local", "v2-managed")
     shelf.create("t", [0])
     declare_table(shelf.ns, "empty")
@@ -263,7 +262,7 @@ def test_latest_versions_of_several_tables_need_tables_with_versions_and_managem
 
 
 @pytest.mark.concurrency
-def test_batches_of_several_threads_are_all_or_nothing(new_shelf):
+def test_commits_of_several_threads_are_all_or_nothing(new_shelf):
     shelf = new_shelf("local", "compatibility-managed")
     names = ("t", "u", "w")
     for name in names:
@@ -287,21 +286,21 @@ def test_batches_of_several_threads_are_all_or_nothing(new_shelf):
     for name in names:
         expected = [0] + [100 * n + k for n, pair in enumerate(pairs, start=1) if name in pair for k in range(4)]
         assert sorted(shelf.rows(name)) == expected
-        assert shelf.listed(name) == list(range(1, 10))
+        assert shelf.list_versions(name) == list(range(1, 10))
         shelf.check_same(name)
 
 
-# New tables among them
+# New tables
 
 
 def arriving(shelf, name: str, rows: list[int], **options) -> NewTable:
-    """Write a table at a place that the catalog names, and does not know of."""
+    """Write a table at a location from `new_table_location`, without adding it to the catalog."""
     location = shelf.ns.new_table_location(shelf.id(name))
     lance.write_dataset(pa.table({"x": rows}), location, storage_options=shelf.where.options or None)
     return NewTable(shelf.id(name), location, **options)
 
 
-def test_new_tables_and_changes_show_together(managed_shelf):
+def test_new_tables_and_changes_are_published_together(managed_shelf):
     shelf = managed_shelf
     shelf.create("t", [1])
     before = shelf.manifest().version
@@ -321,13 +320,13 @@ def test_new_tables_and_changes_show_together(managed_shelf):
         shelf.check_same(name)
 
 
-def test_new_tables_alone(near_managed_shelf):
+def test_new_tables_are_committed_without_changes(near_managed_shelf):
     shelf = near_managed_shelf
     assert shelf.ns.commit_tables([arriving(shelf, "u", [5])]) == {tuple(shelf.id("u")): 1}
     assert shelf.rows("u") == [5]
 
 
-def test_new_table_that_is_there_shows_nothing_of_the_others(near_managed_shelf):
+def test_new_table_that_already_exists_publishes_nothing(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1])
     commits = [appending(shelf, "t", [2]), arriving(shelf, "u", [5])]
@@ -338,7 +337,7 @@ def test_new_table_that_is_there_shows_nothing_of_the_others(near_managed_shelf)
     assert shelf.staged_files(shelf.location("t")) == []
 
 
-def test_new_table_that_comes_between_staging_and_commit(near_managed_shelf):
+def test_new_table_created_by_others_after_staging_raises_already_exists(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1])
     commits = [appending(shelf, "t", [2]), arriving(shelf, "u", [5])]
@@ -348,7 +347,7 @@ def test_new_table_that_comes_between_staging_and_commit(near_managed_shelf):
     assert shelf.staged_files(shelf.location("t")) == []
 
 
-def test_new_table_in_a_missing_namespace(near_managed_shelf):
+def test_new_table_in_a_missing_namespace_raises_not_found(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1])
     create_namespace(shelf.ns, "gone")
@@ -360,7 +359,7 @@ def test_new_table_in_a_missing_namespace(near_managed_shelf):
     assert shelf.rows("t") == [1]
 
 
-def test_declared_table_is_filled_where_it_is(near_managed_shelf):
+def test_new_table_fills_a_declared_table_at_its_location(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1])
     declared = declare_table(shelf.ns, *shelf.id("u"))
@@ -372,7 +371,7 @@ def test_declared_table_is_filled_where_it_is(near_managed_shelf):
     assert shelf._store.list_names(shelf._store.relative(new.location)) == set()
 
 
-def test_check_sees_the_versions_and_may_stop_them(near_managed_shelf):
+def test_check_gets_the_versions_and_can_stop_the_commit(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1])
     seen = []
@@ -391,7 +390,7 @@ def test_check_sees_the_versions_and_may_stop_them(near_managed_shelf):
         shelf.location("u")
 
 
-def test_new_table_needs_its_place_and_its_own_name(near_managed_shelf, new_shelf):
+def test_new_table_requires_a_location_in_the_root_and_a_unique_name(near_managed_shelf, new_shelf):
     shelf = near_managed_shelf
     new = arriving(shelf, "u", [5])
     with fails(13):

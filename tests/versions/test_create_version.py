@@ -1,4 +1,4 @@
-"""create_table_version and batch_create_table_versions: from a staged manifest, on the files alone and by rows."""
+"""create_table_version and batch_create_table_versions, with and without version management."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def final_name(version: int, scheme: str = "V2") -> str:
 
 
 def state(shelf, *names: str) -> tuple:
-    """Give all that a refused request must leave as it is."""
-    tables = tuple((tuple(shelf.files(shelf.location(name))), shelf.listed(name)) for name in names)
+    """Return everything that a refused request must leave unchanged."""
+    tables = tuple((tuple(shelf.files(shelf.location(name))), shelf.list_versions(name)) for name in names)
     return tables, shelf.manifest().version if shelf.is_managed else None
 
 
 @pytest.mark.parametrize("as_model", [False, True])
-def test_a_staged_manifest_becomes_the_next_version(shelf, as_model):
+def test_staged_manifest_becomes_the_next_version(shelf, as_model):
     location = shelf.create("t", [1, 2])
-    request = shelf.staged("t", [3])
+    request = shelf.stage("t", [3])
     assert shelf.rows("t") == [1, 2]
     answer = shelf.ns.create_table_version(CreateTableVersionRequest(**request) if as_model else request)
     version = answer.version
@@ -46,10 +46,10 @@ def test_a_staged_manifest_becomes_the_next_version(shelf, as_model):
         assert row["naming_scheme"] == "V2"
 
 
-def test_the_first_naming_scheme_is_written_as_asked(near_shelf):
+def test_requested_v1_naming_scheme_is_used(near_shelf):
     shelf = near_shelf
     location = shelf.create("t", [1])
-    request = shelf.staged("t", [2])
+    request = shelf.stage("t", [2])
     body = shelf._store.get(shelf._store.from_absolute(request["manifest_path"])).body
     folder = request["manifest_path"].rpartition("/")[0]
     path = f"{folder}/2.manifest-c0ffee"
@@ -60,22 +60,22 @@ def test_the_first_naming_scheme_is_written_as_asked(near_shelf):
     )
     assert answer.version.manifest_path == f"{folder}/2.manifest"
     assert shelf.files(location) == sorted([final_name(1), final_name(2, "V1")])
-    assert shelf.listed("t") == [1, 2]
-    assert shelf.described("t", 2).manifest_path == f"{folder}/2.manifest"
+    assert shelf.list_versions("t") == [1, 2]
+    assert shelf.describe_version("t", 2).manifest_path == f"{folder}/2.manifest"
 
 
-def test_the_staged_name_tells_the_scheme_if_the_request_does_not(near_shelf):
+def test_naming_scheme_defaults_to_that_of_the_staged_name(near_shelf):
     shelf = near_shelf
     location = shelf.create("t", [1])
-    request = shelf.staged("t", [2])
+    request = shelf.stage("t", [2])
     del request["naming_scheme"]
     shelf.ns.create_table_version(request)
     assert shelf.files(location) == [final_name(2), final_name(1)]
 
 
-def test_a_version_that_is_taken_is_a_conflict(shelf):
+def test_existing_version_is_a_conflict(shelf):
     location = shelf.create("t", [1])
-    late, early = shelf.staged("t", [2]), shelf.staged("t", [3])
+    late, early = shelf.stage("t", [2]), shelf.stage("t", [3])
     shelf.ns.create_table_version(early)
     before = state(shelf, "t")
     with pytest.raises(TableVersionAlreadyExistsError) as caught:
@@ -86,7 +86,7 @@ def test_a_version_that_is_taken_is_a_conflict(shelf):
     assert state(shelf, "t") == before
     assert len(shelf.staged_files(location)) == 1, "the loser's file is the loser's own"
     assert shelf.rows("t") == [1, 3]
-    # Each version that came before is taken as well.
+    # So does each older version.
     first = {**late, "version": 1, "manifest_path": late["manifest_path"].replace(final_name(2), final_name(1))}
     shelf._store.put(
         shelf._store.from_absolute(first["manifest_path"]),
@@ -96,10 +96,10 @@ def test_a_version_that_is_taken_is_a_conflict(shelf):
         shelf.ns.create_table_version(first)
 
 
-def test_a_gap_is_a_conflict(near_shelf):
+def test_version_after_a_gap_is_a_conflict(near_shelf):
     shelf = near_shelf
     shelf.create("t", [1])
-    request = shelf.staged("t", [2])
+    request = shelf.stage("t", [2])
     path = request["manifest_path"].replace(final_name(2), final_name(3))
     body = shelf._store.get(shelf._store.from_absolute(request["manifest_path"])).body
     shelf._store.put(shelf._store.from_absolute(path), body)
@@ -109,10 +109,10 @@ def test_a_gap_is_a_conflict(near_shelf):
     assert state(shelf, "t") == before
 
 
-def test_the_number_of_a_deleted_version_is_not_used_again(near_shelf):
+def test_number_of_a_deleted_version_is_not_reused(near_shelf):
     shelf = near_shelf
     shelf.create("t", [1], [2], [3])
-    request = shelf.staged("t", [4])
+    request = shelf.stage("t", [4])
     path = request["manifest_path"].replace(final_name(4), final_name(1))
     body = shelf._store.get(shelf._store.from_absolute(request["manifest_path"])).body
     shelf._store.put(shelf._store.from_absolute(path), body)
@@ -123,11 +123,11 @@ def test_the_number_of_a_deleted_version_is_not_used_again(near_shelf):
     assert state(shelf, "t") == before
 
 
-def test_the_same_request_again_succeeds(managed_shelf):
-    """The answer to the first was lost; the staged file is gone by then."""
+def test_repeated_request_succeeds(managed_shelf):
+    """The first response was lost, and the staged file was deleted."""
     shelf = managed_shelf
     shelf.create("t", [1])
-    request = shelf.staged("t", [2])
+    request = shelf.stage("t", [2])
     first, again = shelf.ns.create_table_version(request), shelf.ns.create_table_version(request)
     assert again.version.version == first.version.version == 2
     assert again.version.manifest_path == first.version.manifest_path
@@ -140,20 +140,20 @@ def test_the_same_request_again_succeeds(managed_shelf):
 
 
 @pytest.mark.parametrize("place", ["v1", "v2", "compatibility"])
-def test_without_management_the_same_request_again_is_told_that_the_version_is_there(new_shelf, place):
+def test_repeated_request_without_version_management_raises_already_exists(new_shelf, place):
     shelf = new_shelf("local", place)
     shelf.create("t", [1])
-    request = shelf.staged("t", [2])
+    request = shelf.stage("t", [2])
     shelf.ns.create_table_version(request)
     with fails(14, "already exists"):
         shelf.ns.create_table_version(request)
-    assert shelf.listed("t") == [1, 2]
+    assert shelf.list_versions("t") == [1, 2]
 
 
-def test_the_same_request_again_with_its_file_succeeds(shelf):
-    """The first writer died before it deleted what it had staged."""
+def test_repeated_request_succeeds_while_the_staged_file_exists(shelf):
+    """The first writer died before it deleted the staged file."""
     shelf.create("t", [1])
-    request = shelf.staged("t", [2])
+    request = shelf.stage("t", [2])
     path = shelf._store.from_absolute(request["manifest_path"])
     body = shelf._store.get(path).body
     first = shelf.ns.create_table_version(request)
@@ -161,27 +161,27 @@ def test_the_same_request_again_with_its_file_succeeds(shelf):
     again = shelf.ns.create_table_version(request)
     assert again.version.version == first.version.version == 2
     assert again.version.manifest_path == first.version.manifest_path
-    assert shelf.listed("t") == [1, 2]
+    assert shelf.list_versions("t") == [1, 2]
     assert shelf.rows("t") == [1, 2]
 
 
-def test_the_same_bytes_staged_anew_succeed_as_well(near_shelf):
+def test_identical_manifest_staged_again_succeeds(near_shelf):
     shelf = near_shelf
     shelf.create("t", [1])
-    request = shelf.staged("t", [2])
+    request = shelf.stage("t", [2])
     body = shelf._store.get(shelf._store.from_absolute(request["manifest_path"])).body
     shelf.ns.create_table_version(request)
     path = request["manifest_path"] + "-again"
     shelf._store.put(shelf._store.from_absolute(path), body)
     assert shelf.ns.create_table_version({**request, "manifest_path": path}).version.version == 2
-    assert shelf.listed("t") == [1, 2]
+    assert shelf.list_versions("t") == [1, 2]
 
 
 def test_bad_requests_change_nothing(near_shelf):
     shelf = near_shelf
     shelf.create("t", [1])
     shelf.create("other", [1])
-    request, foreign = shelf.staged("t", [2]), shelf.staged("other", [2])
+    request, foreign = shelf.stage("t", [2]), shelf.stage("other", [2])
     path = request["manifest_path"]
     folder, _, name = path.rpartition("/")
     table = folder.removesuffix("/_versions")
@@ -215,45 +215,45 @@ def test_bad_requests_change_nothing(near_shelf):
     assert shelf.ns.create_table_version(request).version.version == 2
 
 
-def test_what_is_missing_is_named(near_shelf):
+def test_missing_table_or_staged_manifest_is_named_in_the_error(near_shelf):
     shelf = near_shelf
     shelf.create("t", [1])
-    request = shelf.staged("t", [2])
+    request = shelf.stage("t", [2])
     with fails(4, "none"):
         shelf.ns.create_table_version({**request, "id": shelf.id("none")})
     with fails(1, "nowhere"):
         shelf.ns.create_table_version({**request, "id": ["nowhere", "t"]})
     with fails(13):
         shelf.ns.create_table_version({"id": shelf.id("t")})
-    assert shelf.listed("t") == [1]
+    assert shelf.list_versions("t") == [1]
 
 
-def test_metadata_given_with_a_version_is_kept(near_managed_shelf):
+def test_metadata_of_a_version_is_stored(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1])
-    request = shelf.staged("t", [2])
+    request = shelf.stage("t", [2])
     shelf.ns.create_table_version({**request, "metadata": {"who": "me", "für": "wen"}})
-    assert shelf.described("t", 2).metadata == {"who": "me", "für": "wen"}
-    assert shelf.described("t", 1).metadata is None
+    assert shelf.describe_version("t", 2).metadata == {"who": "me", "für": "wen"}
+    assert shelf.describe_version("t", 1).metadata is None
 
 
-def test_the_path_may_be_written_as_an_address_or_from_the_root(shelf):
+def test_manifest_path_can_be_a_uri_or_relative_to_the_root(shelf):
     shelf.create("t", [1])
     for version in (2, 3):
-        request = shelf.staged("t", [version])
+        request = shelf.stage("t", [version])
         inside = shelf._store.from_absolute(request["manifest_path"])
         path = shelf._store.location(inside) if version == 2 else inside
         assert shelf.ns.create_table_version({**request, "manifest_path": path}).version.version == version
     assert shelf.rows("t") == [1, 2, 3]
 
 
-# Several at once
+# Batches
 
 
-def test_a_batch_creates_versions_of_several_tables(shelf):
+def test_batch_creates_versions_of_several_tables(shelf):
     for name in ("t", "u", "w"):
         shelf.create(name, [1])
-    requests = [shelf.staged(name, [number]) for number, name in enumerate(("w", "t", "u"), start=2)]
+    requests = [shelf.stage(name, [number]) for number, name in enumerate(("w", "t", "u"), start=2)]
     entries = [{key: value for key, value in request.items() if key != "e_tag"} for request in requests]
     before = shelf.manifest().version if shelf.is_managed else 0
     answer = shelf.ns.batch_create_table_versions(BatchCreateTableVersionsRequest(entries=entries))
@@ -263,15 +263,15 @@ def test_a_batch_creates_versions_of_several_tables(shelf):
     assert [shelf.rows(name) for name in ("t", "u", "w")] == [[1, 3], [1, 4], [1, 2]]
     assert [shelf.plain_rows(name) for name in ("t", "u", "w")] == [[1, 3], [1, 4], [1, 2]]
     if shelf.is_managed:
-        # One commit makes them versions, one more says that they are finished.
+        # One commit creates them, and one finishes them.
         assert shelf.manifest().version == before + 2
 
 
 @pytest.mark.parametrize("fault", ["taken", "gap", "missing file", "missing table", "bad path"])
-def test_a_managed_batch_is_all_or_nothing(near_managed_shelf, fault):
+def test_managed_batch_is_all_or_nothing(near_managed_shelf, fault):
     shelf = near_managed_shelf
     location, _ = [shelf.create(name, [1]) for name in ("t", "u")]
-    good, bad = shelf.staged("t", [2]), shelf.staged("u", [2])
+    good, bad = shelf.stage("t", [2]), shelf.stage("u", [2])
     path = shelf._store.from_absolute(bad["manifest_path"])
     if fault == "taken":
         shelf.append("u", [5])
@@ -295,46 +295,46 @@ def test_a_managed_batch_is_all_or_nothing(near_managed_shelf, fault):
     assert shelf.staged_files(location) == []
 
 
-def test_a_batch_of_two_versions_of_one_table(near_managed_shelf):
-    """One after the other, in order: the second goes on top of the first."""
+def test_batch_creates_two_versions_of_one_table(near_managed_shelf):
+    """The second version follows the first, in the order of the request."""
     shelf = near_managed_shelf
     shelf.create("t", [1])
-    second = shelf.staged("t", [2])
+    second = shelf.stage("t", [2])
     body = shelf._store.get(shelf._store.from_absolute(second["manifest_path"])).body
     path = second["manifest_path"].replace(final_name(2), final_name(3))
     shelf._store.put(shelf._store.from_absolute(path), body)
     third = {**second, "version": 3, "manifest_path": path}
     with fails(14):
         shelf.ns.batch_create_table_versions({"entries": [third, second]})
-    assert shelf.listed("t") == [1]
+    assert shelf.list_versions("t") == [1]
     answer = shelf.ns.batch_create_table_versions({"entries": [second, third]})
     assert [one.version for one in answer.versions] == [2, 3]
-    assert shelf.listed("t") == [1, 2, 3]
+    assert shelf.list_versions("t") == [1, 2, 3]
 
 
-def test_an_empty_batch_does_nothing(near_shelf):
+def test_empty_batch_does_nothing(near_shelf):
     shelf = near_shelf
     shelf.create("t", [1])
     assert shelf.ns.batch_create_table_versions({"entries": []}).versions == []
-    assert shelf.listed("t") == [1]
+    assert shelf.list_versions("t") == [1]
 
 
-def test_the_first_version_of_a_declared_table(near_managed_shelf):
-    """As pylance creates a table: declared, then its first version through the catalog."""
+def test_declared_table_gets_its_first_version(near_managed_shelf):
+    """pylance creates a table like this: it declares the table, then commits its first version."""
     shelf = near_managed_shelf
     declared = shelf.ns.declare_table(DeclareTableRequest(id=shelf.id("t")))
     assert declared.managed_versioning is True
     with fails(11):
-        shelf.described("t")
-    assert shelf.listed("t") == []
+        shelf.describe_version("t")
+    assert shelf.list_versions("t") == []
     assert shelf.version_rows() == {}
     made = lance.write_dataset(pa.table({"x": [4]}), **shelf.through("fresh"), mode="create")
     assert made.version == 1
     assert shelf.version_rows() == {shelf.key("fresh"): [1]}
 
 
-def test_tables_of_the_same_name_do_not_mix(near_managed_shelf):
-    """The versions of `t` have keys that a table `1` in a namespace `t` would have."""
+def test_version_rows_do_not_collide_with_tables_named_like_numbers(near_managed_shelf):
+    """The version rows of `t` have the keys that a table `1` in a namespace `t` would have."""
     shelf = near_managed_shelf
     create_namespace(shelf.ns, *shelf.id("n"))
     shelf.create("t", [1], [2])
@@ -342,6 +342,6 @@ def test_tables_of_the_same_name_do_not_mix(near_managed_shelf):
     lance.write_dataset(
         pa.table({"x": [7]}), namespace_client=shelf.ns, table_id=inner, storage_options=shelf.where.options or None
     )
-    assert shelf.listed("t") == [1, 2]
+    assert shelf.list_versions("t") == [1, 2]
     rows = shelf.version_rows()
     assert rows == {shelf.key("t"): [1, 2], "$".join(inner): [1]}

@@ -1,4 +1,4 @@
-"""The rows of versions go with their table, whatever becomes of it: none is left without one."""
+"""Version rows follow their table through all operations: none is left without a table."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def trash_keys(shelf) -> list[str]:
     return [key for key in shelf.version_rows() if key.startswith("__trash$")]
 
 
-def test_create_and_append(managed_shelf):
+def test_create_and_append_add_rows(managed_shelf):
     shelf = managed_shelf
     shelf.create("t", [1], [2])
     lance.write_dataset(pa.table({"x": [5]}), **shelf.through("u"), mode="create")
     assert shelf.version_rows() == {shelf.key("t"): [1, 2], shelf.key("u"): [1]}
     for name, version in (("t", 1), ("t", 2), ("u", 1)):
         row = shelf.row(name, version)
-        assert row["manifest_path"] == shelf._store.from_absolute(shelf.described(name, version).manifest_path)
+        assert row["manifest_path"] == shelf._store.from_absolute(shelf.describe_version(name, version).manifest_path)
         assert int(row["manifest_size"]) == shelf._store.size(row["manifest_path"])
         assert all(isinstance(value, str) for value in row.values())
 
 
-def test_declare_and_fill(near_managed_shelf):
+def test_filling_a_declared_table_adds_a_row(near_managed_shelf):
     shelf = near_managed_shelf
     declare_table(shelf.ns, *shelf.id("t"))
     assert shelf.version_rows() == {}
@@ -51,20 +51,20 @@ def test_declare_and_fill(near_managed_shelf):
     shelf.check_same("u")
 
 
-def test_drop_and_undrop(managed_shelf):
+def test_drop_and_undrop_move_the_rows(managed_shelf):
     shelf = managed_shelf
     shelf.create("t", [1], [2], [3])
     drop_table(shelf.ns, *shelf.id("t"))
     assert shelf.key("t") not in shelf.version_rows()
     with fails(4):
-        shelf.listed("t")
+        shelf.list_versions("t")
     shelf.ns.undrop_table(shelf.id("t"))
     assert shelf.version_rows() == {shelf.key("t"): [1, 2, 3]}
     shelf.check_same("t")
     assert shelf.append("t", [4]) == 4
 
 
-def test_a_dropped_table_keeps_its_rows_in_the_trash(new_shelf):
+def test_dropped_table_keeps_its_rows_in_the_trash(new_shelf):
     shelf = new_shelf("local", "v2-managed")
     shelf.create("t", [1], [2])
     drop_table(shelf.ns, "t")
@@ -78,8 +78,8 @@ def test_a_dropped_table_keeps_its_rows_in_the_trash(new_shelf):
     shelf.check_same("old")
 
 
-def test_create_over_a_dropped_root_table(new_shelf):
-    """The directory is the same: the new table is the next version of the same lineage."""
+def test_create_over_a_dropped_root_table_continues_its_versions(new_shelf):
+    """The new table uses the same directory, so its first version has the next number."""
     shelf = new_shelf("local", "compatibility-managed")
     shelf.create("t", [1], [2])
     drop_table(shelf.ns, "t")
@@ -90,7 +90,7 @@ def test_create_over_a_dropped_root_table(new_shelf):
     shelf.check_same("t")
 
 
-def test_undrop_of_a_root_table_under_another_name(new_shelf):
+def test_undrop_of_a_root_table_under_another_name_moves_the_rows(new_shelf):
     shelf = new_shelf("local", "compatibility-managed")
     shelf.create("t", [1], [2])
     drop_table(shelf.ns, "t")
@@ -100,7 +100,7 @@ def test_undrop_of_a_root_table_under_another_name(new_shelf):
     assert shelf.append("u", [3]) == 3
 
 
-def test_purge(managed_shelf):
+def test_purge_removes_the_rows(managed_shelf):
     shelf = managed_shelf
     shelf.create("kept", [1])
     for name in ("t", "u"):
@@ -111,11 +111,11 @@ def test_purge(managed_shelf):
     remove_table(shelf.ns, *shelf.id("u"))
     assert shelf.version_rows() == {shelf.key("kept"): [1]}
     create_table(shelf.ns, *shelf.id("t"), data=ipc({"x": [9]}))
-    assert shelf.listed("t") == [1]
+    assert shelf.list_versions("t") == [1]
     assert shelf.rows("t") == [9]
 
 
-def test_rename(managed_shelf):
+def test_rename_moves_the_rows(managed_shelf):
     shelf = managed_shelf
     shelf.create("t", [1], [2])
     create_namespace(shelf.ns, *shelf.id("n"))
@@ -131,7 +131,7 @@ def test_rename(managed_shelf):
     assert shelf.version_rows() == {inner.key("1"): [1, 2, 3], shelf.key("t"): [1]}
 
 
-def test_names_change_places(near_managed_shelf):
+def test_tables_that_swap_names_keep_their_rows(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1], [2], [3])
     shelf.create("u", [7])
@@ -146,7 +146,7 @@ def test_names_change_places(near_managed_shelf):
     shelf.check_same("u")
 
 
-def test_cascade_drop_and_undrop(managed_shelf):
+def test_cascade_drop_and_undrop_move_the_rows(managed_shelf):
     shelf = managed_shelf
     create_namespace(shelf.ns, "n")
     create_namespace(shelf.ns, "n", "m")
@@ -158,7 +158,7 @@ def test_cascade_drop_and_undrop(managed_shelf):
     rows = shelf.version_rows()
     assert sorted(rows.values()) == [[1, 2], [1, 2, 3]]
     assert all(key.startswith("__trash$") for key in rows)
-    # A table may have the name of the namespace, and versions with the keys of what was in it.
+    # A table may have the name of the dropped namespace, so its version rows get the keys of that namespace's tables.
     shelf.parent = ()
     shelf.create("n", [9], [8])
     assert shelf.version_rows()["n"] == [1, 2]
@@ -170,7 +170,7 @@ def test_cascade_drop_and_undrop(managed_shelf):
     assert outer.append("1", [6]) == 3
 
 
-def test_deregister_and_register(managed_shelf):
+def test_deregister_removes_and_register_imports_the_rows(managed_shelf):
     shelf = managed_shelf
     location = shelf._store.relative(shelf.create("t", [1], [2]))
     deregister_table(shelf.ns, *shelf.id("t"))
@@ -184,7 +184,7 @@ def test_deregister_and_register(managed_shelf):
     shelf.check_same("u")
 
 
-def test_register_in_the_place_of_another(near_managed_shelf):
+def test_register_over_a_table_replaces_the_rows(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1], [2], [3])
     location = shelf._store.relative(shelf.create("u", [7]))
@@ -195,7 +195,7 @@ def test_register_in_the_place_of_another(near_managed_shelf):
     shelf.check_same("t")
 
 
-def test_overwrite(managed_shelf):
+def test_overwrite_adds_a_row(managed_shelf):
     shelf = managed_shelf
     shelf.create("t", [1], [2])
     made = create_table(shelf.ns, *shelf.id("t"), data=ipc({"y": ["a"]}), mode="overwrite")
@@ -205,7 +205,7 @@ def test_overwrite(managed_shelf):
     assert shelf.open("t").to_table().to_pydict() == {"y": ["a"]}
 
 
-def test_a_writer_that_has_a_dropped_table_open_makes_no_rows(near_managed_shelf):
+def test_commit_to_a_dropped_table_adds_no_row(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1])
     handle = shelf.open("t")
@@ -216,21 +216,21 @@ def test_a_writer_that_has_a_dropped_table_open_makes_no_rows(near_managed_shelf
     assert shelf.version_rows() == {shelf.key("t"): [1]}
     handle.insert(pa.table({"x": [2]}))
     assert shelf.rows("t") == shelf.plain_rows("t") == [1, 2]
-    # What pylance had staged it keeps, as it does not know what became of it; it is in nobody's way.
-    assert shelf.listed("t") == [1, 2]
+    # pylance keeps its staged manifest because it does not know the outcome. The file does no harm.
+    assert shelf.list_versions("t") == [1, 2]
 
 
-# Clients that list directories and know nothing of the manifest
+# Clients that list directories and ignore the manifest
 
 
-def test_a_table_that_only_the_directory_knows(new_shelf, open_namespace):
+def test_table_without_a_manifest_row_is_not_managed(new_shelf, open_namespace):
     shelf = new_shelf("local", "compatibility-managed")
     plain = open_namespace(shelf.where, "v1")
     for name in ("t", "u", "w"):
         create_table(plain, name, data=ipc({"x": [1]}))
     assert shelf.version_rows() == {}
     assert shelf.append("t", [2]) == 2
-    assert shelf.listed("t") == [1, 2]
+    assert shelf.list_versions("t") == [1, 2]
     rename_table(shelf.ns, "t", to="s")
     assert shelf.rows("s") == [1, 2]
     assert shelf.append("s", [3]) == 3
@@ -242,12 +242,12 @@ def test_a_table_that_only_the_directory_knows(new_shelf, open_namespace):
     assert shelf.version_rows() == {"s": [1, 2, 3], "u": [1, 2], "w": [1]}
 
 
-def test_versions_of_a_managed_and_another_table_in_one_batch(new_shelf, open_namespace):
-    """The managed one goes through the manifest nevertheless."""
+def test_batch_creates_versions_of_a_managed_and_an_unmanaged_table(new_shelf, open_namespace):
+    """The managed table still gets a version row."""
     shelf = new_shelf("local", "compatibility-managed")
     create_table(open_namespace(shelf.where, "v1"), "other", data=ipc({"x": [1]}))
     shelf.create("t", [1])
-    entries = [shelf.staged("other", [2]), shelf.staged("t", [3])]
+    entries = [shelf.stage("other", [2]), shelf.stage("t", [3])]
     answer = shelf.ns.batch_create_table_versions({"entries": entries})
     assert [one.version for one in answer.versions] == [2, 2]
     assert "other" in answer.versions[0].manifest_path
@@ -255,8 +255,8 @@ def test_versions_of_a_managed_and_another_table_in_one_batch(new_shelf, open_na
     assert (shelf.rows("other"), shelf.rows("t")) == ([1, 2], [1, 3])
 
 
-def test_a_root_table_dropped_past_the_manifest_comes_back_whole(new_shelf, open_namespace, monkeypatch):
-    """Its rows are still there, and one of its versions is unfinished."""
+def test_root_table_dropped_by_a_v1_client_is_restored_completely(new_shelf, open_namespace, monkeypatch):
+    """Its rows still exist, and one of its versions is unfinished."""
     shelf = new_shelf("local", "compatibility-managed")
     shelf.create("t", [1], [2])
     shelf.append_unfinished(monkeypatch, "t", [3])
@@ -267,7 +267,7 @@ def test_a_root_table_dropped_past_the_manifest_comes_back_whole(new_shelf, open
     shelf.check_same("t")
 
 
-def test_a_root_table_dropped_past_the_manifest_comes_back_under_another_name(new_shelf, open_namespace, monkeypatch):
+def test_root_table_dropped_by_a_v1_client_is_restored_under_another_name(new_shelf, open_namespace, monkeypatch):
     shelf = new_shelf("local", "compatibility-managed")
     shelf.create("t", [1], [2])
     shelf.append_unfinished(monkeypatch, "t", [3])
@@ -277,7 +277,7 @@ def test_a_root_table_dropped_past_the_manifest_comes_back_under_another_name(ne
     shelf.check_same("u")
 
 
-def test_create_over_a_root_table_dropped_past_the_manifest(new_shelf, open_namespace, monkeypatch):
+def test_create_over_a_root_table_dropped_by_a_v1_client(new_shelf, open_namespace, monkeypatch):
     shelf = new_shelf("local", "compatibility-managed")
     shelf.create("t", [1], [2])
     shelf.append_unfinished(monkeypatch, "t", [3])
@@ -288,8 +288,8 @@ def test_create_over_a_root_table_dropped_past_the_manifest(new_shelf, open_name
     shelf.check_same("t")
 
 
-def test_create_over_a_root_table_purged_past_the_manifest(new_shelf, open_namespace):
-    """The rows of the versions that are gone go as well."""
+def test_create_over_a_root_table_purged_by_a_v1_client(new_shelf, open_namespace):
+    """The rows of the purged versions are removed."""
     shelf = new_shelf("local", "compatibility-managed")
     shelf.create("t", [1], [2], [3])
     remove_table(open_namespace(shelf.where, "v1"), "t")
@@ -299,7 +299,7 @@ def test_create_over_a_root_table_purged_past_the_manifest(new_shelf, open_names
     shelf.check_same("t")
 
 
-def test_a_client_that_has_not_seen_the_management_yet(new_shelf, open_namespace):
+def test_client_that_has_not_seen_version_management_yet(new_shelf, open_namespace):
     shelf = new_shelf("local", "v2")
     shelf.create("t", [1])
     late = open_namespace(shelf.where, "v2")

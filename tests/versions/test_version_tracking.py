@@ -15,13 +15,13 @@ TRACKED = {"table_version_tracking_enabled": "true", "ops_metrics_enabled": "tru
 
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
 def where(request, new_root):
-    """Give an empty root."""
+    """Return an empty root."""
     return new_root(request.param)
 
 
 @pytest.fixture
 def tracked(where, mode, open_namespace):
-    """Give a client that was asked to track versions, and what pylance is told to use it."""
+    """Return a client that tracks versions, and the arguments with which pylance uses it."""
     ns = open_namespace(where, mode, **TRACKED)
     return ns, {"namespace_client": ns, "table_id": ["t"], "storage_options": where.options or None}
 
@@ -40,7 +40,7 @@ def test_lance_commits_each_version_through_the_client(tracked):
     assert [one.version for one in ns.list_table_versions({"id": ["t"]}).versions] == [4, 3, 2, 1]
 
 
-def test_a_client_that_was_not_asked_to_reads_and_writes_the_same_versions(tracked, where, mode, open_namespace):
+def test_client_without_tracking_reads_and_writes_the_same_versions(tracked, where, mode, open_namespace):
     _, through = tracked
     lance.write_dataset(pa.table({"x": [1]}), **through, mode="create")
     other = open_namespace(where, mode)
@@ -50,7 +50,7 @@ def test_a_client_that_was_not_asked_to_reads_and_writes_the_same_versions(track
     assert lance.dataset(**through).to_table()["x"].to_pylist() == [1, 2, 3]
 
 
-def test_appends_of_several_writers_are_all_there(tracked):
+def test_appends_of_several_writers_are_all_kept(tracked):
     _, through = tracked
     lance.write_dataset(pa.table({"x": [0]}), **through, mode="create")
     with ThreadPoolExecutor(3) as pool:
@@ -58,7 +58,7 @@ def test_appends_of_several_writers_are_all_there(tracked):
     assert sorted(lance.dataset(**through).to_table()["x"].to_pylist()) == list(range(7))
 
 
-def test_a_declared_table_says_so_and_a_name_that_is_taken_is_refused(tracked, mode):
+def test_declared_table_is_reported_and_a_taken_name_is_refused(tracked, mode):
     ns, through = tracked
     assert declare_table(ns, "d").managed_versioning is True
     lance.write_dataset(pa.table({"x": [1]}), **through, mode="create")

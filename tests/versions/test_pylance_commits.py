@@ -1,4 +1,4 @@
-"""pylance code as it is, on a catalog that manages versions: each commit is a row, and the files say the same."""
+"""Plain pylance code on a catalog that manages versions: each commit adds a row that agrees with the files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support import create_namespace, fails
 def check(shelf, name: str, versions: list[int]) -> None:
     """Compare catalog, manifest and files."""
     shelf.check_same(name)
-    assert shelf.listed(name) == versions
+    assert shelf.list_versions(name) == versions
     assert shelf.version_rows()[shelf.key(name)] == versions
 
 
-def test_a_day_in_the_life_of_a_table(managed_shelf):
+def test_common_operations_are_committed_through_the_catalog(managed_shelf):
     shelf = managed_shelf
     through = shelf.through("t")
     made = lance.write_dataset(pa.table({"x": [1, 2], "y": ["a", "b"]}), **through, mode="create")
@@ -56,7 +56,7 @@ def test_a_day_in_the_life_of_a_table(managed_shelf):
     assert shelf.open("t").to_table().to_pydict() == {"z": [7]}
 
 
-def test_older_versions_and_tags(near_managed_shelf):
+def test_older_versions_and_tags_can_be_opened(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1], [2], [3])
     table = shelf.open("t")
@@ -77,7 +77,7 @@ def test_older_versions_and_tags(near_managed_shelf):
         shelf.open("t", version="second")
 
 
-def test_as_of_a_moment(near_managed_shelf):
+def test_version_as_of_a_timestamp_can_be_opened(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1], [2])
     moment = datetime.now()  # noqa: DTZ005 - pylance compares with local times
@@ -86,7 +86,7 @@ def test_as_of_a_moment(near_managed_shelf):
     assert shelf.rows("t", asof=moment + timedelta(days=1)) == [1, 2, 3]
 
 
-def test_restore(near_managed_shelf):
+def test_restore_creates_a_version(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1], [2], [3])
     shelf.open("t", version=1).restore()
@@ -94,7 +94,7 @@ def test_restore(near_managed_shelf):
     check(shelf, "t", [1, 2, 3, 4])
 
 
-def test_a_commit_of_fragments(managed_shelf):
+def test_fragments_are_committed_through_the_catalog(managed_shelf):
     shelf = managed_shelf
     location = shelf.create("t", [1])
     options = shelf.where.options or None
@@ -121,7 +121,7 @@ def test_writers_with_old_handles_rebase(near_managed_shelf):
     check(shelf, "t", [1, 2, 3, 4])
 
 
-def test_a_conflict_stays_a_conflict(near_managed_shelf):
+def test_conflicting_commit_raises(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1, 2])
     first, second = shelf.open("t"), shelf.open("t")
@@ -140,7 +140,7 @@ def test_a_conflict_stays_a_conflict(near_managed_shelf):
     assert shelf.rows("t") == [2]
 
 
-def test_a_vector_index(near_managed_shelf):
+def test_vector_index_is_committed_through_the_catalog(near_managed_shelf):
     shelf = near_managed_shelf
     values = pa.FixedSizeListArray.from_arrays(np.random.default_rng(1).random(256 * 4, dtype="float32"), 4)
     table = lance.write_dataset(pa.table({"v": values}), **shelf.through("t"), mode="create")
@@ -150,7 +150,7 @@ def test_a_vector_index(near_managed_shelf):
     assert shelf.open("t").to_table(nearest=nearest).num_rows == 3
 
 
-def test_schema_changes(near_managed_shelf):
+def test_schema_changes_are_committed_through_the_catalog(near_managed_shelf):
     shelf = near_managed_shelf
     lance.write_dataset(pa.table({"x": [1], "y": ["a"]}), **shelf.through("t"), mode="create")
     table = shelf.open("t")
@@ -161,7 +161,7 @@ def test_schema_changes(near_managed_shelf):
 
 
 @pytest.mark.parametrize("name", ["with space", "ünïcode", "dots.and-dashes", "100%", "1", "a" * 200, "plus+amp&q?#"])
-def test_odd_names(near_managed_shelf, name):
+def test_tables_with_unusual_names_are_managed(near_managed_shelf, name):
     shelf = near_managed_shelf
     lance.write_dataset(pa.table({"x": [1]}), **shelf.through(name), mode="create")
     assert shelf.append(name, [2]) == 2
@@ -169,7 +169,7 @@ def test_odd_names(near_managed_shelf, name):
     check(shelf, name, [1, 2])
 
 
-def test_deep_namespaces(new_shelf):
+def test_tables_in_deep_namespaces_are_managed(new_shelf):
     shelf = new_shelf("local", "compatibility-managed")
     for depth in range(1, 5):
         create_namespace(shelf.ns, *"abcd"[:depth])
@@ -179,12 +179,12 @@ def test_deep_namespaces(new_shelf):
     check(shelf, "t", [1, 2])
 
 
-# Tables of other times
+# Older tables
 
 
 @pytest.mark.parametrize("storage_version", ["legacy", "2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("v2_names", [False, True])
-def test_tables_written_before_the_management(new_shelf, storage_version, v2_names):
+def test_tables_written_before_version_management_are_imported(new_shelf, storage_version, v2_names):
     shelf = new_shelf("local", "compatibility")
     location = f"{shelf.where.uri}/t.lance"
     options = {"data_storage_version": storage_version, "enable_v2_manifest_paths": v2_names}
@@ -207,49 +207,49 @@ def test_tables_written_before_the_management(new_shelf, storage_version, v2_nam
     assert shelf.delete("t", (1, 3)) == 2
     check(shelf, "t", [3, 4])
     shelf.ns.disable_table_version_management()
-    assert shelf.listed("t") == [3, 4]
+    assert shelf.list_versions("t") == [3, 4]
 
 
 @pytest.mark.parametrize("v2_names", [False, True])
-def test_both_naming_schemes_without_management(new_shelf, v2_names):
+def test_both_naming_schemes_work_without_version_management(new_shelf, v2_names):
     shelf = new_shelf("local", "v1")
     location = f"{shelf.where.uri}/t.lance"
     lance.write_dataset(pa.table({"x": [1]}), location, enable_v2_manifest_paths=v2_names)
     for number in (2, 3):
         assert shelf.append("t", [number]) == number
-    assert shelf.listed("t") == [1, 2, 3]
-    request = shelf.staged("t", [4])
+    assert shelf.list_versions("t") == [1, 2, 3]
+    request = shelf.stage("t", [4])
     assert request["naming_scheme"] == ("V2" if v2_names else "V1")
     shelf.ns.create_table_version(request)
-    assert shelf.described("t", 4).manifest_path.endswith(shelf.files(location)[0 if v2_names else -1])
+    assert shelf.describe_version("t", 4).manifest_path.endswith(shelf.files(location)[0 if v2_names else -1])
     assert shelf.delete("t", (2, 4)) == 2
-    assert shelf.listed("t") == [1, 4]
+    assert shelf.list_versions("t") == [1, 4]
     assert shelf.plain_rows("t") == [1, 2, 3, 4]
 
 
-# Cleaning
+# Cleanup
 
 
-def test_cleaned_versions_lose_their_rows(managed_shelf):
+def test_next_commit_removes_the_rows_of_cleaned_up_versions(managed_shelf):
     shelf = managed_shelf
     shelf.create("t", [1], [2], [3])
     shelf.open("t").cleanup_old_versions(older_than=timedelta(0))
-    assert shelf.listed("t") == [3]
-    assert shelf.listed("t", limit=1, descending=True) == [3]
+    assert shelf.list_versions("t") == [3]
+    assert shelf.list_versions("t", limit=1, descending=True) == [3]
     for version in (1, 2):
         with fails(11):
-            shelf.described("t", version)
-    # The next commit takes the rows out of the manifest.
+            shelf.describe_version("t", version)
+    # The next commit removes the rows.
     assert shelf.append("t", [4]) == 4
     check(shelf, "t", [3, 4])
     assert shelf.rows("t") == [1, 2, 3, 4]
 
 
-def test_cleaning_by_somebody_who_opened_the_path(near_managed_shelf):
+def test_cleanup_by_path_is_noticed(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1], [2], [3])
     shelf.open_plain("t").cleanup_old_versions(older_than=timedelta(0))
-    assert shelf.listed("t") == [3]
+    assert shelf.list_versions("t") == [3]
     assert shelf.append("t", [4]) == 4
     check(shelf, "t", [3, 4])
 
@@ -257,8 +257,8 @@ def test_cleaning_by_somebody_who_opened_the_path(near_managed_shelf):
 # Branches
 
 
-def test_branches_are_left_to_the_files(near_managed_shelf):
-    """A branch has no rows; it is made, written and read through the catalog nevertheless."""
+def test_branches_have_no_version_rows(near_managed_shelf):
+    """A branch is still created, written and read through the catalog."""
     shelf = near_managed_shelf
     location = shelf.create("t", [1], [2], [3])
     branch = shelf.open("t").create_branch("b")
@@ -276,13 +276,13 @@ def test_branches_are_left_to_the_files(near_managed_shelf):
     ranges = [{"start_version": 1, "end_version": newest}]
     assert shelf.ns.batch_delete_table_versions({**request, "ranges": ranges}).deleted_count == 2
     assert shelf.files(f"{location}/tree/b") == [answer.versions[0].manifest_path.rpartition("/")[2]]
-    # The main branch is as it was.
+    # The main branch is unchanged.
     check(shelf, "t", [1, 2, 3])
     assert shelf.append("t", [9]) == 4
     assert shelf.rows("t") == [1, 2, 3, 9]
 
 
-def test_a_branch_of_a_branch_and_of_an_older_version(near_managed_shelf):
+def test_branch_of_a_branch_and_of_an_older_version(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1], [2], [3])
     first = shelf.open("t").create_branch("b", 2)
@@ -296,13 +296,13 @@ def test_a_branch_of_a_branch_and_of_an_older_version(near_managed_shelf):
     check(shelf, "t", [1, 2, 3])
 
 
-def test_what_is_not_done_on_branches(near_managed_shelf):
+def test_unsupported_branch_operations_raise(near_managed_shelf):
     shelf = near_managed_shelf
     shelf.create("t", [1])
     shelf.open("t").create_branch("b")
     for bad in ("", "/b", "../t", "b//c", ".", "nowhere"):
         with fails(22):
             shelf.ns.list_table_versions({"id": shelf.id("t"), "branch": bad})
-    request = {**shelf.staged("t", [2]), "branch": "b"}
+    request = {**shelf.stage("t", [2]), "branch": "b"}
     with fails(13):
         shelf.ns.create_table_version(request)

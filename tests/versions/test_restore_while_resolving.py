@@ -1,11 +1,11 @@
-"""A table that is restored while somebody looks for it, row first and marker second."""
+"""A table that is restored while another client resolves it: first its row changes, then its marker."""
 
 from __future__ import annotations
 
 from tests.support import create_table, describe_table, drop_table, ipc
 
 
-def test_a_table_that_is_restored_between_two_looks_is_managed(tmp_path, open_namespace, monkeypatch) -> None:
+def test_table_restored_while_it_is_resolved_is_managed(tmp_path, open_namespace, monkeypatch) -> None:
     one, another = (open_namespace(tmp_path / "root") for _ in range(2))
     one.enable_table_version_management()
     create_table(one, "t", data=ipc({"x": [1]}))

@@ -1,4 +1,4 @@
-"""Turning the management of versions on and off for a whole catalog."""
+"""Turning version management on and off for a whole catalog."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def metadata(shelf) -> dict[str, str]:
     return shelf.manifest().metadata
 
 
-def write_past(shelf, name: str, rows: list[int]) -> int:
-    """Append as somebody who knows nothing of the catalog."""
+def append_by_path(shelf, name: str, rows: list[int]) -> int:
+    """Append without the catalog."""
     options = shelf.where.options or None
     return lance.write_dataset(
         pa.table({"x": rows}), shelf.location(name), mode="append", storage_options=options
@@ -39,7 +39,7 @@ def write_past(shelf, name: str, rows: list[int]) -> int:
 
 @pytest.fixture(params=["local-v2", "local-compatibility", pytest.param("s3-compatibility", marks=pytest.mark.s3)])
 def before(request, new_shelf):
-    """Give a catalog without management: tables, one of them nested, a dropped one, a declared one."""
+    """Return a catalog without version management: two tables, one of them nested, a dropped and a declared one."""
     store, place = request.param.split("-")
     shelf = new_shelf(store, place)
     shelf.create("t", [1], [2], [3])
@@ -51,7 +51,7 @@ def before(request, new_shelf):
     return shelf
 
 
-def test_everything_is_brought_in(before):
+def test_enabling_imports_all_versions(before):
     shelf = before
     assert describe_table(shelf.ns, "t").managed_versioning is None
     steps = []
@@ -75,7 +75,7 @@ def test_everything_is_brought_in(before):
     assert shelf.version_rows()["declared"] == [1]
 
 
-def test_turning_it_off_leaves_the_files_as_they_are(before):
+def test_disabling_leaves_the_files_unchanged(before):
     shelf = before
     shelf.ns.enable_table_version_management()
     shelf.append("t", [4])
@@ -85,20 +85,20 @@ def test_turning_it_off_leaves_the_files_as_they_are(before):
     assert "table_version_management" not in metadata(shelf)
     assert FLAGS not in metadata(shelf)
     assert describe_table(shelf.ns, "t").managed_versioning is None
-    assert shelf.listed("t") == [1, 2, 3, 4]
-    assert write_past(shelf, "t", [5]) == 5
+    assert shelf.list_versions("t") == [1, 2, 3, 4]
+    assert append_by_path(shelf, "t", [5]) == 5
     assert shelf.append("t", [6]) == 6
     assert shelf.rows("t") == [1, 2, 3, 4, 5, 6]
     shelf.ns.undrop_table(["gone"])
     assert shelf.rows("gone") == [7, 8]
 
 
-def test_on_and_off_and_on_again_with_versions_in_between(before):
+def test_enabling_again_imports_changes_made_while_disabled(before):
     shelf = before
     shelf.ns.enable_table_version_management()
     shelf.append("t", [4])
     shelf.ns.disable_table_version_management()
-    write_past(shelf, "t", [5])
+    append_by_path(shelf, "t", [5])
     shelf.delete("t", (1, 3))
     report = shelf.ns.enable_table_version_management()
     assert shelf.version_rows()["t"] == [3, 4, 5]
@@ -107,7 +107,7 @@ def test_on_and_off_and_on_again_with_versions_in_between(before):
     shelf.check_same("t")
 
 
-def test_on_twice_and_off_twice(before):
+def test_enabling_and_disabling_twice_changes_nothing(before):
     shelf = before
     shelf.ns.enable_table_version_management()
     rows, version = shelf.manifest_rows(), shelf.manifest().version
@@ -119,7 +119,7 @@ def test_on_twice_and_off_twice(before):
     assert shelf.rows("t") == [1, 2, 3]
 
 
-def test_v1_tables_of_a_compatibility_root_are_registered(new_shelf, open_namespace):
+def test_enabling_registers_v1_tables_of_a_compatibility_root(new_shelf, open_namespace):
     shelf = new_shelf("local", "compatibility")
     plain = open_namespace(shelf.where, "v1")
     for name in ("t", "u"):
@@ -135,7 +135,7 @@ def test_v1_tables_of_a_compatibility_root_are_registered(new_shelf, open_namesp
     assert lance.dataset(describe_table(plain, "t").location).to_table()["x"].to_pylist() == [1, 2]
 
 
-def test_an_empty_catalog(new_shelf):
+def test_enabling_an_empty_catalog(new_shelf):
     shelf = new_shelf("local", "v2")
     report = shelf.ns.enable_table_version_management()
     assert (report.tables, report.versions) == (0, 0)
@@ -143,14 +143,14 @@ def test_an_empty_catalog(new_shelf):
     assert shelf.version_rows() == {"t": [1]}
 
 
-def test_not_in_v1(new_shelf):
+def test_enabling_in_v1_raises_unsupported(new_shelf):
     shelf = new_shelf("local", "v1")
     for switch in (shelf.ns.enable_table_version_management, shelf.ns.disable_table_version_management):
         with fails(0):
             switch()
 
 
-def test_more_tables_than_one_commit_takes(new_shelf, monkeypatch):
+def test_enabling_and_disabling_take_several_commits(new_shelf, monkeypatch):
     from pennon.directory import version_management
 
     monkeypatch.setattr(version_management, "_TABLES_PER_COMMIT", 2)
@@ -170,7 +170,7 @@ def test_more_tables_than_one_commit_takes(new_shelf, monkeypatch):
 
 @pytest.mark.parametrize("location", [None, "", "../outside"])
 def test_disabling_removes_unfinished_versions_of_unusable_tables(new_shelf, location):
-    """Nobody can finish such a version: its table does not exist, or has an unusable location."""
+    """Such a version cannot be finished: its table does not exist or has an unusable location."""
     shelf = new_shelf("local", "v2-managed")
     shelf.create("t", [1])
     path = f"{location or ''}/_versions/1.manifest-abc"
@@ -187,11 +187,11 @@ def test_disabling_removes_unfinished_versions_of_unusable_tables(new_shelf, loc
     assert not [key for key, row in shelf.manifest_rows().items() if row["object_type"] == "table_version"]
 
 
-# Interrupted
+# Interruptions
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 2])
-def test_turning_it_on_is_interrupted_and_repeated(new_shelf, monkeypatch, attempts):
+def test_interrupted_enabling_can_be_repeated(new_shelf, monkeypatch, attempts):
     from pennon.directory import version_management
 
     monkeypatch.setattr(version_management, "_TABLES_PER_COMMIT", 1)
@@ -213,17 +213,17 @@ def test_turning_it_on_is_interrupted_and_repeated(new_shelf, monkeypatch, attem
             shelf.ns.enable_table_version_management()
     assert describe_table(shelf.ns, "t").managed_versioning is None
     assert len(shelf.version_rows()) == attempts
-    # Life goes on without management meanwhile.
+    # Tables are changed while version management is off.
     shelf.delete("t", (1, 2))
-    write_past(shelf, "u", [3])
+    append_by_path(shelf, "u", [3])
     shelf.ns.enable_table_version_management()
     assert shelf.version_rows() == {"t": [2], "u": [1, 2, 3], "w": [1, 2]}
     assert shelf.append("u", [4]) == 4
     shelf.check_same("u")
 
 
-def test_turning_it_on_is_interrupted_at_the_end(new_shelf, open_namespace, monkeypatch):
-    """All rows are there, the management is not: the files still decide, whatever becomes of them."""
+def test_files_decide_if_enabling_is_interrupted_at_the_end(new_shelf, open_namespace, monkeypatch):
+    """All rows exist, but the flag is not set."""
     shelf = new_shelf("local", "compatibility")
     for name in ("t", "u", "w"):
         shelf.create(name, [1], [2])
@@ -237,7 +237,7 @@ def test_turning_it_on_is_interrupted_at_the_end(new_shelf, open_namespace, monk
             shelf.ns.enable_table_version_management()
     assert describe_table(shelf.ns, "t").managed_versioning is None
     assert shelf.append("t", [3]) == 3
-    assert shelf.listed("t") == [1, 2, 3]
+    assert shelf.list_versions("t") == [1, 2, 3]
     plain = open_namespace(shelf.where, "v1")
     drop_table(plain, "u", purge="true")
     create_table(plain, "u", data=ipc({"x": [9]}))
@@ -251,7 +251,7 @@ def test_turning_it_on_is_interrupted_at_the_end(new_shelf, open_namespace, monk
     assert shelf.version_rows()["w"] == [1, 2]
 
 
-def test_turning_it_off_is_interrupted_and_repeated(new_shelf, monkeypatch):
+def test_interrupted_disabling_can_be_repeated(new_shelf, monkeypatch):
     shelf = new_shelf("local", "v2-managed")
     shelf.create("t", [1], [2])
     shelf.append_unfinished(monkeypatch, "t", [3])
@@ -276,8 +276,8 @@ def test_turning_it_off_is_interrupted_and_repeated(new_shelf, monkeypatch):
     assert shelf.rows("t") == [1, 2, 3, 4]
 
 
-def test_a_version_added_while_it_is_turned_off_is_not_lost(new_shelf, monkeypatch):
-    """By a writer that had not seen the change, and died before it finished."""
+def test_version_added_while_disabling_is_kept(new_shelf, monkeypatch):
+    """The writer had not seen the change, and died before it finished the version."""
     shelf = new_shelf("local", "v2-managed")
     shelf.create("t", [1])
     real = Manifest.update_metadata
@@ -294,13 +294,13 @@ def test_a_version_added_while_it_is_turned_off_is_not_lost(new_shelf, monkeypat
     shelf.check_same("t")
 
 
-def test_a_table_written_while_it_is_turned_on_is_brought_in(new_shelf, monkeypatch):
+def test_table_written_while_enabling_is_imported(new_shelf, monkeypatch):
     shelf = new_shelf("local", "v2")
     shelf.create("t", [1])
     real = Manifest.update_metadata
 
     def update(self, changes):
-        write_past(shelf, "t", [2])
+        append_by_path(shelf, "t", [2])
         shelf.create("new", [1])
         real(self, changes)
 
@@ -311,15 +311,15 @@ def test_a_table_written_while_it_is_turned_on_is_brought_in(new_shelf, monkeypa
     assert shelf.rows("t") == [1, 2]
 
 
-# Writers that go past the catalog
+# Writers that bypass the catalog
 
 
-def test_a_version_made_past_the_catalog_is_taken_in_by_the_next_writer(managed_shelf):
+def test_next_commit_imports_a_version_that_bypassed_the_catalog(managed_shelf):
     shelf = managed_shelf
     shelf.create("t", [1])
-    assert write_past(shelf, "t", [2]) == 2
-    assert shelf.described("t", 2).version == 2
-    assert shelf.listed("t") == [1, 2]
+    assert append_by_path(shelf, "t", [2]) == 2
+    assert shelf.describe_version("t", 2).version == 2
+    assert shelf.list_versions("t") == [1, 2]
     assert shelf.append("t", [3]) == 3
     assert shelf.version_rows() == {shelf.key("t"): [1, 2, 3]}
     assert shelf.rows("t") == [1, 2, 3]
@@ -331,7 +331,7 @@ def test_a_version_made_past_the_catalog_is_taken_in_by_the_next_writer(managed_
 
 @pytest.mark.interop
 @pytest.mark.parametrize("place", ["v2", "compatibility"])
-def test_the_reference_client_reads_and_does_not_write(new_shelf, place):
+def test_reference_client_reads_but_refuses_to_write(new_shelf, place):
     shelf = new_shelf("local", place)
     create_namespace(shelf.ns, "n")
     create_table(shelf.ns, "n", "inner", data=ipc({"x": [5]}))
