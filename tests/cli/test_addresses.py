@@ -24,16 +24,16 @@ from pennon.identifiers import find_name_fault
     ],
 )
 def test_a_table_is_read_from_its_address(text, names):
-    assert addresses.table(text) == names
+    assert addresses.parse_table(text) == names
 
 
 @pytest.mark.parametrize("text", [None, "", "/"])
 def test_the_root_has_several_spellings(text):
-    assert addresses.namespace(text) == ()
+    assert addresses.parse_namespace(text) == ()
 
 
 def test_a_slash_at_the_end_of_a_namespace_says_nothing():
-    assert addresses.namespace("prod/raw/") == ("prod", "raw")
+    assert addresses.parse_namespace("prod/raw/") == ("prod", "raw")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_slash_at_the_end_of_a_namespace_says_nothing():
 )
 def test_what_is_no_address_is_bad_input(text):
     with pytest.raises(InvalidInputError):
-        addresses.table(text)
+        addresses.parse_table(text)
 
 
 names = st.text(min_size=1, max_size=8).filter(lambda name: find_name_fault(name, at_root=True) is None)
@@ -49,4 +49,4 @@ names = st.text(min_size=1, max_size=8).filter(lambda name: find_name_fault(name
 
 @given(st.lists(names, min_size=1, max_size=4).map(tuple))
 def test_an_address_that_is_shown_is_read_back(identifier):
-    assert addresses.table(addresses.shown(identifier)) == identifier
+    assert addresses.parse_table(addresses.format_address(identifier)) == identifier

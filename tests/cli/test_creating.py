@@ -88,7 +88,7 @@ def test_columns_that_do_not_fit_together_are_bad_input(pennon, root, tmp_path):
     b = write(tmp_path / "b.parquet", "parquet", pa.table({"id": [[1]]}))
     result = pennon("create", "made", str(a), str(b), root=root)
     assert (result.code, result.out) == (2, "")
-    assert "do not fit together" in result.err
+    assert "do not match" in result.err
     assert not root.exists()
 
 
@@ -192,7 +192,7 @@ def test_what_cannot_be_read_is_bad_input_and_creates_nothing(pennon, root, name
 
 
 def test_files_that_are_not_there_and_empty_directories(pennon, root, tmp_path):
-    assert "no file" in pennon("create", "made", str(tmp_path / "nope.csv"), root=root).err
+    assert "does not exist" in pennon("create", "made", str(tmp_path / "nope.csv"), root=root).err
     (tmp_path / "empty").mkdir()
     result = pennon("create", "made", str(tmp_path / "empty"), root=root)
     assert (result.code, "no file of a known format" in result.err) == (2, True)
@@ -257,7 +257,7 @@ def test_missing_parents_are_made_if_asked(pennon, root):
 
 def test_overwriting_a_namespace_is_asked_about(pennon, lake):
     refused = pennon("create-namespace", "prod", "--mode", "overwrite", root=lake)
-    assert (refused.code, "give --yes" in refused.err) == (6, True)
+    assert (refused.code, "use --yes" in refused.err) == (6, True)
     assert pennon("count", "prod.events", root=lake).code == 0
     assert pennon("create-namespace", "prod", "--mode", "overwrite", "--yes", root=lake).code == 0
     assert pennon("ls", "prod", root=lake).json["entries"] == []

@@ -51,11 +51,11 @@ def test_v1_has_no_rename(pennon, v1_lake):
     assert pennon("rename", "a", "b", *mode_options("v1"), root=v1_lake).code == 5
 
 
-def test_where_nobody_can_be_asked_a_drop_needs_yes(pennon, lake):
+def test_drop_without_terminal_needs_yes(pennon, lake):
     result = pennon("drop", "plain", root=lake)
     assert (result.code, result.out) == (6, "")
     assert result.err == (
-        "Error: Drop table 'plain'? It can be brought back for 7 days. Nobody can be asked here: give --yes\n"
+        "Error: Drop table 'plain'? It can be restored for 7 days. No terminal to ask for confirmation: use --yes\n"
     )
     assert pennon("count", "plain", root=lake).code == 0
 
@@ -184,7 +184,7 @@ def test_what_makes_no_sense_is_bad_input(pennon, lake, arguments):
 
 def test_drop_for_good(pennon, lake):
     result = pennon("drop", "plain", "--purge", root=lake)
-    assert (result.code, "for good?" in result.err) == (6, True)
+    assert (result.code, "permanently?" in result.err) == (6, True)
     assert pennon("drop", "plain", "prod.events", "--purge", "--yes", root=lake).json["purged"] is True
     assert not (lake / "plain.lance").exists()
     assert pennon("trash", root=lake).json == {"dropped": []}
@@ -199,7 +199,7 @@ def test_a_purge_takes_what_is_due_and_leaves_the_rest(pennon, lake):
     assert ([one["id"] for one in dry["tables"]], dry["dry_run"]) == (due, True)
     assert all(one["bytes"] > 0 for one in dry["tables"])
     refused = pennon("purge", root=lake)
-    assert (refused.code, "'plain', 'prod.events' for good" in refused.err) == (6, True)
+    assert (refused.code, "'plain', 'prod.events' permanently" in refused.err) == (6, True)
     done = pennon("purge", "--yes", root=lake).json
     assert ([one["id"] for one in done["tables"]], done["failed"]) == (due, 0)
     assert [one["id"] for one in pennon("trash", root=lake).json["dropped"]] == [["my.table"]]
@@ -224,7 +224,7 @@ def test_a_named_table_is_purged_before_its_time_only_by_force(pennon, lake):
 def test_the_person_at_the_terminal_is_asked(pennon, lake):
     with terminal("drop", "plain", "--root", str(lake)) as screen:
         screen.wait_for("[y/N]")
-        assert "Drop table 'plain'? It can be brought back for 7 days." in screen.seen
+        assert "Drop table 'plain'? It can be restored for 7 days." in screen.seen
         screen.type("n\n")
         assert screen.end() == 6
         assert "nothing was changed" in screen.seen

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from lance_namespace.errors import ErrorCode, from_error_code
 
-from pennon.cli.app import COMMANDS, Entry, loaded
+from pennon.cli.app import COMMANDS, SubCommand, load_command
 from pennon.cli.failures import CommandFailure, ExitCode, exit_code
-from pennon.cli.secrets import is_secret, masked, scrubbed
+from pennon.cli.secrets import is_secret, mask_secrets, scrub
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "command-line.md"
 
@@ -67,7 +67,7 @@ def test_the_guide_has_every_exit_code():
         (["--root"], "--root"),
         (["ls", "a", "b"], "unexpected extra argument"),
         (["ls"], "No catalog is named: give --root"),
-        (["ls", "--config", "nope.toml"], "There is no file of settings 'nope.toml'"),
+        (["ls", "--config", "nope.toml"], "The settings file 'nope.toml' does not exist"),
         (["ls", "--root", "ftp://x/y"], "'ftp'"),
         (["ls", "--root", "s3://"], "names no bucket"),
         (["ls", "--root", ".", "--impl", "nope"], "Unknown namespace implementation 'nope'; known: dir"),
@@ -211,8 +211,8 @@ def test_keys_that_do_not(key):
 
 
 def test_users_in_uris_are_masked():
-    assert masked({"storage.endpoint": "https://me:pw@host/x"}) == {"storage.endpoint": "https://***@host/x"}
-    assert scrubbed("at https://me:pw@host/x", ()) == "at https://***@host/x"
+    assert mask_secrets({"storage.endpoint": "https://me:pw@host/x"}) == {"storage.endpoint": "https://***@host/x"}
+    assert scrub("at https://me:pw@host/x", ()) == "at https://***@host/x"
 
 
 def test_control_characters_in_arguments_do_not_reach_the_terminal(pennon, lake):
@@ -232,17 +232,17 @@ def test_a_command_whose_extra_is_not_installed_says_what_to_install(tmp_path, m
     (tmp_path / "needs_a_lot.py").write_text("import not_there_at_all\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(CommandFailure, match=r"needs not_there_at_all.*pip install 'pennon\[spark\]'") as failure:
-        loaded(Entry("demo", "needs_a_lot", "Demo.", extra="spark"))
+        load_command(SubCommand("demo", "needs_a_lot", "Demo.", extra="spark"))
     assert failure.value.code is ExitCode.UNSUPPORTED
     with pytest.raises(CommandFailure, match="not part of this version"):
-        loaded(Entry("demo", "pennon.cli.not_there", "Demo.", extra="spark"))
+        load_command(SubCommand("demo", "pennon.cli.not_there", "Demo.", extra="spark"))
     with pytest.raises(ModuleNotFoundError):
-        loaded(Entry("demo", "needs_a_lot", "Demo."))
+        load_command(SubCommand("demo", "needs_a_lot", "Demo."))
 
 
 @pytest.mark.parametrize("entry", [entry for entry in COMMANDS if entry.extra is None], ids=lambda entry: entry.name)
 def test_the_list_of_commands_says_what_each_command_says_of_itself(pennon, entry):
-    own = loaded(entry).help.partition("\n")[0]
+    own = load_command(entry).help.partition("\n")[0]
     assert own.startswith(entry.help.removesuffix("."))
     assert f"  {entry.name} " in pennon("--help").out
     result = pennon(entry.name, "--help")
@@ -256,7 +256,7 @@ def test_the_guide_has_every_command_and_option():
     for entry in COMMANDS:
         assert re.search(rf"`(pennon )?{entry.name}[ `]", guide)
         if entry.extra is None:
-            for parameter in loaded(entry).params:
+            for parameter in load_command(entry).params:
                 for option in parameter.opts:
                     if option.startswith("--"):
                         assert option in guide, f"{entry.name} {option}"

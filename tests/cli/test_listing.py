@@ -36,7 +36,7 @@ def test_an_empty_catalog_has_nothing_and_stays_empty(pennon, root, mode):
     for command in ("ls", "tree"):
         assert pennon(command, *mode_options(mode), root=root).code == 0
     assert pennon("ls", *mode_options(mode), root=root).json["entries"] == []
-    assert pennon("ls", "--table", *mode_options(mode), root=root).out == "nothing is there\n"
+    assert pennon("ls", "--table", *mode_options(mode), root=root).out == "no namespaces and no tables\n"
     assert list(root.iterdir()) == []
 
 
@@ -57,7 +57,7 @@ def test_ls_goes_through_all_entries_in_pages(pennon, lake):
 
 def test_ls_says_that_there_is_more(pennon, lake):
     result = pennon("ls", "prod", "--limit", "1", "--table", root=lake)
-    assert "there is more" in result.out
+    assert "there are more" in result.out
     assert "--page" in result.out
 
 
@@ -153,7 +153,7 @@ def test_a_namespace_that_is_not_there_is_not_found(pennon, lake, command):
     result = pennon(command, "nope.inner", root=lake)
     assert (result.code, result.out) == (3, "")
     assert result.err == (
-        "Error: Namespace not found: 'nope$inner' (if the name itself holds dots, write /nope.inner)\n"
+        "Error: Namespace not found: 'nope$inner' (if the name itself contains dots, write /nope.inner)\n"
     )
 
 
@@ -210,5 +210,5 @@ def test_a_hundred_thousand_tables_are_listed(pennon, root):
     assert len(pennon("ls", "ns", root=root).json["entries"]) == 100_000
     lines = pennon("ls", "ns", "--table", root=root).out.splitlines()
     assert len(lines) == 1 + 1000 + 1
-    assert lines[-1].startswith("there is more: --limit 0")
+    assert lines[-1].startswith("there are more: use --limit 0")
     assert len(pennon("ls", "ns", "--table", "--limit", "0", root=root).out.splitlines()) == 100_001

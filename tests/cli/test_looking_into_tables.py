@@ -210,14 +210,14 @@ def test_versions_of_a_table_without_data(pennon, lake):
 def test_a_bad_filter_is_bad_input_in_one_line(pennon, lake, command, where):
     result = pennon(command, "plain", "--where", where, root=lake)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith("Error: Lance does not understand the filter")
+    assert result.err.startswith("Error: Lance cannot parse the filter")
     assert result.err.count("\n") == 1
     assert ".rs:" not in result.err
 
 
 def test_a_column_that_is_not_there_is_bad_input_with_those_that_are(pennon, lake):
     result = pennon("head", "plain", "--columns", "id,nope", root=lake)
-    assert (result.code, result.err) == (2, "Error: There is no column 'nope'; the table has: id, name\n")
+    assert (result.code, result.err) == (2, "Error: The table has no column 'nope'; its columns are: id, name\n")
 
 
 @pytest.mark.parametrize(

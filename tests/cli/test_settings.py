@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pennon.cli.failures import CommandFailure
-from pennon.cli.settings import Options, resolve
+from pennon.cli.settings import Options, resolve_connection
 
 FILE = """
 root = "data"
@@ -36,11 +36,11 @@ def settings_file(tmp_path) -> Path:
 
 def test_nothing_given_names_every_way_to_give_it():
     with pytest.raises(CommandFailure, match=r"--root, set PENNON_ROOT.*pennon\.toml.*config\.toml"):
-        resolve(Options(), {})
+        resolve_connection(Options(), {})
 
 
 def test_a_file_gives_root_implementation_and_properties(settings_file):
-    found = resolve(Options(config=settings_file), {})
+    found = resolve_connection(Options(config=settings_file), {})
     assert found.impl == "dir"
     assert found.properties == {
         "root": str(settings_file.parent / "data"),
@@ -57,7 +57,7 @@ def test_options_go_before_the_environment_and_that_before_the_file(settings_fil
         "PENNON_ROOT": "/by/environment",
         "PENNON_PROPERTIES": "drop_ttl=3d,storage.region=south",
     }
-    found = resolve(Options(properties=("drop_ttl=4d",)), environment)
+    found = resolve_connection(Options(properties=("drop_ttl=4d",)), environment)
     assert found.properties == {
         "root": "/by/environment",
         "drop_ttl": "4d",
@@ -65,21 +65,21 @@ def test_options_go_before_the_environment_and_that_before_the_file(settings_fil
         "storage.region": "south",
         "storage.timeout": "30",
     }
-    assert resolve(Options(root="/by/option"), environment).properties["root"] == "/by/option"
+    assert resolve_connection(Options(root="/by/option"), environment).properties["root"] == "/by/option"
 
 
 def test_a_profile_goes_on_top_of_what_stands_outside_of_profiles(settings_file):
-    found = resolve(Options(config=settings_file, profile="test"), {})
+    found = resolve_connection(Options(config=settings_file, profile="test"), {})
     assert (found.properties["root"], found.properties["drop_ttl"]) == ("/elsewhere", "2d")
     assert found.properties["legacy_markers"] == "true"
-    assert resolve(Options(config=settings_file), {"PENNON_PROFILE": "test"}) == found
+    assert resolve_connection(Options(config=settings_file), {"PENNON_PROFILE": "test"}) == found
 
 
 def test_a_file_may_name_the_profile_that_is_used(tmp_path):
     path = tmp_path / "some.toml"
     path.write_text('profile = "b"\n[profiles.a]\nroot = "/a"\n[profiles.b]\nroot = "/b"\n')
-    assert resolve(Options(config=path), {}).properties["root"] == "/b"
-    assert resolve(Options(config=path, profile="a"), {}).properties["root"] == "/a"
+    assert resolve_connection(Options(config=path), {}).properties["root"] == "/b"
+    assert resolve_connection(Options(config=path, profile="a"), {}).properties["root"] == "/a"
 
 
 def test_the_file_of_the_directory_goes_before_that_of_the_user(tmp_path):
@@ -87,21 +87,21 @@ def test_the_file_of_the_directory_goes_before_that_of_the_user(tmp_path):
     mine.mkdir(parents=True)
     (mine / "config.toml").write_text('root = "/mine"')
     environment = {"XDG_CONFIG_HOME": str(tmp_path / "xdg")}
-    assert resolve(Options(), environment).properties["root"] == "/mine"
+    assert resolve_connection(Options(), environment).properties["root"] == "/mine"
     Path("pennon.toml").write_text('root = "here"')
-    assert resolve(Options(), environment).properties["root"] == str(Path.cwd() / "here")
+    assert resolve_connection(Options(), environment).properties["root"] == str(Path.cwd() / "here")
 
 
 def test_the_users_file_is_in_the_home_directory():
     folder = Path("~/.config/pennon").expanduser()
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text('root = "~/lake"')
-    assert resolve(Options(), {}).properties["root"] == str(Path("~/lake").expanduser())
+    assert resolve_connection(Options(), {}).properties["root"] == str(Path("~/lake").expanduser())
 
 
 def test_properties_of_the_environment_may_be_json():
     environment = {"PENNON_ROOT": "/r", "PENNON_PROPERTIES": '{"storage": {"key": "a,b=c"}, "legacy_markers": false}'}
-    assert resolve(Options(), environment).properties == {
+    assert resolve_connection(Options(), environment).properties == {
         "root": "/r",
         "storage.key": "a,b=c",
         "legacy_markers": "false",
@@ -111,13 +111,13 @@ def test_properties_of_the_environment_may_be_json():
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("root = ", r"no valid TOML"),
+        ("root = ", r"not valid TOML"),
         ("rooot = 1", r"unknown key 'rooot'"),
-        ("root = 1", r"'root' must be a text"),
-        ('root = ""', r"'root' must be a text"),
+        ("root = 1", r"'root' must be a non-empty string"),
+        ('root = ""', r"'root' must be a non-empty string"),
         ("properties = 1", r"'properties' must be a table"),
-        ("[properties]\na = [1]", r"'a' must be a text"),
-        ("[profiles]\na = 1", r"'profiles' must hold tables"),
+        ("[properties]\na = [1]", r"'a' must be a string"),
+        ("[profiles]\na = 1", r"'profiles' must contain tables"),
         ("profile = 1", r"'profile' must be the name"),
         ("profile = 'x'", r"no profile 'x'; it has: none"),
         ("profile = 'x'\n[profiles.x]\nrooot = 1", r"unknown key 'profiles\.x\.rooot'"),
@@ -127,15 +127,15 @@ def test_a_bad_file_is_named_with_what_is_wrong_in_it(tmp_path, content, told):
     path = tmp_path / "bad.toml"
     path.write_text(content)
     with pytest.raises(CommandFailure, match=told) as failure:
-        resolve(Options(config=path), {"PENNON_ROOT": "/r"})
+        resolve_connection(Options(config=path), {"PENNON_ROOT": "/r"})
     assert str(path) in str(failure.value)
 
 
 def test_a_file_that_is_not_there_is_an_error_and_so_is_a_profile_without_a_file():
-    with pytest.raises(CommandFailure, match=r"no file of settings 'nope\.toml'"):
-        resolve(Options(config=Path("nope.toml")), {})
+    with pytest.raises(CommandFailure, match=r"The settings file 'nope\.toml' does not exist"):
+        resolve_connection(Options(config=Path("nope.toml")), {})
     with pytest.raises(CommandFailure, match="profile 'p'"):
-        resolve(Options(profile="p"), {})
+        resolve_connection(Options(profile="p"), {})
 
 
 @pytest.mark.parametrize("given", ["secret-without-key", "=secret-without-key"])
@@ -145,14 +145,17 @@ def test_a_property_without_its_key_is_not_repeated_in_the_message(given):
         (Options(root="/r"), {"PENNON_PROPERTIES": given}),
     ):
         with pytest.raises(CommandFailure, match="KEY=VALUE") as failure:
-            resolve(options, environment)
+            resolve_connection(options, environment)
         assert "secret" not in str(failure.value)
 
 
 def test_an_empty_file_gives_nothing():
     environment = {"PENNON_CONFIG": "/dev/null", "PENNON_ROOT": "/r"}
-    assert resolve(Options(), environment).properties == {"root": "/r"}
+    assert resolve_connection(Options(), environment).properties == {"root": "/r"}
 
 
 def test_a_value_may_hold_an_equals_sign():
-    assert resolve(Options(root="/r", properties=("storage.key=a=b==",)), {}).properties["storage.key"] == "a=b=="
+    assert (
+        resolve_connection(Options(root="/r", properties=("storage.key=a=b==",)), {}).properties["storage.key"]
+        == "a=b=="
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pennon.cli.failures import CommandFailure, ExitCode
-from pennon.cli.settings import Options, resolve
+from pennon.cli.settings import Options, resolve_connection
 
 SECRET = "a-secret-of-the-user-0123456789"
 TOKEN = ("PENNON_PROPERTIES", f"token={SECRET}")
@@ -70,7 +70,7 @@ def write(text: str) -> None:
 
 def refused(environment: dict[str, str], options: Options | None = None) -> str:
     with pytest.raises(CommandFailure) as caught:
-        resolve(options or Options(), environment)
+        resolve_connection(options or Options(), environment)
     assert caught.value.code == ExitCode.REFUSED
     message = str(caught.value)
     assert str(Path("pennon.toml").absolute()) in message
@@ -143,7 +143,7 @@ def test_parts_of_host_names_are_names(option):
     write(f'root = "s3://bucket/lake"\n[properties.storage]\n{option} = "evil.example/"\n')
     assert repr(f"storage.{option}") in refused(dict([AWS]))
     write(f'root = "s3://bucket/lake"\n[properties.storage]\n{option} = "eu-west-1"\n')
-    assert resolve(Options(), dict([AWS])).properties["root"] == "s3://bucket/lake"
+    assert resolve_connection(Options(), dict([AWS])).properties["root"] == "s3://bucket/lake"
 
 
 def test_signatures_are_credentials():
@@ -154,37 +154,40 @@ def test_signatures_are_credentials():
 
 def test_a_file_may_have_credentials_of_its_own():
     write('impl = "iceberg"\n[properties]\nuri = "https://mine"\ntoken = "the-files-own"\n')
-    assert resolve(Options(), {}).properties["uri"] == "https://mine"
+    assert resolve_connection(Options(), {}).properties["uri"] == "https://mine"
     store = 'root = "s3://b/l"\n[properties.storage]\nendpoint = "https://mine"\n'
     write(store + 'access_key_id = "a"\nsecret_access_key = "b"\n')
-    assert resolve(Options(), {}).properties["storage.endpoint"] == "https://mine"
+    assert resolve_connection(Options(), {}).properties["storage.endpoint"] == "https://mine"
     # A token of the environment would be sent along with them.
     refused({"AWS_SESSION_TOKEN": SECRET})
     write(store + "skip_signature = true\n")
-    assert resolve(Options(), {}).properties["storage.endpoint"] == "https://mine"
+    assert resolve_connection(Options(), {}).properties["storage.endpoint"] == "https://mine"
 
 
 def test_addresses_that_the_user_chose_get_the_users_credentials(checkout):
     write('[properties]\nuri = "https://evil"\n')
-    found = resolve(Options(properties=("uri=https://mine",)), dict([TOKEN]))
+    found = resolve_connection(Options(properties=("uri=https://mine",)), dict([TOKEN]))
     assert found.properties == {"uri": "https://mine", "token": SECRET}
-    named = resolve(Options(config=Path("pennon.toml")), dict([TOKEN]))
+    named = resolve_connection(Options(config=Path("pennon.toml")), dict([TOKEN]))
     assert named.properties["uri"] == "https://evil"
-    assert resolve(Options(), {"PENNON_CONFIG": "pennon.toml", **dict([TOKEN])}).properties["uri"] == "https://evil"
+    assert (
+        resolve_connection(Options(), {"PENNON_CONFIG": "pennon.toml", **dict([TOKEN])}).properties["uri"]
+        == "https://evil"
+    )
     Path("pennon.toml").unlink()
     own = checkout / "home" / ".config" / "pennon"
     own.mkdir(parents=True)
     (own / "config.toml").write_text('[properties]\nuri = "https://mine"\n')
-    assert resolve(Options(), dict([TOKEN])).properties["uri"] == "https://mine"
+    assert resolve_connection(Options(), dict([TOKEN])).properties["uri"] == "https://mine"
 
 
 def test_profiles_of_a_found_file_are_no_more_trusted():
     write('root = "lake"\n[profiles.p.properties]\nuri = "https://evil"\n')
-    assert "uri" not in resolve(Options(), dict([TOKEN])).properties
+    assert "uri" not in resolve_connection(Options(), dict([TOKEN])).properties
     refused({"PENNON_PROFILE": "p", **dict([TOKEN])})
 
 
 def test_the_settings_of_a_command_hide_their_secrets():
-    found = resolve(Options(root="/r", properties=(f"token={SECRET}",)), dict([KEYS]))
+    found = resolve_connection(Options(root="/r", properties=(f"token={SECRET}",)), dict([KEYS]))
     assert SECRET not in repr(found)
     assert SECRET not in repr(Options(properties=(f"token={SECRET}",)))

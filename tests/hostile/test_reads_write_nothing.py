@@ -106,8 +106,8 @@ def _readings(ns):
     yield lambda: ns.migrate_markers(dry_run=True)
     yield lambda: ns.migrate_to_manifest(dry_run=True)
     yield lambda: inspection.inspect(catalog)
-    yield lambda: descriptions.described(catalog, (), with_size=False)
-    yield lambda: dropping.listed(catalog, (), due=False, detailed=True)
+    yield lambda: descriptions.describe_object(catalog, (), with_size=False)
+    yield lambda: dropping.list_trash(catalog, (), due=False, detailed=True)
     names = [*LEFTOVERS, *(f"{name}_alone" for name in LEFTOVERS), "unfinished", "live", "promised", "gone", "dead_row"]
     for identifier in [[name] for name in names] + [["a", name] for name in ("t", "empty", "old", "dying", "nowhere")]:
         yield from _readings_of(ns, catalog, identifier)
@@ -124,7 +124,7 @@ def _readings_of(ns, catalog, identifier):
     yield lambda: ns.describe_table_version(DescribeTableVersionRequest(id=identifier))
     yield lambda: ns.purge_tables([identifier], dry_run=True, force=True)
     yield lambda: dropping.require_restorable(catalog, tuple(identifier), None, None, namespace=False)
-    yield lambda: descriptions.described(catalog, tuple(identifier), with_size=True)
+    yield lambda: descriptions.describe_object(catalog, tuple(identifier), with_size=True)
     yield lambda: inspection.list_version_rows(catalog, tuple(identifier))
 
 

@@ -117,7 +117,7 @@ def test_a_port_that_is_taken_is_told(tmp_path):
             command("--root", str(tmp_path), "--port", port), capture_output=True, text=True, timeout=120, check=False
         )
     assert ended.returncode == 7
-    assert f"Cannot listen at 127.0.0.1:{port}" in ended.stderr
+    assert f"Cannot listen on 127.0.0.1:{port}" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert ended.stdout == ""
 

@@ -11,9 +11,9 @@ _INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code."""
+    """Run one command and return its exit code."""
     try:
-        # Imported here, so that Ctrl-C during the imports is no traceback either.
+        # Imported here, so that Ctrl-C during the imports prints no traceback.
         from pennon.cli.app import run
 
         return run(arguments)

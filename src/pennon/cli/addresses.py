@@ -1,7 +1,8 @@
-"""How tables and namespaces are written on the command line.
+"""Parse and format the addresses of tables and namespaces on the command line.
 
-`prod.events` is the table `events` in the namespace `prod`. With a slash (or `$`, as in messages) anywhere, only
-slashes (or `$`) separate, and dots belong to names: `/my.table`, `prod/events.v2`. No name can hold either.
+`prod.events` is the table `events` in the namespace `prod`. If an address contains a slash (or `$`, as in messages),
+only slashes (or `$`) separate names, and dots are part of names: `/my.table`, `prod/events.v2`. No name contains a
+slash or a `$`.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ SLASH = "/"
 ROOT = SLASH
 
 
-def table(text: str) -> Identifier:
-    """Read the address of a table; a bad name is InvalidInputError (13)."""
-    return table_identifier(_names(text))
+def parse_table(text: str) -> Identifier:
+    """Return the identifier of a table. Raises InvalidInputError if a name is not valid."""
+    return table_identifier(_split(text))
 
 
-def namespace(text: str | None) -> Identifier:
-    """Read the address of a namespace; none, and `/`, are the root."""
-    return namespace_identifier(() if text is None else _names(text))
+def parse_namespace(text: str | None) -> Identifier:
+    """Return the identifier of a namespace; None and `/` are the root. Raises InvalidInputError for bad names."""
+    return namespace_identifier(() if text is None else _split(text))
 
 
-def shown(identifier: Identifier) -> str:
-    """Write an address in the shortest form that is read back as the same."""
+def format_address(identifier: Identifier) -> str:
+    """Return the shortest address that is parsed into this identifier."""
     if not identifier:
         return ROOT
     if any(DOT in name for name in identifier):
@@ -32,14 +33,14 @@ def shown(identifier: Identifier) -> str:
     return DOT.join(identifier)
 
 
-def dotted_hint(text: str) -> str:
-    """Say how to write a name that holds dots, if the text may have been meant as one."""
+def suggest_slashes(text: str) -> str:
+    """Return a hint about names with dots if the text may be such a name, or an empty string."""
     if DOT not in text or SLASH in text or DELIMITER in text:
         return ""
-    return f" (if the name itself holds dots, write {SLASH}{text})"
+    return f" (if the name itself contains dots, write {SLASH}{text})"
 
 
-def _names(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     for separator in (SLASH, DELIMITER):
         if separator in text:
             rest = text.removeprefix(separator).removesuffix(separator)

@@ -1,4 +1,4 @@
-"""The command `pennon`: its sub-commands by name, each loaded when it is called."""
+"""The command `pennon` and the list of its sub-commands, which are imported when they are called."""
 
 import os
 import sys
@@ -13,48 +13,48 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from pennon.cli.commands import CONTEXT, sharing_options
-from pennon.cli.failures import CommandFailure, ExitCode, PipeClosed, report
+from pennon.cli.commands import CONTEXT, add_shared_options
+from pennon.cli.failures import CommandFailure, ExitCode, PipeClosed, report_failure
 from pennon.cli.session import Session
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A sub-command: the module whose `app` has it, one line of help, and the extra without which it cannot be."""
+class SubCommand:
+    """A sub-command: the module that defines it, one line of help, and the extra that it needs."""
 
     name: str
     module: str
     help: str
     extra: str | None = None
     has_commands: bool = False
-    """The module's app is the sub-command, and has commands of its own."""
+    """True if the module's app has several commands, as `pennon jobs` does."""
 
 
 COMMANDS = (
-    Entry("ls", "pennon.cli.catalog", "List namespaces and tables."),
-    Entry("tree", "pennon.cli.catalog", "Show namespaces and tables as a tree."),
-    Entry("info", "pennon.cli.catalog", "Describe a table, a namespace or the catalog."),
-    Entry("schema", "pennon.cli.tables", "Show the columns of a table."),
-    Entry("head", "pennon.cli.rows", "Show the first rows of a table."),
-    Entry("count", "pennon.cli.rows", "Count the rows of a table."),
-    Entry("versions", "pennon.cli.versions", "List the versions of a table, the newest first."),
-    Entry("create-namespace", "pennon.cli.namespaces", "Create a namespace."),
-    Entry("create", "pennon.cli.tables", "Create a table from Parquet, CSV, JSON or Arrow files."),
-    Entry("rename", "pennon.cli.tables", "Rename a table, also into another namespace."),
-    Entry("drop", "pennon.cli.trash", "Drop tables or namespaces; they can be brought back."),
-    Entry("undrop", "pennon.cli.trash", "Bring back what was dropped."),
-    Entry("trash", "pennon.cli.trash", "List what is dropped."),
-    Entry("purge", "pennon.cli.trash", "Delete dropped tables for good."),
-    Entry("migrate", "pennon.cli.catalog", "Bring root tables into the manifest (V1 to V2)."),
-    Entry("manage-versions", "pennon.cli.versions", "Let the catalog manage the versions of its tables."),
-    Entry("serve", "pennon.cli.serve", "Serve the catalog as an Iceberg REST catalog.", extra="server"),
-    Entry("run", "pennon.cli.run", "Run a pipeline.", extra="spark"),
-    Entry("jobs", "pennon.cli.jobs", "Run maintenance jobs on Spark.", extra="spark", has_commands=True),
+    SubCommand("ls", "pennon.cli.catalog", "List namespaces and tables."),
+    SubCommand("tree", "pennon.cli.catalog", "Show namespaces and tables as a tree."),
+    SubCommand("info", "pennon.cli.catalog", "Describe a table, a namespace or the catalog."),
+    SubCommand("schema", "pennon.cli.tables", "Show the columns of a table."),
+    SubCommand("head", "pennon.cli.rows", "Show the first rows of a table."),
+    SubCommand("count", "pennon.cli.rows", "Count the rows of a table."),
+    SubCommand("versions", "pennon.cli.versions", "List the versions of a table, the newest first."),
+    SubCommand("create-namespace", "pennon.cli.namespaces", "Create a namespace."),
+    SubCommand("create", "pennon.cli.tables", "Create a table from Parquet, CSV, JSON or Arrow files."),
+    SubCommand("rename", "pennon.cli.tables", "Rename a table, also into another namespace."),
+    SubCommand("drop", "pennon.cli.trash", "Drop tables or namespaces; they can be restored."),
+    SubCommand("undrop", "pennon.cli.trash", "Restore a dropped table or namespace."),
+    SubCommand("trash", "pennon.cli.trash", "List dropped tables and namespaces."),
+    SubCommand("purge", "pennon.cli.trash", "Delete dropped tables permanently."),
+    SubCommand("migrate", "pennon.cli.catalog", "Add root tables to the manifest (V1 to V2)."),
+    SubCommand("manage-versions", "pennon.cli.versions", "Let the catalog manage the versions of its tables."),
+    SubCommand("serve", "pennon.cli.serve", "Serve the catalog as an Iceberg REST catalog.", extra="server"),
+    SubCommand("run", "pennon.cli.run", "Run a pipeline.", extra="spark"),
+    SubCommand("jobs", "pennon.cli.jobs", "Run maintenance jobs on Spark.", extra="spark", has_commands=True),
 )
 
 
 class LazyGroup(TyperGroup):
-    """A group whose help needs only the list above; a module is imported when one of its commands is called."""
+    """A group whose help uses only `COMMANDS`. A module is imported when one of its commands is called."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -62,14 +62,14 @@ class LazyGroup(TyperGroup):
             self.commands[entry.name] = TyperCommand(entry.name, help=entry.help)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command that the arguments name, and load it."""
+        """Return the command that the arguments name, loaded."""
         name, command, rest = super().resolve_command(ctx, args)
         entry = next((one for one in COMMANDS if one.name == name), None)
-        return name, command if entry is None else loaded(entry), rest
+        return name, command if entry is None else load_command(entry), rest
 
 
-def loaded(entry: Entry) -> Any:
-    """Import the module of a command and build the command; a module that cannot be had is a CommandFailure."""
+def load_command(entry: SubCommand) -> Any:
+    """Return a sub-command. Raises CommandFailure if its module or an extra is not installed."""
     try:
         module = import_module(entry.module)
     except ModuleNotFoundError as error:
@@ -86,8 +86,8 @@ def loaded(entry: Entry) -> Any:
     return group if entry.has_commands else group.commands[entry.name]
 
 
-def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
-    if wanted:
+def _show_version(requested: bool) -> None:  # noqa: FBT001 - typer passes it by position
+    if requested:
         from pennon import __version__
 
         typer.echo(f"pennon {__version__}")
@@ -96,7 +96,7 @@ def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
 
 app = typer.Typer(
     cls=LazyGroup,
-    # Help without rich: importing it would take longer than everything else together.
+    # Help without rich: importing rich takes longer than everything else together.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=CONTEXT,
@@ -104,7 +104,7 @@ app = typer.Typer(
 
 
 @app.callback()
-@sharing_options
+@add_shared_options
 def pennon(
     session: Session,
     *,
@@ -114,27 +114,27 @@ def pennon(
 ) -> None:
     """A catalog for Lance tables that needs no server.
 
-    A table is written prod.events, or /prod/events if a name holds dots. Commands take the options below, too.
+    Write a table as prod.events, or as /prod/events if a name contains dots. All commands accept the options below.
     """
     del session, version
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and give its exit code; whatever goes wrong is one line on stderr."""
+    """Run a command and return its exit code. An error is reported as one line on stderr."""
     session = Session(debug=os.environ.get("PENNON_DEBUG", "") not in {"", "0"})
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A name that the terminal's encoding lacks is written as an escape.
+            # Characters that the terminal's encoding lacks are escaped.
             stream.reconfigure(errors="backslashreplace")
     try:
         return _run(given, session)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else ExitCode.INTERNAL
     except BrokenPipeError:
-        code = report(PipeClosed(), secrets=(), debug=False)
-    except BaseException as error:  # noqa: BLE001 - nothing leaves this process but an exit code
-        code = report(error, secrets=session.hidden, debug=session.debug)
+        code = report_failure(PipeClosed(), secrets=(), debug=False)
+    except BaseException as error:  # noqa: BLE001 - every error becomes an exit code
+        code = report_failure(error, secrets=session.hidden, debug=session.debug)
     _abandon_output()
     return code
 
@@ -149,7 +149,7 @@ def _run(arguments: list[str], session: Session) -> int:
 
 
 def _abandon_output() -> None:
-    """Let nothing be written any more: a pipe that is closed would raise once more when the process ends."""
+    """Discard further output: a closed pipe would raise again when the process ends."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         return

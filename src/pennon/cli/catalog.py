@@ -1,4 +1,4 @@
-"""Looking around in a catalog: `ls`, `tree`, `info`; and `migrate`, which concerns all of it."""
+"""Commands on the whole catalog: `ls`, `tree`, `info` and `migrate`."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = new_app()
 
 _SHOWN = 1000
-"""How many entries a person gets at once, unless asked otherwise."""
+"""How many entries a terminal shows by default."""
 
 
 @command(app, "ls")
@@ -25,27 +25,34 @@ def ls(
     namespace: Namespace = None,
     *,
     long: Annotated[
-        bool, typer.Option("--long", "-l", help="Open each table for its version, rows and columns.")
+        bool, typer.Option("--long", "-l", help="Open each table, and show its version, rows and columns.")
     ] = False,
-    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="All tables at any depth.")] = False,
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="List all tables at any depth.")] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=0, help=f"How many entries; 0 for all. A terminal shows {_SHOWN:,}, JSON has all."),
+        typer.Option(
+            min=0, help=f"How many entries; 0 for all. The default is {_SHOWN:,} on a terminal, and all in JSON."
+        ),
     ] = None,
     page: Page = None,
 ) -> None:
     """List namespaces and tables."""
     from pennon.cli import addresses, entries
-    from pennon.cli.opened import asking
+    from pennon.cli.table_access import translate_failures
 
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
-    with session.catalog() as catalog, asking("ls", namespace):
-        where = addresses.namespace(namespace)
-        found, token = entries.listed(catalog, where, page, most, recursive=recursive)
-        details = entries.details(catalog, [entry for entry in found if entry.is_table]) if long else {}
+    with session.catalog() as catalog, translate_failures("ls", namespace):
+        where = addresses.parse_namespace(namespace)
+        found, token = entries.list_entries(catalog, where, page, most, recursive=recursive)
+        details = entries.load_details(catalog, [entry for entry in found if entry.is_table]) if long else {}
 
-    def document(entry: entries.Entry) -> dict[str, Any]:
-        content = {"type": entry.type, "name": entry.name, "id": list(entry.id), "address": addresses.shown(entry.id)}
+    def document(entry: entries.ListingEntry) -> dict[str, Any]:
+        content = {
+            "type": entry.type,
+            "name": entry.name,
+            "id": list(entry.id),
+            "address": addresses.format_address(entry.id),
+        }
         return {**content, **details[entry.id].document()} if entry.id in details else content
 
     def view() -> Iterable[Block]:
@@ -53,11 +60,11 @@ def ls(
         columns = [name, Column("type", "cyan")]
         rows = []
         for entry in found:
-            shown = addresses.shown(entry.id) if recursive else entry.name
-            rows.append([shown, entry.type, *(entries.cells(details.get(entry.id)) if long else [])])
-        yield Table(columns + (entries.COLUMNS if long else []), rows, empty="nothing is there")
+            shown = addresses.format_address(entry.id) if recursive else entry.name
+            rows.append([shown, entry.type, *(entries.format_cells(details.get(entry.id)) if long else [])])
+        yield Table(columns + (entries.COLUMNS if long else []), rows, empty="no namespaces and no tables")
         if token is not None:
-            yield Note(f"there is more: --limit 0 for all, or --page {token}")
+            yield Note(f"there are more: use --limit 0 for all, or --page {token}")
 
     entries_ = (document(entry) for entry in found)
     session.output.show({"namespace": list(where), "entries": entries_, "next_page": token}, view)
@@ -68,48 +75,48 @@ def tree(
     session: Session,
     namespace: Namespace = None,
     *,
-    depth: Annotated[int | None, typer.Option(min=1, help="How many levels.")] = None,
-    namespaces_only: Annotated[bool, typer.Option("--namespaces", help="Namespaces only, no tables.")] = False,
+    depth: Annotated[int | None, typer.Option(min=1, help="How many levels to show.")] = None,
+    namespaces_only: Annotated[bool, typer.Option("--namespaces", help="Show namespaces only.")] = False,
     limit: Annotated[
-        int | None, typer.Option(min=0, help="How many tables of each namespace a terminal shows; 0 for all.")
+        int | None, typer.Option(min=0, help="How many tables of each namespace to show on a terminal; 0 for all.")
     ] = 20,
 ) -> None:
     """Show namespaces and tables as a tree."""
-    from pennon.cli import addresses, branches
-    from pennon.cli.opened import asking
+    from pennon.cli import addresses, catalog_tree
+    from pennon.cli.table_access import translate_failures
 
-    with session.catalog() as catalog, asking("tree", namespace):
-        where = addresses.namespace(namespace)
-        top = branches.grown(catalog, where, depth=depth, with_tables=not namespaces_only)
+    with session.catalog() as catalog, translate_failures("tree", namespace):
+        where = addresses.parse_namespace(namespace)
+        top = catalog_tree.build_tree(catalog, where, depth=depth, with_tables=not namespaces_only)
 
     def view() -> Iterable[Block]:
-        yield Lines(branches.lines(top, limit or None))
-        yield Note(branches.summary(top))
+        yield Lines(catalog_tree.draw_lines(top, limit or None))
+        yield Note(catalog_tree.summarize_tree(top))
 
-    session.output.show({"id": list(where), **branches.document(top)}, view)
+    session.output.show({"id": list(where), **catalog_tree.tree_document(top)}, view)
 
 
 @command(app, "info")
 def info(
     session: Session,
     address: Annotated[
-        str | None, typer.Argument(metavar="[TABLE|NAMESPACE]", help="None for the whole catalog.")
+        str | None, typer.Argument(metavar="[TABLE|NAMESPACE]", help="The default is the whole catalog.")
     ] = None,
     *,
-    size: Annotated[bool, typer.Option("--size", help="Add up a table's files, too: lists all of them.")] = False,
+    size: Annotated[bool, typer.Option("--size", help="Also add up the sizes of all files of a table.")] = False,
 ) -> None:
     """Describe a table, a namespace or the catalog."""
     from pennon.cli import addresses, descriptions
-    from pennon.cli.opened import asking
+    from pennon.cli.table_access import translate_failures
 
-    with session.catalog() as catalog, asking("info", address):
-        identifier = addresses.namespace(address)
-        found = descriptions.described(catalog, identifier, with_size=size)
+    with session.catalog() as catalog, translate_failures("info", address):
+        identifier = addresses.parse_namespace(address)
+        found = descriptions.describe_object(catalog, identifier, with_size=size)
 
     def view() -> Iterable[Block]:
         yield Fields(found.shown)
         if found.problems:
-            yield Note("These entries of the root cannot be used and are skipped; nothing of them is deleted:")
+            yield Note("These entries of the root cannot be used. They are skipped, and not deleted:")
             columns = [Column("entry", whole=True), Column("reason", whole=True), Column("fix", whole=True)]
             yield Table(columns, [[one.entry, one.reason, one.fix] for one in found.problems])
 
@@ -121,17 +128,18 @@ def migrate(
     session: Session,
     *,
     markers: Annotated[
-        bool, typer.Option("--markers", help="Lift markers that other clients left inside of tables, instead.")
+        bool,
+        typer.Option("--markers", help="Instead, copy markers of other clients from table directories to the root."),
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Bring root tables into the manifest (V1 to V2).
+    """Add root tables to the manifest (V1 to V2).
 
-    No data is moved, and running it again is harmless.
+    No data is moved. The command can be repeated.
     """
-    from pennon.cli.opened import asking
+    from pennon.cli.table_access import translate_failures
 
-    with session.catalog() as catalog, asking("migrate"):
+    with session.catalog() as catalog, translate_failures("migrate"):
         from pennon.directory.migrate import migrate_markers
         from pennon.directory.version_management import migrate_tables
 
@@ -141,7 +149,7 @@ def migrate(
             rows = [[name, kind] for kind, names in kinds.items() for name in names]
             columns = [Column("table", whole=True), Column("marker", "cyan")]
             session.output.show(
-                {"dry_run": dry_run, **kinds}, lambda: [Table(columns, rows, empty="all markers are in place")]
+                {"dry_run": dry_run, **kinds}, lambda: [Table(columns, rows, empty="all markers are up to date")]
             )
             return
         report = migrate_tables(catalog, dry_run=dry_run)
@@ -161,6 +169,6 @@ def _migration_view(report: "MigrationReport") -> Iterable[Block]:
     done = "would be migrated" if report.dry_run else "migrated"
     rows = [[table.name, done] for table in report.migrated]
     rows += [[entry.name, f"skipped: {entry.reason}"] for entry in report.skipped]
-    yield Table([Column("table", whole=True), Column("result")], rows, empty="there is nothing to migrate")
+    yield Table([Column("table", whole=True), Column("result")], rows, empty="nothing to migrate")
     if report.already:
-        yield Note(f"{len(report.already):,} tables are in the manifest already")
+        yield Note(f"{len(report.already):,} tables are already in the manifest")

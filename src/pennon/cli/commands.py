@@ -1,4 +1,4 @@
-"""Turning functions into commands that all share some options.
+"""Register functions as commands with shared options.
 
 ```python
 app = new_app()
@@ -8,9 +8,9 @@ app = new_app()
 def ls(session: Session, namespace: Annotated[str | None, typer.Argument()] = None) -> None:
     ...
 ```
-The first parameter is the session; typer sees the others, and the shared options behind them. The options may also
-stand before the command's name, as in `pennon --root /data ls`. What is large is imported inside of the function, so
-that its help answers at once.
+The first parameter is the session. typer sees the other parameters, followed by the shared options. Shared options can
+also be before the command's name, as in `pennon --root /data ls`. The function imports large modules itself, so that
+help is fast.
 """
 
 import inspect
@@ -30,57 +30,62 @@ F = TypeVar("F", bound=Callable[..., Any])
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
-def shared(
+def shared_options(
     *,
     root: Annotated[
-        str | None, typer.Option("--root", metavar="URI", help="Where the catalog is: a directory or a bucket's URI.")
+        str | None,
+        typer.Option("--root", metavar="URI", help="The location of the catalog: a directory or the URI of a bucket."),
     ] = None,
     property_: Annotated[
         list[str] | None,
         typer.Option("--property", "-p", metavar="KEY=VALUE", help="A property of the catalog; may be repeated."),
     ] = None,
-    impl: Annotated[str | None, typer.Option("--impl", metavar="NAME", help="The implementation.")] = None,
-    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The file of settings.")] = None,
+    impl: Annotated[
+        str | None, typer.Option("--impl", metavar="NAME", help="The implementation of the catalog: dir or iceberg.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The settings file.")] = None,
     profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="A profile of the file of settings.")
+        str | None, typer.Option("--profile", metavar="NAME", help="A profile in the settings file.")
     ] = None,
     json: Annotated[
         bool | None,
-        typer.Option("--json/--table", help="JSON or tables, whatever stdout is.", show_default=False),
+        typer.Option(
+            "--json/--table", help="Write JSON or tables. The default is tables on a terminal.", show_default=False
+        ),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
-    """Stand for the options that all commands have: their names, types and defaults are read from here."""
+    """Declare the options of all commands. Only its signature is used."""
 
 
-_SHARED = inspect.signature(shared).parameters
+_SHARED = inspect.signature(shared_options).parameters
 
 
 def new_app() -> typer.Typer:
-    """Make what a module registers its commands with."""
+    """Return an app to which a module adds its commands."""
     return typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=CONTEXT)
 
 
 def command(app: typer.Typer, name: str, *, spark: bool = False) -> Callable[[F], F]:
-    """Register a function that takes a session as a command. One that starts Spark says so: Spark needs pandas."""
+    """Return a decorator that registers a function as a command. Set `spark` if it starts Spark, which needs pandas."""
 
     def register(function: F) -> F:
-        app.command(name, context_settings=CONTEXT)(sharing_options(function, fast=not spark))
+        app.command(name, context_settings=CONTEXT)(add_shared_options(function, fast=not spark))
         return function
 
     return register
 
 
-def sharing_options(function: Callable[..., Any], *, fast: bool = False) -> Callable[..., Any]:
-    """Give a function that takes a session the signature that typer is to see: its own and the shared options.
+def add_shared_options(function: Callable[..., Any], *, fast: bool = False) -> Callable[..., Any]:
+    """Return the function that typer calls: it has the options of `function` and the shared options.
 
-    A `fast` one does without what makes imports slow (see `startup`).
+    If `fast`, slow imports are avoided (see `startup`).
     """
 
     @wraps(function)
     def called(context: typer.Context, **given: Any) -> Any:
-        session = session_of(context)
-        take(session, **{key: given.pop(key) for key in _SHARED})
+        session = find_session(context)
+        apply_options(session, **{key: given.pop(key) for key in _SHARED})
         if fast:
             startup.prepare()
         try:
@@ -96,15 +101,15 @@ def sharing_options(function: Callable[..., Any], *, fast: bool = False) -> Call
     return called
 
 
-def session_of(context: typer.Context) -> Session:
-    """Give the session of a run."""
+def find_session(context: typer.Context) -> Session:
+    """Return the session of this run."""
     session = context.find_object(Session)
     if session is None:
         session = context.obj = Session()
     return session
 
 
-def take(
+def apply_options(
     session: Session,
     *,
     root: str | None,
@@ -115,7 +120,7 @@ def take(
     json: bool | None,
     debug: bool,
 ) -> None:
-    """Put shared options on top of what the session has."""
+    """Override the options of the session by those that are given."""
     given = Options(root, impl, tuple(property_ or ()), config, profile)
     session.options = given.over(session.options)
     if json is not None:

@@ -1,6 +1,6 @@
-"""Completing the names of tables and namespaces in a shell.
+"""Complete the addresses of tables and namespaces in a shell.
 
-Only on local roots: nobody waits for a network while typing. Whatever goes wrong, there is nothing to complete.
+Only on local roots, because a network would be too slow. After an error nothing is completed.
 """
 
 import typer
@@ -13,25 +13,25 @@ _MOST = 500
 
 
 def complete_address(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the address of a table."""
-    return _completed(context, incomplete, with_tables=True)
+    """Return completions for the address of a table."""
+    return _complete(context, incomplete, with_tables=True)
 
 
 def complete_namespace(context: typer.Context, incomplete: str) -> list[str]:
-    """Complete the address of a namespace."""
-    return _completed(context, incomplete, with_tables=False)
+    """Return completions for the address of a namespace."""
+    return _complete(context, incomplete, with_tables=False)
 
 
-def _completed(context: typer.Context, incomplete: str, *, with_tables: bool) -> list[str]:
+def _complete(context: typer.Context, incomplete: str, *, with_tables: bool) -> list[str]:
     try:
         startup.prepare()
-        return _names(_session(context), incomplete, with_tables=with_tables)
-    except Exception:  # noqa: BLE001 - a shell shows nothing of it
+        return _find_addresses(_session(context), incomplete, with_tables=with_tables)
+    except Exception:  # noqa: BLE001 - completion must not print errors
         return []
 
 
 def _session(context: typer.Context) -> Session:
-    """Read the options that are on the line so far; no command runs while one is completed."""
+    """Return a session with the options typed so far. The command itself does not run during completion."""
     options = Options()
     for level in (context.parent, context):
         given = {} if level is None else level.params
@@ -46,7 +46,7 @@ def _session(context: typer.Context) -> Session:
     return Session(options)
 
 
-def _names(session: Session, incomplete: str, *, with_tables: bool) -> list[str]:
+def _find_addresses(session: Session, incomplete: str, *, with_tables: bool) -> list[str]:
     if "://" in session.connection().properties["root"]:
         return []
     with session.catalog() as catalog:
@@ -56,12 +56,12 @@ def _names(session: Session, incomplete: str, *, with_tables: bool) -> list[str]
 
         separator = addresses.SLASH if addresses.SLASH in incomplete else addresses.DOT
         typed, _, begun = incomplete.rpartition(separator)
-        where = addresses.namespace(typed or None)
+        where = addresses.parse_namespace(typed or None)
         prefix = incomplete.removesuffix(begun)
         found = [f"{prefix}{name}{separator}" for name in namespaces.list_children(catalog, where, None, None)[0]]
         if with_tables:
             names, _ = describe.list_tables(catalog, where, None, None, include_declared=True)
-            # Without a slash, a name with dots means something else.
+            # A name with dots needs the form with slashes.
             found += [prefix + name for name in names if separator == addresses.SLASH or addresses.DOT not in name]
     plain = [name for name in found if name.startswith(incomplete) and not any(one.isspace() for one in name)]
     return plain[:_MOST]

@@ -1,4 +1,4 @@
-"""The question before something is destroyed."""
+"""Ask for confirmation before data is deleted."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import sys
 import typer
 
 from pennon.cli.failures import CommandFailure, ExitCode
-from pennon.cli.terminal_text import one_line
+from pennon.cli.terminal_text import format_line
 
 
 def require_consent(question: str, *, yes: bool) -> None:
-    """Go on only if `--yes` was given or the person at the terminal says so; else the command is refused."""
+    """Return if `--yes` was given or the user confirms. Raises CommandFailure otherwise."""
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise CommandFailure(f"{one_line(question)} Nobody can be asked here: give --yes", ExitCode.REFUSED)
+        raise CommandFailure(
+            f"{format_line(question)} No terminal to ask for confirmation: use --yes", ExitCode.REFUSED
+        )
     try:
-        agreed = typer.confirm(one_line(question), err=True)
+        agreed = typer.confirm(format_line(question), err=True)
     except (typer.Abort, EOFError) as error:
         if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from error

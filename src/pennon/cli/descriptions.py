@@ -1,4 +1,4 @@
-"""What `info` tells of a table, a namespace, or a whole catalog."""
+"""Describe a table, a namespace or the whole catalog for `pennon info`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli import addresses, secrets
-from pennon.cli.opened import summary
-from pennon.cli.values import moment, size
+from pennon.cli.table_access import summarize
+from pennon.cli.values import format_size, format_time
 from pennon.directory import namespaces
 from pennon.directory.lifecycle import dropped
 from pennon.directory.lookup import describe
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Described:
-    """A description, for programs and for people."""
+class ObjectDescription:
+    """The description of an object: `document` for JSON, `shown` for a terminal."""
 
     document: dict[str, Any]
     shown: dict[str, str]
     problems: tuple[Problem, ...] = ()
-    """Entries of the root that are skipped; of a whole catalog only."""
+    """Entries of the root that are skipped. Empty for tables and namespaces."""
 
 
-def described(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> Described:
-    """Describe what has this identifier; TableNotFoundError (4) if nothing has."""
+def describe_object(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> ObjectDescription:
+    """Return the description of a table, a namespace or the catalog. Raises TableNotFoundError if there is none."""
     if identifier == ROOT:
-        return _catalog(catalog)
+        return _describe_catalog(catalog)
     try:
-        return _table(catalog, identifier, with_size=with_size)
+        return _describe_table(catalog, identifier, with_size=with_size)
     except (TableNotFoundError, NamespaceNotFoundError) as missing:
         try:
-            return _namespace(catalog, identifier)
+            return _describe_namespace(catalog, identifier)
         except NamespaceNotFoundError:
-            raise _not_there(catalog, identifier) from missing
+            raise _not_found_error(catalog, identifier) from missing
 
 
-def _catalog(catalog: Catalog) -> Described:
+def _describe_catalog(catalog: Catalog) -> ObjectDescription:
     settings = catalog.settings
     children, _ = namespaces.list_children(catalog, ROOT, None, None)
     names, _ = describe.list_all_tables(catalog, ROOT, None, None, include_declared=True)
     mode = "V1" if not settings.manifest_enabled else "compatibility" if settings.dir_listing_enabled else "V2"
-    properties = secrets.masked(namespaces.describe(catalog, ROOT) or {})
+    properties = secrets.mask_secrets(namespaces.describe(catalog, ROOT) or {})
     problems = find_problems(catalog)
-    storage = secrets.masked({f"storage.{key}": value for key, value in settings.storage_options.items()})
+    storage = secrets.mask_secrets({f"storage.{key}": value for key, value in settings.storage_options.items()})
     document = {
         "type": "catalog",
-        "root": secrets.without_user(catalog.store.identity()),
+        "root": secrets.mask_user_info(catalog.store.identity()),
         "mode": mode,
         "manages_versions": managed.manages_versions(catalog),
         "namespaces": len(children) if mode == "V1" else len(namespaces.list_all(catalog, ROOT)),
@@ -75,11 +75,11 @@ def _catalog(catalog: Catalog) -> Described:
         "tables": f"{len(names):,}",
         "problems": f"{len(problems):,}",
     }
-    return Described(document, {**shown, **_listed(properties), **storage}, tuple(problems))
+    return ObjectDescription(document, {**shown, **_property_fields(properties), **storage}, tuple(problems))
 
 
-def _namespace(catalog: Catalog, identifier: Identifier) -> Described:
-    properties = secrets.masked(namespaces.describe(catalog, identifier) or {})
+def _describe_namespace(catalog: Catalog, identifier: Identifier) -> ObjectDescription:
+    properties = secrets.mask_secrets(namespaces.describe(catalog, identifier) or {})
     children, _ = namespaces.list_children(catalog, identifier, None, None)
     names, _ = describe.list_tables(catalog, identifier, None, None, include_declared=True)
     row = None if catalog.manifest is None else catalog.manifest.peek(lambda one: one.get(object_id(identifier)))
@@ -93,38 +93,38 @@ def _namespace(catalog: Catalog, identifier: Identifier) -> Described:
         "properties": properties,
     }
     shown = {
-        "namespace": addresses.shown(identifier),
+        "namespace": addresses.format_address(identifier),
         "namespaces": f"{len(children):,}",
         "tables": f"{len(names):,}",
         "protected": "yes" if protected else "no",
     }
-    return Described(document, {**shown, **_listed(properties)})
+    return ObjectDescription(document, {**shown, **_property_fields(properties)})
 
 
-def _table(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> Described:
+def _describe_table(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> ObjectDescription:
     found, dataset = describe.opened(catalog, identifier)
     directory = found.directory or look_at(catalog.store, found.location)
     protected = directory.protected or (found.row is not None and found.row.protected)
-    properties = secrets.masked({} if found.row is None else found.row.properties())
+    properties = secrets.mask_secrets({} if found.row is None else found.row.properties())
     document: dict[str, Any] = {
         "type": "table",
         "id": list(identifier),
-        "location": secrets.without_user(catalog.store.location(found.location)),
+        "location": secrets.mask_user_info(catalog.store.location(found.location)),
         "declared_only": dataset is None,
         "manages_versions": service.is_managed(catalog, found),
         "protected": protected,
         "properties": properties,
     }
     shown = {
-        "table": addresses.shown(identifier),
+        "table": addresses.format_address(identifier),
         "location": document["location"],
         "protected": "yes" if protected else "no",
         "versions": "managed by the catalog" if document["manages_versions"] else "by the table's files",
     }
     if dataset is None:
-        shown["data"] = "none yet: the table is declared"
+        shown["data"] = "none: the table is only declared"
     else:
-        state = summary(dataset)
+        state = summarize(dataset)
         tags = {str(name): int(tag["version"]) for name, tag in dataset.tags.list().items()}
         indexes = sorted(str(index.name) for index in dataset.describe_indices())
         document |= {
@@ -139,10 +139,10 @@ def _table(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> Desc
             "indexes": indexes,
         }
         shown |= {
-            "version": f"{state.version}, of {moment(state.changed)} UTC",
+            "version": f"{state.version}, committed at {format_time(state.changed)} UTC",
             "rows": f"{state.rows:,}",
             "fragments": f"{state.fragments:,}, {state.deleted_rows:,} rows deleted in them",
-            "data": size(state.data_bytes),
+            "data": format_size(state.data_bytes),
             "columns": str(len(dataset.schema)),
         }
         if tags:
@@ -152,18 +152,20 @@ def _table(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> Desc
     if with_size:
         amount = catalog.store.measure(found.location)
         document |= {"files": amount.files, "bytes": amount.size}
-        shown["on the store"] = f"{size(amount.size)} in {amount.files:,} files, all versions together"
-    return Described(document, {**shown, **_listed(properties)})
+        shown["on the store"] = f"{format_size(amount.size)} in {amount.files:,} files, all versions together"
+    return ObjectDescription(document, {**shown, **_property_fields(properties)})
 
 
-def _listed(properties: Mapping[str, str]) -> dict[str, str]:
+def _property_fields(properties: Mapping[str, str]) -> dict[str, str]:
     return {f"property {key}": value for key, value in sorted(properties.items())}
 
 
-def _not_there(catalog: Catalog, identifier: Identifier) -> TableNotFoundError:
-    address = addresses.shown(identifier)
+def _not_found_error(catalog: Catalog, identifier: Identifier) -> TableNotFoundError:
+    address = addresses.format_address(identifier)
     status = dropped.status(catalog, identifier)
     if status.status == TableStatus.SOFT_DELETED:
-        when = moment(status.dropped_at)
-        return TableNotFoundError(f"Table '{address}' was dropped at {when} UTC; pennon undrop brings it back")
-    return TableNotFoundError(f"There is no table and no namespace '{address}'")
+        when = format_time(status.dropped_at)
+        return TableNotFoundError(
+            f"Table '{address}' was dropped at {when} UTC; restore it with: pennon undrop {address}"
+        )
+    return TableNotFoundError(f"Neither a table nor a namespace has the address '{address}'")

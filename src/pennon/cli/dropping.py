@@ -1,4 +1,4 @@
-"""Dropping, restoring and purging as the commands ask for it: everything is looked at before the first change."""
+"""Drop, restore and purge for the commands of `trash`. All checks come before the first change."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _ALWAYS = datetime.max.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
-class How:
-    """How something is to be dropped."""
+class DropOptions:
+    """The options of a drop."""
 
     cascade: bool
     ttl_ms: int
-    for_good: bool
+    purge: bool
     force: bool
 
 
 @dataclass(frozen=True)
-class Purge:
-    """What is to be purged: named tables, or all whose time is over."""
+class PurgeSelection:
+    """What to purge: named tables, or all tables that are due."""
 
     identifiers: Sequence[Identifier]
     drop_id: str | None
@@ -55,17 +55,20 @@ class Purge:
     force: bool
 
 
-def chosen(
-    catalog: Catalog, identifiers: Sequence[Identifier], *, namespace: bool, if_exists: bool, how: How
+def require_droppable(
+    catalog: Catalog, identifiers: Sequence[Identifier], *, namespace: bool, if_exists: bool, options: DropOptions
 ) -> list[Identifier]:
-    """Check that all of them are there and may be dropped, before one is; those that are not there may be left out."""
+    """Return the objects to drop, after a check that all of them exist and may be dropped.
+
+    With `if_exists`, those that do not exist are left out.
+    """
     found = []
     for identifier in dict.fromkeys(identifiers):
         try:
             if namespace:
-                _require_droppable_namespace(catalog, identifier, how)
+                _require_droppable_namespace(catalog, identifier, options)
             else:
-                _require_droppable_table(catalog, identifier, how)
+                _require_droppable_table(catalog, identifier, options)
         except (TableNotFoundError, NamespaceNotFoundError):
             if not if_exists:
                 raise
@@ -74,27 +77,29 @@ def chosen(
     return found
 
 
-def drop(catalog: Catalog, identifier: Identifier, *, namespace: bool, how: How, dry_run: bool) -> dict[str, Any]:
-    """Drop one, and say what was dropped."""
+def drop_object(
+    catalog: Catalog, identifier: Identifier, *, namespace: bool, options: DropOptions, dry_run: bool
+) -> dict[str, Any]:
+    """Drop one object and return a document about it."""
     if dry_run:
         return {"id": list(identifier)}
     if namespace:
-        behavior = DropBehavior.CASCADE if how.cascade else DropBehavior.RESTRICT
-        namespaces.drop(catalog, identifier, DropMode.FAIL, behavior, ttl_ms=how.ttl_ms, force=how.force)
+        behavior = DropBehavior.CASCADE if options.cascade else DropBehavior.RESTRICT
+        namespaces.drop(catalog, identifier, DropMode.FAIL, behavior, ttl_ms=options.ttl_ms, force=options.force)
         return {"id": list(identifier)}
-    if how.for_good:
-        gone = tables_dropping.drop_for_good(catalog, identifier, force=how.force)
+    if options.purge:
+        gone = tables_dropping.drop_for_good(catalog, identifier, force=options.force)
     else:
-        gone = tables_dropping.drop(catalog, identifier, how.ttl_ms, force=how.force)
+        gone = tables_dropping.drop(catalog, identifier, options.ttl_ms, force=options.force)
     return {
         "id": list(identifier),
         "location": catalog.shown_location(gone.location),
-        "drop_id": None if how.for_good else gone.deletion_id,
+        "drop_id": None if options.purge else gone.deletion_id,
     }
 
 
-def listed(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) -> list[dict[str, Any]]:
-    """List what was dropped from a namespace or from those below it: namespaces, then tables, by name and time."""
+def list_trash(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) -> list[dict[str, Any]]:
+    """Return what was dropped from a namespace and those below it: namespaces, then tables, by name and time."""
     found = dropped.list_purgeable(catalog) if due else dropped.list_everything(catalog)
     tables = [table for table in found if tuple(table.id[: len(below)]) == below]
     if detailed:
@@ -117,19 +122,21 @@ def listed(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool) ->
     return [*_dropped_namespaces(catalog, below, due=due), *content]
 
 
-def purge(catalog: Catalog, wish: Purge, *, dry_run: bool, progress: Callable[..., None] | None = None) -> PurgeReport:
-    """Purge what is wished for, or tell what would go."""
-    if wish.identifiers:
+def purge_selected(
+    catalog: Catalog, selection: PurgeSelection, *, dry_run: bool, progress: Callable[..., None] | None = None
+) -> PurgeReport:
+    """Purge the selected tables and return the report. A dry run only reports what would be purged."""
+    if selection.identifiers:
         return catalog_purge.purge_these(
-            catalog, wish.identifiers, wish.drop_id, dry_run=dry_run, force=wish.force, progress=progress
+            catalog, selection.identifiers, selection.drop_id, dry_run=dry_run, force=selection.force, progress=progress
         )
-    return catalog_purge.purge_all(catalog, wish.before, dry_run=dry_run, force=False, progress=progress)
+    return catalog_purge.purge_all(catalog, selection.before, dry_run=dry_run, force=False, progress=progress)
 
 
 def require_restorable(
     catalog: Catalog, identifier: Identifier, target: Identifier | None, drop_id: str | None, *, namespace: bool
 ) -> dict[str, Any]:
-    """Raise what bringing something back would raise, as far as a look tells; gives what would come back."""
+    """Return what would be restored. Raises the errors that a restore would, as far as it can check."""
     wanted = target or identifier
     if namespace:
         entries = [] if catalog.manifest is None else catalog.manifest.read(trash.in_snapshot)
@@ -141,41 +148,43 @@ def require_restorable(
             and drop_id in {None, entry.deletion_id, entry.deletion.group}
         ]
         if not drops:
-            raise NamespaceNotFoundError(f"Namespace '{addresses.shown(identifier)}' is not dropped")
+            raise NamespaceNotFoundError(f"Namespace '{addresses.format_address(identifier)}' is not dropped")
         if _is_namespace(catalog, identifier):
-            raise NamespaceAlreadyExistsError(f"The name '{addresses.shown(identifier)}' is taken again")
+            raise NamespaceAlreadyExistsError(f"The name '{addresses.format_address(identifier)}' is in use again")
         return {}
     found = dropped.generations(catalog, identifier, drop_id)
     if not found:
-        raise TableNotFoundError(f"Table '{addresses.shown(identifier)}' is not dropped")
+        raise TableNotFoundError(f"Table '{addresses.format_address(identifier)}' is not dropped")
     catalog.resolver.require_namespace(wanted[:-1])
     if dropped.status(catalog, wanted).status == TableStatus.EXISTS or _is_namespace(catalog, wanted):
-        raise TableAlreadyExistsError(f"The name '{addresses.shown(wanted)}' is taken again: use --as")
+        raise TableAlreadyExistsError(
+            f"The name '{addresses.format_address(wanted)}' is in use again: choose another one with --as"
+        )
     return {"location": max(found, key=lambda table: table.dropped_at).location}
 
 
-def _require_droppable_table(catalog: Catalog, identifier: Identifier, how: How) -> None:
+def _require_droppable_table(catalog: Catalog, identifier: Identifier, options: DropOptions) -> None:
     found = catalog.resolver.table(identifier)
     if found.row is not None:
-        protection.require_unprotected(found.row, force=how.force)
+        protection.require_unprotected(found.row, force=options.force)
     directory = found.directory or look_at(catalog.store, found.location)
-    protection.require_unprotected_directory(identifier, directory, force=how.force)
+    protection.require_unprotected_directory(identifier, directory, force=options.force)
 
 
-def _require_droppable_namespace(catalog: Catalog, identifier: Identifier, how: How) -> None:
+def _require_droppable_namespace(catalog: Catalog, identifier: Identifier, options: DropOptions) -> None:
     if identifier == ROOT:
         raise InvalidInputError("The root namespace cannot be dropped")
     manifest = catalog.require_manifest("drop --namespace")
     catalog.resolver.require_namespace(identifier)
     key = object_id(identifier)
     rows = manifest.read(lambda snapshot: [snapshot.get(one) for one in (key, *snapshot.descendants(key))])
-    if len(rows) > 1 and not how.cascade:
+    if len(rows) > 1 and not options.cascade:
         raise NamespaceNotEmptyError(
-            f"Namespace '{addresses.shown(identifier)}' is not empty: --cascade drops what is in it, too"
+            f"Namespace '{addresses.format_address(identifier)}' is not empty: use --cascade to drop its contents, too"
         )
     for row in rows:
         if row is not None:
-            protection.require_unprotected(row, force=how.force)
+            protection.require_unprotected(row, force=options.force)
 
 
 def _dropped_namespaces(catalog: Catalog, below: Identifier, *, due: bool) -> list[dict[str, Any]]:

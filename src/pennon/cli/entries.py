@@ -1,4 +1,4 @@
-"""The entries of a listing, and what a look at each table adds."""
+"""The entries that `pennon ls` lists, and details of opened tables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pennon.cli.opened import summary
 from pennon.cli.output import Column
 from pennon.cli.progress import progress
-from pennon.cli.terminal_text import one_line
-from pennon.cli.values import moment
+from pennon.cli.table_access import summarize
+from pennon.cli.terminal_text import format_line
+from pennon.cli.values import format_time
 from pennon.directory import namespaces
 from pennon.directory.lookup import describe
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError, translate_errors
@@ -34,7 +34,7 @@ _OPENED_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListingEntry:
     """A namespace or a table."""
 
     type: str
@@ -42,18 +42,18 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Give the last part of its identifier."""
+        """The last name of the identifier."""
         return self.id[-1]
 
     @property
     def is_table(self) -> bool:
-        """Tell whether it is a table."""
+        """True for a table, False for a namespace."""
         return self.type == TABLE
 
 
 @dataclass(frozen=True)
-class Details:
-    """What an opened table tells; nothing if it is only declared, or the error that kept it closed."""
+class TableDetails:
+    """Details of a table. Empty if the table is only declared; `error` if it could not be opened."""
 
     version: int | None = None
     rows: int | None = None
@@ -62,69 +62,72 @@ class Details:
     error: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return the details as JSON."""
         content = {"version": self.version, "rows": self.rows, "columns": self.columns, "changed_at": self.changed}
         return content if self.error is None else {**content, "error": self.error}
 
 
-def listed(
+def list_entries(
     catalog: Catalog, where: Identifier, token: str | None, limit: int | None, *, recursive: bool
-) -> tuple[list[Entry], str | None]:
-    """List a page of a namespace, namespaces first; or of all tables below it. A table is listed by itself."""
+) -> tuple[list[ListingEntry], str | None]:
+    """Return a page of a namespace's children, namespaces first, or of all tables below it, and the next token.
+
+    For a table, the page has only the table itself.
+    """
     try:
         if recursive:
             ids, next_token = describe.list_all_tables(catalog, where, token, limit, include_declared=True)
-            return [Entry(TABLE, split_object_id(key)) for key in ids], next_token
+            return [ListingEntry(TABLE, split_object_id(key)) for key in ids], next_token
         inner, _ = namespaces.list_children(catalog, where, None, None)
         names, _ = describe.list_tables(catalog, where, None, None, include_declared=True)
     except NamespaceNotFoundError:
         if not _is_table(catalog, where):
             raise
-        return [Entry(TABLE, where)], None
-    # One sorted list for one sequence of pages. Slashes are in no name.
+        return [ListingEntry(TABLE, where)], None
+    # One sorted list, so that pages can be numbered through. Names contain no slashes.
     keys = [f"{NAMESPACE}/{name}" for name in inner] + [f"{TABLE}/{name}" for name in names]
     chosen, next_token = select_page(keys, token, limit, takes_names=False)
     parts = (key.partition("/") for key in chosen)
-    return [Entry(kind, (*where, name)) for kind, _, name in parts], next_token
+    return [ListingEntry(kind, (*where, name)) for kind, _, name in parts], next_token
 
 
-def details(catalog: Catalog, found: Sequence[Entry]) -> dict[Identifier, Details]:
-    """Open tables, several at a time; one that cannot be opened has its error."""
+def load_details(catalog: Catalog, found: Sequence[ListingEntry]) -> dict[Identifier, TableDetails]:
+    """Return the details of tables, opened several at a time. A table that cannot be opened has its error."""
     pool = ThreadPoolExecutor(_OPENED_AT_ONCE)
     looked = {}
     try:
         with progress("opening tables", len(found)) as advance:
-            opening = {entry.id: pool.submit(_details, catalog, entry.id) for entry in found}
+            opening = {entry.id: pool.submit(_load_details, catalog, entry.id) for entry in found}
             for identifier, future in opening.items():
                 looked[identifier] = future.result()
                 advance(1)
     finally:
-        # After Ctrl-C nobody waits for those that were not begun.
+        # After Ctrl-C, tables that are still queued are not opened.
         pool.shutdown(cancel_futures=True)
     return looked
 
 
-def cells(found: Details | None) -> list[str]:
-    """Give the cells of `COLUMNS`."""
+def format_cells(found: TableDetails | None) -> list[str]:
+    """Return the cells of `COLUMNS`."""
     if found is None:
         return ["", "", "", ""]
     if found.error is not None:
-        return ["error", "", "", one_line(found.error)]
+        return ["error", "", "", format_line(found.error)]
     if found.version is None:
         return ["", "", "", "declared, no data yet"]
-    return [str(found.version), f"{found.rows:,}", str(found.columns), moment(found.changed)]
+    return [str(found.version), f"{found.rows:,}", str(found.columns), format_time(found.changed)]
 
 
-def _details(catalog: Catalog, identifier: Identifier) -> Details:
+def _load_details(catalog: Catalog, identifier: Identifier) -> TableDetails:
     try:
         with translate_errors(f"opening {identifier[-1]!r}"):
             _, dataset = describe.opened(catalog, identifier)
             if dataset is None:
-                return Details()
-            state = summary(dataset)
-            return Details(state.version, state.rows, len(dataset.schema), state.changed)
-    except Exception as error:  # noqa: BLE001 - one bad table must not hide the others
-        return Details(error=str(error))
+                return TableDetails()
+            state = summarize(dataset)
+            return TableDetails(state.version, state.rows, len(dataset.schema), state.changed)
+    except Exception as error:  # noqa: BLE001 - one damaged table must not hide the others
+        return TableDetails(error=str(error))
 
 
 def _is_table(catalog: Catalog, identifier: Identifier) -> bool:

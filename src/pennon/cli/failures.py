@@ -1,4 +1,4 @@
-"""What goes wrong, as one line for a person and one exit code for a script."""
+"""Report errors: one line on stderr, and an exit code."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import traceback
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from pennon.cli.secrets import scrubbed
-from pennon.cli.terminal_text import one_line, visible
+from pennon.cli.secrets import scrub
+from pennon.cli.terminal_text import escape_controls, format_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """The exit codes of commands."""
 
     DONE = 0
     INTERNAL = 1
@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
 
 
 class CommandFailure(Exception):
-    """A command cannot do what it was asked for; the message says why."""
+    """A command fails for the reason in the message."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.BAD_INPUT) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class CommandFailure(Exception):
 
 
 class PipeClosed(Exception):
-    """The reader of the output went away."""
+    """The reader of the output closed the pipe."""
 
 
 # The codes of the SDK's errors.
@@ -71,18 +71,18 @@ _BY_ERROR = {
     22: ExitCode.NOT_FOUND,
     23: ExitCode.CONFLICT,
 }
-# What stores say when nobody answers.
+# Texts of errors that mean that a store does not respond.
 _UNREACHABLE = re.compile(
     r"error sending request|connection (refused|reset|closed)|dns error|failed to lookup|timed out|trying to connect",
     re.IGNORECASE,
 )
-# Where in its own sources a library gave up, and everything that it knows besides.
+# Positions in the sources of libraries, and their debug output.
 _NOISE = re.compile(r"\s*Debug source:.*|,? ?\S*/rust/\S+\.rs:\d+(:\d+)?", re.DOTALL)
 _LONGEST = 600
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """Tell how a command ends that raised this."""
+    """Return the exit code for an error."""
     if isinstance(error, CommandFailure):
         return error.code
     if isinstance(error, KeyboardInterrupt):
@@ -93,31 +93,31 @@ def exit_code(error: BaseException) -> ExitCode:
         return ExitCode.BAD_INPUT
     if isinstance(error, PermissionError):
         return ExitCode.DENIED
-    code = of_code(getattr(error, "code", None)) if _is_sdk_error(error) else ExitCode.INTERNAL
+    code = exit_code_for(getattr(error, "code", None)) if _is_sdk_error(error) else ExitCode.INTERNAL
     if code is ExitCode.INTERNAL and any(_UNREACHABLE.search(str(one)) for one in _chain(error)):
         return ExitCode.UNREACHABLE
     return code
 
 
-def of_code(code: int | None) -> ExitCode:
-    """Tell how a command ends that met an error of the SDK with this code."""
+def exit_code_for(code: int | None) -> ExitCode:
+    """Return the exit code for the code of an SDK error."""
     return ExitCode.INTERNAL if code is None else _BY_ERROR.get(int(code), ExitCode.INTERNAL)
 
 
-def report(error: BaseException, *, secrets: Collection[str], debug: bool) -> ExitCode:
-    """Say on stderr what went wrong, without secrets, and give the exit code."""
+def report_failure(error: BaseException, *, secrets: Collection[str], debug: bool) -> ExitCode:
+    """Write an error to stderr, without secrets, and return the exit code."""
     code = exit_code(error)
     if code is ExitCode.PIPE_CLOSED:
         return code
     if debug:
-        shown = scrubbed("".join(traceback.format_exception(error)), secrets)
-        sys.stderr.write("".join(f"{visible(line)}\n" for line in shown.splitlines()))
-    line = one_line(scrubbed(_message(error), secrets))
+        shown = scrub("".join(traceback.format_exception(error)), secrets)
+        sys.stderr.write("".join(f"{escape_controls(line)}\n" for line in shown.splitlines()))
+    line = format_line(scrub(_message(error), secrets))
     if len(line) > _LONGEST:
         line = line[: _LONGEST - 1] + "…"
     if code is ExitCode.INTERNAL and not debug:
         line += " (--debug shows more)"
-    sys.stderr.write(_coloured(f"Error: {line}") + "\n")
+    sys.stderr.write(_colour(f"Error: {line}") + "\n")
     return code
 
 
@@ -137,7 +137,7 @@ def _message(error: BaseException) -> str:
 
 
 def _is_sdk_error(error: BaseException) -> bool:
-    # By the module's name: the classes themselves need not be imported to report that an option is wrong.
+    # By the module's name, so that reporting a bad option does not import the SDK.
     return any(kind.__module__ == "lance_namespace.errors" for kind in type(error).__mro__)
 
 
@@ -148,7 +148,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
-def _coloured(line: str) -> str:
+def _colour(line: str) -> str:
     if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return line
     head, _, rest = line.partition(" ")

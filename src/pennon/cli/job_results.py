@@ -1,4 +1,4 @@
-"""The Spark session of a job's command, and the job's result as a table or as JSON."""
+"""Open a lake for a job's command, and show the job's result as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from pennon.cli.failures import CommandFailure, ExitCode, of_code
+from pennon.cli.failures import CommandFailure, ExitCode, exit_code_for
 from pennon.cli.output import Column, Note, Table
-from pennon.cli.values import cell, plain, size
+from pennon.cli.values import format_cell, format_size, to_json_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,31 +25,31 @@ _STYLES = {"done": "green", "failed": "red", "planned": "cyan", "skipped": "dim"
 
 
 @contextmanager
-def lake(session: Session, job: str, *, master: str | None, remote: str | None) -> Iterator[Lake]:
-    """Attach the catalog to a Spark session: that of spark-submit, one that was asked for, or one on this machine."""
+def open_lake(session: Session, job: str, *, master: str | None, remote: str | None) -> Iterator[Lake]:
+    """Attach the catalog to Spark: to the session of spark-submit, to `master` or `remote`, or on this machine."""
     if master is not None and remote is not None:
         raise CommandFailure("--master and --remote exclude each other")
-    # A catalog that is not there is found out before Java is started.
+    # A missing catalog is reported before Java starts.
     with session.catalog():
         connection = session.connection()
     from pennon.spark import attach
     from pennon.spark.session import new_session
 
-    # spark-submit has chosen already, and says so by the port on which it waits for this process.
+    # spark-submit sets this variable, and has already chosen the master.
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = None if submitted or remote is not None else master or "local[*]"
     spark = new_session(f"pennon jobs {job}", master=chosen, remote=remote)
     try:
         with suppress(Exception):
-            # Spark Connect has no context; its server decides what it logs.
+            # Spark Connect has no context; its server controls the log level.
             spark.sparkContext.setLogLevel("ERROR")
         yield attach(spark, impl=connection.impl, **connection.properties)
     finally:
         spark.stop()
 
 
-def which(text: str | None) -> TableSelector:
-    """Read which tables are meant: an address or a pattern, written as everywhere on the command line."""
+def parse_tables(text: str | None) -> TableSelector:
+    """Return the selected tables: an address or a pattern, or None for all tables."""
     from pennon.cli import addresses
     from pennon.spark.jobs.table_selection import TablePattern, is_pattern
 
@@ -61,15 +61,17 @@ def which(text: str | None) -> TableSelector:
     return TablePattern.from_names(names) if any(is_pattern(name) for name in names) else names
 
 
-def show(session: Session, job: str, frame: DataFrame, columns: Sequence[str], *, dry_run: bool = False) -> ExitCode:
-    """Show a job's result, and tell how the command ends: as the first table that failed did."""
+def show_result(
+    session: Session, job: str, frame: DataFrame, columns: Sequence[str], *, dry_run: bool = False
+) -> ExitCode:
+    """Show the result of a job, and return the exit code, which is that of the first table that failed."""
     rows = [row.asDict(recursive=True) for row in frame.collect()]
     counts = Counter(row["status"] for row in rows)
 
     def view() -> Iterable[Block]:
         headings = [Column("table", whole=True), Column("status"), *(_heading(name) for name in columns)]
         headings.append(Column("message"))
-        yield Table(headings, [_cells(row, columns) for row in rows], empty="no table is meant")
+        yield Table(headings, [_row_cells(row, columns) for row in rows], empty="no tables match")
         if rows:
             yield Note(", ".join(f"{count} {status}" for status, count in sorted(counts.items())))
 
@@ -77,40 +79,40 @@ def show(session: Session, job: str, frame: DataFrame, columns: Sequence[str], *
         "job": job,
         "dry_run": dry_run,
         "failed": counts["failed"],
-        "tables": [_document(row) for row in rows],
+        "tables": [_row_document(row) for row in rows],
     }
     session.output.show(document, view)
     failed = next((row for row in rows if row["status"] == "failed"), None)
-    return ExitCode.DONE if failed is None else of_code(failed["code"])
+    return ExitCode.DONE if failed is None else exit_code_for(failed["code"])
 
 
-def _document(row: Mapping[str, Any]) -> dict[str, Any]:
-    identifier = _identifier(row["table"])
-    rest = {name: plain(value) for name, value in row.items() if name != "table"}
+def _row_document(row: Mapping[str, Any]) -> dict[str, Any]:
+    identifier = _parse_identifier(row["table"])
+    rest = {name: to_json_value(value) for name, value in row.items() if name != "table"}
     return {"id": None if identifier is None else list(identifier), **rest}
 
 
-def _cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+def _row_cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
     from pennon.cli import addresses
 
-    identifier = _identifier(row["table"])
-    name = f"({row.get('location')})" if identifier is None else addresses.shown(identifier)
-    return [name, str(row["status"]), *(_cell(one, row[one]) for one in columns), cell(row["message"])]
+    identifier = _parse_identifier(row["table"])
+    name = f"({row.get('location')})" if identifier is None else addresses.format_address(identifier)
+    return [name, str(row["status"]), *(_format_value(one, row[one]) for one in columns), format_cell(row["message"])]
 
 
-def _cell(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if value is None:
         return ""
     if name.endswith("bytes") or name.startswith("bytes"):
-        return size(value)
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else cell(value)
+        return format_size(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else format_cell(value)
 
 
 def _heading(name: str) -> Column:
     return Column(name.replace("_", " "), right=True)
 
 
-def _identifier(table: str | None) -> tuple[str, ...] | None:
+def _parse_identifier(table: str | None) -> tuple[str, ...] | None:
     from pennon.identifiers import parse_identifier
 
     return None if table is None else parse_identifier(table)

@@ -1,4 +1,4 @@
-"""Namespaces."""
+"""The command `create-namespace`."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from pennon.cli.completion import complete_namespace
 from pennon.cli.consent import require_consent
 from pennon.cli.output import Note
 from pennon.cli.session import Session
-from pennon.cli.settings import pairs
+from pennon.cli.settings import parse_pairs
 
 app = new_app()
 
@@ -19,23 +19,23 @@ app = new_app()
 def create_namespace(
     session: Session,
     namespace: Annotated[
-        str, typer.Argument(metavar="NAMESPACE", help="Such as prod.raw.", autocompletion=complete_namespace)
+        str, typer.Argument(metavar="NAMESPACE", help="For example prod.raw.", autocompletion=complete_namespace)
     ],
     *,
     mode: Annotated[
-        str, typer.Option(help="If it is there: create refuses, exist_ok leaves it, overwrite drops what is in it.")
+        str, typer.Option(help="If it exists: create fails, exist_ok keeps it, overwrite drops its contents.")
     ] = "create",
-    parents: Annotated[bool, typer.Option("--parents", help="Make the namespaces above it, too.")] = False,
+    parents: Annotated[bool, typer.Option("--parents", help="Also create missing parent namespaces.")] = False,
     properties: Properties = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Create a namespace."""
-    given = pairs(properties or (), "--set")
+    given = parse_pairs(properties or (), "--set")
     with session.catalog(creates=True) as catalog:
         from pennon import modes
         from pennon.cli import addresses
-        from pennon.cli.opened import asking
+        from pennon.cli.table_access import translate_failures
         from pennon.directory import namespaces
         from pennon.errors import (
             InvalidInputError,
@@ -43,31 +43,31 @@ def create_namespace(
             NamespaceNotFoundError,
         )
 
-        with asking("create-namespace", namespace):
-            identifier = addresses.namespace(namespace)
+        with translate_failures("create-namespace", namespace):
+            identifier = addresses.parse_namespace(namespace)
             if not identifier:
-                raise InvalidInputError("The root namespace is always there: name one below it")
+                raise InvalidInputError("The root namespace always exists: name a namespace below it")
             wanted = modes.parse_mode(mode, modes.CreateMode.CREATE)
             catalog.require_manifest("create-namespace")
             there = _exists(catalog, identifier)
             if there and wanted is modes.CreateMode.CREATE:
-                raise NamespaceAlreadyExistsError(f"Namespace already exists: '{addresses.shown(identifier)}'")
+                raise NamespaceAlreadyExistsError(f"Namespace already exists: '{addresses.format_address(identifier)}'")
             missing = [identifier[:level] for level in range(1, len(identifier))]
             missing = [above for above in missing if not _exists(catalog, above)]
             if missing and not parents:
                 raise NamespaceNotFoundError(
-                    f"Namespace not found: '{addresses.shown(missing[0])}'; --parents makes what is missing above"
+                    f"Namespace not found: '{addresses.format_address(missing[0])}'; use --parents to create it"
                 )
             if not dry_run:
                 if there and wanted is modes.CreateMode.OVERWRITE:
-                    shown = addresses.shown(identifier)
-                    require_consent(f"Drop namespace '{shown}' with all that is in it, and make it anew?", yes=yes)
+                    shown = addresses.format_address(identifier)
+                    require_consent(f"Drop namespace '{shown}' with all its contents, and create it again?", yes=yes)
                 for above in missing:
                     namespaces.create(catalog, above, modes.CreateMode.EXIST_OK, None)
                 namespaces.create(catalog, identifier, wanted, given)
     made = not there or wanted is modes.CreateMode.OVERWRITE
     word = "would be created" if dry_run else "created"
-    text = f"namespace {addresses.shown(identifier)} {word if made else 'is there'}"
+    text = f"namespace {addresses.format_address(identifier)} {word if made else 'already exists'}"
     session.output.show({"id": list(identifier), "created": made, "dry_run": dry_run}, lambda: [Note(text)])
 
 

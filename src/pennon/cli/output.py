@@ -1,7 +1,7 @@
-"""The one place from which commands write to stdout: tables and colour for a person, JSON for a pipe.
+"""Write the results of commands to stdout: tables and colour on a terminal, JSON in a pipe.
 
-A command gives both: a document, which is what JSON shows and does not change between releases except by additions, and
-a view, which is put together only if a person is to see it.
+A command provides both. The document is written as JSON; releases only add keys to it. The view is built only for a
+terminal.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
-from pennon.cli.terminal_text import safe_json, visible
-from pennon.cli.values import plain
+from pennon.cli.terminal_text import escape_controls, escape_json
+from pennon.cli.values import to_json_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ _NARROWEST = 8
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. One that is `whole` is never cut: people copy from it."""
+    """A column of a table. A `whole` column is never truncated, because users copy from it."""
 
     heading: str
     style: str = ""
@@ -37,7 +37,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under headings; `empty` is said if there are none. As records if the columns do not fit side by side."""
+    """Rows under headings, or `empty` if there are none. Written as records if the columns do not fit."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
@@ -46,21 +46,21 @@ class Table:
 
 @dataclass(frozen=True)
 class Fields:
-    """Names with values."""
+    """Names and values, one per line."""
 
     values: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines as they are, with a style each; they are not cut."""
+    """Lines with a style each. They are not truncated."""
 
     lines: Iterable[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Note:
-    """A remark."""
+    """A remark after the result."""
 
     text: str
 
@@ -70,19 +70,19 @@ Block = Table | Fields | Lines | Note
 
 @dataclass
 class Output:
-    """Where the result of a command goes."""
+    """Writes the result of a command."""
 
     json: bool | None = None
-    """True for JSON, False for tables, None for what fits stdout."""
+    """True for JSON, False for tables, None for tables only on a terminal."""
     _console: Console | None = field(default=None, repr=False)
 
     @property
     def is_json(self) -> bool:
-        """Tell whether the result is written as JSON."""
+        """True if the result is written as JSON."""
         return not sys.stdout.isatty() if self.json is None else self.json
 
     def show(self, document: Mapping[str, Any], view: Callable[[], Iterable[Block]]) -> None:
-        """Write the document, or the view of it."""
+        """Write the document as JSON, or the view."""
         if self.is_json:
             write_json(document)
             return
@@ -120,12 +120,12 @@ class Output:
         if not table.rows:
             self._lines([(table.empty, "dim")])
             return
-        rows = [[visible(cell) for cell in row] for row in table.rows]
-        widths = _widths(table.columns, rows, self._width)
+        rows = [[escape_controls(cell) for cell in row] for row in table.rows]
+        widths = _choose_widths(table.columns, rows, self._width)
         if widths is None:
             self._records(table.columns, rows)
             return
-        self._line([self._padded(column.heading, width, column, "bold") for column, width in _both(table, widths)])
+        self._line([self._padded(column.heading, width, column, "bold") for column, width in _pair(table, widths)])
         for row in rows:
             columns = zip(row, table.columns, widths, strict=True)
             self._line([self._padded(cell, width, column, column.style) for cell, column, width in columns])
@@ -141,7 +141,7 @@ class Output:
         return space + styled if column.right else styled + space
 
     def _records(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-        """Write one value per line where the columns do not fit side by side."""
+        """Write one value per line, for tables that are too wide."""
         for number, row in enumerate(rows, 1):
             self._lines([(f"row {number}", "bold")])
             self._fields({column.heading: cell for column, cell in zip(columns, row, strict=True)}, indent=_GAP)
@@ -149,61 +149,61 @@ class Output:
     def _fields(self, values: Mapping[str, str], indent: str = "") -> None:
         from rich.cells import cell_len
 
-        names = [visible(name) for name in values]
+        names = [escape_controls(name) for name in values]
         width = max((cell_len(name) for name in names), default=0)
         for name, value in zip(names, values.values(), strict=True):
             space = " " * (width - cell_len(name))
-            self._line([indent + self._styled(name, "bold") + space, visible(value)])
+            self._line([indent + self._styled(name, "bold") + space, escape_controls(value)])
 
     def _lines(self, lines: Iterable[tuple[str, str]]) -> None:
         for text, style in lines:
-            self._line([self._styled(visible(text), style)])
+            self._line([self._styled(escape_controls(text), style)])
 
     def _line(self, parts: Sequence[str]) -> None:
         sys.stdout.write(_GAP.join(parts).rstrip() + "\n")
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=to_json_value)
 
 
 def write_json(document: Mapping[str, Any]) -> None:
-    """Write a JSON object; objects in its lists stand on lines of their own, so that `head` and `grep` are useful."""
+    """Write a JSON object. Objects in lists are on separate lines, so that `head` and `grep` are useful."""
     if isinstance(sys.stdout, TextIOWrapper):
-        # JSON is UTF-8, whatever the locale.
+        # JSON is UTF-8 in every locale.
         sys.stdout.reconfigure(encoding="utf-8")
     write = sys.stdout.write
     separator = "{\n"
     for key, value in document.items():
-        write(f"{separator}  {_json(key)}: ")
+        write(f"{separator}  {_encode(key)}: ")
         separator = ",\n"
         if not _holds_objects(value):
-            write(_json(value))
+            write(_encode(value))
             continue
         inner = "[\n"
         for item in value:
-            write(f"{inner}    {_json(item)}")
+            write(f"{inner}    {_encode(item)}")
             inner = ",\n"
         write("[]" if inner == "[\n" else "\n  ]")
     write("{}\n" if separator == "{\n" else "\n}\n")
 
 
 def _holds_objects(value: object) -> bool:
-    """Tell whether a value is a list of objects, or yields them one by one."""
+    """Return True if a value is a list or an iterator of objects."""
     if isinstance(value, (list, tuple)):
         return any(isinstance(item, dict) for item in value)
     return isinstance(value, Iterator)
 
 
-def _json(value: object) -> str:
-    return safe_json(_ENCODER.encode(value))
+def _encode(value: object) -> str:
+    return escape_json(_ENCODER.encode(value))
 
 
-def _both(table: Table, widths: Sequence[int]) -> Iterable[tuple[Column, int]]:
+def _pair(table: Table, widths: Sequence[int]) -> Iterable[tuple[Column, int]]:
     return zip(table.columns, widths, strict=True)
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], limit: int | None) -> list[int] | None:
-    """Choose the widths of columns; None if they do not fit into the limit even when cut."""
+def _choose_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], limit: int | None) -> list[int] | None:
+    """Return the widths of columns, or None if they do not fit into the limit even when truncated."""
     from rich.cells import cell_len
 
     widths = [cell_len(column.heading) for column in columns]
@@ -217,7 +217,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], limit: int
     while sum(widths) > available:
         candidates = [index for index, column in enumerate(columns) if not column.whole and widths[index] > _NARROWEST]
         if not candidates:
-            # Columns that are never cut may go over the edge; too many columns become records.
+            # Whole columns may exceed the width. Too many other columns become records.
             return widths if any(column.whole for column in columns) else None
         widest = max(candidates, key=lambda index: widths[index])
         over = sum(widths) - available

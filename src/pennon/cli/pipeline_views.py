@@ -1,11 +1,11 @@
-"""What a person sees of a pipeline: the plan of a dry run, and the report of a run."""
+"""Show the plan and the report of a pipeline on a terminal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pennon.cli.output import Block, Column, Fields, Lines, Note, Table
-from pennon.cli.values import size
+from pennon.cli.values import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def report_view(report: RunReport) -> Iterable[Block]:
-    """Show what a run did."""
+    """Return the view of a run's report."""
     columns = [
         Column("work", whole=True),
         Column("rows", right=True),
@@ -27,12 +27,21 @@ def report_view(report: RunReport) -> Iterable[Block]:
     ]
     rows = []
     for step in report.steps:
-        remark = "done before" if step.reused else "" if step.staged else "part of " + ", ".join(step.within)
-        rows.append([f"step {step.name}", _number(step.rows), _size(step.bytes), _seconds(step.seconds), "", remark])
+        remark = "already done" if step.reused else "" if step.staged else "part of " + ", ".join(step.within)
+        rows.append(
+            [
+                f"step {step.name}",
+                _format_number(step.rows),
+                _format_bytes(step.bytes),
+                _format_seconds(step.seconds),
+                "",
+                remark,
+            ]
+        )
     for target in report.targets:
-        versions = _number(target.version) if target.version is not None else ""
-        remark = f"{target.mode}{', staged before' if target.reused else ''}"
-        figures = [_number(target.rows), _size(target.bytes), _seconds(target.seconds)]
+        versions = _format_number(target.version) if target.version is not None else ""
+        remark = f"{target.mode}{', already staged' if target.reused else ''}"
+        figures = [_format_number(target.rows), _format_bytes(target.bytes), _format_seconds(target.seconds)]
         rows.append([f"target {target.table}", *figures, versions, remark])
     yield Table(columns, rows)
     if report.checks:
@@ -43,7 +52,7 @@ def report_view(report: RunReport) -> Iterable[Block]:
     ending = f"{report.status}: run {report.run_id} of {report.pipeline}, {report.seconds:.1f} s"
     yield Lines([(ending, style)])
     if not report.succeeded:
-        yield Note("nothing was published, and what was staged is removed")
+        yield Note("nothing was published, and the staged data was removed")
 
 
 def _checks_table(checks: Sequence[CheckReport]) -> Table:
@@ -59,12 +68,13 @@ def _checks_table(checks: Sequence[CheckReport]) -> Table:
 
 
 def plan_view(plan: Plan) -> Iterable[Block]:
-    """Show what a run would do."""
+    """Return the view of a plan."""
     published = "all targets in one commit" if plan.publish == "atomic" else "one target after the other"
     yield Fields({"pipeline": plan.pipeline, "publish": f"{plan.publish}: {published}"})
     yield Lines([("", ""), ("sources", "bold")])
     sources = [
-        [one.name, one.kind, one.at, _number(one.version), "" if one.used else "not used"] for one in plan.sources
+        [one.name, one.kind, one.at, _format_number(one.version), "" if one.used else "not used"]
+        for one in plan.sources
     ]
     names = ("name", "kind", "at", "version", "remark")
     yield Table([Column(one, whole=one == "name") for one in names], sources, empty="none")
@@ -73,7 +83,7 @@ def plan_view(plan: Plan) -> Iterable[Block]:
     for step in plan.steps:
         for number, one in enumerate(step.reads or (None,)):
             head = ["", ""] if number else [step.name, step.fate]
-            steps.append([*head, "" if one is None else one.name, "" if one is None else _columns(one)])
+            steps.append([*head, "" if one is None else one.name, "" if one is None else _format_columns(one)])
     yield Table([Column("name", whole=True), Column("is"), Column("reads"), Column("columns")], steps, empty="none")
     yield Lines([("", ""), ("targets", "bold")])
     targets = [
@@ -81,7 +91,7 @@ def plan_view(plan: Plan) -> Iterable[Block]:
             one.table,
             one.source,
             one.mode + (f" on {', '.join(one.on)}" if one.on else ""),
-            _number(one.version) or "new",
+            _format_number(one.version) or "new",
         ]
         for one in plan.targets
     ]
@@ -90,23 +100,23 @@ def plan_view(plan: Plan) -> Iterable[Block]:
     checks = [[one.name, one.on, one.severity, one.scope or ""] for one in plan.checks]
     yield Table([Column("check", whole=True), Column("on"), Column("severity"), Column("scope")], checks, empty="none")
     yield Lines([("", "")])
-    yield Note("a dry run: nothing was done")
+    yield Note("dry run: nothing was changed")
 
 
-def _columns(read: PlannedRead) -> str:
+def _format_columns(read: PlannedRead) -> str:
     if read.version is None:
         return ""
-    names = "all" if read.columns is None else ", ".join(read.columns) or "none: rows are counted"
+    names = "all" if read.columns is None else ", ".join(read.columns) or "none, only the number of rows"
     return f"{names}{f' where {read.where}' if read.where else ''} (version {read.version})"
 
 
-def _number(value: int | None) -> str:
+def _format_number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def _size(value: int | None) -> str:
-    return "" if value is None else size(value)
+def _format_bytes(value: int | None) -> str:
+    return "" if value is None else format_size(value)
 
 
-def _seconds(value: float | None) -> str:
+def _format_seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"

@@ -1,4 +1,4 @@
-"""How far long work has come: on stderr, and only if somebody is there to see it."""
+"""Show progress on stderr, on a terminal only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show a bar, or a count where the total is not known, while the block runs; call what is given with the steps."""
+    """Show a progress bar while the block runs, or a count if there is no total. Yields a function that adds steps."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

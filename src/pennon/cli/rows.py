@@ -1,4 +1,4 @@
-"""Looking into a table: `head` and `count`."""
+"""The commands `head` and `count`."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ from pennon.cli.arguments import Branch, TableArgument, Tag, Version, Where
 from pennon.cli.commands import command, new_app
 from pennon.cli.output import Block, Column, Note, Table
 from pennon.cli.session import Session
-from pennon.cli.values import cell, plain
+from pennon.cli.values import format_cell, to_json_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ def head(
     session: Session,
     table: TableArgument,
     *,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many rows.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many rows to show.")] = 10,
     columns: Annotated[
         str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these columns, in this order.")
     ] = None,
@@ -35,31 +35,31 @@ def head(
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     with session.catalog() as catalog:
         from pennon.cli import addresses
-        from pennon.cli.opened import asking, open_table, scanning
+        from pennon.cli.table_access import open_table, translate_failures, translate_scan_errors
         from pennon.table.requirements import require_bounded
 
-        with asking("head", table):
+        with translate_failures("head", table):
             dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
             _require_columns(wanted, dataset.schema)
-            require_bounded(addresses.table(table), where)
-            with scanning(where):
+            require_bounded(addresses.parse_table(table), where)
+            with translate_scan_errors(where):
                 rows = dataset.scanner(columns=wanted, filter=where, limit=limit).to_table()
-        identifier, opened_version = addresses.table(table), int(dataset.version)
+        identifier, opened_version = addresses.parse_table(table), int(dataset.version)
     names = rows.column_names
     values = [[column[index].as_py() for column in rows.columns] for index in range(rows.num_rows)]
 
     def view() -> Iterable[Block]:
         headings = [Column(name, right=_is_number(rows.schema.field(name).type)) for name in names]
-        yield Table(headings, [[cell(value) for value in row] for row in values], empty="no rows")
+        yield Table(headings, [[format_cell(value) for value in row] for row in values], empty="no rows")
         if len(values) == limit and limit:
-            yield Note("there may be more: --limit")
+            yield Note("there may be more rows: use --limit")
 
     session.output.show(
         {
             "id": list(identifier),
             "version": opened_version,
             "columns": names,
-            "rows": ({name: plain(value) for name, value in zip(names, row, strict=True)} for row in values),
+            "rows": ({name: to_json_value(value) for name, value in zip(names, row, strict=True)} for row in values),
         },
         view,
     )
@@ -78,15 +78,15 @@ def count(
     """Count the rows of a table."""
     with session.catalog() as catalog:
         from pennon.cli import addresses
-        from pennon.cli.opened import asking, open_table, scanning
+        from pennon.cli.table_access import open_table, translate_failures, translate_scan_errors
         from pennon.table.requirements import require_bounded
 
-        with asking("count", table):
+        with translate_failures("count", table):
             dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
-            require_bounded(addresses.table(table), where)
-            with scanning(where):
+            require_bounded(addresses.parse_table(table), where)
+            with translate_scan_errors(where):
                 rows = int(dataset.count_rows(filter=where))
-        document = {"id": list(addresses.table(table)), "version": int(dataset.version), "rows": rows}
+        document = {"id": list(addresses.parse_table(table)), "version": int(dataset.version), "rows": rows}
     session.output.show(document, lambda: [Note(f"{rows:,}")])
 
 
@@ -95,7 +95,7 @@ def _require_columns(wanted: list[str] | None, schema: "pa.Schema") -> None:
 
     for name in wanted or ():
         if name.partition(".")[0] not in schema.names:
-            raise InvalidInputError(f"There is no column {name!r}; the table has: {', '.join(schema.names)}")
+            raise InvalidInputError(f"The table has no column {name!r}; its columns are: {', '.join(schema.names)}")
 
 
 def _is_number(kind: "pa.DataType") -> bool:

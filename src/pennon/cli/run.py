@@ -1,4 +1,4 @@
-"""Running pipelines: `run` (docs/guides/pipelines.md)."""
+"""The command `run`, which runs a pipeline (docs/guides/pipelines.md)."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Note
 from pennon.cli.pipeline_views import plan_view, report_view
 from pennon.cli.session import Session
-from pennon.cli.settings import Connection, pairs
+from pennon.cli.settings import Connection, parse_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 app = new_app()
 
 _TERMINATED = 128 + signal.SIGTERM
-# An address of a gateway in the environment: spark-submit has started this process, and decides where it runs.
+# Set if spark-submit started this process; then spark-submit chooses the master.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
@@ -40,7 +40,8 @@ def run(
     file: Annotated[Path, typer.Argument(metavar="PIPELINE", help="The pipeline's YAML file.")],
     *,
     run_id: Annotated[
-        str | None, typer.Option("--run-id", metavar="ID", help="Name the run, or go on with one of this name.")
+        str | None,
+        typer.Option("--run-id", metavar="ID", help="The name of a new run, or of an interrupted run to continue."),
     ] = None,
     var: Annotated[
         list[str] | None,
@@ -48,61 +49,64 @@ def run(
     ] = None,
     dry_run: DryRun = False,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write the report into a file, as JSON.")
+        Path | None, typer.Option("--report", metavar="FILE", help="Write the report to a file, as JSON.")
     ] = None,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Take the run from a process that still seems to be at work on it.")
+        bool, typer.Option("--take-over", help="Take over the run from a process that still seems to be working on it.")
     ] = False,
     discard: Annotated[
-        bool, typer.Option("--discard", help="Remove what the run has staged instead of going on with it.")
+        bool, typer.Option("--discard", help="Delete what the run has staged, instead of continuing it.")
     ] = False,
     state: Annotated[
-        str | None, typer.Option("--state", metavar="URI", help="Where runs are noted, if not in the catalog's root.")
+        str | None,
+        typer.Option(
+            "--state", metavar="URI", help="Where the state of runs is stored. The default is the catalog's root."
+        ),
     ] = None,
     no_code: Annotated[
         bool,
-        typer.Option("--no-code", help="Refuse a pipeline that may run programs or read files by their path."),
+        typer.Option("--no-code", help="Reject pipelines that can run code or read files by path."),
     ] = False,
     master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Where Spark runs; local[*] unless told otherwise.")
+        str | None, typer.Option("--master", metavar="URL", help="Spark's master. The default is local[*].")
     ] = None,
     spark_conf: Annotated[
-        list[str] | None, typer.Option("--spark-conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
+        list[str] | None, typer.Option("--spark-conf", metavar="KEY=VALUE", help="A Spark setting; may be repeated.")
     ] = None,
 ) -> int:
-    """Run a pipeline: write its tables, check them, and show them all at once.
+    """Run a pipeline: write its tables, check them, and publish them together.
 
-    A run that was cut off goes on with --run-id; what was finished is not done again, and nothing is published twice.
+    --run-id continues an interrupted run. Finished work is not repeated, and nothing is published twice.
     """
     from pennon.spark.pipeline import InvalidPipelineError, Pipeline, RunReport
     from pennon.spark.pipeline.state import checked_run_id, new_run_id
 
     if discard and run_id is None:
-        raise CommandFailure("--discard needs --run-id: the run whose staged data is to be removed")
+        raise CommandFailure("--discard needs --run-id, the run whose staged data to delete")
     _require_writable(report)
     try:
-        pipeline = Pipeline.from_yaml(file, pairs(var or [], "--var"))
+        pipeline = Pipeline.from_yaml(file, parse_pairs(var or [], "--var"))
         session.hidden |= pipeline.secrets
         named = checked_run_id(run_id or new_run_id())
-        address = _address(session, pipeline)
+        address = _find_catalog(session, pipeline)
         if dry_run:
             plan = pipeline.plan(address, allow_code=not no_code)
-            session.output.show(_scrubbed(session, plan.document()), lambda: plan_view(plan))
+            session.output.show(_scrub(session, plan.document()), lambda: plan_view(plan))
             return ExitCode.DONE
         if discard:
-            return _discarded(session, pipeline, address, named, take_over=take_over, state=state)
+            return _discard_run(session, pipeline, address, named, take_over=take_over, state=state)
         if no_code:
             pipeline.plan(address, allow_code=False)
-        settings = {**pipeline.definition.spark.conf, **pairs(spark_conf or [], "--spark-conf")}
-        with _spark(pipeline, master or pipeline.definition.spark.master, settings) as spark:
-            done = _ran(
+        settings = {**pipeline.definition.spark.conf, **parse_pairs(spark_conf or [], "--spark-conf")}
+        with _start_spark(pipeline, master or pipeline.definition.spark.master, settings) as spark:
+            done = _run_pipeline(
                 session, pipeline, spark, address, named, take_over=take_over, state=state, allow_code=not no_code
             )
     except InvalidPipelineError as error:
         for problem in error.problems:
-            _say(secrets.scrubbed(problem.shown(error.file), session.hidden))
+            _print_line(secrets.scrub(problem.shown(error.file), session.hidden))
         return ExitCode.BAD_INPUT
-    done = RunReport.of(_scrubbed(session, done.document()))
+    done = RunReport.of(_scrub(session, done.document()))
     document = done.document()
     if report is not None:
         done.save(report)
@@ -110,7 +114,7 @@ def run(
     return ExitCode.DONE if done.succeeded else ExitCode.CHECKS_FAILED
 
 
-def _ran(
+def _run_pipeline(
     session: Session,
     pipeline: "Pipeline",
     spark: "SparkSession",
@@ -124,61 +128,68 @@ def _ran(
     from pennon.spark import attach
 
     if not session.output.is_json:
-        _say(f"run {run_id} of pipeline {pipeline.name}")
+        _print_line(f"run {run_id} of pipeline {pipeline.name}")
     lake = attach(spark, impl=address.impl, **dict(address.properties))
     try:
-        with _progress() as observer:
+        with _show_progress() as observer:
             return pipeline.run(
                 lake, run_id=run_id, take_over=take_over, state=state, observer=observer, allow_code=allow_code
             )
     except KeyboardInterrupt:
-        _say("interrupted: nothing was published, and what was staged is removed")
+        _print_line("interrupted: nothing was published, and the staged data was removed")
         raise
     except Exception:
-        _say(
-            f"the run did not come to its end; --run-id {run_id} goes on with it, and with --discard removes its traces"
+        _print_line(
+            f"the run did not finish; continue it with --run-id {run_id}, or add --discard to delete its staged data"
         )
         raise
 
 
-def _discarded(
+def _discard_run(
     session: Session, pipeline: "Pipeline", address: "Address", run_id: str, *, take_over: bool, state: str | None
 ) -> int:
     there = pipeline.discard(address, run_id, take_over=take_over, state=state)
-    text = "what it had staged is removed" if there else "there was nothing to remove"
+    text = "the staged data was removed" if there else "nothing to remove"
     document = {"pipeline": pipeline.name, "run_id": run_id, "discarded": there}
     session.output.show(document, lambda: [Note(f"run {run_id} of pipeline {pipeline.name}: {text}")])
     return ExitCode.DONE
 
 
-# Where it runs
+# The catalog and Spark
 
 
-def _address(session: Session, pipeline: "Pipeline") -> "Address":
-    """Find the catalog: options win over the pipeline's own `catalog`, which wins over environment and settings."""
+def _find_catalog(session: Session, pipeline: "Pipeline") -> "Address":
+    """Return the address of the catalog.
+
+    Options override the pipeline's `catalog`, which overrides the environment and the settings file.
+    """
     from pennon.spark.address import Address
 
     own = pipeline.definition.catalog
     if own.root is None and not {"root", "uri"} & own.properties.keys():
         connection = session.connection()
-        properties = {**connection.properties, **own.properties, **pairs(session.options.properties, "--property")}
+        properties = {
+            **connection.properties,
+            **own.properties,
+            **parse_pairs(session.options.properties, "--property"),
+        }
         if connection.found is not None:
             rest = replace(connection.found, keys=connection.found.keys - own.properties.keys())
             rest.require_no_foreign_credential(properties, os.environ)
     else:
-        given = pairs(session.options.properties, "--property")
+        given = parse_pairs(session.options.properties, "--property")
         root = {} if session.options.root is None else {"root": session.options.root}
         properties = {**own.all_properties(), **given, **root}
         connection = Connection(session.options.impl or own.impl, properties)
-    session.hidden |= secrets.values(properties)
+    session.hidden |= secrets.collect_secrets(properties)
     return Address.of(connection.impl, properties)
 
 
 @contextmanager
-def _spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -> Iterator["SparkSession"]:
-    """Start Spark for the run and stop it at the end, also if somebody terminates this process.
+def _start_spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -> Iterator["SparkSession"]:
+    """Start Spark for the run and stop it at the end, also after SIGTERM.
 
-    A session that this process has already is used and left as it is.
+    An existing session of this process is used and not stopped.
     """
     from pyspark.sql import SparkSession
 
@@ -186,7 +197,7 @@ def _spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -
 
     if master is None and _SUBMITTED not in os.environ:
         master = "local[*]"
-    # Spark's own log would stand between the lines of ours, and tells every error a second time.
+    # Spark's log would mix with our output, and repeats every error.
     quiet = {"spark.log.level": "ERROR"}
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     with _terminable():
@@ -200,12 +211,12 @@ def _spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -
 
 
 class _Terminated(KeyboardInterrupt):
-    """Somebody asked this process to end."""
+    """The process received SIGTERM."""
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM end the run as Ctrl-C does: cleanly."""
+    """Make SIGTERM end the run cleanly, as Ctrl-C does."""
 
     def end(*_: object) -> None:
         raise _Terminated
@@ -221,35 +232,37 @@ def _terminable() -> Iterator[None]:
 
 def _require_writable(report: Path | None) -> None:
     if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
-        raise CommandFailure(f"The report cannot be written to {str(report)!r}: no such directory, or it is one")
+        raise CommandFailure(
+            f"The report cannot be written to {str(report)!r}: it is a directory, or its directory does not exist"
+        )
 
 
-# What is shown on the way
+# Progress and messages
 
 
 class _Bar:
-    """Shows how far a run has come."""
+    """Shows the progress of a run."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
         self._task: Any = None
 
     def planned(self, work: Sequence[str]) -> None:
-        """Begin with an empty bar."""
+        """Show an empty bar."""
         self._task = self._bar.add_task("", total=len(work))
 
     def begun(self, work: str) -> None:
-        """Say what is done now."""
+        """Show the current work."""
         self._bar.update(self._task, description=work)
 
     def done(self, work: str, *, reused: bool) -> None:
-        """Fill the bar, and leave a line."""
+        """Advance the bar, and print a line."""
         self._bar.advance(self._task)
-        self._bar.console.print(f"{work}: {'was done before' if reused else 'done'}", style="dim")
+        self._bar.console.print(f"{work}: {'already done' if reused else 'done'}", style="dim")
 
 
 @contextmanager
-def _progress() -> Iterator[_Bar | None]:
+def _show_progress() -> Iterator[_Bar | None]:
     if not sys.stderr.isatty():
         yield None
         return
@@ -268,18 +281,18 @@ def _progress() -> Iterator[_Bar | None]:
         yield _Bar(bar)
 
 
-def _say(text: str) -> None:
-    from pennon.cli.terminal_text import one_line
+def _print_line(text: str) -> None:
+    from pennon.cli.terminal_text import format_line
 
-    sys.stderr.write(one_line(text) + "\n")
+    sys.stderr.write(format_line(text) + "\n")
 
 
-def _scrubbed(session: Session, document: Any) -> Any:
-    """Take secrets out of all texts of a document."""
+def _scrub(session: Session, document: Any) -> Any:
+    """Return a document with all secrets masked."""
     if isinstance(document, str):
-        return secrets.scrubbed(document, session.hidden)
+        return secrets.scrub(document, session.hidden)
     if isinstance(document, dict):
-        return {key: _scrubbed(session, value) for key, value in document.items()}
+        return {key: _scrub(session, value) for key, value in document.items()}
     if isinstance(document, (list, tuple)):
-        return [_scrubbed(session, value) for value in document]
+        return [_scrub(session, value) for value in document]
     return document

@@ -1,4 +1,4 @@
-"""Values that are never shown: those of properties that may hold credentials."""
+"""Find and mask the values of properties that may contain credentials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _USER_INFO = re.compile(r"(://)[^/@\s]+@")
 
 
 def is_secret(key: str) -> bool:
-    """Tell whether a property's value is kept to oneself. Of storage options, only a few are known to be harmless."""
+    """Return True if a property's value must not be shown. Storage options are secret unless known to be harmless."""
     option = storage_option(key)
     if option is not None:
         return option not in _HARMLESS_OPTIONS
@@ -55,21 +55,21 @@ def storage_option(key: str) -> str | None:
     return _PROVIDERS.sub("", key.removeprefix(_STORAGE).lower()) if key.startswith(_STORAGE) else None
 
 
-def masked(properties: Mapping[str, str]) -> dict[str, str]:
-    """Give properties as they may be shown."""
-    return {key: MASK if is_secret(key) else without_user(value) for key, value in properties.items()}
+def mask_secrets(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return properties with secret values masked."""
+    return {key: MASK if is_secret(key) else mask_user_info(value) for key, value in properties.items()}
 
 
-def values(properties: Mapping[str, str]) -> set[str]:
-    """Give the values that must not appear anywhere."""
+def collect_secrets(properties: Mapping[str, str]) -> set[str]:
+    """Return the secret values, which must not appear in messages."""
     return {value for key, value in properties.items() if is_secret(key) and len(value) >= SHORTEST_SECRET}
 
 
-def without_user(text: str) -> str:
-    """Take user names and passwords out of the URIs in a text."""
+def mask_user_info(text: str) -> str:
+    """Return a text with user names and passwords in URIs masked."""
     return _USER_INFO.sub(rf"\1{MASK}@", text)
 
 
-def scrubbed(text: str, secrets: Collection[str]) -> str:
-    """Give a message without secrets."""
-    return without_user(hide_secrets(text, secrets))
+def scrub(text: str, secrets: Collection[str]) -> str:
+    """Return a text with secrets and user names in URIs masked."""
+    return mask_user_info(hide_secrets(text, secrets))

@@ -1,4 +1,4 @@
-"""Serving the catalog to other tools: `serve`."""
+"""The command `serve`, which serves the catalog to Iceberg clients."""
 
 import os
 import sys
@@ -23,27 +23,30 @@ def serve(
     session: Session,
     *,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen at; others than loopback need a token.")
+        str, typer.Option("--host", help="The address to listen on. Other addresses than loopback need a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 for any that is free.")] = _PORT,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 for any free port.")] = _PORT,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="FILE", help="Holds the bearer token; else PENNON_SERVER_TOKEN does."),
+        typer.Option(
+            "--token-file", metavar="FILE", help="A file with the bearer token. The default is PENNON_SERVER_TOKEN."
+        ),
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve by https, with this certificate (PEM).")
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve over https with this certificate (PEM).")
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, unless the same file has it.")
+        Path | None,
+        typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, if it is in another file."),
     ] = None,
-    log_requests: Annotated[bool, typer.Option("--log-requests", help="Write a line per request to stderr.")] = False,
+    log_requests: Annotated[bool, typer.Option("--log-requests", help="Log each request to stderr.")] = False,
 ) -> None:
     """Serve the catalog as an Iceberg REST catalog, under /iceberg.
 
-    Ctrl-C ends it, once the requests that were begun are done.
+    Ctrl-C stops the server after it has finished the current requests.
     """
     try:
-        from pennon.cli.opened import asking
+        from pennon.cli.table_access import translate_failures
         from pennon.directory.lookup import describe
         from pennon.identifiers import ROOT
         from pennon.server import access, running
@@ -53,7 +56,7 @@ def serve(
             f"'serve' needs {error.name}, which is not installed: pip install 'pennon[server]'", ExitCode.UNSUPPORTED
         ) from error
     if tls_key is not None and tls_cert is None:
-        raise CommandFailure("--tls-key goes with --tls-cert")
+        raise CommandFailure("--tls-key needs --tls-cert")
     rule = access.chosen(host, os.environ, token_file)
     certificate = None if tls_cert is None else running.Certificate(tls_cert, tls_key)
     if certificate is not None:
@@ -64,9 +67,9 @@ def serve(
         try:
             taken = running.listening(host, port)
         except OSError as error:
-            raise CommandFailure(f"Cannot listen at {host}:{port}: {error.strerror}", ExitCode.UNREACHABLE) from error
-        with taken, asking("serve"):
-            # A name may lead elsewhere than it says.
+            raise CommandFailure(f"Cannot listen on {host}:{port}: {error.strerror}", ExitCode.UNREACHABLE) from error
+        with taken, translate_failures("serve"):
+            # Check the address that the name resolved to.
             access.chosen(taken.getsockname()[0], os.environ, token_file)
             hidden = len(describe.list_tables(catalog, ROOT, None, None, include_declared=True)[0])
             url, root = running.address(taken, certificate), catalog.store.identity()
@@ -76,9 +79,9 @@ def serve(
             document = {"root": root, "url": url, "iceberg": iceberg, "token": rule.token is not None, "hidden": hidden}
 
             def view() -> Iterable[Block]:
-                yield Note(f"serving {root} at {iceberg}; Ctrl-C ends it")
+                yield Note(f"serving {root} at {iceberg}; stop with Ctrl-C")
                 if hidden:
-                    yield Note(f"{hidden:,} tables at the root are not shown: Iceberg has tables in namespaces only")
+                    yield Note(f"{hidden:,} root tables are not served: in Iceberg, every table is in a namespace")
 
             session.output.show(document, view)
             sys.stdout.flush()

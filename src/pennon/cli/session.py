@@ -1,4 +1,4 @@
-"""One run of a command: what it was told, where its result goes, and the catalog that it works on."""
+"""One run of a command: its options, its output and its catalog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pennon.cli import secrets
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Output
-from pennon.cli.settings import DEFAULT_IMPL, Connection, Options, resolve
+from pennon.cli.settings import DEFAULT_IMPL, Connection, Options, resolve_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """What a command gets to work with."""
+    """The options, the output and the catalog of one run."""
 
     options: Options = field(default_factory=Options)
     output: Output = field(default_factory=Output)
@@ -30,14 +30,14 @@ class Session:
     """Values that must not appear in any message."""
 
     def connection(self) -> Connection:
-        """Find out which catalog is meant, from options, environment and files; its secrets are hidden from then on."""
-        connection = resolve(self.options, os.environ)
-        self.hidden |= secrets.values(connection.properties)
+        """Return the catalog's connection, from options, environment and files. Its secrets are masked from then on."""
+        connection = resolve_connection(self.options, os.environ)
+        self.hidden |= secrets.collect_secrets(connection.properties)
         return connection
 
     @contextmanager
     def catalog(self, *, creates: bool = False) -> Iterator[Catalog]:
-        """Open the catalog, and close it at the end. Unless the command `creates` something, its root has to exist."""
+        """Open the catalog, and close it at the end. The root must exist unless the command `creates` objects."""
         connection = self.connection()
         from pennon.config import DirectorySettings
         from pennon.directory.catalog import open_catalog
@@ -47,7 +47,7 @@ class Session:
 
         if connection.impl == "iceberg":
             raise UnsupportedOperationError(
-                "This command works on directory namespaces ('dir'); on an Iceberg REST catalog, 'pennon run' does"
+                "This command supports only directory namespaces ('dir'); on an Iceberg REST catalog, use 'pennon run'"
             )
         if connection.impl != DEFAULT_IMPL:
             raise InvalidInputError(f"Unknown namespace implementation {connection.impl!r}; known: {DEFAULT_IMPL}")
@@ -63,7 +63,7 @@ class Session:
 
 
 def _require_directory(root: Path, *, creates: bool) -> None:
-    """Tell a root that is not there from an empty one, which is a mistyped name for most."""
+    """Raise CommandFailure if the root is not a directory: a missing root is usually a mistyped one."""
     if root.is_dir():
         return
     if root.exists():

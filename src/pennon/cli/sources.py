@@ -1,4 +1,4 @@
-"""Reading the files from which a table is created: Parquet, CSV, JSON and Arrow."""
+"""Read the files from which `pennon create` creates a table: Parquet, CSV, JSON and Arrow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyarrow import csv, ipc, parquet
 from pyarrow import json as arrow_json
 
 from pennon.cli.progress import progress
-from pennon.cli.terminal_text import visible
+from pennon.cli.terminal_text import escape_controls
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -45,19 +45,19 @@ Batches = tuple[pa.Schema, "Iterator[pa.RecordBatch]"]
 
 
 @contextmanager
-def table_of(files: Sequence[Path], format_: str | None, *, delimiter: str | None = None) -> Iterator[pa.Table]:
-    """Read files into one table, whose columns are matched by name; what is no such file is InvalidInputError (13).
+def read_table(files: Sequence[Path], format_: str | None, *, delimiter: str | None = None) -> Iterator[pa.Table]:
+    """Read files into one table. Columns are matched by name. Raises InvalidInputError if a file cannot be read.
 
-    Much data goes through a temporary file, from which it is mapped: a table may be larger than the memory.
+    Large data is written to a temporary file and mapped, so that a table can be larger than the memory.
     """
     if not files:
-        raise InvalidInputError("A table is created from at least one file")
-    expanded = [one for file in files for one in _expanded(file, format_)]
+        raise InvalidInputError("Creating a table needs at least one file")
+    expanded = [one for file in files for one in _list_files(file, format_)]
     total = sum(file.stat().st_size for file in expanded if str(file) != STDIN)
     with progress("reading", None) as advance:
-        parts = [_opened(file, format_ or _format_of(file), delimiter) for file in expanded]
-        schema = _unified(expanded, [schema for schema, _ in parts])
-        batches = _matched(expanded, [one for _, one in parts], schema, advance)
+        parts = [_open_batches(file, format_ or _detect_format(file), delimiter) for file in expanded]
+        schema = _unify_schemas(expanded, [schema for schema, _ in parts])
+        batches = _match_columns(expanded, [one for _, one in parts], schema, advance)
         if total <= _IN_MEMORY_BYTES and STDIN not in {str(file) for file in expanded}:
             yield pa.Table.from_batches(list(batches), schema)
             return
@@ -70,8 +70,8 @@ def table_of(files: Sequence[Path], format_: str | None, *, delimiter: str | Non
                 yield ipc.open_file(mapped).read_all()
 
 
-def _expanded(file: Path, format_: str | None) -> list[Path]:
-    """Give a file, or those of a directory that look like data."""
+def _list_files(file: Path, format_: str | None) -> list[Path]:
+    """Return the file, or the data files of a directory."""
     if str(file) == STDIN:
         if format_ is None:
             raise InvalidInputError("Reading from stdin needs --format")
@@ -80,10 +80,10 @@ def _expanded(file: Path, format_: str | None) -> list[Path]:
         inside = sorted(one for one in file.rglob("*") if one.is_file() and not _is_hidden(one.relative_to(file)))
         found = [one for one in inside if _suffix_format(one) == format_ or (format_ is None and _suffix_format(one))]
         if not found:
-            raise InvalidInputError(f"The directory {str(file)!r} holds no file of a known format")
+            raise InvalidInputError(f"The directory {str(file)!r} contains no file of a known format")
         return found
     if not file.exists():
-        raise InvalidInputError(f"There is no file {str(file)!r}")
+        raise InvalidInputError(f"The file {str(file)!r} does not exist")
     return [file]
 
 
@@ -96,92 +96,92 @@ def _suffix_format(file: Path) -> str | None:
     return _BY_SUFFIX.get(name.suffix.lower())
 
 
-def _format_of(file: Path) -> str:
+def _detect_format(file: Path) -> str:
     found = _suffix_format(file)
     if found is None:
-        raise InvalidInputError(f"The format of {str(file)!r} cannot be told from its name: give --format")
+        raise InvalidInputError(f"The format of {str(file)!r} cannot be derived from its name: use --format")
     return found
 
 
-def _opened(file: Path, format_: str, delimiter: str | None) -> Batches:
-    """Open a file; its batches are read when they are asked for."""
+def _open_batches(file: Path, format_: str, delimiter: str | None) -> Batches:
+    """Open a file. Its batches are read one by one."""
     if format_ not in FORMATS:
         raise InvalidInputError(f"Unknown format {format_!r}; known: {', '.join(FORMATS)}")
-    with _reading(file):
+    with _translate_read_errors(file):
         if format_ == _PARQUET:
-            return _parquet(file)
+            return _open_parquet(file)
         if format_ == _CSV:
             name = file.with_suffix("").name if file.suffix.lower() in _PACKED else file.name
             chosen = delimiter or ("\t" if name.lower().endswith(".tsv") else ",")
-            reader = csv.open_csv(_stream(file), parse_options=csv.ParseOptions(delimiter=chosen))
+            reader = csv.open_csv(_open_stream(file), parse_options=csv.ParseOptions(delimiter=chosen))
             return reader.schema, iter(reader)
         if format_ == _JSON:
-            table = _json(file)
+            table = _read_json(file)
             return table.schema, iter(table.to_batches(_BATCH_ROWS))
-        return _arrow(file)
+        return _open_arrow(file)
 
 
-def _stream(file: Path) -> pa.NativeFile:
+def _open_stream(file: Path) -> pa.NativeFile:
     if str(file) == STDIN:
         return pa.PythonFile(sys.stdin.buffer, mode="r")
-    # pyarrow unpacks by the name's suffix.
+    # pyarrow decompresses by the suffix.
     return pa.input_stream(str(file))
 
 
-def _parquet(file: Path) -> Batches:
+def _open_parquet(file: Path) -> Batches:
     source = parquet.ParquetFile(pa.BufferReader(sys.stdin.buffer.read()) if str(file) == STDIN else str(file))
     return source.schema_arrow, source.iter_batches(_BATCH_ROWS)
 
 
-def _json(file: Path) -> pa.Table:
-    """Read one object per line, or one array of objects."""
-    with _stream(file) as stream:
+def _read_json(file: Path) -> pa.Table:
+    """Read JSON: one object per line, or one array of objects."""
+    with _open_stream(file) as stream:
         body = stream.read()
     if bytes(body[:64]).lstrip()[:1] == b"[":
         rows = json.loads(body)
         if not all(isinstance(row, dict) for row in rows):
-            raise ValueError("the array holds something else than objects")
+            raise ValueError("the array contains values that are not objects")
         return pa.Table.from_pylist(rows)
     return arrow_json.read_json(pa.BufferReader(body))
 
 
-def _arrow(file: Path) -> Batches:
+def _open_arrow(file: Path) -> Batches:
     if str(file) != STDIN:
         with pa.OSFile(str(file), "rb") as raw:
             is_file = raw.read(len(_ARROW_MAGIC)) == _ARROW_MAGIC
         if is_file:
             reader = ipc.open_file(pa.memory_map(str(file)))
             return reader.schema, (reader.get_batch(index) for index in range(reader.num_record_batches))
-    stream = ipc.open_stream(_stream(file))
+    stream = ipc.open_stream(_open_stream(file))
     return stream.schema, iter(stream)
 
 
-def _unified(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
+def _unify_schemas(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
     try:
         schema = pa.unify_schemas(schemas, promote_options="permissive")
     except (pa.ArrowException, ValueError) as error:
         names = ", ".join(repr(str(file)) for file in files[:3])
-        raise InvalidInputError(f"The columns of {names} do not fit together: {error}") from error
+        raise InvalidInputError(f"The columns of {names} do not match: {error}") from error
     if len(schema) == 0:
         raise InvalidInputError(f"{str(files[0])!r} has no columns")
     if len(set(schema.names)) < len(schema):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise InvalidInputError(f"{str(files[0])!r} has the column {visible(twice)!r} twice")
+        raise InvalidInputError(f"{str(files[0])!r} has the column {escape_controls(twice)!r} twice")
     return schema
 
 
-def _matched(
+def _match_columns(
     files: Sequence[Path], parts: Sequence[Iterator[pa.RecordBatch]], schema: pa.Schema, advance: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:
-    """Give all batches with the columns of the schema; a column that a file does not have is null."""
+    """Yield all batches with the columns of the schema. Columns that a file does not have are null."""
     for file, batches in zip(files, parts, strict=True):
-        with _reading(file):
+        with _translate_read_errors(file):
             for batch in batches:
                 advance(batch.num_rows)
-                yield _with_columns(batch, schema)
+                yield _conform(batch, schema)
 
 
-def _with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
         return batch
     columns = [
@@ -194,7 +194,7 @@ def _with_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 @contextmanager
-def _reading(file: Path) -> Iterator[None]:
+def _translate_read_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except PermissionError:

@@ -1,4 +1,4 @@
-"""Tables: `schema`, `create`, `rename`."""
+"""The commands `schema`, `create` and `rename`."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ from pennon.cli.completion import complete_address
 from pennon.cli.failures import CommandFailure
 from pennon.cli.output import Block, Column, Note, Table
 from pennon.cli.session import Session
-from pennon.cli.settings import pairs
+from pennon.cli.settings import parse_pairs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,18 +27,18 @@ def schema(
     """Show the columns of a table."""
     with session.catalog() as catalog:
         from pennon.cli import addresses
-        from pennon.cli.opened import asking, open_table
+        from pennon.cli.table_access import open_table, translate_failures
 
-        with asking("schema", table):
+        with translate_failures("schema", table):
             dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
             fields, opened_version = list(dataset.schema), int(dataset.version)
-        identifier = addresses.table(table)
+        identifier = addresses.parse_table(table)
 
     def view() -> Iterable[Block]:
-        rows = [row for field in fields for row in _rows(field, 0)]
+        rows = [row for field in fields for row in _field_rows(field, 0)]
         yield Table([Column("column", whole=True), Column("type", "cyan"), Column("null")], rows, empty="no columns")
 
-    content = [_field(field) for field in fields]
+    content = [_field_document(field) for field in fields]
     session.output.show({"id": list(identifier), "version": opened_version, "fields": content}, view)
 
 
@@ -47,48 +47,49 @@ def create(
     session: Session,
     table: TableArgument,
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Files or directories; - is stdin.", allow_dash=True)
+        list[Path], typer.Argument(metavar="FILE...", help="Files or directories; - means stdin.", allow_dash=True)
     ],
     *,
     mode: Annotated[
-        str, typer.Option(help="If it is there: create refuses, exist_ok leaves it, overwrite makes a new version.")
+        str, typer.Option(help="If it exists: create fails, exist_ok keeps it, overwrite writes a new version.")
     ] = "create",
     format_: Annotated[
-        str | None, typer.Option("--format", help="parquet, csv, json or arrow; told from the names, otherwise.")
+        str | None,
+        typer.Option("--format", help="parquet, csv, json or arrow. The default follows from the file names."),
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="What separates the values of CSV.")] = None,
+    delimiter: Annotated[str | None, typer.Option(help="The character between values of CSV.")] = None,
     properties: Properties = None,
     dry_run: DryRun = False,
 ) -> None:
     """Create a table from Parquet, CSV, JSON or Arrow files."""
-    given = pairs(properties or (), "--set")
+    given = parse_pairs(properties or (), "--set")
     if delimiter is not None and len(delimiter) != 1:
-        raise CommandFailure(f"--delimiter takes one character, got {delimiter!r}")
+        raise CommandFailure(f"--delimiter must be one character, got {delimiter!r}")
     with session.catalog(creates=True) as catalog:
         from pennon import modes
         from pennon.cli import addresses, sources
-        from pennon.cli.opened import asking
+        from pennon.cli.table_access import translate_failures
         from pennon.directory.lifecycle import create
 
-        with asking("create", table):
-            identifier = addresses.table(table)
+        with translate_failures("create", table):
+            identifier = addresses.parse_table(table)
             wanted = modes.parse_mode(mode, modes.CreateMode.CREATE)
-            # Before anything is read: files may be large, and names are often taken.
+            # Check before reading: files may be large.
             there = _require_creatable(catalog, identifier, wanted)
             version = None
             if there and wanted is modes.CreateMode.EXIST_OK:
                 rows, columns = None, None
             else:
-                with sources.table_of(files, format_, delimiter=delimiter) as data:
+                with sources.read_table(files, format_, delimiter=delimiter) as data:
                     rows, columns = data.num_rows, data.num_columns
                     if not dry_run:
                         made = create.create(catalog, identifier, data, wanted, properties=given or None)
                         version = made.version
-    address = addresses.shown(identifier)
+    address = addresses.format_address(identifier)
 
     def view() -> Iterable[Block]:
         if rows is None:
-            yield Note(f"table {address} is there")
+            yield Note(f"table {address} already exists")
         elif dry_run:
             yield Note(
                 f"table {address} would be {'overwritten' if there else 'created'}: {rows:,} rows, {columns} columns"
@@ -107,7 +108,7 @@ def rename(
     new: Annotated[
         str,
         typer.Argument(
-            metavar="NEW", help="The whole new address, with its namespace.", autocompletion=complete_address
+            metavar="NEW", help="The full new address, including the namespace.", autocompletion=complete_address
         ),
     ],
     *,
@@ -117,11 +118,11 @@ def rename(
     with session.catalog() as catalog:
         from pennon import modes
         from pennon.cli import addresses
-        from pennon.cli.opened import asking
+        from pennon.cli.table_access import translate_failures
         from pennon.directory.lifecycle import register
 
-        with asking("rename", table):
-            old, target = addresses.table(table), addresses.table(new)
+        with translate_failures("rename", table):
+            old, target = addresses.parse_table(table), addresses.parse_table(new)
             catalog.require_manifest("rename")
             if dry_run:
                 catalog.resolver.table(old)
@@ -130,17 +131,17 @@ def rename(
             else:
                 register.rename(catalog, old, target)
     word = "would be renamed" if dry_run else "renamed"
-    text = f"table {addresses.shown(old)} {word} to {addresses.shown(target)}"
+    text = f"table {addresses.format_address(old)} {word} to {addresses.format_address(target)}"
     session.output.show({"id": list(old), "new_id": list(target), "dry_run": dry_run}, lambda: [Note(text)])
 
 
 def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:
-    """Raise what creating a table would raise, as far as a look tells; tells whether a table is there."""
+    """Return True if the table exists. Raises the errors that creating it would, as far as it can check."""
     from pennon.cli import addresses
     from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError, TableNotFoundError
     from pennon.modes import CreateMode
 
-    shown = addresses.shown(identifier)
+    shown = addresses.format_address(identifier)
     catalog.resolver.require_namespace(identifier[:-1])
     try:
         found = catalog.resolver.table(identifier, look=True)
@@ -149,7 +150,7 @@ def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:
             catalog.resolver.require_namespace(identifier)
         except NamespaceNotFoundError:
             return False
-        raise TableAlreadyExistsError(f"A namespace of that name already exists: '{shown}'") from None
+        raise TableAlreadyExistsError(f"A namespace with that name already exists: '{shown}'") from None
     if found.directory is not None and found.directory.only_declared:
         return False
     if mode is CreateMode.CREATE:
@@ -157,26 +158,26 @@ def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:
     return True
 
 
-def _field(field: "pa.Field") -> dict[str, Any]:
+def _field_document(field: "pa.Field") -> dict[str, Any]:
     content: dict[str, Any] = {"name": field.name, "type": str(field.type), "nullable": field.nullable}
     if field.metadata:
         content["metadata"] = {
             key.decode(errors="replace"): value.decode(errors="replace") for key, value in field.metadata.items()
         }
-    inner = _inner(field)
-    return {**content, "fields": [_field(one) for one in inner]} if inner else content
+    inner = _inner_fields(field)
+    return {**content, "fields": [_field_document(one) for one in inner]} if inner else content
 
 
-def _rows(field: "pa.Field", depth: int) -> Iterable[list[str]]:
-    inner = _inner(field)
-    # What is inside stands on lines of its own.
+def _field_rows(field: "pa.Field", depth: int) -> Iterable[list[str]]:
+    inner = _inner_fields(field)
+    # Inner fields are on separate lines.
     kind = str(field.type).partition("<")[0] if inner else str(field.type)
     yield [f"{'  ' * depth}{field.name}", kind, "" if field.nullable else "not null"]
     for one in inner:
-        yield from _rows(one, depth + 1)
+        yield from _field_rows(one, depth + 1)
 
 
-def _inner(field: "pa.Field") -> list["pa.Field"]:
+def _inner_fields(field: "pa.Field") -> list["pa.Field"]:
     import pyarrow as pa
 
     kind = field.type

@@ -1,7 +1,7 @@
-"""Text from anywhere, made safe for a terminal.
+"""Make text safe for a terminal.
 
-Names, cells, properties and messages of other programs may hold control characters, which a terminal obeys, and
-characters that reorder what a person reads. Both are shown as escapes.
+Names, cells, properties and messages of other programs may contain control characters, which a terminal executes, and
+characters that change the reading order. Both are escaped.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ONE_BYTE = 0xFF
 
 
-def visible(text: str) -> str:
-    """Give the text with an escape for every character that a terminal would act upon."""
+def escape_controls(text: str) -> str:
+    """Return the text with control and direction characters escaped."""
     return _UNSAFE.sub(_escape, text)
 
 
-def safe_json(text: str) -> str:
-    r"""Write such characters of a JSON text as `\uXXXX`, which means the same; they stand only inside of strings."""
+def escape_json(text: str) -> str:
+    r"""Return a JSON text with such characters as `\uXXXX`, which is equivalent. They occur only in strings."""
     return _UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
-def one_line(text: str) -> str:
-    """Give a message as one visible line."""
-    return visible(" ".join(text.split()))
+def format_line(text: str) -> str:
+    """Return a message as one line, with control characters escaped."""
+    return escape_controls(" ".join(text.split()))
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What is dropped, and dropping it: `drop`, `undrop`, `trash`, `purge`."""
+"""The commands `drop`, `undrop`, `trash` and `purge`."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
@@ -10,16 +10,16 @@ from pennon.cli.arguments import DryRun, Namespace, TableArgument, Yes
 from pennon.cli.commands import command, new_app
 from pennon.cli.completion import complete_address
 from pennon.cli.consent import require_consent
-from pennon.cli.failures import CommandFailure, ExitCode, of_code
+from pennon.cli.failures import CommandFailure, ExitCode, exit_code_for
 from pennon.cli.output import Block, Column, Note, Table
 from pennon.cli.session import Session
-from pennon.cli.values import moment, size
+from pennon.cli.values import format_size, format_time
 
 app = new_app()
 
-IsNamespace = Annotated[bool, typer.Option("--namespace", help="A namespace is meant, not a table.")]
+IsNamespace = Annotated[bool, typer.Option("--namespace", help="The address is that of a namespace.")]
 DropId = Annotated[
-    str | None, typer.Option("--id", metavar="ID", help="One of several drops of the same name; see pennon trash.")
+    str | None, typer.Option("--id", metavar="ID", help="Selects one of several drops of a name; see pennon trash.")
 ]
 _NAMED = 5
 
@@ -28,65 +28,67 @@ _NAMED = 5
 def drop(
     session: Session,
     addresses_: Annotated[
-        list[str], typer.Argument(metavar="TABLE...", help="Such as prod.events.", autocompletion=complete_address)
+        list[str], typer.Argument(metavar="TABLE...", help="For example prod.events.", autocompletion=complete_address)
     ],
     *,
     namespace: IsNamespace = False,
-    cascade: Annotated[bool, typer.Option("--cascade", help="A namespace with all that is in it.")] = False,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Also drop everything in the namespace.")] = False,
     ttl: Annotated[
-        str | None, typer.Option("--ttl", metavar="TIME", help="How long to keep it: 0, 90s, 15m, 12h, 7d.")
+        str | None, typer.Option("--ttl", metavar="TIME", help="How long to keep the data: 0, 90s, 15m, 12h, 7d.")
     ] = None,
-    purge_: Annotated[bool, typer.Option("--purge", help="Delete the data at once and for good.")] = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="What is not there is fine.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also if it is protected.")] = False,
+    purge_: Annotated[bool, typer.Option("--purge", help="Delete the data at once and permanently.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Skip what does not exist.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Drop it even if it is protected.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Drop tables or namespaces; they can be brought back.
+    """Drop tables or namespaces; they can be restored.
 
-    Their data is kept for a week, unless --ttl or the property drop_ttl says otherwise.
+    The data is kept for a week, or as long as --ttl or the property drop_ttl requires.
     """
     if cascade and not namespace:
-        raise CommandFailure("--cascade is for namespaces: give --namespace, too")
+        raise CommandFailure("--cascade is only for namespaces: use it with --namespace")
     if namespace and purge_:
-        raise CommandFailure("--purge is for tables: drop the namespace, then purge what was in it")
+        raise CommandFailure("--purge is only for tables: drop the namespace, then purge its tables")
     with session.catalog() as catalog:
         from pennon import durations
         from pennon.cli import addresses, dropping
-        from pennon.cli.opened import asking
+        from pennon.cli.table_access import translate_failures
 
-        with asking("drop", addresses_[0] if len(addresses_) == 1 else None):
+        with translate_failures("drop", addresses_[0] if len(addresses_) == 1 else None):
             kept_ms = catalog.settings.drop_ttl_ms if ttl is None else durations.parse_milliseconds(ttl, "--ttl")
-            how = dropping.How(cascade=cascade, ttl_ms=kept_ms, for_good=purge_, force=force)
-            read = addresses.namespace if namespace else addresses.table
-            there = dropping.chosen(
-                catalog, [read(one) for one in addresses_], namespace=namespace, if_exists=if_exists, how=how
+            options = dropping.DropOptions(cascade=cascade, ttl_ms=kept_ms, purge=purge_, force=force)
+            read = addresses.parse_namespace if namespace else addresses.parse_table
+            there = dropping.require_droppable(
+                catalog, [read(one) for one in addresses_], namespace=namespace, if_exists=if_exists, options=options
             )
             if there and not dry_run:
-                require_consent(_question(there, namespace=namespace, how=how), yes=yes)
+                require_consent(_format_question(there, namespace=namespace, options=options), yes=yes)
             results: list[dict[str, Any]] = []
             try:
                 for one in there:
-                    done = dropping.drop(catalog, one, namespace=namespace, how=how, dry_run=dry_run)
+                    done = dropping.drop_object(catalog, one, namespace=namespace, options=options, dry_run=dry_run)
                     results.append(done)
             finally:
-                # What was dropped before another one failed is told in any case.
+                # Report what was dropped, even if a later drop failed.
                 if results or not there:
-                    _show_dropped(session, results, namespace=namespace, how=how, dry_run=dry_run)
+                    _show_dropped(session, results, namespace=namespace, options=options, dry_run=dry_run)
 
 
-def _show_dropped(session: Session, results: list[dict[str, Any]], *, namespace: bool, how: Any, dry_run: bool) -> None:
+def _show_dropped(
+    session: Session, results: list[dict[str, Any]], *, namespace: bool, options: Any, dry_run: bool
+) -> None:
     from pennon.cli import addresses
 
-    word = ("would be " if dry_run else "") + ("deleted for good" if how.for_good else "dropped")
+    word = ("would be " if dry_run else "") + ("deleted permanently" if options.purge else "dropped")
 
     def view() -> Iterable[Block]:
-        yield from (Note(f"{addresses.shown(tuple(result['id']))} {word}") for result in results)
+        yield from (Note(f"{addresses.format_address(tuple(result['id']))} {word}") for result in results)
         if not results:
             yield Note("nothing to drop")
 
     kind = "namespaces" if namespace else "tables"
-    session.output.show({kind: results, "purged": how.for_good, "dry_run": dry_run}, view)
+    session.output.show({kind: results, "purged": options.purge, "dry_run": dry_run}, view)
 
 
 @command(app, "undrop")
@@ -94,22 +96,22 @@ def undrop(
     session: Session,
     table: TableArgument,
     *,
-    as_: Annotated[str | None, typer.Option("--as", metavar="NEW", help="Bring it back under this address.")] = None,
+    as_: Annotated[str | None, typer.Option("--as", metavar="NEW", help="Restore it under this address.")] = None,
     drop_id: DropId = None,
     namespace: IsNamespace = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Bring back what was dropped."""
+    """Restore a dropped table or namespace."""
     if namespace and as_ is not None:
-        raise CommandFailure("--as is for tables: a namespace comes back under its own name")
+        raise CommandFailure("--as is only for tables: a namespace is restored under its own name")
     with session.catalog() as catalog:
         from pennon.cli import addresses, dropping
-        from pennon.cli.opened import asking
+        from pennon.cli.table_access import translate_failures
         from pennon.directory.lifecycle import undrop
 
-        with asking("undrop", table):
-            identifier = addresses.namespace(table) if namespace else addresses.table(table)
-            target = None if as_ is None else addresses.table(as_)
+        with translate_failures("undrop", table):
+            identifier = addresses.parse_namespace(table) if namespace else addresses.parse_table(table)
+            target = None if as_ is None else addresses.parse_table(as_)
             document: dict[str, Any] = {"id": list(target or identifier), "dry_run": dry_run}
             if dry_run:
                 document |= dropping.require_restorable(catalog, identifier, target, drop_id, namespace=namespace)
@@ -118,8 +120,8 @@ def undrop(
                 document["tables"] = [list(one) for one in restored]
             else:
                 document["location"] = catalog.shown_location(undrop.undrop(catalog, identifier, target, drop_id))
-    word = "would come back" if dry_run else "is back"
-    text = f"{addresses.shown(tuple(document['id']))} {word}"
+    word = "would be restored" if dry_run else "restored"
+    text = f"{addresses.format_address(tuple(document['id']))} {word}"
     session.output.show(document, lambda: [Note(text)])
 
 
@@ -128,35 +130,35 @@ def trash(
     session: Session,
     namespace: Namespace = None,
     *,
-    due: Annotated[bool, typer.Option("--due", help="Only what may be purged by now.")] = False,
-    long: Annotated[bool, typer.Option("--long", "-l", help="Open each table for its rows and bytes.")] = False,
+    due: Annotated[bool, typer.Option("--due", help="Only what is due to be purged.")] = False,
+    long: Annotated[bool, typer.Option("--long", "-l", help="Open each table, and show its rows and size.")] = False,
 ) -> None:
-    """List what is dropped."""
+    """List dropped tables and namespaces."""
     with session.catalog() as catalog:
         from pennon.cli import addresses, dropping
-        from pennon.cli.opened import asking
+        from pennon.cli.table_access import translate_failures
         from pennon.directory.retention import FIX
 
-        with asking("trash", namespace):
-            below = addresses.namespace(namespace)
-            found = dropping.listed(catalog, below, due=due, detailed=long)
+        with translate_failures("trash", namespace):
+            below = addresses.parse_namespace(namespace)
+            found = dropping.list_trash(catalog, below, due=due, detailed=long)
 
     def view() -> Iterable[Block]:
         columns = [Column("address", whole=True), Column("type", "cyan"), Column("dropped (UTC)"), Column("kept until")]
         columns += [Column("rows", right=True), Column("size", right=True)] if long else []
         rows = []
         for one in found:
-            state = _kept_until(one)
-            row = [addresses.shown(tuple(one["id"])), one["type"], moment(one["dropped_at"]), state]
+            state = _format_kept_until(one)
+            row = [addresses.format_address(tuple(one["id"])), one["type"], format_time(one["dropped_at"]), state]
             if long:
                 row.append("" if one["rows"] is None else f"{one['rows']:,}")
-                row.append("" if one["bytes"] is None else size(one["bytes"]))
+                row.append("" if one["bytes"] is None else format_size(one["bytes"]))
             rows.append([*row, one["drop_id"]])
         yield Table([*columns, Column("id", "dim", whole=True)], rows, empty="nothing is dropped")
         for one in found:
             if one["kept_because"]:
-                address = addresses.shown(tuple(one["id"]))
-                yield Note(f"for how long {address} is kept cannot be read: {one['kept_because']}; {FIX}")
+                address = addresses.format_address(tuple(one["id"]))
+                yield Note(f"the retention of {address} cannot be read: {one['kept_because']}; {FIX}")
 
     session.output.show({"dropped": found}, view)
 
@@ -165,46 +167,50 @@ def trash(
 def purge(
     session: Session,
     tables: Annotated[
-        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Dropped tables; all that are due, otherwise.")
+        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Dropped tables. The default is all that are due.")
     ] = None,
     *,
     before: Annotated[
         str | None,
         typer.Option(
-            "--before", metavar="TIME", help="Of all that are due, those dropped before 2026-01-31 or 30d ago."
+            "--before",
+            metavar="TIME",
+            help="Only tables that are due and were dropped before this time, such as 2026-01-31 or 30d.",
         ),
     ] = None,
     drop_id: DropId = None,
-    force: Annotated[bool, typer.Option("--force", help="Also before its time, and if it is protected.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also purge tables that are not due yet or are protected.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> int:
-    """Delete dropped tables for good."""
+    """Delete dropped tables permanently."""
     if before is not None and tables:
-        raise CommandFailure("Give tables or --before, not both")
+        raise CommandFailure("Use either tables or --before, not both")
     if drop_id is not None and len(tables or ()) != 1:
-        raise CommandFailure("--id goes with one table")
+        raise CommandFailure("--id needs exactly one table")
     if force and not tables:
-        raise CommandFailure("--force goes with tables that are named")
+        raise CommandFailure("--force needs the names of tables")
     with session.catalog() as catalog:
         from pennon.cli import addresses, dropping
-        from pennon.cli.opened import asking
         from pennon.cli.progress import progress
+        from pennon.cli.table_access import translate_failures
 
-        with asking("purge", tables[0] if tables and len(tables) == 1 else None):
-            identifiers = [addresses.table(one) for one in tables or ()]
-            wish = dropping.Purge(identifiers, drop_id, _moment(before), force=force)
-            planned = dropping.purge(catalog, wish, dry_run=True)
+        with translate_failures("purge", tables[0] if tables and len(tables) == 1 else None):
+            identifiers = [addresses.parse_table(one) for one in tables or ()]
+            selection = dropping.PurgeSelection(identifiers, drop_id, _parse_time(before), force=force)
+            planned = dropping.purge_selected(catalog, selection, dry_run=True)
             report = planned
             if planned.tables and not dry_run:
                 total = sum(one.bytes for one in planned.tables)
-                names = _names([one.id for one in planned.tables])
-                require_consent(f"Delete {names} for good ({size(total)})?", yes=yes)
+                names = _format_names([one.id for one in planned.tables])
+                require_consent(f"Delete {names} permanently ({format_size(total)})?", yes=yes)
                 with progress("purging", len(planned.tables)) as advance:
-                    report = dropping.purge(catalog, wish, dry_run=False, progress=lambda *_: advance(1))
+                    report = dropping.purge_selected(catalog, selection, dry_run=False, progress=lambda *_: advance(1))
             elif not dry_run:
-                # Dropped namespaces whose time is over go, too.
-                report = dropping.purge(catalog, wish, dry_run=False)
+                # This also purges dropped namespaces that are due.
+                report = dropping.purge_selected(catalog, selection, dry_run=False)
 
     def view() -> Iterable[Block]:
         columns = [
@@ -213,19 +219,19 @@ def purge(
             Column("size", right=True),
             Column("result"),
         ]
-        done = "would go" if dry_run else "gone"
+        done = "would be deleted" if dry_run else "deleted"
         rows = [
             [
-                addresses.shown(tuple(one.id)),
+                addresses.format_address(tuple(one.id)),
                 f"{one.files:,}",
-                size(one.bytes),
+                format_size(one.bytes),
                 done if one.error is None else one.error,
             ]
             for one in report.tables
         ]
         yield Table(columns, rows, empty="nothing to purge")
         for one in report.kept:
-            yield Note(f"{addresses.shown(tuple(one.id))} is kept: {one.reason}; {one.fix}")
+            yield Note(f"{addresses.format_address(tuple(one.id))} is kept: {one.reason}; {one.fix}")
 
     content = [
         {"id": one.id, "drop_id": one.deletion_id, "files": one.files, "bytes": one.bytes, "error": one.error}
@@ -234,35 +240,37 @@ def purge(
     kept = [{"id": one.id, "drop_id": one.deletion_id, "reason": one.reason, "fix": one.fix} for one in report.kept]
     document = {"tables": content, "failed": len(report.failed), "kept": kept, "dry_run": dry_run}
     session.output.show(document, view)
-    return ExitCode.DONE if not report.failed else of_code(report.failed[0].code)
+    return ExitCode.DONE if not report.failed else exit_code_for(report.failed[0].code)
 
 
-def _kept_until(one: dict[str, Any]) -> str:
+def _format_kept_until(one: dict[str, Any]) -> str:
     if one["being_purged"]:
         return "being purged"
-    return "it is forced out" if one["kept_because"] else moment(one["purgeable_at"])
+    return "purged with --force" if one["kept_because"] else format_time(one["purgeable_at"])
 
 
-def _question(there: list[Any], *, namespace: bool, how: Any) -> str:
-    what = _names([list(one) for one in there], "namespace" if namespace else "table")
-    if how.for_good:
-        return f"Drop {what} and delete the data for good?"
-    if namespace and not how.cascade:
+def _format_question(there: list[Any], *, namespace: bool, options: Any) -> str:
+    what = _format_names([list(one) for one in there], "namespace" if namespace else "table")
+    if options.purge:
+        return f"Drop {what} and delete the data permanently?"
+    if namespace and not options.cascade:
         return f"Drop {what}?"
-    inside = " with all that is in it" if namespace else ""
-    kept = f"It can be brought back for {_span(how.ttl_ms)}." if how.ttl_ms else "It may be purged at once."
+    inside = " with all its contents" if namespace else ""
+    kept = (
+        f"It can be restored for {_format_duration(options.ttl_ms)}." if options.ttl_ms else "It may be purged at once."
+    )
     return f"Drop {what}{inside}? {kept}"
 
 
-def _names(ids: list[list[str]], kind: str = "table") -> str:
+def _format_names(ids: list[list[str]], kind: str = "table") -> str:
     from pennon.cli import addresses
 
-    shown = ", ".join(f"'{addresses.shown(tuple(one))}'" for one in ids[:_NAMED])
+    shown = ", ".join(f"'{addresses.format_address(tuple(one))}'" for one in ids[:_NAMED])
     more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
     return f"{kind}{'s' if len(ids) > 1 else ''} {shown}{more}"
 
 
-def _span(milliseconds: int) -> str:
+def _format_duration(milliseconds: int) -> str:
     seconds = milliseconds // 1000
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length and seconds % length == 0:
@@ -271,8 +279,8 @@ def _span(milliseconds: int) -> str:
     return f"{seconds} seconds"
 
 
-def _moment(text: str | None) -> datetime | None:
-    """Read a moment: a date or time, in UTC unless it says otherwise, or how long ago."""
+def _parse_time(text: str | None) -> datetime | None:
+    """Parse a date, a time (UTC by default), or a duration before now."""
     if text is None:
         return None
     from pennon import durations
@@ -284,6 +292,8 @@ def _moment(text: str | None) -> datetime | None:
         try:
             ago = durations.parse_milliseconds(text.removesuffix("ago").strip(), "--before")
         except InvalidInputError:
-            raise CommandFailure(f"--before takes a date such as 2026-01-31, a time, or 30d, got {text!r}") from None
+            raise CommandFailure(
+                f"--before must be a date such as 2026-01-31, a time, or a duration such as 30d, got {text!r}"
+            ) from None
         return datetime.now(timezone.utc) - timedelta(milliseconds=ago)
     return when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)

@@ -1,7 +1,7 @@
-"""Where credentials may go: never to an address that a file chose which merely lies in the working directory.
+"""Do not send credentials to an address that a settings file in the working directory has set.
 
-Such a file comes with a checkout or an archive. Options, the environment, the user's own file and a file that is named
-by `--config` or `PENNON_CONFIG` are the user's own words.
+Such a file may come with a checkout or an archive. Options, the environment, the user's own settings file and a file
+named by `--config` or `PENNON_CONFIG` are trusted.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _HARMLESS_OPTIONS = {
     "timeout",
     "virtual_hosted_style_request",
 }
-"""Storage options that do not decide where requests go, beyond a name at the same provider."""
+"""Storage options that do not change the host of requests, except for a name at the same provider."""
 _NAME = re.compile(r"[\w.-]*", re.ASCII)
-"""A harmless value. A region or an account becomes a part of the host's name, where a slash would end it."""
+"""A harmless value. A region or an account becomes part of the host name, which a slash would end."""
 _PROVIDERS = re.compile(r"^(AWS|AZURE|GOOGLE|GCP)_")
 _TELLING_VARIABLE = re.compile(r"KEY|SECRET|TOKEN|CREDENTIAL|PROFILE|ACCOUNT|SAS|PASSWORD")
 _SIGV4 = "rest.sigv4-enabled"
@@ -44,26 +44,26 @@ _SIGV4_KEYS = {"client.access-key-id", "client.secret-access-key"}
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file of settings that was found in the working directory, and the properties that it chose."""
+    """A settings file in the working directory, and the properties that it sets."""
 
     path: Path
     keys: frozenset[str]
 
     def require_no_foreign_credential(self, properties: Mapping[str, str], environment: Mapping[str, str]) -> None:
-        """Fail if a credential of the user's would be sent to an address that this file chose."""
+        """Raise CommandFailure if one of the user's credentials would be sent to an address that this file sets."""
         for key in sorted(self.keys & properties.keys()):
             credential = self._credential_for(key, properties, environment)
             if _chooses_address(key, properties[key]) and credential is not None:
                 raise CommandFailure(
-                    f"The file {str(self.path.absolute())!r} chooses the property {key!r}, and {credential} would be "
-                    f"sent there. If you trust this file, name it: --config {self.path}",
+                    f"The file {str(self.path.absolute())!r} sets the property {key!r}, and {credential} would be "
+                    f"sent to that address. If you trust this file, name it: --config {self.path}",
                     ExitCode.REFUSED,
                 )
 
     def _credential_for(self, key: str, properties: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
-        """Name a credential that the address of `key` would get and that is not the file's own."""
+        """Return the name of a credential that would be sent to the address in `key`, unless it is from this file."""
         to_storage = storage_option(key) is not None
-        # A catalog's server decides where tables lie, and so where the keys of the storage are sent.
+        # A catalog's server returns the locations of tables, and so decides where storage keys are sent.
         foreign = [
             name
             for name in properties.keys() - self.keys
@@ -73,11 +73,11 @@ class FoundFile:
             return f"the property {min(foreign)!r}"
         variable = _ambient(environment)
         if variable is not None:
-            return f"what the environment variable {variable} holds"
+            return f"the value of the environment variable {variable}"
         own = {storage_option(name) for name in self.keys & properties.keys() if is_credential(name)} - {None}
         unsigned = properties.get("storage.skip_signature", properties.get("storage.aws_skip_signature", ""))
         if to_storage and not own and unsigned.lower() != "true":
-            return "the credentials that this machine has for its storage"
+            return "the storage credentials of this machine"
         if not to_storage and properties.get(_SIGV4, "").lower() in {"true", "1", "yes", "on"}:
             return None if self.keys >= _SIGV4_KEYS else "the AWS credentials of this machine"
         return None
@@ -93,6 +93,6 @@ def _chooses_address(key: str, value: str) -> bool:
 
 
 def _ambient(environment: Mapping[str, str]) -> str | None:
-    """Return the first variable from which stores take credentials by themselves."""
+    """Return the first environment variable from which stores read credentials."""
     found = [name for name in environment if _PROVIDERS.match(name) and _TELLING_VARIABLE.search(name)]
     return min(found, default=None)

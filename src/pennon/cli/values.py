@@ -1,4 +1,4 @@
-"""Values of tables, as JSON has them and as a person reads them in a cell."""
+"""Format values for JSON and for the cells of tables."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SHOWN_ITEMS = 4
 _KILO = 1000
 
 
-def plain(value: Any) -> Any:
-    """Give a value in terms of JSON: bytes as base64, times in ISO form, decimals and what is no number as texts."""
+def to_json_value(value: Any) -> Any:
+    """Return a value as JSON: bytes in base64, times in ISO format, decimals, NaN and infinities as strings."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -28,14 +28,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     return str(value)
 
 
-def cell(value: Any) -> str:
-    """Give a value in a few words: long lists by their first items and their length, bytes by their number."""
+def format_cell(value: Any) -> str:
+    """Return a short text for a value: long lists as their first items and length, bytes as their size."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -43,21 +43,21 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, bytes):
-        return f"<{size(len(value))}>"
+        return f"<{format_size(len(value))}>"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, (list, tuple)):
-        items = [cell(item) for item in value[:_SHOWN_ITEMS]]
+        items = [format_cell(item) for item in value[:_SHOWN_ITEMS]]
         more = f", … {len(value):,} items" if len(value) > _SHOWN_ITEMS else ""
         return f"[{', '.join(items)}{more}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {cell(item)}" for key, item in value.items()) + "}"
-    text = str(plain(value)) if isinstance(value, (Decimal, date, time, timedelta)) else str(value)
+        return "{" + ", ".join(f"{key}: {format_cell(item)}" for key, item in value.items()) + "}"
+    text = str(to_json_value(value)) if isinstance(value, (Decimal, date, time, timedelta)) else str(value)
     return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"
 
 
-def size(count: int) -> str:
-    """Give a number of bytes as a person says it."""
+def format_size(count: int) -> str:
+    """Return a number of bytes with a unit."""
     if count < _KILO:
         return f"{count} bytes"
     amount = float(count)
@@ -68,6 +68,6 @@ def size(count: int) -> str:
     return f"{amount / _KILO:.1f} PB"
 
 
-def moment(when: datetime | None) -> str:
-    """Give a time to the second, in UTC."""
+def format_time(when: datetime | None) -> str:
+    """Return a time with seconds, or an empty string for None."""
     return "" if when is None else f"{when:%Y-%m-%d %H:%M:%S}"

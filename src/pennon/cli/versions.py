@@ -1,4 +1,4 @@
-"""The versions of a table."""
+"""The commands `versions` and `manage-versions`."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from pennon.cli.arguments import Branch, Page, TableArgument
 from pennon.cli.commands import command, new_app
 from pennon.cli.output import Block, Column, Note, Table
 from pennon.cli.session import Session
-from pennon.cli.values import moment
+from pennon.cli.values import format_time
 
 app = new_app()
 
@@ -21,10 +21,12 @@ def versions(
     session: Session,
     table: TableArgument,
     *,
-    long: Annotated[bool, typer.Option("--long", "-l", help="Open each version for its rows.")] = False,
+    long: Annotated[bool, typer.Option("--long", "-l", help="Open each version, and show its rows.")] = False,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=0, help=f"How many; 0 for all. A terminal shows {_SHOWN}, JSON has all."),
+        typer.Option(
+            "--limit", "-n", min=0, help=f"How many; 0 for all. The default is {_SHOWN} on a terminal, and all in JSON."
+        ),
     ] = None,
     page: Page = None,
     branch: Branch = None,
@@ -33,14 +35,14 @@ def versions(
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
     with session.catalog() as catalog:
         from pennon.cli import addresses
-        from pennon.cli.opened import asking, summary
         from pennon.cli.progress import progress
+        from pennon.cli.table_access import summarize, translate_failures
         from pennon.directory.lifecycle.dropped import moment as utc
         from pennon.directory.lookup import describe
         from pennon.directory.versions import service
 
-        with asking("versions", table):
-            identifier = addresses.table(table)
+        with translate_failures("versions", table):
+            identifier = addresses.parse_table(table)
             records, token = service.list_versions(catalog, identifier, page, most, descending=True, branch=branch)
             _, dataset = describe.opened(catalog, identifier, branch=branch)
             tags: dict[int, list[str]] = {}
@@ -51,7 +53,7 @@ def versions(
             if long and dataset is not None:
                 with progress("opening versions", len(records)) as advance:
                     for record in records:
-                        rows[record.version] = summary(dataset.checkout_version((branch, record.version))).rows
+                        rows[record.version] = summarize(dataset.checkout_version((branch, record.version))).rows
                         advance(1)
 
     def document(record: Any) -> dict[str, Any]:
@@ -63,13 +65,13 @@ def versions(
 
     def view() -> Iterable[Block]:
         columns = [Column("version", right=True), Column("committed (UTC)"), Column("tags", "cyan", whole=True)]
-        cells = [[str(one["version"]), moment(one["committed_at"]), ", ".join(one["tags"])] for one in found]
+        cells = [[str(one["version"]), format_time(one["committed_at"]), ", ".join(one["tags"])] for one in found]
         if rows:
             columns.insert(2, Column("rows", right=True))
             cells = [[*one[:2], f"{document_['rows']:,}", one[2]] for one, document_ in zip(cells, found, strict=True)]
         yield Table(columns, cells, empty="no version yet")
         if token is not None:
-            yield Note(f"there is more: --limit 0 for all, or --page {token}")
+            yield Note(f"there are more: use --limit 0 for all, or --page {token}")
 
     session.output.show({"id": list(identifier), "versions": found, "next_page": token}, view)
 
@@ -78,15 +80,15 @@ def versions(
 def manage_versions(
     session: Session,
     *,
-    off: Annotated[bool, typer.Option("--off", help="Let the tables' files decide about versions again.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Stop managing versions.")] = False,
 ) -> None:
-    """Let the catalog manage the versions of its tables, so that several can be published at once."""
+    """Let the catalog manage the versions of its tables, so that several can be published together."""
     with session.catalog() as catalog:
-        from pennon.cli.opened import asking
         from pennon.cli.progress import progress
+        from pennon.cli.table_access import translate_failures
         from pennon.directory import version_management
 
-        with asking("manage-versions"):
+        with translate_failures("manage-versions"):
             if off:
                 report = version_management.disable(catalog)
             else:

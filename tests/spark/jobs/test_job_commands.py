@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pennon.cli.app import run
-from pennon.cli.job_results import show, which
+from pennon.cli.job_results import parse_tables, show_result
 from pennon.cli.session import Session
 from pennon.spark.jobs.outcome import TableOutcome, to_rows
 from pennon.spark.jobs.stats import COLUMNS
@@ -61,12 +61,12 @@ def test_bad_input_fails_before_spark_starts(capsys, tmp_path, arguments, code, 
 
 
 def test_jobs_take_the_same_addresses_and_patterns_as_other_commands():
-    assert which(None) is None
-    assert which("/") is None
-    assert which("prod.events") == "prod.events"
-    assert which("/my.table") == ["my.table"]
-    assert which("prod/events.v2/") == ["prod", "events.v2"]
-    pattern = which("prod/events.*")
+    assert parse_tables(None) is None
+    assert parse_tables("/") is None
+    assert parse_tables("prod.events") == "prod.events"
+    assert parse_tables("/my.table") == ["my.table"]
+    assert parse_tables("prod/events.v2/") == ["prod", "events.v2"]
+    pattern = parse_tables("prod/events.*")
     assert isinstance(pattern, TablePattern)
     assert pattern.matches(("prod", "events.v2"))
     assert not pattern.matches(("prod", "events", "v2"))
@@ -75,7 +75,7 @@ def test_jobs_take_the_same_addresses_and_patterns_as_other_commands():
 def test_json_results_set_the_exit_code_on_failure(capsys):
     session = Session()
     session.output.json = True
-    assert show(session, "stats", RESULTS, ["rows", "bytes"]) == 3
+    assert show_result(session, "stats", RESULTS, ["rows", "bytes"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert (document["job"], document["failed"]) == ("stats", 1)
     odd, bad, stranger = document["tables"]
@@ -87,7 +87,7 @@ def test_json_results_set_the_exit_code_on_failure(capsys):
 def test_results_are_shown_as_a_table(capsys):
     session = Session()
     session.output.json = False
-    show(session, "stats", RESULTS, ["rows", "bytes"])
+    show_result(session, "stats", RESULTS, ["rows", "bytes"])
     shown = capsys.readouterr().out
     assert "/odd.name" in shown
     assert "1,234" in shown

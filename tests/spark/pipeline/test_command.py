@@ -167,7 +167,7 @@ def test_ctrl_c_leaves_a_clean_state(shop, tmp_path):
         process.kill()
         process.communicate()
     assert process.returncode == 130, told
-    assert "interrupted: nothing was published, and what was staged is removed" in told
+    assert "interrupted: nothing was published, and the staged data was removed" in told
     assert shop.versions() == {}
     assert shop.leftovers() == []
     assert not [path for path in state.rglob("*") if path.is_file()]

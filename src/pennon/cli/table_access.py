@@ -1,4 +1,4 @@
-"""Calling the catalog from a command, and opening its tables."""
+"""Open tables for a command, and translate errors of the catalog."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _USERS_FAULT = "invalid user input"
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What the manifest of an opened version tells without reading anything more."""
+class VersionSummary:
+    """Numbers from the manifest of an open version; no other file is read."""
 
     version: int
     rows: int
@@ -41,14 +41,14 @@ class Summary:
 
 
 @contextmanager
-def asking(command: str, address: str | None = None) -> Iterator[None]:
-    """Let only the SDK's errors out; one about a name that is not there says how names with dots are written."""
+def translate_failures(command: str, address: str | None = None) -> Iterator[None]:
+    """Translate errors to the SDK's. If a name is not found, add a hint about names with dots."""
     try:
         with translate_errors(command if address is None else f"{command} {address}"):
             yield
     except (NamespaceNotFoundError, TableNotFoundError) as error:
         no_namespace = isinstance(error, NamespaceNotFoundError) or isinstance(error.__cause__, NamespaceNotFoundError)
-        hint = addresses.dotted_hint(address or "") if no_namespace else ""
+        hint = addresses.suggest_slashes(address or "") if no_namespace else ""
         if not hint:
             raise
         raise CommandFailure(f"{error}{hint}", ExitCode.NOT_FOUND) from error
@@ -57,22 +57,22 @@ def asking(command: str, address: str | None = None) -> Iterator[None]:
 def open_table(
     catalog: Catalog, address: str, *, version: int | None = None, tag: str | None = None, branch: str | None = None
 ) -> LanceDataset:
-    """Open a table with data at a version, tag or branch; one that is only declared is refused (19)."""
-    identifier = addresses.table(address)
+    """Open a table at a version, tag or branch. Raises InvalidTableStateError if it is only declared."""
+    identifier = addresses.parse_table(address)
     _, dataset = describe.opened(catalog, identifier, version=version, tag=tag, branch=branch)
     if dataset is None:
-        raise InvalidTableStateError(f"Table '{addresses.shown(identifier)}' is declared and has no data yet")
+        raise InvalidTableStateError(f"Table '{addresses.format_address(identifier)}' is declared and has no data yet")
     return dataset
 
 
-def summary(dataset: LanceDataset) -> Summary:
-    """Sum up the version that is open."""
+def summarize(dataset: LanceDataset) -> VersionSummary:
+    """Return the numbers of the open version."""
     state = dataset.get_version()
     numbers = state["metadata"]
     when = state["timestamp"]
-    # Lance gives the time in the machine's zone, and does not say so.
+    # Lance returns local time without a time zone.
     changed = when.astimezone(timezone.utc) if isinstance(when, datetime) else datetime.fromtimestamp(0, timezone.utc)
-    return Summary(
+    return VersionSummary(
         int(dataset.version),
         int(numbers["total_rows"]),
         int(numbers["total_fragments"]),
@@ -83,12 +83,12 @@ def summary(dataset: LanceDataset) -> Summary:
 
 
 @contextmanager
-def scanning(where: str | None) -> Iterator[None]:
-    """Turn what Lance says of a bad filter or column into InvalidInputError (13)."""
+def translate_scan_errors(where: str | None) -> Iterator[None]:
+    """Translate Lance's errors about a filter or columns to InvalidInputError."""
     try:
         yield
     except (OSError, ValueError) as error:
         if _USERS_FAULT not in str(error).lower():
             raise
         what = f"the filter {where!r}" if where is not None else "the columns"
-        raise InvalidInputError(f"Lance does not understand {what}: {error}") from error
+        raise InvalidInputError(f"Lance cannot parse {what}: {error}") from error
