@@ -412,5 +412,5 @@ def test_columns_of_any_name_can_be_named(name, tmp_path) -> None:
     ids=str,
 )
 def test_a_value_that_the_type_does_not_have_is_refused(value, kind) -> None:
-    with pytest.raises(InvalidInputError, match="is no value of the Arrow type"):
+    with pytest.raises(InvalidInputError, match="is not a value of the Arrow type"):
         format_literal(value, kind)

@@ -119,7 +119,7 @@ def test_a_value_goes_back_to_the_type_of_the_table(kind, incoming, value, kept)
             "has 3 values, but the vectors of the column have 2",
         ),
         (pa.list_(pa.float32(), 2), ArrayType(FloatType()), [], "has 0 values"),
-        (pa.uuid(), StringType(), "no uuid", "'no uuid' is no UUID"),
+        (pa.uuid(), StringType(), "no uuid", "'no uuid' is not a UUID"),
         (pa.uuid(), BinaryType(), b"short", "widths must match"),
     ],
     ids=str,

@@ -58,7 +58,7 @@ class Destination:
         }
 
     def latest(self) -> LanceDataset:
-        """Open the latest version; a branch that is not there raises 22."""
+        """Open the latest version; raises TableBranchNotFoundError if the branch does not exist."""
         import lance
 
         if self.managed and self.branch is None:

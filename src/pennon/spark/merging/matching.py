@@ -202,7 +202,7 @@ class MergePlanner:
         deeper = [field.name for field in plan.new_columns if field.name in self._columns]
         if deeper:
             raise InvalidInputError(
-                f"A merge into table {format_identifier(self._base.identifier)} cannot add fields inside of "
+                f"A merge into table {format_identifier(self._base.identifier)} cannot add fields to "
                 f"column {deeper[0]!r}"
             )
         passed: dict[int, str] = {}

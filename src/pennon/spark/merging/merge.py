@@ -70,7 +70,7 @@ def merge(
 
     Rows match if the columns `on` are equal, or if `on_condition` holds: an expression in Spark's SQL in which the
     sides are called `target` and `source`, or by the given aliases. Null keys match nothing unless `null_safe`. Clauses
-    are a word (`update`, `delete`, `insert`, `ignore`) or a list of `Update`, `Delete` and `Insert`, of which the first
+    are a word (`update`, `delete`, `insert`, `ignore`) or a list of `Update`, `Delete` and `Insert`; the first clause
     whose condition holds applies. If others change the same fragments first, the merge is repeated on their version. A
     second merge with the same `job_id` changes nothing. The source is cached during the merge, unless `cache` is False.
 

@@ -43,8 +43,8 @@ _DRIVER_BYTES = 32 * 1024 * 1024
 _DRIVER_COUNT_ROWS = 20_000_000
 _VARIABLE_WIDTH = 32
 # Spark assumes that a Python function returns as many rows as it gets, and broadcasts small inputs of a join. So the
-# function gets as many numbers as the table has bytes, of which all but one for each split are filtered out. Numbers
-# take time too, so there are at most this many times as many as the threshold for broadcasts.
+# function gets numbers that are as large as the table, and a filter keeps only one for each split. Numbers take time
+# too, so their size is at most this many times the threshold for broadcasts.
 _BEYOND_BROADCAST = 8
 _ALWAYS_LARGE = 256 * 1024 * 1024
 _NUMBER_BYTES = 8

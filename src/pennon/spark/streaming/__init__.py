@@ -1,4 +1,4 @@
-"""Streams of tables, both ways: what is new in a table, and epochs that are written once (docs/guides/streaming.md)."""
+"""Streams from and to tables: changes of a table, and epochs that are written once (docs/guides/streaming.md)."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
     from pennon.spark.reading.scan import Scan
 
 
-def schema(asked: SourceOptions, table: Scan) -> StructType:
-    """Tell what a stream of the table looks like: a change feed has columns of its own."""
+def schema(options: SourceOptions, table: Scan) -> StructType:
+    """Return the schema of a stream of the table; a change feed has additional columns."""
     from pennon.spark.streaming.stream_columns import StreamColumns
     from pennon.spark.streaming.stream_settings import StreamSettings
 
-    settings = StreamSettings.of(asked)
+    settings = StreamSettings.of(options)
     return StreamColumns.of(table.projected_schema(), table.table.identifier, feed=settings.feed).spark_schema()
 
 
-def reader(asked: SourceOptions, schema: StructType) -> DataSourceStreamReader:
-    """Read what is new in a table; bad options raise 13."""
+def reader(options: SourceOptions, schema: StructType) -> DataSourceStreamReader:
+    """Return a reader of the changes of a table; raises InvalidInputError for bad options."""
     from pennon.spark.streaming.stream_reader import stream_reader
 
-    return stream_reader(asked, schema)
+    return stream_reader(options, schema)
 
 
-def batch_reader(asked: SourceOptions, schema: StructType) -> DataSourceReader:
-    """Read at once what a stream would read; bad options raise 13."""
+def batch_reader(options: SourceOptions, schema: StructType) -> DataSourceReader:
+    """Return a reader of all that a stream would read by now; raises InvalidInputError for bad options."""
     from pennon.spark.streaming.stream_reader import TableChangesReader
     from pennon.spark.streaming.stream_settings import StreamSettings
 
-    return TableChangesReader(StreamSettings.of(asked), schema)
+    return TableChangesReader(StreamSettings.of(options), schema)
 
 
-def writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """Write the epochs of a stream, each once; bad options raise 13."""
+def writer(options: SourceOptions, schema: StructType, *, overwrite: bool) -> DataSourceStreamArrowWriter:
+    """Return a writer that commits each epoch of a stream once; raises InvalidInputError for bad options."""
     from pennon.spark.streaming.stream_writer import stream_writer
 
-    return stream_writer(asked, schema, overwrite=overwrite)
+    return stream_writer(options, schema, overwrite=overwrite)
 
 
 def merge_batches(
@@ -55,10 +55,10 @@ def merge_batches(
     query: str | None = None,
     **clauses: Any,
 ) -> Callable[[DataFrame, int], None]:
-    """Give a function for `foreachBatch` that merges every batch into a table, each once; clauses as of `lake.merge`.
+    """Return a function for `foreachBatch` that merges each batch into a table once; clauses are those of `lake.merge`.
 
-    A repeated batch changes nothing. `query` names the stream, for one checkpoint; without it the id of the query is
-    taken, which Spark Connect does not tell (13).
+    A repeated batch changes nothing. `query` names the stream of one checkpoint, by default the id of the query. On
+    Spark Connect, which does not provide that id, the function raises InvalidInputError without `query`.
     """
     from pennon.spark.streaming.batch_merge import create_batch_merge
 

@@ -1,4 +1,4 @@
-"""Functions for `foreachBatch`, for what a stream writer cannot do: merges by key."""
+"""Merges of micro-batches by key, for `foreachBatch`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUERY_ID = "sql.streaming.queryId"
 def create_batch_merge(
     lake: Lake, name: Name, *, on: str | Sequence[str], query: str | None, clauses: dict[str, Any]
 ) -> Callable[[DataFrame, int], None]:
-    """Make a function that merges every batch into a table, each once."""
+    """Return a function that merges each batch into a table once."""
     identifier = parse_table_name(name)
     address, label = lake.address, lake.name
 
@@ -29,17 +29,17 @@ def create_batch_merge(
         known = query or _find_query_id(batch)
         if known is None:
             raise InvalidInputError(
-                f"Nobody can tell to which query epoch {epoch} belongs, so it might be merged into "
+                f"The query of epoch {epoch} is unknown, so the epoch might be merged into "
                 f"{format_identifier(identifier)} twice; name the stream with query="
             )
-        # A batch has a session of its own, and no lake but its address travels where the function goes.
+        # A batch has a session of its own, and the function may run in another process, which gets only the address.
         Lake(batch.sparkSession, label, address).merge(batch, identifier, on=on, job_id=f"{known}/{epoch}", **clauses)
 
     return merge
 
 
 def _find_query_id(batch: DataFrame) -> str | None:
-    """Give the id of the streaming query that made a batch; Spark Connect does not tell it."""
+    """Return the id of the streaming query of a batch, or None on Spark Connect, which does not provide it."""
     try:
         found = batch.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
     except Exception:  # noqa: BLE001 - Spark Connect has no context, and an error of its own for saying so

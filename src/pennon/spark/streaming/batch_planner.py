@@ -1,4 +1,4 @@
-"""How far a micro-batch goes, and the tasks that read it; decided by manifests alone."""
+"""Planning micro-batches: how far each goes, and its tasks. Only metadata is read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How much a micro-batch may hold; None is no limit."""
+    """The maximum size of a micro-batch; None is no limit."""
 
     versions: int | None = None
     rows: int | None = None
@@ -38,7 +38,7 @@ class BatchLimits:
 
 @dataclass(frozen=True)
 class _AppendRun:
-    """Versions that only add rows, read together: those from `first` to `last`, without what stands outside of it."""
+    """Consecutive versions that only add rows and are read together; `skip` rows are left out, `rows` are read."""
 
     first: int
     last: int
@@ -53,12 +53,12 @@ class BatchPlanner:
         self._settings = settings
         self.history = StreamHistory(settings.address, settings.identifier, settings.branch)
         self._since = self.history.refresh()
-        """The version that gave the stream its schema: Spark asked for it a moment ago."""
+        """The version that defines the stream's schema, which Spark has just asked for."""
         self._columns = self._agree_on_columns(schema)
         self._effects = EffectClassifier(settings, self.history, self._columns, self._since)
 
     def initial_position(self, target: int | None = None) -> StreamPosition:
-        """Give the place at which a new stream begins; what came after version `target` is not there for it."""
+        """Return the position at which a new stream starts; versions after `target` are ignored."""
         starting = self._settings.starting
         latest = self.history.refresh()
         latest = latest if target is None else min(latest, target)
@@ -70,17 +70,16 @@ class BatchPlanner:
         if starting > latest:
             raise TableVersionNotFoundError(
                 f"Table {format_identifier(self._settings.identifier)} has no version {starting} after which "
-                "a stream could "
-                f"begin; its latest is {latest}"
+                f"a stream could start; its latest is {latest}"
             )
         if starting:
             self.history.open_version(starting)
         return self._position_after(starting)
 
     def next_position(self, start: StreamPosition, limits: BatchLimits, target: int | None = None) -> StreamPosition:
-        """Tell how far the next micro-batch goes, at most to version `target`.
+        """Return the end of the next micro-batch, at most version `target`.
 
-        It stops before a version that cannot be told: what comes before is delivered first, and then the stream fails.
+        It stops before a version that the stream cannot deliver. The next micro-batch then fails.
         """
         last = self.history.refresh()
         self.history.verify(start)
@@ -108,7 +107,7 @@ class BatchPlanner:
         return start if here == start else replace(here, mark=self.history.mark(here.marked_version))
 
     def plan_tasks(self, start: StreamPosition, end: StreamPosition) -> list[StreamTask]:
-        """Give the tasks that read what lies between two places; the same whenever it is asked."""
+        """Return the tasks between two positions, always the same; InvalidInputError if `end` is before `start`."""
         if start == end:
             return []
         if not end.follows(start):
@@ -131,19 +130,19 @@ class BatchPlanner:
         return found
 
     def latest_position(self) -> StreamPosition:
-        """Give the place at which everything that is there now has been read."""
+        """Return the position after the latest version."""
         self.history.refresh()
         return self.last_seen_position()
 
     def last_seen_position(self) -> StreamPosition:
-        """Give the same as of the last look."""
+        """Return the position after the latest version at the last refresh."""
         return self._position_after(self.history.latest)
 
     def _position_after(self, version: int) -> StreamPosition:
         return StreamPosition(version + 1, mark=self.history.mark(version))
 
     def _agree_on_columns(self, schema: StructType) -> StreamColumns:
-        """Find the stream's columns in the table as it is, and make sure that Spark means the same."""
+        """Return the stream's columns; raises InvalidTableStateError if the types differ from Spark's schema."""
         table = self.history.open_version(self._since)
         names = self._settings.columns
         identifier = self._settings.identifier
@@ -167,7 +166,7 @@ class BatchPlanner:
             yield self._effects.classify(origin)
 
     def _combine_effects(self, start: StreamPosition, end: StreamPosition) -> Iterator[_AppendRun | VersionEffect]:
-        """Put versions together that can be read together; not for a feed, which names the version of each row."""
+        """Yield effects, and combine appends that can be read together; a feed needs the version of each row."""
         run: _AppendRun | None = None
         last = end.next if end.rows else end.next - 1
         for effect in self._list_effects(start.next, last):
@@ -227,7 +226,7 @@ class BatchPlanner:
         return list(changes.feed_tasks(paired=paired))
 
     def _scan(self, version: int, dataset: LanceDataset, fragments: Sequence[FragmentSize]) -> Scan:
-        """Read the stream's columns of a version, as far as it has them."""
+        """Return a scan of the stream's columns that a version has."""
         present = self._columns.find_present(dataset, later=version > self._since)
         where = self._settings.where
         if where is not None and dataset.schema != self.history.open_version(self._since).schema:
@@ -242,9 +241,9 @@ class BatchPlanner:
 def _advance(
     effect: VersionEffect, here: StreamPosition, left: int, limit: int | None, rows: int
 ) -> StreamPosition | None:
-    """Tell how far a effect can be taken if `rows` are taken already; None if not at all.
+    """Return the position after an effect or a part of it, if `rows` are in the batch already; None if none fits.
 
-    New rows can be cut anywhere. A change is told as a whole, with as many rows as it has if it is the first.
+    New rows can be divided anywhere. A change is never divided; if it is first, it may exceed the limit.
     """
     if limit is None or not left or rows + left <= limit or (effect.change is not None and not rows):
         return StreamPosition(effect.version + 1)

@@ -1,4 +1,4 @@
-"""Telling row by row what a version changed, from the fragments in which it differs from the one before."""
+"""The tasks that deliver the changes of a version row by row, from the fragments that differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ChangeTasks:
-    """Makes the tasks that tell of one change: `before` and `after` are scans of the two versions."""
+    """Creates the tasks for one change; `before` and `after` are scans of the two versions."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class ChangeTasks:
         self._after = after
 
     def new_row_tasks(self) -> Iterator[StreamTask]:
-        """Tell rows that are new and rows that have new values, the one as the other."""
+        """Yield tasks for new rows and for rows with new values."""
         yield from self._rows(self._after, self._change.new, INSERT)
         yield from self._rewritten(images=False)
 
     def feed_tasks(self, *, paired: bool) -> Iterator[StreamTask]:
-        """Tell all; `paired` says that row ids tell which new row was which old one."""
+        """Yield tasks for all changes; with `paired`, row ids identify the old row of a new row."""
         change = self._change
         if not paired:
             yield from self._rows(self._before, change.gone, DELETE)

@@ -1,10 +1,9 @@
-"""Which epoch of a stream was the last one to be committed to a table, written down beside it.
+"""A log in the table's directory of the last epoch of each stream, so that each epoch is committed once.
 
-A streaming query that is started again repeats its last epoch if Spark does not know that it was done. The commit of an
-epoch names it, but to look for it through a long history, of which a part may have been cleaned away, would take long
-and might find nothing. So before an epoch is committed, its number and the latest version are written to
-`_pennon/streams/` in the table's directory. An epoch with a higher number cannot have been committed. For the same
-number, only the versions since need to be looked at.
+A restarted streaming query repeats its last epoch if Spark does not know that it was committed. The transaction of an
+epoch names it, but searching a long history is slow, and part of it may have been deleted. So before an epoch is
+committed, its number and the latest version are written to `_pennon/streams/` in the table's directory. An epoch with a
+higher number has not been committed. For the same number, only later versions are searched.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ class StreamEpoch:
     """One epoch of a stream."""
 
     stream: str
-    """The stream's name: the id of its query, unless it was given another."""
+    """The name of the stream, by default the id of its query."""
     query: str
-    """The id of its query, which is kept in the checkpoint."""
+    """The id of its query, which is stored in the checkpoint."""
     number: int
 
     @property
     def job(self) -> str:
-        """Name the write of this epoch; no other has this name."""
+        """The unique job id of this epoch."""
         return f"{self.query}/{self.number}"
 
 
@@ -48,11 +47,11 @@ class EpochAttempt:
     query: str
     epoch: int
     version: int
-    """The latest version then."""
+    """The latest version at that time."""
 
 
 class EpochLog:
-    """What is written down about a stream in a table's directory."""
+    """The log of a stream in a table's directory."""
 
     def __init__(self, files: TableFiles, destination: Destination, stream: str) -> None:
         self._files = files
@@ -62,7 +61,7 @@ class EpochLog:
         self._path = f"{_DIRECTORY}/{hashlib.sha256(stream.encode()).hexdigest()[:32]}.json"
 
     def last(self) -> EpochAttempt | None:
-        """Read the last attempt; None if there was none."""
+        """Return the last attempt, or None; raises InvalidTableStateError if the log is damaged."""
         body = self._files.read(self._path)
         if body is None:
             return None
@@ -74,33 +73,34 @@ class EpochLog:
         query, epoch, version = (found.get(key) for key in ("query", "epoch", "version"))
         if not isinstance(query, str) or type(epoch) is not int or type(version) is not int or min(epoch, version) < 0:
             raise self._refusal(
-                f"has left {self._path!r} in the table's directory, which cannot be read. Look which epochs are in the "
-                "table, delete that file, and start the stream with another checkpoint"
+                f"has left {self._path!r} in the table's directory, which cannot be read. Check which epochs are in "
+                "the table, delete that file, and start the stream with another checkpoint"
             )
         return EpochAttempt(query, epoch, version)
 
     def begin(self, epoch: StreamEpoch) -> int:
-        """Write an attempt down, and give the version after which the epoch was committed before, if it was.
+        """Log an attempt; return the version after which an earlier attempt committed the epoch, if it did.
 
-        An epoch of another checkpoint or from the past, and one of which nobody can tell any more, raise 19.
+        Raises InvalidTableStateError for an epoch of another checkpoint, for an old epoch, and if deleted versions may
+        have contained the epoch.
         """
         last = self.last()
         latest = self._destination.latest()
         since = int(latest.version)
         if last is None:
-            # The first epoch that is written down. One before it may have made the table.
+            # This is the first logged epoch. An earlier one may have created the table.
             found = table_commits.find_job_in(latest, self._destination, epoch.job)
             since = since if found is None else found.version - 1
         elif last.query != epoch.query:
             raise self._refusal(
-                f"belongs to the checkpoint of query {last.query}; this is query {epoch.query}, with a checkpoint of "
-                "its own, whose epochs say nothing about what is written. Go on with the old checkpoint, or give the "
-                "stream another queryId"
+                f"belongs to the checkpoint of query {last.query}; this is query {epoch.query}, with another "
+                "checkpoint, whose epochs are unrelated. Continue with the old checkpoint, or give the stream another "
+                "queryId"
             )
         elif last.epoch > epoch.number:
             raise self._refusal(
-                f"has written epoch {last.epoch}, and now comes epoch {epoch.number}: its checkpoint was put back. "
-                "Start it anew, with another checkpoint"
+                f"has written epoch {last.epoch}, but this is epoch {epoch.number}: its checkpoint was put back. "
+                "Start the stream again with another checkpoint"
             )
         elif last.epoch == epoch.number:
             since = last.version
@@ -108,7 +108,7 @@ class EpochLog:
             if oldest > since + 1:
                 raise self._refusal(
                     f"may or may not have written epoch {epoch.number} after version {since}: the versions before "
-                    f"{oldest} were cleaned away. Look at the table, and start the stream anew, with another checkpoint"
+                    f"{oldest} were deleted. Check the table, and start the stream again with another checkpoint"
                 )
         self._files.write(self._path, json.dumps(asdict(EpochAttempt(epoch.query, epoch.number, since))).encode())
         return since

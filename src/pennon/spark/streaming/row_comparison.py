@@ -1,4 +1,4 @@
-"""Which rows of two columns differ: null equals null and NaN equals NaN, as in a comparison of what is stored."""
+"""Comparison of two columns row by row; null equals null, and NaN equals NaN."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pyarrow.compute as pc
 
 
 def find_differing_rows(left: pa.Array, right: pa.Array) -> np.ndarray:
-    """Compare two columns of the same type and length, row by row."""
+    """Return for each row whether two columns of the same type and length differ."""
     nulls = _bools(pc.not_equal(left.is_null(), right.is_null()))
     nulls |= _values_differ(left, right)
     return nulls
 
 
 def _values_differ(left: pa.Array, right: pa.Array) -> np.ndarray:
-    """Compare where both have a value; what is said of other rows does not matter if one of two is null there."""
+    """Return for each row whether the values differ; the result is meaningless for rows where one of them is null."""
     kind = left.type
     if pa.types.is_null(kind):
         return np.zeros(len(left), dtype=bool)

@@ -1,4 +1,4 @@
-"""The columns of a stream, and how a version of the table gives them."""
+"""The columns of a stream, and how a version of the table provides them."""
 
 from __future__ import annotations
 
@@ -36,39 +36,38 @@ class FeedCommit:
 
 @dataclass(frozen=True)
 class StreamColumns:
-    """What a stream delivers: columns of the table, as it was when the stream was started, and those of a feed."""
+    """The columns of a stream: those of the table when the stream started, and those of a change feed."""
 
     identifier: Identifier
     table: pa.Schema
     feed: bool
     whole: bool = True
-    """Whether these are all columns of the table: a new one then changes what the stream should deliver."""
+    """Whether these are all columns of the table, so that a new column changes the stream's schema."""
     field_ids: tuple[tuple[str, int], ...] = ()
-    """The field_ids by which the table knows these columns: a column that is renamed keeps its own."""
+    """The field ids of these columns: a renamed column keeps its id."""
 
     @classmethod
     def of(cls, table: pa.Schema, identifier: Identifier, *, feed: bool, whole: bool = True) -> StreamColumns:
-        """Give the columns of a stream; a feed of a table with columns of the same names raises 13."""
+        """Return the columns of a stream; raises InvalidInputError if the table has a column of a feed's name."""
         taken = [field.name for field in _FEED if feed and field.name in table.names]
         if taken:
             raise InvalidInputError(
                 f"Table {format_identifier(identifier)} has columns that a change feed adds itself: "
-                f"{', '.join(taken)}; "
-                "read the others, with option columns"
+                f"{', '.join(taken)}; read the other columns with option columns"
             )
         return cls(identifier, table, feed, whole)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name the table's columns in the stream."""
+        """The names of the table's columns in the stream."""
         return tuple(self.table.names)
 
     def spark_schema(self) -> StructType:
-        """Give the schema that Spark sees."""
+        """Return the schema for Spark."""
         return types.spark_schema(self._schema())
 
     def select(self, names: Sequence[str]) -> StreamColumns:
-        """Give fewer columns, or others in order: those that the caller's schema names."""
+        """Return the columns that the user's schema names, in its order; raises InvalidInputError for unknown names."""
         own = [name for name in names if not (self.feed and name in {field.name for field in _FEED})]
         if tuple(names) == tuple(self._schema().names):
             return self
@@ -84,16 +83,16 @@ class StreamColumns:
         )
 
     def with_field_ids(self, dataset: LanceDataset) -> StreamColumns:
-        """Look the columns' field_ids up in the version that gave the stream its schema."""
+        """Return the columns with their field ids in the version that defines the stream's schema."""
         found = _field_ids(dataset)
         return replace(self, field_ids=tuple((name, found[name]) for name in self.names))
 
     def find_present(self, dataset: LanceDataset, *, later: bool) -> tuple[str, ...]:
-        """Tell which columns a version has; those that were added since are null in it.
+        """Return the columns that a version has; columns that were added later are null in it.
 
-        `later` says that the version is younger than the stream's start: then every change of the schema raises 19,
-        for Spark cannot change the schema of a query that runs. A column of another type or of another name raises in
-        any case.
+        Raises InvalidTableStateError if a column has another type or another name. If the version is `later` than the
+        start of the stream, any change of the schema raises it, because Spark cannot change the schema of a running
+        query.
         """
         version, number = dataset.schema, int(dataset.version)
         taken = {one: name for name, one in _field_ids(dataset).items()}
@@ -114,16 +113,18 @@ class StreamColumns:
                     number, f"column {field.name} is gone", "Start the query again to go on without it"
                 )
             elif field_ids.get(field.name) in taken:
-                # Renamed; or the table was overwritten, which field_ids all columns anew.
+                # It was renamed, or the table was overwritten, which assigns new field ids.
                 raise self._schema_error(
-                    number, f"column {field.name} is called {taken[field_ids[field.name]]} there", _ANEW
+                    number, f"column {field.name} is called {taken[field_ids[field.name]]} there", _RESTART
                 )
             elif not field.nullable:
-                raise self._schema_error(number, f"it has no column {field.name} yet, which is never null now", _ANEW)
+                raise self._schema_error(
+                    number, f"it has no column {field.name} yet, which is never null now", _RESTART
+                )
         return tuple(present)
 
     def complete_batch(self, batch: pa.RecordBatch, commit: FeedCommit, labels: pa.Array | str) -> pa.RecordBatch:
-        """Complete a batch, already in Spark's types, by what a version does not have and what a feed tells."""
+        """Return a batch in Spark's types with nulls for missing columns, and with the columns of a feed."""
         target = types.read_schema(self._schema())
         arrays = []
         for field in target:
@@ -144,9 +145,11 @@ class StreamColumns:
 
     def _compare(self, ours: pa.Field, theirs: pa.Field, number: int) -> None:
         if ours.type != theirs.type:
-            raise self._schema_error(number, f"column {ours.name} is {theirs.type}, in the stream {ours.type}", _ANEW)
+            raise self._schema_error(
+                number, f"column {ours.name} is {theirs.type}, in the stream {ours.type}", _RESTART
+            )
         if theirs.nullable and not ours.nullable:
-            raise self._schema_error(number, f"column {ours.name} may be null, in the stream it may not", _ANEW)
+            raise self._schema_error(number, f"column {ours.name} may be null, in the stream it may not", _RESTART)
 
     def _schema_error(self, number: int, what: str, remedy: str) -> InvalidTableStateError:
         return InvalidTableStateError(
@@ -155,7 +158,9 @@ class StreamColumns:
         )
 
 
-_ANEW = "Start the query again; if this stays, start it after that version (startingVersion), with another checkpoint"
+_RESTART = (
+    "Start the query again; if this stays, start it after that version (startingVersion), with another checkpoint"
+)
 
 
 def _field_ids(dataset: LanceDataset) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The versions of a table as a stream goes through them: which there are, and what made each."""
+"""The versions of a table for a stream: which exist, and the operation that created each."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from pennon.spark.streaming.stream_position import StreamPosition
 
 UNKNOWN = "unknown operation"
-# Transactions are small reads that a bucket answers side by side.
+# Transactions are small files, which are read concurrently.
 _READ_AHEAD = 16
 
 
 @dataclass(frozen=True)
 class VersionOrigin:
-    """What made a version."""
+    """The operation that created a version."""
 
     version: int
     operation: str
-    """The name of Lance's operation."""
+    """The name of the Lance operation."""
     rows: int = 0
-    """The rows of an append."""
+    """The number of rows of an append."""
 
 
 class StreamHistory:
-    """The history of one table; `refresh` looks for what is new, all else speaks of what it saw."""
+    """The history of one table, as of the last `refresh`."""
 
     def __init__(self, address: Address, identifier: Identifier, branch: str | None) -> None:
         self.identifier = identifier
@@ -50,13 +50,13 @@ class StreamHistory:
         self._origins: dict[int, VersionOrigin] = {}
 
     def refresh(self) -> int:
-        """Look for the latest version, and give its number; a table that is gone raises 4."""
+        """Find the latest version and return its number; raises TableNotFoundError."""
         found = locate_table(self._address, self.identifier, self._branch)
         if found.declared:
             raise TableNotFoundError(
                 f"Table {format_identifier(self.identifier)} is declared, but nothing has been written to it yet"
             )
-        # A table that was created again in the same place may have the same latest number: only its content differs.
+        # A table that was recreated at the same location may have the same latest number, so contents are compared.
         latest = found.latest()
         if self._handle is None or found != self._destination or hash_content(latest) != hash_content(self._handle):
             self._handle, self._destination = latest, found
@@ -65,16 +65,16 @@ class StreamHistory:
 
     @property
     def latest(self) -> int:
-        """Give the number of the latest version that was seen."""
+        """The number of the latest version at the last refresh."""
         return int(self._dataset.version)
 
     @property
     def oldest(self) -> int:
-        """Give the number of the oldest version that is still there."""
+        """The number of the oldest existing version."""
         return min(int(one["version"]) for one in self._dataset.version_refs())
 
     def open_version(self, version: int) -> LanceDataset:
-        """Open a version; one that is not there any more raises 11."""
+        """Open a version; raises TableVersionNotFoundError if it was deleted."""
         try:
             return self._dataset.checkout_version(version if self._branch is None else (self._branch, version))
         except (OSError, ValueError) as error:
@@ -83,38 +83,38 @@ class StreamHistory:
             raise
 
     def pinned(self, version: int) -> PinnedTable:
-        """Name a version so that any process can open it."""
+        """Return a version that any process can open."""
         assert self._destination is not None
         return self._destination.pinned(version)
 
     def commit_time(self, version: int) -> datetime:
-        """Tell when a version was made."""
+        """Return when a version was committed."""
         made: Any = self.open_version(version).get_version()
         timestamp: datetime = made["timestamp"]
         return timestamp.astimezone()
 
     def mark(self, version: int) -> str | None:
-        """Give what tells this version from one of the same number in another table: the moment of its commit."""
+        """Return the time of a version's commit, which differs from that of the same version of another table."""
         return None if version == 0 else str(round(self.commit_time(version).timestamp() * 1_000_000))
 
     def verify(self, position: StreamPosition) -> None:
-        """Raise unless the table is the one in which the position was reached: 11 or 19."""
+        """Raise InvalidTableStateError or TableVersionNotFoundError if the position is not of this table."""
         if position.mark is None:
             return
         name = format_identifier(self.identifier)
         if position.marked_version > self.latest:
             raise InvalidTableStateError(
                 f"A stream has read table {name} up to version {position.marked_version}, but its latest version is "
-                f"{self.latest}: it was made anew or put back. {_ANEW}"
+                f"{self.latest}: it was created again or put back. {_RESTART}"
             )
         if self.mark(position.marked_version) != position.mark:
             raise InvalidTableStateError(
                 f"Version {position.marked_version} of table {name} is not the one that a stream has read: the table "
-                f"was dropped and made anew, or put back. {_ANEW}"
+                f"was dropped and created again, or put back. {_RESTART}"
             )
 
     def list_origins(self, first: int, last: int) -> Iterator[VersionOrigin]:
-        """Go through what made the versions from `first` to `last`, in order; one that is not there raises 11."""
+        """Yield the origins of versions `first` to `last`; raises TableVersionNotFoundError if one is missing."""
         with ThreadPoolExecutor(_READ_AHEAD) as pool:
             for start in range(first, last + 1, _READ_AHEAD):
                 yield from pool.map(self._origin, range(start, min(start + _READ_AHEAD, last + 1)))
@@ -126,19 +126,19 @@ class StreamHistory:
 
     def _read_origin(self, version: int) -> VersionOrigin:
         try:
-            # Lance lets a handle be used by one thread at a time; a copy shares all that is open.
+            # A handle of Lance can be used by one thread at a time; a copy shares its state.
             transaction: Any = copy(self._dataset).read_transaction(version)
         except TypeError as error:
             if "RewrittenIndex" not in str(error):
                 raise
-            # pylance 14 cannot show a compaction that took indexes along; nothing else has rewritten indexes.
+            # pylance 14 cannot read a compaction of an indexed table; no other operation has rewritten indexes.
             return VersionOrigin(version, "Rewrite")
         except (OSError, ValueError) as error:
             if not is_not_found(error):
                 raise
             transaction = None
         if transaction is None:
-            self.open_version(version)  # the version itself must be there
+            self.open_version(version)  # the version itself must exist
             return VersionOrigin(version, UNKNOWN)
         operation = type(transaction.operation).__name__
         if operation == "Append":
@@ -148,8 +148,7 @@ class StreamHistory:
     def _missing_error(self, version: int) -> TableVersionNotFoundError:
         return TableVersionNotFoundError(
             f"A stream of table {format_identifier(self.identifier)} needs version {version}, which was "
-            "cleaned away; the oldest "
-            f"that is left is {self.oldest}. {_ANEW}"
+            f"deleted; the oldest existing version is {self.oldest}. {_RESTART}"
         )
 
     @property
@@ -158,4 +157,4 @@ class StreamHistory:
         return self._handle
 
 
-_ANEW = "Start the stream anew, with another checkpoint"
+_RESTART = "Start the stream again with another checkpoint"

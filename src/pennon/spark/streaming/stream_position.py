@@ -1,4 +1,4 @@
-"""How far a stream has come: the offsets that Spark keeps in its checkpoint."""
+"""The position of a stream, which Spark stores as an offset in its checkpoint."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamPosition:
-    """A place in the history of a table: before the row `rows` of what version `next` brings.
+    """A position in the history of a table: after the first `rows` rows of version `next`.
 
-    All versions before `next` are done. Rows are counted as they stand in the version's fragments, by their ids, those
-    that are marked as deleted included: so the place means the same whenever it is read.
+    All versions before `next` are done. Rows are counted in the order of the version's fragments by id, including rows
+    that are marked as deleted. So the position always means the same.
     """
 
     next: int
     rows: int = 0
     snapshot: bool = False
-    """Whether version `next` is to be read as a whole, with all that came before it."""
+    """Whether version `next` is read as a whole, with all earlier rows."""
     mark: str | None = None
-    """What tells the last version that is done (of a snapshot: the version itself) from one of another table."""
+    """The commit time of `marked_version`, which detects another table."""
 
     @property
     def marked_version(self) -> int:
-        """Give the version that `mark` is of; 0 if there is none before the first one."""
+        """The version of `mark`: the last one that is done, or that of a snapshot; 0 if there is none."""
         return self.next if self.snapshot else self.next - 1
 
     def follows(self, start: StreamPosition) -> bool:
-        """Tell whether a batch can go from `start` to here."""
+        """Return True if a batch can go from `start` to this position."""
         if self.snapshot:
             return start.snapshot and start.next == self.next and start.rows <= self.rows
         first = (start.next + 1, 0) if start.snapshot else (start.next, start.rows)
         return first <= (self.next, self.rows)
 
     def to_offset(self) -> dict[str, Any]:
-        """Write it as Spark keeps it; equal positions are written alike."""
+        """Return the offset that Spark stores; equal positions have equal offsets."""
         return {"next": self.next, "rows": self.rows, "snapshot": self.snapshot, "mark": self.mark}
 
     @classmethod
     def from_offset(cls, offset: Mapping[str, Any]) -> StreamPosition:
-        """Read what `offset` wrote; anything else raises 13."""
+        """Return the position of an offset; raises InvalidInputError if the offset is not valid."""
         try:
             mark = offset["mark"]
             return cls(
@@ -52,5 +52,5 @@ class StreamPosition:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(
-                f"The checkpoint is of another kind of source: {dict(offset)!r} is no place in a table's history"
+                f"The checkpoint is of another kind of source: {dict(offset)!r} is not a position in a table's history"
             ) from error

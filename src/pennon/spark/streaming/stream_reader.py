@@ -1,4 +1,4 @@
-"""The data source's stream reader, in two forms: PySpark 4.2 says from where a micro-batch starts, 4.1 does not."""
+"""The data source's stream readers: one for PySpark 4.2, which passes the start of a micro-batch, one for 4.1."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ else:
     ADMISSION_CONTROL = True
 
 Offset = dict[str, Any]
-# A batch of more versions would take long to plan, and all of it is lost if it fails.
+# Larger batches take long to plan, and are lost if they fail.
 _DEFAULT_VERSIONS = 1000
 _NO_LIMIT = 2**63 - 1
 
 
-def stream_reader(asked: SourceOptions, schema: StructType) -> DataSourceStreamReader:
-    """Give the reader that this PySpark can use; bad options raise 13."""
-    settings = StreamSettings.of(asked)
+def stream_reader(options: SourceOptions, schema: StructType) -> DataSourceStreamReader:
+    """Return the reader for this version of PySpark; raises InvalidInputError for bad options."""
+    settings = StreamSettings.of(options)
     if ADMISSION_CONTROL:
         return TableStreamReader(settings, schema)
     return PlainTableStreamReader(settings, schema)
@@ -52,14 +52,14 @@ class TaskPartition(InputPartition):
 
 
 class TableChangesReader(DataSourceReader):
-    """Reads at once what a stream would read from its start until now."""
+    """Reads everything that a stream would read from its start until now."""
 
     def __init__(self, settings: StreamSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Cut all there is into tasks."""
+        """Return the tasks of the read."""
         with translate_errors(f"Reading changes of table {format_identifier(self._settings.identifier)}"):
             planner = BatchPlanner(self._settings, self._schema)
             return [
@@ -68,13 +68,13 @@ class TableChangesReader(DataSourceReader):
             ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Do one task."""
+        """Run one task."""
         assert isinstance(partition, TaskPartition)
         return partition.task.read()
 
 
 class _StreamReader(DataSourceStreamReader):
-    """What both readers do: Spark makes it in several processes, of which only one plans."""
+    """The common part of both readers. Spark creates it in several processes, of which only one plans."""
 
     def __init__(self, settings: StreamSettings, schema: StructType) -> None:
         self._settings = settings
@@ -91,7 +91,7 @@ class _StreamReader(DataSourceStreamReader):
         return translate_errors(f"Reading table {format_identifier(self._settings.identifier)} as a stream")
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Cut what lies between two offsets into tasks."""
+        """Return the tasks between two offsets."""
         with self._translated():
             return [
                 TaskPartition(task)
@@ -99,19 +99,19 @@ class _StreamReader(DataSourceStreamReader):
             ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Do one task."""
+        """Run one task."""
         assert isinstance(partition, TaskPartition)
         return partition.task.read()
 
     def stop(self) -> None:
-        """Let go of the table."""
+        """Close the table."""
         self._opened = None
 
 
 class PlainTableStreamReader(_StreamReader):
-    """For PySpark 4.1, which does not say from where a micro-batch starts: it is remembered from what was asked before.
+    """For PySpark 4.1, which does not pass the start of a micro-batch: it is remembered from earlier calls.
 
-    When a query is started again, Spark first asks for the partitions between its last offset and the same one.
+    When a query is restarted, Spark first asks for the partitions between its last offset and the same offset.
     """
 
     def __init__(self, settings: StreamSettings, schema: StructType) -> None:
@@ -119,22 +119,22 @@ class PlainTableStreamReader(_StreamReader):
         self._reached: StreamPosition | None = None
 
     def initialOffset(self) -> Offset:
-        """Begin where `startingVersion` says; Spark asks for the end of the first batch before it asks for this."""
+        """Return the position of `startingVersion`. Spark asks for the end of the first batch before this."""
         if self._reached is None:
             with self._translated():
                 self._reached = self._planner.initial_position()
         return self._reached.to_offset()
 
     def latestOffset(self) -> Offset:  # type: ignore[override]
-        """Tell how far the next micro-batch goes."""
+        """Return the end of the next micro-batch."""
         start = StreamPosition.from_offset(self.initialOffset())
-        # A limit that nobody asked for would end a query with Trigger.AvailableNow early: there it makes one batch.
+        # A default limit would end a query with Trigger.AvailableNow early, because it runs only one batch here.
         limits = BatchLimits(self._settings.max_versions, self._settings.max_rows)
         with self._translated():
             return self._planner.next_position(start, limits).to_offset()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Cut what lies between two offsets into tasks."""
+        """Return the tasks between two offsets."""
         self._reached = StreamPosition.from_offset(end)
         return super().partitions(start, end)
 
@@ -149,16 +149,16 @@ if ADMISSION_CONTROL:
             self._target: int | None = None
 
         def getDefaultReadLimit(self) -> ReadLimit:
-            """Tell that micro-batches are limited; PySpark has no limit by versions, so it is applied here."""
+            """Return the limit of micro-batches. PySpark has no limit by versions, so `latestOffset` applies it."""
             return ReadMaxRows(self._settings.max_rows or _NO_LIMIT)
 
         def initialOffset(self) -> Offset:
-            """Begin where `startingVersion` says."""
+            """Return the position of `startingVersion`."""
             with self._translated():
                 return self._planner.initial_position(self._target).to_offset()
 
         def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-            """Tell how far the next micro-batch goes."""
+            """Return the end of the next micro-batch."""
             limits = BatchLimits(self._settings.max_versions or _DEFAULT_VERSIONS, self._settings.max_rows)
             if isinstance(limit, ReadAllAvailable):
                 limits = BatchLimits()
@@ -166,11 +166,11 @@ if ADMISSION_CONTROL:
                 return self._planner.next_position(StreamPosition.from_offset(start), limits, self._target).to_offset()
 
         def reportLatestOffset(self) -> Offset:
-            """Tell how far there is to go; Spark asks right after it asked how far the batch goes."""
+            """Return the latest position. Spark calls this right after `latestOffset`."""
             with self._translated():
                 return self._planner.last_seen_position().to_offset()
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """Go no further than what is there now."""
+            """Ignore versions that are committed from now on."""
             with self._translated():
                 self._target = self._planner.history.refresh()

@@ -1,4 +1,4 @@
-"""What a stream of a table was asked for."""
+"""The settings of a stream of a table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = "earliest", "latest"
 FAIL, IGNORE, FEED = "fail", "ignore", "feed"
 _DEFAULT_SPLITS = 8
-# These name one version, or cut it short: a stream has no single version.
+# These options select or limit a single version, which a stream does not have.
 _OF_ONE_VERSION = ("version", "tag", "asOf", "limit")
 
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """The options of a stream, checked."""
+    """The validated options of a stream."""
 
     address: Address
     identifier: Identifier
@@ -30,7 +30,7 @@ class StreamSettings:
     where: str | None
     changes: str
     starting: int | str | None
-    """The version after which to begin; None begins with the table as it is."""
+    """The version after which the stream starts; None starts with all rows of the table."""
     max_versions: int | None
     max_rows: int | None
     parallelism: int
@@ -38,30 +38,30 @@ class StreamSettings:
 
     @property
     def feed(self) -> bool:
-        """Tell whether changes are told as changes."""
+        """Return True if the stream is a change feed."""
         return self.changes == FEED
 
     @classmethod
-    def of(cls, asked: SourceOptions) -> StreamSettings:
-        """Read the options; what a stream cannot mean raises 13."""
-        misplaced = [name for name in _OF_ONE_VERSION if asked.text(name) is not None]
+    def of(cls, options: SourceOptions) -> StreamSettings:
+        """Return the settings for options; raises InvalidInputError for options that do not apply to streams."""
+        misplaced = [name for name in _OF_ONE_VERSION if options.text(name) is not None]
         if misplaced:
             raise InvalidInputError(
                 f"A stream reads version after version: {', '.join(misplaced)} cannot be given; startingVersion can"
             )
-        names = asked.names("columns")
+        names = options.names("columns")
         return cls(
-            asked.address,
-            asked.identifier,
-            asked.text("branch"),
+            options.address,
+            options.identifier,
+            options.text("branch"),
             None if names is None else tuple(names),
-            asked.text("where"),
-            _changes(asked.text("changes")),
-            _starting(asked),
-            asked.number("maxVersionsPerTrigger", least=1),
-            asked.number("maxRowsPerTrigger", least=1),
-            asked.number("splits", least=1) or _DEFAULT_SPLITS,
-            asked.number("splitBytes", least=1),
+            options.text("where"),
+            _changes(options.text("changes")),
+            _starting(options),
+            options.number("maxVersionsPerTrigger", least=1),
+            options.number("maxRowsPerTrigger", least=1),
+            options.number("splits", least=1) or _DEFAULT_SPLITS,
+            options.number("splitBytes", least=1),
         )
 
 
@@ -72,6 +72,6 @@ def _changes(text: str | None) -> str:
     return value
 
 
-def _starting(asked: SourceOptions) -> int | str | None:
-    text = (asked.text("startingVersion") or "").lower()
-    return text if text in {EARLIEST, LATEST} else asked.number("startingVersion")
+def _starting(options: SourceOptions) -> int | str | None:
+    text = (options.text("startingVersion") or "").lower()
+    return text if text in {EARLIEST, LATEST} else options.number("startingVersion")

@@ -1,4 +1,4 @@
-"""Cutting what a micro-batch reads into tasks."""
+"""Splitting what a micro-batch reads into tasks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def split_fragments(wanted: Scan, fragments: Sequence[FragmentSize], settings: StreamSettings) -> list[Split]:
-    """Cut whole fragments of a scan into tasks."""
+    """Return splits of whole fragments of a scan."""
     return replace(wanted, fragments=tuple(fragments)).splits(settings.parallelism, max_bytes=settings.split_bytes)
 
 
 def split_window(
     wanted: Scan, fragments: Sequence[FragmentSize], skip: int, rows: int, settings: StreamSettings
 ) -> Iterator[Split]:
-    """Cut the rows from `skip` on out of fragments that stand one after the other, `rows` of them."""
+    """Yield splits of `rows` rows after the first `skip` rows of consecutive fragments."""
     whole: list[FragmentSize] = []
     first = 0
     for fragment in fragments:
@@ -43,7 +43,7 @@ def split_window(
 
 
 def group_fragments(fragments: Sequence[FragmentSize], settings: StreamSettings) -> Iterator[tuple[int, ...]]:
-    """Put whole fragments into groups, about as many as there are tasks at once."""
+    """Yield groups of whole fragments, about as many as tasks can run at the same time."""
     rows = sum(one.rows for one in fragments) / settings.parallelism
     group: list[int] = []
     held = 0
@@ -58,5 +58,5 @@ def group_fragments(fragments: Sequence[FragmentSize], settings: StreamSettings)
 
 
 def without_fragments(wanted: Scan) -> Scan:
-    """Leave out what a task does not need: its split names its fragments."""
+    """Return a scan without fragments: a task gets them from its split."""
     return replace(wanted, fragments=())

@@ -1,4 +1,4 @@
-"""The tasks of a micro-batch: each carries all it needs, and opens the versions it reads itself."""
+"""The tasks of a micro-batch. Each can be sent to an executor, and opens the versions that it reads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pennon.spark.streaming.stream_columns import FeedCommit, StreamColumns
 
 INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"
-# So many rows are asked for by their addresses; more are picked out of all.
+# Up to this many rows are read by their addresses; more are filtered out of all rows.
 _BY_ADDRESS = 2_000
 
 
 @dataclass(frozen=True)
 class SplitTask:
-    """All rows of a split, to all of which the same happened."""
+    """All rows of a split, with the same label."""
 
     columns: StreamColumns
     commit: FeedCommit
@@ -34,14 +34,14 @@ class SplitTask:
     label: str = INSERT
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Read them."""
+        """Yield the rows."""
         for batch in read_split(self.scan, self.split, self.scan.read_schema()):
             yield self.columns.complete_batch(batch, self.commit, self.label)
 
 
 @dataclass(frozen=True)
 class MovedRows:
-    """Where rows were and where they are, by the fragments of two versions; what tells an update from a delete."""
+    """The fragments between which rows moved from one version to the next; distinguishes updates from deletes."""
 
     before: PinnedTable
     after: PinnedTable
@@ -49,20 +49,20 @@ class MovedRows:
     new: tuple[int, ...]
     marked: tuple[int, ...]
     paired: bool
-    """Whether row ids tell which new row was which old one."""
+    """Whether row ids identify the old row of a new row."""
 
     def find_removed(self, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Give addresses and ids of rows that were in these fragments and are in them no more."""
+        """Return addresses and ids of rows that are no longer in these fragments."""
         return _find_missing(self.before, self.after, fragments, self.marked)
 
     def find_added(self, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Give addresses and ids of rows that are in these fragments and were not in them."""
+        """Return addresses and ids of rows that are new in these fragments."""
         return _find_missing(self.after, self.before, fragments, self.marked)
 
 
 @dataclass(frozen=True)
 class RemovedRowsTask:
-    """Rows that were in some fragments and are in them no more: deleted, or moved with new values."""
+    """Rows that are no longer in some fragments: deleted, or moved with new values."""
 
     columns: StreamColumns
     commit: FeedCommit
@@ -71,7 +71,7 @@ class RemovedRowsTask:
     moved: MovedRows
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Read them as they were."""
+        """Yield the old rows."""
         addresses, ids = self.moved.find_removed(self.fragments)
         others = self.moved.find_added((*self.moved.new, *self.moved.marked))[1] if self.moved.paired else None
         yield from _read_labelled(self, addresses, ids, others, (PREIMAGE, DELETE))
@@ -79,7 +79,7 @@ class RemovedRowsTask:
 
 @dataclass(frozen=True)
 class AddedRowsTask:
-    """Rows that are in some fragments and were not in them: inserted, or moved there with new values."""
+    """Rows that are new in some fragments: inserted, or moved there with new values."""
 
     columns: StreamColumns
     commit: FeedCommit
@@ -88,7 +88,7 @@ class AddedRowsTask:
     moved: MovedRows
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Read them as they are."""
+        """Yield the new rows."""
         addresses, ids = self.moved.find_added(self.fragments)
         others = self.moved.find_removed((*self.moved.gone, *self.moved.marked))[1] if self.moved.paired else None
         yield from _read_labelled(self, addresses, ids, others, (POSTIMAGE, INSERT))
@@ -96,7 +96,7 @@ class AddedRowsTask:
 
 @dataclass(frozen=True)
 class RewrittenRowsTask:
-    """Rows that stayed where they are; those among them whose values differ."""
+    """Rows at unchanged addresses whose values differ."""
 
     columns: StreamColumns
     commit: FeedCommit
@@ -104,10 +104,10 @@ class RewrittenRowsTask:
     after: Scan
     split: Split
     images: bool
-    """Whether the old values are told too."""
+    """Whether the old values are delivered too."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Read both versions of a split, and keep what differs."""
+        """Yield the rows of a split that differ between both versions."""
         old, new = (self._read_all(one) for one in (self.before, self.after))
         old_addresses, new_addresses = (one.column(ROW_ADDRESS).to_numpy() for one in (old, new))
         _, in_old, in_new = np.intersect1d(old_addresses, new_addresses, assume_unique=True, return_indices=True)
@@ -154,7 +154,7 @@ def _read_labelled(
     others: np.ndarray | None,
     labels: tuple[str, str],
 ) -> Iterator[pa.RecordBatch]:
-    """Read rows by their addresses, and name what happened to each: the first label if its id is among the others."""
+    """Yield rows by their addresses, with the first label if a row's id is among `others`, otherwise the second."""
     if not len(addresses):
         return
     order = np.argsort(addresses)
@@ -178,7 +178,7 @@ def _read_labelled(
 def _find_missing(
     here: PinnedTable, there: PinnedTable, fragments: tuple[int, ...], in_both: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give addresses and row ids of the rows that one version has in these fragments and another has not."""
+    """Return addresses and ids of rows in these fragments that one version has and the other has not."""
     addresses, ids = _list_rows(here, fragments)
     others, _ = _list_rows(there, tuple(one for one in fragments if one in in_both))
     keep = ~np.isin(addresses, others)
@@ -186,7 +186,7 @@ def _find_missing(
 
 
 def _list_rows(table: PinnedTable, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Give addresses and row ids of all rows in these fragments; no column is read."""
+    """Return addresses and ids of all rows in these fragments, without reading columns."""
     if not fragments:
         return np.array([], dtype=np.int64), np.array([], dtype=np.uint64)
     dataset: Any = table.open()

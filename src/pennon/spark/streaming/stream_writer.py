@@ -1,7 +1,7 @@
-"""The data source's stream writer: an epoch is one commit, and each epoch is committed once.
+"""The data source's stream writer: each epoch is one commit, and is committed once.
 
-For every epoch Spark makes the writer in two Python processes: one that plans, from where it travels to the tasks, and
-one that commits. What the tasks were told comes back to the commit with what they wrote.
+For every epoch, Spark creates the writer in two Python processes: one plans and sends the writer to the tasks, the
+other commits. The tasks return the plan to the commit together with their fragments.
 """
 
 from __future__ import annotations
@@ -27,50 +27,57 @@ if TYPE_CHECKING:
     from pennon.spark.options import SourceOptions
     from pennon.spark.writing.prepared_write import PreparedWrite
 
-# What Spark calls the id of a streaming query in the properties of its tasks.
+# The property of a task in which Spark stores the id of its streaming query.
 _QUERY_ID = "sql.streaming.queryId"
 _STREAM, _EPOCH = "pennon.stream", "pennon.epoch"
 """Properties of a transaction."""
 
 
-def stream_writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> TableStreamWriter:
-    """Plan the write of an epoch; what cannot be written is refused here. Errors 1, 4, 13, 22."""
-    if asked.text("jobId") is not None:
+def stream_writer(options: SourceOptions, schema: StructType, *, overwrite: bool) -> TableStreamWriter:
+    """Return the writer of a prepared epoch.
+
+    Raises NamespaceNotFoundError, TableNotFoundError, TableBranchNotFoundError, or InvalidInputError if options or
+    columns do not fit.
+    """
+    if options.text("jobId") is not None:
         raise InvalidInputError(
-            f"Each epoch of a stream to table {format_identifier(asked.identifier)} is a job of its own: "
-            "jobId cannot be given"
+            f"Each epoch of a stream to table {format_identifier(options.identifier)} is a job of its own: "
+            "jobId cannot be set"
         )
-    destination = find_destination(asked.address, asked.identifier, asked.text("branch"))
-    planned = source_writer.prepare_from_options(asked, schema, destination, overwrite=overwrite)
-    return TableStreamWriter(asked.address, planned, asked.text("queryId"))
+    destination = find_destination(options.address, options.identifier, options.text("branch"))
+    prepared = source_writer.prepare_from_options(options, schema, destination, overwrite=overwrite)
+    return TableStreamWriter(options.address, prepared, options.text("queryId"))
 
 
 @dataclass(frozen=True)
 class EpochReport(WriterCommitMessage):
-    """What one task wrote, by which plan, and for which query."""
+    """The fragments of one task, with its plan and the id of its query."""
 
     written: WrittenFragments
-    planned: PreparedWrite
+    prepared: PreparedWrite
     query: str | None
 
 
 class TableStreamWriter(DataSourceStreamArrowWriter):
-    """Writes fragments on executors, and makes one commit of those of an epoch."""
+    """Writes fragments on executors, and commits those of an epoch once."""
 
-    def __init__(self, address: Address, planned: PreparedWrite, name: str | None) -> None:
+    def __init__(self, address: Address, prepared: PreparedWrite, name: str | None) -> None:
         self._address = address
-        self._planned = planned
+        self._prepared = prepared
         self._name = name
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
-        return EpochReport(self._planned.writer.write(iterator), self._planned, _query_id())
+        return EpochReport(self._prepared.writer.write(iterator), self._prepared, _query_id())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Make a version of what the tasks wrote, unless there is one for this epoch; errors 4, 13, 14, 19."""
+        """Commit the fragments of all tasks, unless this epoch was committed before.
+
+        Raises TableNotFoundError, InvalidInputError, ConcurrentModificationError or InvalidTableStateError.
+        """
         reports = [one for one in messages if isinstance(one, EpochReport)]
-        planned = reports[0].planned if reports else self._planned
-        staged = planned.stage(WrittenFragments.of(report.written for report in reports))
+        prepared = reports[0].prepared if reports else self._prepared
+        staged = prepared.stage(WrittenFragments.of(report.written for report in reports))
         if staged.is_empty:
             return
         epoch = self._epoch(reports, batchId)
@@ -82,25 +89,25 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         source_writer.publish_staged(self._address, staged, epoch.job)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002 - as above
-        """Remove what the tasks wrote, also those that failed; only the reports of others name the files."""
+        """Delete the files of all tasks, including failed ones, if at least one task has reported the plan."""
         reports = [one for one in messages if isinstance(one, EpochReport)]
         if reports:
-            source_writer.remove_written(reports[0].planned)
+            source_writer.remove_written(reports[0].prepared)
 
     def _epoch(self, reports: Sequence[EpochReport], number: int) -> StreamEpoch:
-        """Tell which epoch of which stream this is; nothing is written that could be written twice."""
+        """Return the epoch; raises InvalidInputError if its query is unknown, because it might be written twice."""
         queries = {report.query for report in reports if report.query is not None}
         query = queries.pop() if queries else self._name
         if query is None:
             raise InvalidInputError(
-                f"Nobody can tell to which query epoch {number} belongs, so it might be written twice; give the "
-                "stream a name with option queryId"
+                f"The query of epoch {number} is unknown, so the epoch might be written twice; name the stream with "
+                "option queryId"
             )
         return StreamEpoch(self._name or query, query, number)
 
 
 def _query_id() -> str | None:
-    """Give the id of the streaming query that this task belongs to: it is kept in the query's checkpoint."""
+    """Return the id of the streaming query of this task, which is stored in the query's checkpoint."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,4 +1,4 @@
-"""What a version changed, told by the fragments of it and of the version before; no data is read."""
+"""The difference between two versions, from their fragments, without reading data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
     from lance.fragment import FragmentMetadata
 
-# Operations that put other values into the rows of a fragment. All others leave a fragment's rows as they are.
+# Operations that change values in the rows of a fragment. All others keep a fragment's rows.
 _IN_PLACE = frozenset({"Update", "Merge", "DataReplacement", "DataOverlay"})
 
 
@@ -24,37 +24,37 @@ class VersionDifference:
     gone: tuple[FragmentSize, ...] = ()
     new: tuple[FragmentSize, ...] = ()
     marked: tuple[FragmentSize, ...] = ()
-    """In both versions, with other rows marked as deleted."""
+    """Fragments in both versions, with different rows marked as deleted."""
     rewritten: tuple[FragmentSize, ...] = ()
-    """In both versions, with other values in the columns that matter."""
+    """Fragments in both versions, with different values in the compared columns."""
     deleted: int = 0
-    """How many rows of the older version are not in the newer one, as far as fragments tell."""
+    """The number of rows of the older version that are not in the newer one, estimated from fragments."""
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether all rows are the same."""
+        """Return True if all rows are the same."""
         return not (self.gone or self.new or self.marked or self.rewritten)
 
     @property
     def has_only_new_rows(self) -> bool:
-        """Tell whether rows were added, and nothing else."""
+        """Return True if rows were only added."""
         return bool(self.new) and not (self.gone or self.marked or self.rewritten)
 
     @property
     def added(self) -> int:
-        """Count the rows of new fragments."""
+        """The number of rows of new fragments."""
         return _rows(self.new)
 
     @property
     def changed(self) -> int:
-        """Count about how many rows tell of the difference."""
+        """The approximate number of rows that describe the difference."""
         return self.added + self.deleted + 2 * _rows(self.rewritten)
 
 
 def compare_versions(
     before: LanceDataset | None, after: LanceDataset, operation: str, columns: Iterable[str]
 ) -> VersionDifference:
-    """Compare two versions; `columns` are those whose values matter."""
+    """Return the difference of two versions in these columns."""
     old = {} if before is None else {one.fragment_id: one.metadata for one in before.get_fragments()}
     new = {one.fragment_id: one.metadata for one in after.get_fragments()}
     old_sizes = {} if before is None else {one.id: one for one in fragment_sizes(before)}
@@ -100,7 +100,7 @@ def _ids(field: Any) -> Iterator[int]:
 
 
 def _files(fragment: FragmentMetadata, fields: frozenset[int]) -> tuple[str, ...]:
-    """Name the files that hold values of these fields."""
+    """Return the files with values of these fields."""
     files = [*fragment.files, *(one.data_file for one in fragment.overlays)]
     return tuple(sorted(str(one.path) for one in files if not fields.isdisjoint(one.fields)))
 

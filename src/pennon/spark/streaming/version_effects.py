@@ -1,4 +1,4 @@
-"""What a version means for a stream."""
+"""The effect of a version on a stream."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from pennon.spark.streaming.stream_history import StreamHistory, VersionOrigin
     from pennon.spark.streaming.stream_settings import StreamSettings
 
-# Operations that leave all rows and the schema as they are. A Rewrite is a compaction: its rows are in other fragments.
+# Operations that change neither rows nor the schema. A Rewrite is a compaction: it moves rows to other fragments.
 _QUIET = frozenset({"Rewrite", "CreateIndex", "UpdateConfig"})
 _REPLACING = frozenset({"Overwrite", "Restore", UNKNOWN})
 
 
 @dataclass(frozen=True)
 class VersionEffect:
-    """One version: rows that it adds, or a difference that has to be told row by row, or nothing at all."""
+    """The effect of one version: added rows, a difference that needs a comparison of rows, or nothing."""
 
     version: int
     operation: str
     rows: int = 0
-    """About how many rows it delivers."""
+    """The approximate number of rows to deliver."""
     change: VersionDifference | None = None
     joins: bool = False
-    """Whether it can be read together with its neighbours: rows were added at most, to the same schema."""
+    """Whether it can be read together with its neighbours: it adds rows at most, with the same schema."""
 
 
 class EffectClassifier:
-    """Tells steps apart, for one stream."""
+    """Classifies the versions of one stream."""
 
     def __init__(self, settings: StreamSettings, history: StreamHistory, columns: StreamColumns, since: int) -> None:
         self._settings = settings
@@ -44,7 +44,10 @@ class EffectClassifier:
         self._since = since
 
     def classify(self, origin: VersionOrigin) -> VersionEffect:
-        """Tell what a version means; one that the stream cannot tell about raises 19, a lost one 11."""
+        """Return the effect of a version.
+
+        Raises InvalidTableStateError if the stream cannot deliver it, and TableVersionNotFoundError if it was deleted.
+        """
         if origin.operation == "Append":
             return VersionEffect(origin.version, origin.operation, origin.rows, joins=True)
         if origin.operation in _QUIET:
@@ -53,7 +56,7 @@ class EffectClassifier:
         after = self._history.open_version(origin.version)
         present = self._columns.find_present(after, later=origin.version > self._since)
         if self._settings.changes != FEED and before is not None:
-            # A column that is added or gets another type is no change of the rows that are there.
+            # A new column, or a new type of a column, does not change existing rows.
             fields = {field.name: field.type for field in before.schema}
             present = tuple(name for name in present if fields.get(name) == after.schema.field(name).type)
         found = compare_versions(before, after, origin.operation, present)
@@ -71,9 +74,9 @@ class EffectClassifier:
             "Restore": "puts an older version back",
             "Delete": f"deletes rows ({found.deleted})",
         }.get(origin.operation, "changes or deletes rows")
-        ways = "With option changes=feed such versions are told row by row"
+        ways = "Option changes=feed delivers such versions row by row"
         if origin.operation not in _REPLACING:
-            ways += ", with changes=ignore only rows that are new or have new values"
+            ways += ", changes=ignore only the rows that are new or have new values"
         return InvalidTableStateError(
             f"Version {origin.version} of table {format_identifier(self._history.identifier)} "
             f"({origin.operation}) {told}, which a "

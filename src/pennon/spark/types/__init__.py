@@ -1,4 +1,4 @@
-"""Arrow's types and Spark's, both ways (docs/reference/spark-types.md)."""
+"""Conversion between Arrow's types and Spark's (docs/reference/spark-types.md)."""
 
 from pennon.spark.types.arrow_to_spark import read_schema, spark_schema
 from pennon.spark.types.column_matching import WritePlan, plan_write

@@ -1,4 +1,4 @@
-"""How a table looks in Spark (docs/reference/spark-types.md)."""
+"""The Spark schema of a table (docs/reference/spark-types.md)."""
 
 from __future__ import annotations
 
@@ -98,20 +98,20 @@ _SENT: dict[type[DataType], pa.DataType] = {
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Give the Spark schema of a table; an Arrow type that Spark has no type for raises 13, naming the column.
+    """Return the Spark schema of a table; raises InvalidInputError if Spark has no type for an Arrow type.
 
-    What Spark's types cannot say is kept in the metadata of the fields: a new table made of them is the same again.
+    The metadata of the fields contains what Spark's types cannot express, so that a new table gets the same schema.
     """
     return StructType([_spark_field(field, field.name) for field in plain_schema(schema)])
 
 
 def read_schema(schema: pa.Schema) -> pa.Schema:
-    """Give the Arrow schema in which Spark expects the batches of a table: types, names and nullability exactly."""
+    """Return the exact Arrow schema in which Spark expects the batches of a table."""
     return pa.schema([_sent_field(field, field.name) for field in spark_schema(schema)])
 
 
 def spark_type(field: pa.Field, column: str) -> DataType:
-    """Give the Spark type of a field in plain form; `column` names it in errors."""
+    """Return the Spark type of a field in plain form; `column` names it in errors."""
     kind = field.type
     known = known_extension(field)
     if known:
@@ -152,7 +152,7 @@ def _unknown(kind: pa.DataType, column: str) -> Exception:
 
 
 def sent_type(kind: DataType, column: str) -> pa.DataType:
-    """Give the Arrow type in which Spark sends and expects a type; one that it does not send raises 13."""
+    """Return the Arrow type in which Spark sends and expects a type; raises InvalidInputError if there is none."""
     if isinstance(kind, DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, ArrayType):
@@ -166,12 +166,12 @@ def sent_type(kind: DataType, column: str) -> pa.DataType:
         return pa.struct([_sent_field(child, f"{column}.{child.name}") for child in kind])
     if type(kind) not in _SENT:
         own = "user-defined " if isinstance(kind, UserDefinedType) else ""
-        raise invalid_input(f"Column {column} has the {own}Spark type {kind.simpleString()}, which Lance cannot keep")
+        raise invalid_input(f"Column {column} has the {own}Spark type {kind.simpleString()}, which Lance cannot store")
     return _SENT[type(kind)]
 
 
 def usual_type(kind: DataType, column: str) -> pa.DataType:
-    """Give the Arrow type that a new table has for a Spark type without metadata, its structs still without fields."""
+    """Return the default Arrow type for a Spark type in a new table; structs have no fields yet."""
     if isinstance(kind, StructType):
         return pa.struct([])
     if isinstance(kind, ArrayType):
@@ -185,7 +185,7 @@ def usual_type(kind: DataType, column: str) -> pa.DataType:
 
 
 def holds_void(kind: DataType) -> bool:
-    """Tell whether a type is, or has elements of, the type that has only nulls; fields of structs aside."""
+    """Return True if a type or its elements can only be null; fields of structs are not checked."""
     if isinstance(kind, ArrayType):
         return holds_void(kind.elementType)
     if isinstance(kind, MapType):
@@ -194,7 +194,7 @@ def holds_void(kind: DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether Spark shows an Arrow type as an array."""
+    """Return True if an Arrow type is an array in Spark."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
@@ -219,7 +219,7 @@ def _spark_field(field: pa.Field, column: str) -> StructField:
 
 
 def _decimal(kind: pa.DataType, column: str) -> DecimalType:
-    # Spark's scale is neither negative nor more than the precision; such a type is widened until it is not.
+    # Spark's scale is between 0 and the precision; other types are widened.
     scale = max(kind.scale, 0)
     digits = max(kind.precision - min(kind.scale, 0), scale)
     if digits > MAX_DIGITS:

@@ -1,4 +1,4 @@
-"""Which column of a DataFrame goes into which column of a table, and whether it may."""
+"""Matching the columns of a DataFrame with those of a table, and checking their types."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _WHOLE = (IntegralType, DecimalType)
 _TEXT = (StringType, CharType, VarcharType)
-# What a column takes from Spark, by the type as which Spark sees it. Values that do not fit are found when written.
+# The Spark types that a column accepts, by its own Spark type. Values are checked when they are written.
 _TAKES: dict[type[DataType], tuple[type[DataType], ...]] = {
     BooleanType: (BooleanType,),
     IntegralType: _WHOLE,
@@ -65,10 +65,10 @@ _TAKES: dict[type[DataType], tuple[type[DataType], ...]] = {
 
 @dataclass(frozen=True)
 class WritePlan:
-    """How the rows of a DataFrame become rows of a table.
+    """How to convert the rows of a DataFrame to rows of a table.
 
-    `schema` is what is written, in plain form (pennon.spark.types.extension). `new_columns` are those that the table
-    must get first, as `LanceDataset.add_columns` takes them: a new field in a struct is a struct of just that field.
+    `schema` is the written schema in plain form (`types.extension`). `new_columns` are the columns to add to the table
+    first, as `LanceDataset.add_columns` accepts them: a new field of a struct is a struct with just that field.
     """
 
     schema: pa.Schema
@@ -76,7 +76,7 @@ class WritePlan:
     targets: tuple[WriteTarget, ...]
 
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give a batch that Spark sent as the table keeps it; a value that does not fit raises 13, with the column."""
+        """Return a batch from Spark with the types of the table; raises InvalidInputError if a value does not fit."""
         arrays = [
             null_array(batch.num_rows, target)
             if target.source is None
@@ -95,11 +95,11 @@ def plan_write(
     case_sensitive: bool = False,
     into: str = "the table",
 ) -> WritePlan:
-    """Match the columns of a DataFrame to those of a table, by name; what does not fit raises 13, naming the column.
+    """Return a plan that matches columns by name; raises InvalidInputError if a column does not fit.
 
-    With `merge_schema` columns that the table lacks become new, nullable ones, and nullable columns that the DataFrame
-    lacks are filled with nulls; `fill_missing` allows only the latter. `case_sensitive` is Spark's setting of that
-    name, and `into` names the table in errors.
+    With `merge_schema`, columns that the table lacks become new nullable columns, and nullable columns that the
+    DataFrame lacks are filled with nulls; `fill_missing` allows only the latter. `case_sensitive` is Spark's setting of
+    that name. `into` names the table in errors.
     """
     planner = _ColumnMatcher(merge_schema, merge_schema or fill_missing, case_sensitive, into)
     targets, new = planner.struct(incoming, list(plain_schema(table)), "")
@@ -116,7 +116,7 @@ class _ColumnMatcher:
     def struct(
         self, incoming: StructType, fields: Sequence[pa.Field], prefix: str
     ) -> tuple[tuple[WriteTarget, ...], tuple[pa.Field, ...]]:
-        """Match the fields of a struct, or the columns of the table; give those that are new, too."""
+        """Match the fields of a struct or the columns of the table; return the targets and the new fields."""
         places = self._matched(incoming, fields, prefix)
         targets: list[WriteTarget] = []
         new: list[pa.Field] = []
@@ -138,7 +138,7 @@ class _ColumnMatcher:
         return tuple(targets), tuple(new)
 
     def _matched(self, incoming: StructType, fields: Sequence[pa.Field], prefix: str) -> dict[str, int]:
-        """Tell which field of the DataFrame goes into the field of each name, new names included."""
+        """Return the number of the DataFrame's field for each name, including new names."""
         names = [field.name for field in fields]
         places: dict[str, int] = {}
         for source, name in enumerate(incoming.names):
@@ -171,7 +171,7 @@ class _ColumnMatcher:
         return table_field(field, prefix + field.name).with_nullable(nullable=True)
 
     def _field(self, given: DataType, field: pa.Field, column: str) -> tuple[WriteTarget, pa.Field | None]:
-        """Plan one field; give it with only what is new inside of it, too, if something is."""
+        """Match one field; return its target, and the field reduced to its new parts, or None."""
         shown = spark_type(field, column)
         if isinstance(given, NullType) and not field.nullable:
             raise invalid_input(f"Column {column} of {self.into} may not be null, and has only nulls in the DataFrame")

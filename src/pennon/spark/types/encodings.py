@@ -1,4 +1,4 @@
-"""Values that Spark holds in another form than Lance does: UUIDs as text, bfloat16 as float, blobs as bytes."""
+"""Values that Spark and Lance represent differently: UUIDs as text, bfloat16 as float, blobs as bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_DASHES = np.array([place for place in range(_UUID_LENGTH) if place not in _
 
 
 def uuid_to_text(array: pa.Array) -> pa.Array:
-    """Write UUIDs, kept as 16 bytes, in lower case with dashes."""
+    """Return UUIDs, stored as 16 bytes, as text in lower case with dashes."""
     flat, nulls = _fixed_bytes(array, bytes(_UUID_BYTES))
     digits = flat.tobytes().hex().encode()
     text = np.full((len(array), _UUID_LENGTH), ord("-"), np.uint8)
@@ -27,12 +27,12 @@ def uuid_to_text(array: pa.Array) -> pa.Array:
 
 
 def text_to_uuid(array: pa.Array) -> pa.Array:
-    """Read UUIDs from text, in any case; text that is none raises ArrowInvalid."""
+    """Return UUIDs from text in any case; raises ArrowInvalid for other text."""
     lower = pc.utf8_lower(array.cast(pa.large_string()))
     right = pc.match_substring_regex(lower, _UUID_TEXT)
     if pc.any(pc.invert(right)).as_py():
         wrong = array.filter(pc.invert(right))[0].as_py()
-        raise pa.ArrowInvalid(f"{wrong!r} is no UUID")
+        raise pa.ArrowInvalid(f"{wrong!r} is not a UUID")
     digits = "".join(pc.replace_substring(lower.drop_null(), "-", "").to_pylist())
     packed = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(_UUID_BYTES), len(digits) // _UUID_DIGITS, [None, pa.py_buffer(bytes.fromhex(digits))]
@@ -44,14 +44,14 @@ def text_to_uuid(array: pa.Array) -> pa.Array:
 
 
 def bfloat16_to_float(array: pa.Array) -> pa.Array:
-    """Widen bfloat16, kept as two bytes, to float32; nothing is lost."""
+    """Return bfloat16, stored as two bytes, as float32, without loss."""
     flat, nulls = _fixed_bytes(array, bytes(2))
     bits = flat.view("<u2").astype("<u4") << 16
     return pa.array(bits.view("<f4"), mask=None if nulls is None else nulls.to_numpy(zero_copy_only=False))
 
 
 def float_to_bfloat16(array: pa.Array) -> pa.Array:
-    """Round float32 to bfloat16, to the nearest and of two to the even one."""
+    """Return float32 as bfloat16, rounded to nearest, ties to even."""
     nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     values = array.fill_null(0.0).to_numpy(zero_copy_only=False)
     bits = values.view("<u4")
@@ -62,14 +62,14 @@ def float_to_bfloat16(array: pa.Array) -> pa.Array:
 
 
 def bytes_to_blob(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Give bytes in the form in which Lance takes blobs to write."""
+    """Return bytes in the form in which Lance accepts blobs."""
     parts = [array.cast(kind.field(0).type)]
     parts += [pa.nulls(len(array), kind.field(number).type) for number in range(1, kind.num_fields)]
     return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null() if array.null_count else None)
 
 
 def _fixed_bytes(array: pa.Array, nothing: bytes) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], pa.Array | None]:
-    """Give the bytes of an array whose values have a fixed size, and which of them are null."""
+    """Return the bytes of an array of values with a fixed size, and which of them are null."""
     width = array.type.byte_width
     nulls = array.is_null() if array.null_count else None
     if nulls is not None:

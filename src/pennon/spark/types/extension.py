@@ -1,7 +1,7 @@
 """Arrow's extension types, brought to one form: the storage type, and the extension's name in the field's metadata.
 
-PyArrow shows an extension type as such only where its class is registered, as Lance does on import. The plain form is
-the same in every process, can be pickled without Lance, and Lance takes it back as the extension type.
+PyArrow has an extension type only where its class is registered, which importing Lance does. The plain form is the same
+in every process and can be pickled without Lance, and Lance reads it as the extension type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BLOB = "lance.blob.v2"
 
 _BLOB_V1 = b"lance-encoding:blob"
 
-# The extension types that look different in Spark than their storage does, and what they store.
+# The extension types whose type in Spark is not that of their storage, and their storage types.
 STORAGE: dict[str, pa.DataType] = {
     UUID: pa.binary(16),
     JSON: pa.string(),
@@ -39,7 +39,7 @@ STORAGE: dict[str, pa.DataType] = {
 
 
 def extension_name(field: pa.Field) -> str | None:
-    """Tell the extension type of a field in plain form or not, None for an ordinary type."""
+    """Return the name of a field's extension type, in plain form or not; None for an ordinary type."""
     if isinstance(field.type, pa.BaseExtensionType):
         return str(field.type.extension_name)
     name = (field.metadata or {}).get(NAME)
@@ -47,18 +47,18 @@ def extension_name(field: pa.Field) -> str | None:
 
 
 def known_extension(field: pa.Field) -> str | None:
-    """Tell which of the extension types in STORAGE a field has, None for all others."""
+    """Return the name of a field's extension type if it is in STORAGE, or None."""
     name = extension_name(field)
     return name if name in STORAGE else None
 
 
 def extension_metadata(name: str, parameters: bytes = b"") -> dict[bytes, bytes]:
-    """Give the metadata of a field of an extension type; Lance wants the parameters even where there are none."""
+    """Return the metadata of a field of an extension type. Lance requires the parameters, even if empty."""
     return {NAME: name.encode(), PARAMETERS: parameters}
 
 
 def is_blob(field: pa.Field) -> bool:
-    """Tell whether a column is, or holds, blobs of Lance: a scan must ask for their bytes, else it gets none."""
+    """Return True if a column is or contains blobs of Lance: a scan must ask for their bytes explicitly."""
     if extension_name(field) == BLOB or (field.metadata or {}).get(_BLOB_V1) == b"true":
         return True
     kind = field.type
@@ -66,12 +66,12 @@ def is_blob(field: pa.Field) -> bool:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Bring every field of a schema to the plain form, nested ones included."""
+    """Return a schema with all fields in plain form, including nested ones."""
     return pa.schema([plain_field(field) for field in schema], metadata=schema.metadata)
 
 
 def plain_field(field: pa.Field) -> pa.Field:
-    """Bring a field to the plain form: the storage type, with the extension's name in the metadata."""
+    """Return a field in plain form: the storage type, with the extension's name in the metadata."""
     metadata = dict(field.metadata or {})
     kind = field.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -83,7 +83,7 @@ def plain_field(field: pa.Field) -> pa.Field:
 
 
 def _parameters(kind: pa.BaseExtensionType) -> bytes:
-    """Write an extension type's parameters, as Arrow does; PyArrow gives them only for types written in Python."""
+    """Return the parameters of an extension type as Arrow writes them; PyArrow has them only for Python types."""
     if isinstance(kind, pa.ExtensionType):
         return bytes(kind.__arrow_ext_serialize__())
     if isinstance(kind, pa.FixedShapeTensorType):
@@ -114,5 +114,5 @@ def _reduce_vector(kind: pa.FixedSizeListType) -> tuple[Any, tuple[pa.Field, int
     return pa.list_, (kind.value_field, kind.list_size)
 
 
-# PyArrow pickles vectors without the name and the metadata of their elements; schemas travel to Spark's workers.
+# PyArrow pickles vectors without the name and the metadata of their elements, which Spark's workers need.
 copyreg.pickle(pa.FixedSizeListType, _reduce_vector)

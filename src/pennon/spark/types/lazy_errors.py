@@ -1,13 +1,13 @@
-"""The error for a column that cannot be mapped, made without importing the SDK until it is needed.
+"""The error for a column that cannot be converted, created without importing the SDK before.
 
-Spark's planning workers import the types; the SDK would cost each of them seconds.
+Spark's planning workers import `types`, and importing the SDK would take each of them seconds.
 """
 
 from __future__ import annotations
 
 
 def invalid_input(message: str) -> Exception:
-    """Give the InvalidInputError (13) with `message`, to be raised by the caller."""
+    """Return an InvalidInputError with `message`."""
     from pennon.errors import InvalidInputError
 
     return InvalidInputError(message)

@@ -1,4 +1,4 @@
-"""Batches of a table as Spark wants them, without copying values wherever Arrow allows that."""
+"""Casting batches of a table for Spark, without copying values where Arrow allows it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NANOSECONDS = 1_000  # in a microsecond
-# Spark's texts and binaries are counted with 32 bits in a batch. Far below that, a batch is still large for a worker.
+# Spark addresses strings and binaries in a batch with 32 bits. A much smaller batch is already large for a worker.
 _MOST_BYTES = 1 << 30
 
 
 def to_spark(batch: pa.RecordBatch, target: pa.Schema, *, truncate_nanoseconds: bool = False) -> pa.RecordBatch:
-    """Cast a batch of a table to a schema that `read_schema` gave for it, or for some of its columns.
+    """Return a batch of a table with a schema from `read_schema`, for all or some of its columns.
 
-    A value that Spark cannot hold exactly raises 13, naming the column; so do nanoseconds, if they are not truncated.
+    Raises InvalidInputError if Spark cannot represent a value exactly. Nanoseconds are an error unless truncated.
     """
     arrays = []
     for wanted in target:
         number = batch.schema.get_field_index(wanted.name)
         if number < 0:
             raise invalid_input(
-                f"Column {wanted.name} is not in what was read, which has {', '.join(batch.schema.names)}"
+                f"Column {wanted.name} is not among the columns that were read: {', '.join(batch.schema.names)}"
             )
         try:
             cast = _cast(batch.column(number), batch.schema.field(number), wanted.type, floor=truncate_nanoseconds)
@@ -40,7 +40,7 @@ def to_spark(batch: pa.RecordBatch, target: pa.Schema, *, truncate_nanoseconds: 
 
 
 def split_batch(batch: pa.RecordBatch, most_bytes: int = _MOST_BYTES) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into ones that Spark can take: long texts and blobs may be too much for one."""
+    """Yield a batch in parts that are small enough for Spark: long strings and blobs may be too large."""
     if batch.num_rows <= 1 or batch.nbytes <= most_bytes:
         yield batch
         return
@@ -52,7 +52,7 @@ def split_batch(batch: pa.RecordBatch, most_bytes: int = _MOST_BYTES) -> Iterato
 def _describe_failure(field: pa.Field, wanted: pa.Field, error: Exception) -> str:
     hint = ""
     if "would lose data" in str(error):
-        hint = "; Spark knows microseconds and whole days, so nanoseconds must be truncated or left out"
+        hint = "; Spark has only microseconds and whole days, so truncate nanoseconds or leave the column out"
     return f"Column {field.name} of the Arrow type {field.type} cannot be read by Spark as {wanted.type}: {error}{hint}"
 
 
@@ -79,11 +79,11 @@ def _cast(array: pa.Array, field: pa.Field, target: pa.DataType, *, floor: bool)
 
 
 def _needs_own_cast(kind: pa.DataType, *, floor: bool) -> bool:
-    """Tell whether something inside of a type needs more than Arrow's own cast."""
+    """Return True if a type, or a type nested in it, needs more than Arrow's own cast."""
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
         return True
     if not pa.types.is_nested(kind):
-        # Spark holds times of day in nanoseconds, but it does not know more of them than microseconds.
+        # Spark stores times of day in nanoseconds, but with a precision of microseconds.
         return getattr(kind, "unit", None) == "ns" and (floor or pa.types.is_time64(kind))
     return any(
         extension_name(kind.field(number)) is not None or _needs_own_cast(kind.field(number).type, floor=floor)
@@ -115,7 +115,7 @@ def _cast_nested(array: pa.Array, kind: pa.DataType, target: pa.DataType, *, flo
 
 
 def _to_microseconds(array: pa.Array, *, floor: bool) -> pa.Array:
-    """Bring nanoseconds to microseconds: the ones before them if `floor`, else only if nothing is lost by it."""
+    """Return nanoseconds as microseconds: rounded down if `floor`, otherwise exact or ArrowInvalid is raised."""
     kind = array.type
     if pa.types.is_time64(kind):
         coarse = pa.time64("us")

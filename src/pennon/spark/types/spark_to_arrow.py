@@ -1,4 +1,4 @@
-"""How a DataFrame looks as a new table (docs/reference/spark-types.md)."""
+"""The Arrow schema of a new table for a DataFrame (docs/reference/spark-types.md)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _TEXT = (StringType, CharType, VarcharType)
 
 
 def table_schema(schema: StructType) -> pa.Schema:
-    """Give the Arrow schema of a new table for a DataFrame; what Lance cannot keep raises 13, naming the column."""
+    """Return the Arrow schema of a new table; raises InvalidInputError if Lance cannot store a column."""
     check_names(schema.names)
     return pa.schema([table_field(field, field.name) for field in schema])
 
 
 def check_names(names: Sequence[str], prefix: str = "") -> None:
-    """Refuse names that Lance does not allow for columns, or with a prefix for fields in a struct."""
+    """Raise InvalidInputError for bad names of columns or, with a prefix, of fields of a struct."""
     for number, name in enumerate(names):
         if not name:
             raise invalid_input(f"Column {prefix}{name!r} has no name")
@@ -48,13 +48,13 @@ def check_names(names: Sequence[str], prefix: str = "") -> None:
         if not prefix and "`" in name:
             raise invalid_input(f"Column {name}: Lance cannot read a table with a backtick in the name of a column")
         if name in names[:number]:
-            raise invalid_input(f"Column {prefix}{name} is there twice")
+            raise invalid_input(f"Column {prefix}{name} exists twice")
 
 
 def table_field(field: StructField, column: str) -> pa.Field:
-    """Give the field of a new table for a field of a DataFrame; `column` is its whole name, for errors.
+    """Return the field of a new table for a field of a DataFrame; `column` is its full name, for errors.
 
-    Of most results Spark knows only that they might be null: a column is not null only if its metadata says so too.
+    A column is not nullable only if both Spark's type and its metadata say so.
     """
     given = field.metadata or {}
     if ARROW_TYPE in given:
@@ -77,10 +77,10 @@ def table_field(field: StructField, column: str) -> pa.Field:
 
 
 def _fill_structs(kind: pa.DataType, shown: DataType, column: str) -> pa.DataType:
-    """Give the structs in an Arrow type the fields that Spark's type has for them."""
+    """Return an Arrow type whose structs have the fields of Spark's type."""
     if pa.types.is_struct(kind) and isinstance(shown, StructType):
         if not shown.fields:
-            raise invalid_input(f"Column {column} is a struct without fields, which Lance cannot keep")
+            raise invalid_input(f"Column {column} is a struct without fields, which Lance cannot store")
         check_names(shown.names, f"{column}.")
         return pa.struct([table_field(child, f"{column}.{child.name}") for child in shown])
     if is_list(kind) and isinstance(shown, ArrayType):
@@ -99,7 +99,7 @@ def _fill_structs(kind: pa.DataType, shown: DataType, column: str) -> pa.DataTyp
 
 
 def _is_same_type(one: DataType, other: DataType) -> bool:
-    """Tell whether two Spark types are the same, whatever may be null in them."""
+    """Return True if two Spark types are the same, apart from nullability."""
     if isinstance(one, StructType) and isinstance(other, StructType):
         return one.names == other.names and all(
             _is_same_type(left.dataType, right.dataType) for left, right in zip(one, other, strict=True)
@@ -114,14 +114,12 @@ def _is_same_type(one: DataType, other: DataType) -> bool:
 
 
 def _check_new(kind: DataType, column: str) -> None:
-    """Refuse what a table could keep in some way, but not as what it was."""
+    """Raise InvalidInputError for a type that a table could store only as another type."""
     if holds_void(kind):
-        raise invalid_input(
-            f"Column {column} is {kind.simpleString()}, which can have only nulls: cast it to another type"
-        )
+        raise invalid_input(f"Column {column} is {kind.simpleString()}, which has only nulls: cast it to another type")
     if isinstance(kind, StringType) and not kind.isUTF8BinaryCollation():
         raise invalid_input(
-            f"Column {column} has the collation {kind.collation}, which Lance cannot keep: cast it to string"
+            f"Column {column} has the collation {kind.collation}, which Lance cannot store: cast it to string"
         )
     if isinstance(kind, ArrayType):
         _check_new(kind.elementType, f"{column}.element")
@@ -134,19 +132,19 @@ def _to_vector(kind: pa.DataType, width: object, column: str) -> pa.DataType:
     if isinstance(width, bool) or not isinstance(width, int) or width < 1:
         raise invalid_input(f"Column {column}: {VECTOR_WIDTH} in its metadata is {width!r}, not a whole number from 1")
     if not is_list(kind):
-        raise invalid_input(f"Column {column} has {VECTOR_WIDTH} in its metadata, but is no array")
+        raise invalid_input(f"Column {column} has {VECTOR_WIDTH} in its metadata, but is not an array")
     if pa.types.is_fixed_size_list(kind) and kind.list_size != width:
         raise invalid_input(f"Column {column}: its metadata gives two widths, {width} and {kind.list_size}")
     return pa.list_(kind.value_field, width)
 
 
 def _check_vectors(kind: pa.DataType, column: str) -> None:
-    """Refuse vectors of what has no fixed size: Lance cannot keep them."""
+    """Raise InvalidInputError for vectors of elements without a fixed size, which Lance cannot store."""
     if not is_list(kind):
         return
     element = kind.value_type
     if pa.types.is_fixed_size_list(kind) and not _has_fixed_size(element):
-        raise invalid_input(f"Column {column}: Lance keeps no vectors of {element}, whose values differ in size")
+        raise invalid_input(f"Column {column}: Lance cannot store vectors of {element}, whose values differ in size")
     _check_vectors(element, column)
 
 

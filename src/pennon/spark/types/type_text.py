@@ -1,7 +1,7 @@
 """Arrow types as text, for the metadata of Spark's fields: `uint32`, `fixed_size_list<halffloat>[32]`, `arrow.uuid`.
 
-An element of a list is written `name: type not null {metadata}`, each part but the type only where it is not the usual
-one. A struct is just `struct`: its fields are fields in Spark too, and carry their own text.
+An element of a list is written as `name: type not null {metadata}`; parts with default values are left out. A struct is
+just `struct`: its fields are fields in Spark too, with texts of their own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BLANK = re.compile(r"\s*")
 
 
 def format_type(field: pa.Field) -> str:
-    """Write the type of a field in plain form; the field's name, nullability and metadata are not part of it."""
+    """Return the type of a field in plain form as text, without name, nullability and metadata."""
     known = known_extension(field)
     return known or _format_data_type(field.type)
 
@@ -78,9 +78,9 @@ def _format_element(field: pa.Field, usual: str = _ITEM) -> str:
 
 
 def parse_type(text: str, *, column: str) -> pa.Field:
-    """Read what `spell` wrote, as a nullable field of that type without a name; a struct has no fields yet.
+    """Return a nullable field without a name, of the type that `format_type` wrote; structs have no fields yet.
 
-    Text that says no Arrow type raises 13, naming the column.
+    Raises InvalidInputError if the text is not an Arrow type.
     """
     reader = _TypeParser(text, column)
     field = reader.field(usual="")
@@ -182,7 +182,9 @@ class _TypeParser:
         self._at += len(text)
 
     def _bad(self) -> Exception:
-        return invalid_input(f"Column {self._column}: {self._text!r} is no Arrow type (at {self._text[self._at :]!r})")
+        return invalid_input(
+            f"Column {self._column}: {self._text!r} is not an Arrow type (at {self._text[self._at :]!r})"
+        )
 
 
 def _skip_blank(text: str, at: int) -> int:

@@ -1,4 +1,4 @@
-"""Values that Spark sent, as a table keeps them: a value that does not fit is an error, never another value."""
+"""Casting values from Spark to the types of a table; a value that does not fit is an error."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ALIGNMENT = 16  # bytes of a decimal
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """A field of the table in plain form, and where in the batch or the struct around it its values are.
+    """A field of the table in plain form, and the number of its source in the batch or in the enclosing struct.
 
-    Without a source the field is filled with nulls. The parts of a struct, list or map are its fields, its element, or
-    its key and value; other types have none.
+    Without a source, the field is filled with nulls. The parts of a struct, list or map are its fields, its element, or
+    its key and value. Other types have no parts.
     """
 
     field: pa.Field
@@ -36,9 +36,9 @@ class WriteTarget:
 
 
 def cast_array(array: pa.Array, target: WriteTarget, outer_nulls: pa.Array | None = None) -> pa.Array:
-    """Cast what Spark sent to the type of a field, with its nulls checked; what cannot be cast raises 13.
+    """Return an array from Spark with the type of a field; raises InvalidInputError for bad values and nulls.
 
-    Where the struct around the field is null (`outer_nulls`), the field may be so in any case.
+    Where the enclosing struct is null (`outer_nulls`), the field may be null too.
     """
     try:
         cast = _cast(array, target)
@@ -48,12 +48,12 @@ def cast_array(array: pa.Array, target: WriteTarget, outer_nulls: pa.Array | Non
     if not target.field.nullable and cast.null_count:
         wrong = cast.is_null() if outer_nulls is None else pc.and_not(cast.is_null(), outer_nulls)
         if pc.any(wrong).as_py():
-            raise invalid_input(f"Column {target.column} is null in a row, but the table does not allow that")
+            raise invalid_input(f"Column {target.column} is null in a row, but the table does not allow nulls")
     return cast
 
 
 def null_array(rows: int, target: WriteTarget) -> pa.Array:
-    """Give the nulls of a field that Spark did not send."""
+    """Return nulls for a field that is not in the DataFrame."""
     return pa.nulls(rows, target.field.type)
 
 
@@ -79,9 +79,9 @@ def _cast(array: pa.Array, target: WriteTarget) -> pa.Array:
 
 
 def _cast_struct(array: pa.Array, target: WriteTarget) -> pa.Array:
-    array = _without_offset(array)  # Lance panics at slices of structs in structs
+    array = _without_offset(array)  # Lance panics on slices of nested structs
     nulls = _nulls(array)
-    given = array.flatten()  # with the nulls of the struct
+    given = array.flatten()  # includes the nulls of the struct
     made = [
         null_array(len(array), part) if part.source is None else cast_array(given[part.source], part, nulls)
         for part in target.parts
@@ -90,7 +90,7 @@ def _cast_struct(array: pa.Array, target: WriteTarget) -> pa.Array:
 
 
 def _cast_vectors(array: pa.Array, target: WriteTarget) -> pa.Array:
-    """Make lists, all of one length, a vector column; without nulls their values are not copied."""
+    """Return lists of one length as vectors; without nulls, values are not copied."""
     width = target.field.type.list_size
     lengths = pc.list_value_length(array)
     wrong = pc.not_equal(lengths, width)
@@ -108,7 +108,7 @@ def _cast_vectors(array: pa.Array, target: WriteTarget) -> pa.Array:
 
 
 def _without_offset(array: pa.Array) -> pa.Array:
-    """Give an array that begins where its buffers do; only a slice is copied."""
+    """Return an array without an offset in its buffers; only a slice is copied."""
     return pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array
 
 
@@ -142,7 +142,7 @@ def _cast_decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _align(array: pa.Array) -> pa.Array:
-    """Give an array whose values begin where Lance wants them: it panics at decimals that are where Spark puts them."""
+    """Return an array with aligned values: Lance panics on decimals that are not, as they come from Spark."""
     values = array.buffers()[1]
     if values is None or values.address % _ALIGNMENT == 0:
         return array
@@ -150,7 +150,7 @@ def _align(array: pa.Array) -> pa.Array:
 
 
 def _narrow(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Round numbers to a float type; a number that is beyond its range raises ArrowInvalid."""
+    """Return numbers rounded to a float type; raises ArrowInvalid if a number is out of range."""
     if not pa.types.is_floating(array.type):
         array = array.cast(pa.float64() if pa.types.is_decimal(array.type) else _wide(kind))
     if array.type.bit_width <= kind.bit_width:
@@ -159,12 +159,12 @@ def _narrow(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _wide(kind: pa.DataType) -> pa.DataType:
-    # Arrow has no checked cast of integers to float16.
+    # Arrow has no checked cast from integers to float16.
     return pa.float32() if kind.bit_width < pa.float32().bit_width else kind
 
 
 def _require_finite(given: pa.Array, made: pa.Array, widened: Callable[[pa.Array], pa.Array], name: str) -> pa.Array:
-    """Refuse numbers that became infinite."""
+    """Return the cast numbers; raises ArrowInvalid if a number became infinite."""
     beyond = pc.and_(pc.is_inf(widened(made)), pc.is_finite(given))
     if pc.any(beyond).as_py():
         raise pa.ArrowInvalid(f"{given.filter(beyond)[0].as_py()} is beyond the range of {name}")

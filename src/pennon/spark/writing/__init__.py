@@ -1,8 +1,7 @@
-"""Writing a DataFrame to a table: executors write data files, the driver makes one commit.
+"""Writing a DataFrame to a table: executors write data files, and the driver commits once.
 
-A write has two halves. `stage` puts data files on storage, where nobody sees them; `publish` makes them a version of
-the table. `write` does both. A crash in between leaves files that nothing refers to; the same job, run again, writes
-the table once.
+A write has two steps. `stage` writes data files, which are not visible yet. `publish` commits them as a version of the
+table. `write` does both. A crash in between leaves unused files; if the job is run again, it writes the table once.
 """
 
 from pennon.spark.commits.publish import discard, make_readable, publish, publish_or_discard

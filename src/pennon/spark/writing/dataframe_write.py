@@ -1,4 +1,4 @@
-"""Staging and writing a DataFrame: what is asked for, and the steps of it."""
+"""Staging and writing a DataFrame."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class WriteMode(str, Enum):
-    """What a write does to a table that is there, and to one that is not."""
+    """How a write treats an existing and a missing table."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -39,12 +39,14 @@ class WriteMode(str, Enum):
 
     @classmethod
     def of(cls, text: str) -> WriteMode:
-        """Read a mode as Spark and people write it."""
+        """Return the mode for a text; raises InvalidInputError if it is unknown."""
         known = {"error": cls.CREATE, "errorifexists": cls.CREATE, **{mode.value: mode for mode in cls}}
         try:
             return known[text.lower()]
         except (KeyError, AttributeError):
-            raise InvalidInputError(f"The mode of a write is one of {', '.join(sorted(known))}, got {text!r}") from None
+            raise InvalidInputError(
+                f"The mode of a write must be one of {', '.join(sorted(known))}, got {text!r}"
+            ) from None
 
 
 def write(
@@ -60,13 +62,15 @@ def write(
     rebalance: bool = False,
     **files: Any,
 ) -> WriteResult:
-    """Write a DataFrame in one commit, all of it or nothing.
+    """Write a DataFrame in one commit, or not at all.
 
-    `append` adds rows and creates a table that is not there; `overwrite` puts the rows, with their columns, in the
-    place of those that are there; `create` (or `error`) raises 5 if the table exists, and `ignore` does nothing then.
-    Columns are matched by name; `merge_schema` adds those that the table lacks. A second write of the same `job_id`
-    to the table changes nothing. `rebalance` lets Spark even out partitions before they become files. Errors 1, 4
-    (a branch of no table), 5, 13, 14, 22.
+    `append` adds rows, and creates a missing table. `overwrite` replaces all rows and columns. If the table exists,
+    `create` (or `error`) raises TableAlreadyExistsError and `ignore` does nothing. Columns are matched by name;
+    `merge_schema` adds those that the table lacks. A second write with the same `job_id` to the table changes nothing.
+    With `rebalance`, Spark evens out partitions before they are written.
+
+    Raises NamespaceNotFoundError, TableNotFoundError for a branch of a missing table, TableBranchNotFoundError,
+    InvalidInputError if columns or values do not fit, and ConcurrentModificationError.
     """
     wanted = WriteMode.of(mode)
     settings = FileSettings(**_require_known(files))
@@ -95,7 +99,7 @@ def write(
             )
             return publish.publish_or_discard(lake, staged, job_id=job_id)
         except TableAlreadyExistsError:
-            # Somebody made the table meanwhile: it is there now, and is looked at once more.
+            # Another client created the table since, so start again with the existing table.
             if destination is not None:
                 raise
 
@@ -113,15 +117,18 @@ def stage(
     run: str | None = None,
     **files: Any,
 ) -> StagedWrite:
-    """Write the data files of a write and show nothing; mode `append`, `overwrite` or `create`. Errors as of `write`.
+    """Write the data files of a write without publishing them; mode `append`, `overwrite` or `create`.
 
-    What fails leaves nothing. What is staged stays until it is published or discarded, whatever becomes of the driver.
-    `run` names the notes of what is written (see `files`): whoever chose it can remove what a killed driver left.
+    Raises the errors of `write`. A failure leaves no files. Staged files stay until they are published or discarded,
+    even if the driver ends. `run` is the name of the notes about the files (see `run_files`), with which the files of a
+    killed driver can be deleted.
     """
     wanted = WriteMode.of(mode)
     destination = find_destination(lake.address, identifier, branch)
     if wanted is WriteMode.IGNORE:
-        raise InvalidInputError(f"Nothing can be staged with mode 'ignore', for table {format_identifier(identifier)}")
+        raise InvalidInputError(
+            f"Mode 'ignore' cannot be used to stage a write to table {format_identifier(identifier)}"
+        )
     if wanted is WriteMode.CREATE and destination is not None:
         raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
     return _stage(
@@ -146,7 +153,7 @@ def _require_known(files: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_destination(address: Address, identifier: Identifier, branch: str | None) -> Destination | None:
-    """Find the table that is written to; None if it has no version, or is not there."""
+    """Return the destination of a write, or None if the table has no version or does not exist."""
     try:
         destination = locate_table(address, identifier, branch)
     except TableNotFoundError:
@@ -161,7 +168,7 @@ def find_destination(address: Address, identifier: Identifier, branch: str | Non
 
 
 def find_earlier_write(destination: Destination, job_id: str | None) -> WriteResult | None:
-    """Tell what an earlier run of the job has written; None if nothing."""
+    """Return the result of an earlier run of the job, or None."""
     if job_id is None:
         return None
     with translate_errors(f"Looking for job {job_id!r} in table {format_identifier(destination.identifier)}"):
@@ -179,9 +186,7 @@ def _stage(
     **plan: Any,
 ) -> StagedWrite:
     if df.isStreaming:
-        raise InvalidInputError(
-            f"A stream is written by writeStream, not by a write, to table {format_identifier(identifier)}"
-        )
+        raise InvalidInputError(f"Use writeStream to write a stream to table {format_identifier(identifier)}")
     exact = is_case_sensitive(lake.spark)
     prepared = prepare_write(lake.address, identifier, destination, df.schema, case_sensitive=exact, **plan)
     return prepared.stage(fragment_writer.write_dataframe(df.hint("rebalance") if rebalance else df, prepared.writer))

@@ -1,4 +1,4 @@
-"""Writing the rows of a DataFrame as Lance fragments, on executors. Nothing of it is visible until it is committed."""
+"""Writing the rows of a DataFrame as Lance fragments on executors. They are not visible until they are committed."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 MAX_ROWS_PER_FILE = 1024 * 1024
 MAX_BYTES_PER_FILE = 4 * 1024**3
-"""No more than what S3 copies by one request: new root tables are copied into place."""
+"""S3 copies no more in one request, and new root tables are copied to their location."""
 REPORT = "fragments string, rows bigint"
 _REFUSED = re.compile(r"InvalidInputError: (.+)")
 
 
 @dataclass(frozen=True)
 class FileSettings:
-    """How rows are cut into data files; None leaves it to Lance, or to the table that is there."""
+    """The sizes and the format of data files. Without a format version, Lance or the existing table decides."""
 
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     data_storage_version: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Raise InvalidInputError for numbers below 1."""
         for name in ("max_rows_per_file", "max_bytes_per_file"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -50,50 +50,50 @@ class FileSettings:
 
 @dataclass(frozen=True)
 class WrittenFragments:
-    """What tasks wrote: fragments as Lance describes them, and how much it is."""
+    """The fragments that tasks wrote, as Lance describes them, and the number of rows."""
 
     fragments: tuple[dict[str, Any], ...]
     rows: int
 
     @classmethod
     def of(cls, parts: Iterable[WrittenFragments]) -> WrittenFragments:
-        """Put together what several tasks wrote."""
+        """Return the fragments of several tasks together."""
         held = list(parts)
         return cls(tuple(fragment for part in held for fragment in part.fragments), sum(part.rows for part in held))
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Name the data files, below the table's directory."""
+        """The paths of the data files in the table's directory."""
         return tuple(f"data/{file['path']}" for fragment in self.fragments for file in fragment["files"])
 
     @property
     def bytes(self) -> int:
-        """Add up the sizes of the data files."""
+        """The total size of the data files."""
         return sum(file["file_size_bytes"] or 0 for fragment in self.fragments for file in fragment["files"])
 
 
 @dataclass(frozen=True)
 class FragmentWriter:
-    """What every task of a write is told; plain values, which travel to executors."""
+    """Writes the rows of one task; it is sent to executors."""
 
     destination: Destination
     plan: WritePlan
     run: str
     mode: str
-    """As Lance takes it: `append` gives columns the ids that `table` has for them, others give them new ones."""
+    """The mode for Lance: `append` uses the field ids of `table`, other modes assign new ones."""
     table: PinnedTable | None = None
     settings: FileSettings = FileSettings()
     watched: bool = False
-    """Whether the run is noted as open, so that tasks know when it has ended without them."""
+    """Whether the run is noted as open, so that tasks detect if it was settled without them."""
 
     def start_run(self) -> FragmentWriter:
-        """Note that the run is open; what this gives is for its tasks."""
+        """Note that the run is open; return the writer for its tasks."""
         with self.files() as files:
             files.open_run(self.run)
         return replace(self, watched=True)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFragments:
-        """Write all rows of one task; what fails leaves no files, what is killed leaves notes of them."""
+        """Write all rows of one task. A failure leaves no files; a killed task leaves notes about its files."""
         # Lance must not be imported before a worker forks.
         from lance.fragment import write_fragments
 
@@ -117,10 +117,10 @@ class FragmentWriter:
                     **self.destination.renewal_arguments,
                 )
             except Exception as error:
-                # The driver may have removed by now what it knew of.
+                # The driver may already have deleted the files that it knew about.
                 files.delete_noted(self.run, notes.noted)
                 if rows.error is not None:
-                    # Lance passes on the text alone of what the rows raised.
+                    # Lance passes on only the text of an error that the rows raised.
                     raise rows.error from error
                 raise
             written = WrittenFragments(tuple(fragment.to_json() for fragment in fragments), rows.count)
@@ -128,19 +128,19 @@ class FragmentWriter:
             if self.watched and not files.is_open(self.run):
                 files.delete_noted(self.run, written.files)
                 raise ConcurrentModificationError(
-                    f"The write to table {format_identifier(self.destination.identifier)} ended before this task did"
+                    f"The write to table {format_identifier(self.destination.identifier)} ended before this task"
                 )
         return written
 
     def files(self) -> TableFiles:
-        """Open the directory that is written to."""
+        """Open the directory of the destination."""
         return self.destination.files(blobs=any(types.is_blob(field) for field in self.plan.schema))
 
 
 def write_dataframe(df: DataFrame, writer: FragmentWriter) -> WrittenFragments:
-    """Write a DataFrame as one Spark job. Only what a task's one successful attempt wrote is reported.
+    """Write a DataFrame as one Spark job; return the fragments of the successful attempt of each task.
 
-    If the job fails or is interrupted, its tasks are stopped and what they wrote is removed.
+    If the job fails or is interrupted, its tasks are stopped and their files are deleted.
     """
     spark = df.sparkSession
     spark.addTag(writer.run)
@@ -195,7 +195,7 @@ def _create_light_task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBa
         try:
             yield from write(light_rows.unpack_light_rows(batches))
         except light_rows.HeavyRowError:
-            # Said in a report, it is not tried again in this way.
+            # Spark would retry a task that fails, so this is reported instead.
             yield _create_report(None, 0)
 
     return write_light
@@ -206,7 +206,7 @@ def _create_report(fragments: str | None, rows: int) -> pa.RecordBatch:
 
 
 class _CastBatches:
-    """The batches of a task as the table keeps them, counted; empty ones are left out."""
+    """Iterates over the batches of a task with the types of the table, and counts their rows; skips empty batches."""
 
     def __init__(self, plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> None:
         self._plan = plan
@@ -228,7 +228,7 @@ class _CastBatches:
 
 
 def _create_notes(files: TableFiles, run_id: str) -> Any:
-    """Make what Lance tells about each file that is complete, except the last one."""
+    """Return the callback with which Lance reports each complete file except the last one."""
     from lance.progress import FragmentWriteProgress
 
     class Notes(FragmentWriteProgress):
@@ -236,7 +236,7 @@ def _create_notes(files: TableFiles, run_id: str) -> Any:
             self.noted: set[str] = set()
 
         def begin(self, fragment: Any, **_: Any) -> None:
-            """A file has no name yet."""
+            """Do nothing: the file has no name yet."""
 
         def complete(self, fragment: Any, **_: Any) -> None:
             """Note the files of a fragment."""

@@ -1,9 +1,9 @@
-"""Handing rows to Python without weighing each of them.
+"""Sending rows to Python without measuring the size of each batch after every row.
 
-What Spark hands to a Python function at once is bounded by a number of rows, and by bytes. For the bytes it adds up the
-buffers of all columns after every row: of a write of small rows that took half of the processor time. So each row is
-bounded instead, by how long its texts and lists are, and the number of rows bounds the rest. Of a row that is larger,
-they are left out, and it says so: who meets one begins again, and lets Spark weigh.
+Spark limits the batches for a Python function by rows and by bytes. For the bytes, it adds up the buffers of all
+columns after every row, which took half of the processor time of a write of small rows. Here, Spark only limits the
+number of rows, and the size of each row is limited by the lengths of its strings and lists. In a larger row, these are
+replaced by nulls and the row is flagged. If a task finds such a row, the write restarts and Spark measures batches.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MOST_ROWS, _MOST_BYTES = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark
 _UNLIMITED = (1 << 31) - 1
 ROWS = 1024
 ROW_BYTES = 64 * 1024
-"""Together with the number of rows, this is what Spark allows itself."""
-# What is handed over together is put together, as each batch costs as much as thousands of rows.
+"""Multiplied by the number of rows, this is Spark's own limit for a batch."""
+# Batches are combined up to this size, because each batch costs as much as thousands of rows.
 _BATCH_BYTES = 16 * 1024 * 1024
-# A row with more texts and lists than this takes longer to look at than to weigh.
+# With more strings and lists than this, checking a row takes longer than measuring batches.
 _MOST_LOOKS = 64
 _BYTES: dict[type[spark_types.DataType], int] = {
     spark_types.NullType: 0,
@@ -54,14 +54,14 @@ _TEXTS = (spark_types.StringType, spark_types.CharType, spark_types.VarcharType,
 
 
 class HeavyRowError(Exception):
-    """A row is larger than what may be handed over without weighing."""
+    """A row is too large to be sent without measuring batches."""
 
 
 def mark_light_rows(df: DataFrame) -> DataFrame | None:
-    """Give the rows with one column more, which tells whether they are light; None if Spark has to weigh them.
+    """Return the rows with a last column that is true for light rows; None if Spark has to measure batches.
 
-    Columns have other names, and texts and lists of a row that is not light are null. Spark has to weigh where a row's
-    size cannot be told at a glance, in Spark Connect, and if the session says how much Spark may hand over.
+    Columns are renamed, and strings and lists of rows that are not light are null. Spark has to measure if the size of
+    a row is not easy to compute, on Spark Connect, and if the session sets its own limits for batches.
     """
     spark = df.sparkSession
     if classic_context(spark) is None or any(
@@ -82,7 +82,7 @@ def mark_light_rows(df: DataFrame) -> DataFrame | None:
 
 @contextmanager
 def without_weighing(spark: SparkSession) -> Iterator[None]:
-    """Let jobs of this thread hand over rows by their number alone; the session stays as it is."""
+    """Limit the batches of this thread's jobs only by rows; the settings of the session do not change."""
     context = classic_context(spark)
     assert context is not None
     settings = {_MOST_ROWS: str(ROWS), _MOST_BYTES: str(_UNLIMITED)}
@@ -95,7 +95,7 @@ def without_weighing(spark: SparkSession) -> Iterator[None]:
 
 
 def unpack_light_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of `light` as they were, in larger batches; one that is not light raises HeavyRowError."""
+    """Yield the original rows of `mark_light_rows` in larger batches; raises HeavyRowError if a row is not light."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -126,11 +126,11 @@ def _set_properties(context: object, settings: dict[str, str | None] | dict[str,
 
 
 class _UnknownSizeError(Exception):
-    """How large a value is cannot be told at a glance."""
+    """The size of a value is not easy to compute."""
 
 
 def _measure_type(kind: spark_types.DataType, path: tuple[str, ...], looks: list[Column]) -> int:
-    """Tell how many bytes each value of a type takes, and note how to look at what more a value at `path` takes."""
+    """Return the fixed bytes of a value of a type; add to `looks` the expressions for the variable bytes at `path`."""
     if type(kind) in _BYTES:
         return _BYTES[type(kind)]
     if isinstance(kind, spark_types.StructType):

@@ -1,4 +1,4 @@
-"""Planning a write: what tasks are told, and what becomes of their reports."""
+"""Preparing a write: the writer for its tasks, and the staged write from their results."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PreparedWrite:
-    """A write that is planned; plain values, which travel from process to process."""
+    """A planned write, which can be sent between processes."""
 
     writer: FragmentWriter
     read_version: int
-    """The version that is written to; 0 if the table is new."""
+    """The version that the write is based on; 0 for a new table."""
     overwrite: bool = False
     base: pa.Schema | None = None
     """The schema of that version."""
@@ -42,11 +42,11 @@ class PreparedWrite:
 
     @property
     def is_new(self) -> bool:
-        """Tell whether the table is not in the catalog yet."""
+        """Return True if the table is not in the catalog yet."""
         return self.read_version == 0
 
     def stage(self, done: WrittenFragments) -> StagedWrite:
-        """Give what all tasks together wrote as a change of the table."""
+        """Return the staged write for the fragments of all tasks."""
         plan, destination = self.writer.plan, self.writer.destination
         evolution = None
         if plan.new_columns and not self.is_new and not self.overwrite:
@@ -67,7 +67,7 @@ class PreparedWrite:
         )
 
     def _operation(self, done: WrittenFragments, evolution: Evolution | None) -> LanceOperation.BaseOperation | None:
-        """Make the operation that a write is; None for an append of nothing."""
+        """Return the Lance operation of the write; None for an append without rows."""
         from lance import LanceOperation
         from lance.fragment import FragmentMetadata
 
@@ -92,10 +92,11 @@ def prepare_write(
     run: str | None = None,
     case_sensitive: bool = False,
 ) -> PreparedWrite:
-    """Plan a write of rows of this schema to a table, or of a new table if `destination` is None; errors 1, 5, 13.
+    """Plan a write of rows with this schema to a table, or to a new table if `destination` is None.
 
-    What cannot be written is refused here, before a byte is. `run` names the notes of what is written (see `files`).
-    `case_sensitive` is Spark's setting: without it, a column also fits one whose name differs in case alone.
+    Raises NamespaceNotFoundError, TableAlreadyExistsError, and InvalidInputError if columns do not fit, before anything
+    is written. `run` is the name of the notes about the files (see `run_files`). `case_sensitive` is Spark's setting:
+    without it, names of columns also match if they differ only in case.
     """
     if not schema.fields:
         raise InvalidInputError(
@@ -134,7 +135,7 @@ def _match_columns(
     merge_schema: bool = False,
     case_sensitive: bool = False,
 ) -> types.WritePlan:
-    """Match columns, or say which table they do not fit."""
+    """Return the plan of a write; raises InvalidInputError, naming the table, if columns do not fit."""
     try:
         if table is None:
             return types.plan_write(incoming, types.table_schema(incoming))
@@ -146,9 +147,9 @@ def _match_columns(
 
 
 def _overwritten_schema(incoming: StructType, table: pa.Schema) -> pa.Schema:
-    """Give the schema of a table that is overwritten: the DataFrame's columns, of the table's Arrow types if they fit.
+    """Return the schema after an overwrite: the DataFrame's columns, with the table's Arrow types if they fit.
 
-    Spark does not know vectors, unsigned numbers and others: a column that still looks the same to it stays what it is.
+    Spark has no vectors or unsigned numbers, so a column with an unchanged Spark type keeps its Arrow type.
     """
     before = {column.name: column.dataType.simpleString() for column in types.spark_schema(table)}
     return pa.schema(
@@ -160,7 +161,7 @@ def _overwritten_schema(incoming: StructType, table: pa.Schema) -> pa.Schema:
 
 
 def _with_table_format(identifier: Identifier, dataset: LanceDataset, settings: FileSettings) -> FileSettings:
-    """All files of a table are of one version of the format."""
+    """Return settings with the format version of the table: all files of a table have the same one."""
     there = str(dataset.data_storage_version)
     asked = settings.data_storage_version
     if asked is not None and asked != there:

@@ -1,7 +1,7 @@
-"""`df.write.format("pennon")`: the same write as `lake.write`, in the steps that Spark's data sources have.
+"""`df.write.format("pennon")`: the same write as `lake.write`, through Spark's interface for data sources.
 
-Spark plans the write, runs its tasks, and commits or aborts, each in a Python process of its own: the plan travels
-from one to the next. Spark knows the modes `append` and `overwrite` for such sources; it refuses the others itself.
+Spark plans the write, runs its tasks, and commits or aborts, each in a separate Python process, and sends the plan from
+one to the next. For such sources Spark supports the modes `append` and `overwrite`, and rejects others itself.
 """
 
 from __future__ import annotations
@@ -32,96 +32,103 @@ if TYPE_CHECKING:
     from pennon.spark.options import SourceOptions
 
 
-def create_writer(asked: SourceOptions, schema: StructType, *, overwrite: bool) -> PennonWriter:
-    """Plan a write; what cannot be written is refused here. Errors 1, 4, 13, 22."""
-    job_id = asked.text("jobId")
+def create_writer(options: SourceOptions, schema: StructType, *, overwrite: bool) -> PennonWriter:
+    """Return the writer of a planned write.
+
+    Raises NamespaceNotFoundError, TableNotFoundError, TableBranchNotFoundError, or InvalidInputError if columns do not
+    fit.
+    """
+    job_id = options.text("jobId")
     table_commits.require_job_id(job_id)
-    destination = find_destination(asked.address, asked.identifier, asked.text("branch"))
+    destination = find_destination(options.address, options.identifier, options.text("branch"))
     if destination is not None and find_earlier_write(destination, job_id) is not None:
-        return PennonWriter(asked.address, None, job_id)
-    prepared = prepare_from_options(asked, schema, destination, overwrite=overwrite)
-    return PennonWriter(asked.address, replace(prepared, writer=prepared.writer.start_run()), job_id)
+        return PennonWriter(options.address, None, job_id)
+    prepared = prepare_from_options(options, schema, destination, overwrite=overwrite)
+    return PennonWriter(options.address, replace(prepared, writer=prepared.writer.start_run()), job_id)
 
 
 def prepare_from_options(
-    asked: SourceOptions, schema: StructType, destination: Destination | None, *, overwrite: bool
+    options: SourceOptions, schema: StructType, destination: Destination | None, *, overwrite: bool
 ) -> PreparedWrite:
-    """Plan a write by the options of the data source; those that are for reading raise 13."""
+    """Return a write planned by the options of the data source; raises InvalidInputError for options of reads."""
     for name in ("version", "tag", "asOf", "columns", "where", "limit"):
-        if asked.text(name) is not None:
+        if options.text(name) is not None:
             raise InvalidInputError(
-                f"Option {name!r} is for reading; table {format_identifier(asked.identifier)} is written"
+                f"Option {name!r} is for reading; table {format_identifier(options.identifier)} is written"
             )
     given = {
-        "max_rows_per_file": asked.number("maxRowsPerFile", least=1),
-        "max_bytes_per_file": asked.number("maxBytesPerFile", least=1),
-        "data_storage_version": asked.text("dataStorageVersion"),
+        "max_rows_per_file": options.number("maxRowsPerFile", least=1),
+        "max_bytes_per_file": options.number("maxBytesPerFile", least=1),
+        "data_storage_version": options.text("dataStorageVersion"),
     }
     return prepare_write(
-        asked.address,
-        asked.identifier,
+        options.address,
+        options.identifier,
         destination,
         schema,
         overwrite=overwrite,
-        merge_schema=asked.flag("mergeSchema"),
+        merge_schema=options.flag("mergeSchema"),
         settings=FileSettings(**{name: value for name, value in given.items() if value is not None}),  # type: ignore[arg-type]  # as their fields are
     )
 
 
 @dataclass(frozen=True)
 class TaskReport(WriterCommitMessage):
-    """What one task wrote."""
+    """The fragments of one task."""
 
     written: WrittenFragments
 
 
 class PennonWriter(DataSourceArrowWriter):
-    """Writes fragments on executors, and makes one commit of them."""
+    """Writes fragments on executors, and commits them once."""
 
-    def __init__(self, address: Address, planned: PreparedWrite | None, job_id: str | None) -> None:
+    def __init__(self, address: Address, prepared: PreparedWrite | None, job_id: str | None) -> None:
         self._address = address
-        self._planned = planned
+        self._prepared = prepared
         self._job_id = job_id
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task; nothing if an earlier run of the job has written them."""
-        if self._planned is None:
+        """Write the rows of one task, or nothing if an earlier run of the job has written them."""
+        if self._prepared is None:
             return TaskReport(WrittenFragments((), 0))
-        return TaskReport(self._planned.writer.write(iterator))
+        return TaskReport(self._prepared.writer.write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make a version of what the tasks wrote, once for each job; errors 4, 14."""
-        if self._planned is None:
+        """Commit the fragments of all tasks, once for each job.
+
+        Raises TableNotFoundError or ConcurrentModificationError.
+        """
+        if self._prepared is None:
             return
         done = WrittenFragments.of(one.written for one in messages if isinstance(one, TaskReport))
-        publish_staged(self._address, self._planned.stage(done), self._job_id)
+        publish_staged(self._address, self._prepared.stage(done), self._job_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - notes tell more
-        """Remove what the tasks wrote, also those that were killed."""
-        if self._planned is None:
+        """Delete the files of all tasks, including killed ones."""
+        if self._prepared is None:
             return
-        remove_written(self._planned)
+        remove_written(self._prepared)
 
 
 def publish_staged(address: Address, staged: StagedWrite, job_id: str | None) -> None:
-    """Make what is staged a version; if nobody knows what came of that, `remove` leaves it alone."""
+    """Publish a staged write. If the outcome is unknown, `remove_written` keeps its files."""
     try:
         publish.publish(_AddressAccess(address), staged, job_id=job_id)
     except TableAlreadyExistsError as error:
         raise ConcurrentModificationError(
-            f"Table {format_identifier(staged.identifier)} was created by another while it was written; write again"
+            f"Table {format_identifier(staged.identifier)} was created by another client during the write; write again"
         ) from error
     except BaseException as error:
         if isinstance(error, table_commits.NOT_COMMITTED) and not isinstance(error, table_commits.RevertedCommitError):
             raise
-        # Spark aborts now, and must not delete what may be a version.
+        # Spark calls abort now, which must not delete files that may belong to a version.
         with suppress(Exception), staged.destination.files() as files:
             files.note(staged.run, UNCLEAR)
         raise
 
 
 def remove_written(prepared: PreparedWrite) -> None:
-    """Remove what the tasks of a write have written, also those that were killed."""
+    """Delete the files that the tasks of a write have written, including killed ones."""
     task = prepared.writer
     with task.files() as files:
         if UNCLEAR in files.noted_files(task.run):
@@ -134,7 +141,7 @@ def remove_written(prepared: PreparedWrite) -> None:
 
 @dataclass(frozen=True)
 class _AddressAccess:
-    """As much of a lake as publishing needs."""
+    """The part of a lake that publishing needs, for an address."""
 
     address: Address
 
