@@ -1,4 +1,4 @@
-"""What is checked after processes were killed in the middle of the lives of tables: by a new client, name by name."""
+"""Checks by a new client, name by name, after processes were killed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from tests.concurrency.storm import Call, Place
 
 PROBE = ".lance-probe-"
-"""How the objects are named on which a client tries what the store can do; one that is killed then leaves one."""
+"""The prefix of objects with which a client probes the store; a client that is killed then leaves one."""
 _one_at_a_time = Lock()
 
 
 def faults(place: Place, ns: Any, name: str, calls: Sequence[Call], *, alone: bool) -> Iterator[str]:
-    """Compare what is there under a name with what the calls can have left, and use the name; it is purged then."""
+    """Compare a name with the possible results of the calls, then use the name and purge it."""
     try:
         wrong = fault(calls, Rules(place.one_lineage, alone), found(place, ns, name))
         if wrong is not None:
@@ -38,9 +38,9 @@ def faults(place: Place, ns: Any, name: str, calls: Sequence[Call], *, alone: bo
 
 
 def found(place: Place, ns: Any, name: str) -> State:
-    """Settle a name, read what is live and what is dropped, and leave it all dropped."""
+    """Settle a name, return what is live and what is dropped, and leave everything dropped."""
     live = None
-    # Reads leave it alone; who restores first completes or undoes what a killed process began.
+    # Reads change nothing. The first undrop completes or undoes the work of a killed process.
     with suppress(TableNotFoundError):
         ns.undrop_table([name], deletion_id="none of them")
     if ns.table_status([name]).status == "Exists":
@@ -59,14 +59,14 @@ def found(place: Place, ns: Any, name: str) -> State:
 
 
 def content(place: Place, ns: Any, name: str) -> str:
-    """Name the write whose rows a table has: all of them, and no others."""
+    """Return the write whose rows a table has: all of them and no others."""
     rows = column(place.root, ns, name)
     assert rows == rows[:1] * ROWS, f"{name} has the rows {rows}"
     return rows[0]
 
 
 def use(place: Place, ns: Any, name: str) -> None:
-    """Do everything with a name that is not live, and leave it purged."""
+    """Perform every operation on a name that is not live, and leave it purged."""
     create_table(ns, name, data=ipc({"who": ["after"] * ROWS}))
     assert content(place, ns, name) == "after"
     drop_table(ns, name)
@@ -79,10 +79,10 @@ def use(place: Place, ns: Any, name: str) -> None:
 
 
 def leftovers(place: Place, calls: Sequence[Call]) -> Iterator[str]:
-    """Name what is left of tables when all are purged.
+    """Iterate over what is left of tables after all are purged.
 
-    A directory that a killed creation wrote and that never got a row is not a purge's to delete. It is told apart by
-    its location, which no answer and no report ever named.
+    A purge does not delete a directory of a killed creation that never got a row. No response and no report ever named
+    the location of such a directory.
     """
     if not place.root.options:
         sweep_trash(place.root)
@@ -101,7 +101,7 @@ def leftovers(place: Place, calls: Sequence[Call]) -> Iterator[str]:
 
 
 def sweep_trash(root: Root) -> None:
-    """Let a later purge delete what killed ones had taken out of the way, as it does when they are long dead."""
+    """Delete what killed purges had moved aside, as a later purge does."""
     with _one_at_a_time, pytest.MonkeyPatch.context() as patch, opened(root, "v1") as ns:
         patch.setattr(local, "_LEFTOVER_SECONDS", -60.0)
         create_table(ns, "last")

@@ -1,4 +1,4 @@
-"""Fixtures of the races: eight processes that stay for the whole run, and roots on disk and on a real S3 server."""
+"""Fixtures of the races: eight processes for the whole run, and roots on disk and on a real S3 server."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ MEMBERS = 8
 
 @pytest.fixture(scope="session")
 def crew() -> Iterator[Crew]:
-    """Give eight processes."""
+    """Return eight processes."""
     with Crew(MEMBERS) as members:
         yield members
 
 
 @pytest.fixture(scope="session")
 def seaweed() -> Iterator[SeaweedS3]:
-    """Give a real S3 server."""
+    """Return a real S3 server."""
     with SeaweedS3() as server:
         yield server
 
 
 @pytest.fixture
 def disk(tmp_path) -> Root:
-    """Give an empty root on local disk."""
+    """Return an empty root on local disk."""
     return Root(str(tmp_path / "root"))
 
 
 @pytest.fixture
 def new_roots(tmp_path) -> Callable[[int], list[Root]]:
-    """Give several empty roots on local disk."""
+    """Return a function that creates empty roots on local disk."""
     return lambda count: [Root(str(tmp_path / f"root_{number}")) for number in range(count)]
 
 
@@ -48,6 +48,6 @@ _prefixes = itertools.count()
 
 @pytest.fixture
 def bucket(seaweed) -> Root:
-    """Give an empty root on the S3 server."""
+    """Return an empty root on the S3 server."""
     endpoint = seaweed.endpoint
     return Root(endpoint.uri(f"root-{next(_prefixes)}"), endpoint.storage_options())

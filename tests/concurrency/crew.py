@@ -1,7 +1,7 @@
-"""Processes for the tests: a crew that stays for many races, and children that are killed or stopped.
+"""Processes for the tests: a crew that runs many races, and children that are killed or stopped.
 
-They come from a fork server that has imported the slow modules but not Lance, which does not survive a fork: each
-process imports Lance by itself.
+They come from a fork server that has imported the slow modules except Lance, which does not survive a fork. Each
+process imports Lance itself.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["lance_namespace", "pyarrow.dataset", "obstore", "pytest", "urllib3"])
 PATIENCE = 120.0
-"""Seconds after which a process that does not answer is a failure."""
+"""Seconds after which a process that does not respond is a failure."""
 
 
 class CrewError(AssertionError):
-    """Something that runs in another process failed there, in a way that no test expects."""
+    """A function failed in another process in an unexpected way."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One process of a crew, as the function that it runs sees it."""
+    """One process of a crew, from the point of view of the function that it runs."""
 
     index: int
     size: int
     barrier: Any
 
     def together(self) -> None:
-        """Wait for all the others, so that everybody goes on at the same moment."""
+        """Wait for all other members, so that all continue at the same moment."""
         self.barrier.wait(PATIENCE)
 
 
 class Crew:
-    """Processes that wait for functions to run, all of them the same one at once."""
+    """Processes that run the same function at the same time."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -73,7 +73,7 @@ class Crew:
             process.join(PATIENCE)
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Let every member call `function(member, *arguments)` and give what they return, by index."""
+        """Call `function(member, *arguments)` in every member, and return the results by index."""
         for _, connection in self._members:
             connection.send((function, arguments))
         answers = [self._answer(process, connection) for process, connection in self._members]
@@ -109,7 +109,7 @@ def _serve(index: int, size: int, barrier: Any, connection: Connection) -> None:
 
 
 class Child:
-    """A process that runs one function, and may be killed or stopped by itself on the way."""
+    """A process that runs one function, and may kill or stop itself."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self._connection, theirs = _CONTEXT.Pipe()
@@ -128,7 +128,7 @@ class Child:
         self._connection.close()
 
     def result(self) -> Any:
-        """Wait for the function's result."""
+        """Wait for the function's result and return it."""
         if not self._connection.poll(PATIENCE):
             raise CrewError("the child did not answer in time")
         try:
@@ -141,14 +141,14 @@ class Child:
         return result
 
     def wait_until_killed(self) -> None:
-        """Wait until the process has killed itself; fails if it ended in another way."""
+        """Wait until the process has killed itself. Fails if it ended in another way."""
         self._process.join(PATIENCE)
         if self._process.exitcode != -signal.SIGKILL:
             told = self.result() if self._connection.poll(0) else "nothing"
             raise CrewError(f"the child was not killed but ended with {self._process.exitcode} and told {told!r}")
 
     def was_killed(self) -> bool:
-        """Wait for the end, and tell whether the process killed itself; if not, it must have got what it asked for."""
+        """Wait for the end, and return True if the process killed itself. If not, its function must have succeeded."""
         self._process.join(PATIENCE)
         if self._process.exitcode == -signal.SIGKILL:
             return True
@@ -158,7 +158,7 @@ class Child:
         return False
 
     def ended_well(self) -> bool:
-        """Wait for the end: True if the function returned, False if the process was killed; anything else fails."""
+        """Wait for the end, and return True if the function returned, False if the process was killed."""
         self._process.join(PATIENCE)
         if self._process.exitcode == -signal.SIGKILL:
             return False
@@ -166,7 +166,7 @@ class Child:
         return True
 
     def wait_until_stopped(self) -> None:
-        """Wait until the process has stopped itself; fails if it ends instead."""
+        """Wait until the process has stopped itself. Fails if it ends instead."""
         deadline = time.monotonic() + PATIENCE
         while not _state(self._process.pid).startswith("T"):
             if self._connection.poll(0.02):
@@ -180,7 +180,7 @@ class Child:
         self._process.join(PATIENCE)
 
     def stop(self) -> bool:
-        """Stop the process from outside; False if it is dead."""
+        """Stop the process from outside. Returns False if it is dead."""
         try:
             os.kill(self._process.pid, signal.SIGSTOP)
         except ProcessLookupError:
@@ -194,7 +194,7 @@ class Child:
         return True
 
     def go_on(self) -> None:
-        """Let a stopped process go on."""
+        """Resume a stopped process."""
         os.kill(self._process.pid, signal.SIGCONT)
 
 

@@ -1,7 +1,7 @@
 """Named points in the code under test at which a process kills or stops itself.
 
-A point is a call, `module:name` or `module:class.method`, and a side of it. It is the only thing that these tests put
-into Pennon's own code.
+A point is a call, `module:name` or `module:class.method`, and a side of it. These tests change nothing else in
+Pennon's code.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ UPDATE_METADATA = "pennon.directory.manifest.manifest:Manifest.update_metadata"
 
 @dataclass(frozen=True)
 class Point:
-    """One side of the `number`-th call of something."""
+    """One side of the `number`-th call of a function."""
 
     side: str
     call: str
@@ -66,7 +66,7 @@ def after(call: str, number: int = 1) -> Point:
 
 
 def strike_at(point: Point, signal: int) -> None:
-    """Send this process a signal when it gets to the point."""
+    """Send this process a signal when it reaches the point."""
     calls = [0]
 
     def begun() -> Callable[[], None]:
@@ -85,7 +85,7 @@ def strike_at(point: Point, signal: int) -> None:
 
 
 def count_at(calls: list[str]) -> dict[str, int]:
-    """Count from now on how often each of these is called; the dictionary that is returned changes along."""
+    """Count the calls of functions from now on, in the dictionary that is returned."""
     counts = dict.fromkeys(calls, 0)
 
     def counting(call: str) -> Callable[[], Callable[[], None]]:
@@ -101,7 +101,7 @@ def count_at(calls: list[str]) -> dict[str, int]:
 
 
 def _watch(call: str, begun: Callable[[], Callable[[], None]]) -> None:
-    """Call `begun` before each call of something, and what it returns after that call."""
+    """Call `begun` before each call of a function, and the function that it returns after the call."""
     module_name, _, name = call.partition(":")
     owner: Any = importlib.import_module(module_name)
     *outer, last = name.split(".")

@@ -1,4 +1,4 @@
-"""A short life of tables and namespaces, checked at each step: what many threads and processes do side by side."""
+"""A sequence of operations on tables and namespaces, checked at each step, for many threads and processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support import (
 
 
 def live(ns: Any, root: Root, mode: str, who: str, rounds: int) -> list[Outcome]:
-    """Make and unmake things of one's own; one table per round stays. Gives the outcomes of the shared attempts."""
+    """Create and drop own objects, keep one table per round, and return the outcomes of the shared attempts."""
     shared = []
     for number in range(rounds):
         name = f"{who}_{number}"

@@ -1,4 +1,4 @@
-"""What is stored under a root, seen without any catalog."""
+"""The files below a root, without a catalog."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ MANIFEST = "__manifest"
 
 
 def files(root: Root) -> set[str]:
-    """Give the paths of all files and of all empty directories below the root; those of locks are left out."""
+    """Return the paths of all files and empty directories below the root, without locks."""
     found = _objects(root) if root.options else _local_files(Path(root.uri))
     return {path for path in found if path.split("/")[0] != LOCKS and path != TRASH}
 
 
 def entries(root: Root) -> set[str]:
-    """Give the names at the top of the root, without the manifest and the locks."""
+    """Return the names in the root, without the manifest and locks."""
     return {path.split("/")[0] for path in files(root)} - {MANIFEST}
 
 
 def data_files(root: Root, location: str) -> set[str]:
-    """Give the data files of one table."""
+    """Return the data files of one table."""
     return {path for path in files(root) if path.startswith(f"{location}/data/")}
 
 
 def location(root: Root, ns: Any, *names: str) -> str:
-    """Give a table's location relative to the root."""
+    """Return a table's location relative to the root."""
     where = describe_table(ns, *names).location
     return where.removeprefix("file://").removeprefix(root.uri.rstrip("/")).strip("/")
 
 
 def column(root: Root, ns: Any, *names: str, of: str = "who") -> list[Any]:
-    """Read one column of a table, at the location that its description gives."""
+    """Return one column of a table, read at the location that `describe_table` returns."""
     where = describe_table(ns, *names).location
     return lance.dataset(where, storage_options=root.options or None).to_table()[of].to_pylist()
 
 
 def versions(root: Root) -> list[int]:
-    """Give the versions of the manifest that are there, from the names of their files."""
+    """Return the existing versions of the manifest, by the names of their files."""
     names = [path.split("/")[2] for path in files(root) if path.startswith(f"{MANIFEST}/_versions/")]
     return sorted((1 << 64) - 1 - int(name.removesuffix(".manifest")) for name in names if name.endswith(".manifest"))
 

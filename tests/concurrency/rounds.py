@@ -1,4 +1,4 @@
-"""Reading the results of a race: what each member was told, round by round."""
+"""The results of a race: the outcome of each member, round by round."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CONFLICT = 14
 
 
 def by_name(names: list[str], results: list[list[Outcome]]) -> Iterator[tuple[str, tuple[Outcome, ...]]]:
-    """Pair each name with what the members were told about it, by index."""
+    """Pair each name with its outcomes, by the index of the member."""
     return zip(names, zip(*results, strict=True), strict=True)
 
 
 def winner(outcomes: tuple[Outcome, ...], *, losers_get: set[int]) -> int:
-    """Give the one member that was told yes; all others must have got one of the codes."""
+    """Return the only member that succeeded. All others must have one of the codes."""
     winners = [index for index, outcome in enumerate(outcomes) if outcome.acknowledged]
     assert len(winners) == 1, f"{len(winners)} winners: {outcomes}"
     expect_codes(outcomes, losers_get)
@@ -28,12 +28,12 @@ def winner(outcomes: tuple[Outcome, ...], *, losers_get: set[int]) -> int:
 
 
 def expect_codes(outcomes: tuple[Outcome, ...] | list[Outcome], allowed: set[int]) -> None:
-    """Require that every error has one of the codes."""
+    """Check that every error has one of the codes."""
     strange = [outcome for outcome in outcomes if not outcome.acknowledged and outcome.code not in allowed]
     assert not strange, f"expected only {sorted(allowed)}: {strange}"
 
 
 def all_acknowledged(results: list[list[Outcome]]) -> None:
-    """Require that nobody was told no."""
+    """Check that every call succeeded."""
     refused = [outcome for outcomes in results for outcome in outcomes if not outcome.acknowledged]
     assert not refused, f"{len(refused)} refused, for example {refused[:3]}"

@@ -1,4 +1,4 @@
-"""An S3 server that can hold one request back, as a slow network does."""
+"""An S3 server that can delay one request, like a slow network."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PATIENCE = 25.0
-"""Seconds for which a request is held at most: clients give up after 30."""
+"""The longest time for which a request is delayed, in seconds: clients give up after 30."""
 
 
 class SlowS3(CountingS3):
-    """moto's S3 with a gate: the next PUT of a manifest's version waits in front of it."""
+    """moto's S3, which can delay the next PUT of a version of the manifest."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class SlowS3(CountingS3):
         self.let_go = Event()
 
     def hold_next_commit(self) -> None:
-        """Hold the next PUT of a version of the catalog's manifest until `let_go` is set."""
+        """Delay the next PUT of a version of the catalog's manifest until `let_go` is set."""
         self.held.clear()
         self.let_go.clear()
         self._armed = True

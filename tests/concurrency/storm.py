@@ -1,8 +1,8 @@
 """Storms: eight processes drop, restore, re-create, overwrite and purge tables at random while some are killed.
 
-Each process writes down what it asks for before each call and what it was told after it, in a file of its own. What a
-killed process had asked for last, and was not told, may or may not have happened. The files survive the processes,
-because what was written is with the operating system.
+Each process logs each call before it and its outcome after it, in a file of its own. The last call of a killed process
+has no outcome: it may or may not have happened. The files survive the processes, because the operating system has what
+was written.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 PROCESSES = 8
 SPARES = 6
 CALLS = {"create": 3, "write": 3, "drop": 4, "undrop": 3, "purge": 2, "status": 1}
-"""What the processes do, and how often, compared to each other."""
+"""The operations of the processes, with their relative frequencies."""
 OWN = 0.3
-"""How much of its time a process spends on the name that is its own."""
+"""The share of calls that a process makes on its own name."""
 DOOMED = 0.3
-"""How many of the processes are to die at a named point."""
+"""The share of processes that die at a named point."""
 LATEST_CALL = 6
-"""They die at one of the first so many calls of it."""
+"""They die at one of the first calls of that point, up to this number."""
 QUIET_SECONDS = 1.0
-"""After so long without a word from anybody, whoever is stopped goes on: the others may wait for its lock."""
+"""Seconds of silence after which stopped processes are resumed: the others may wait for their locks."""
 READY, DONE, ENOUGH = b"ready", b"done", b"enough"
 
 ANYWHERE = [hooks.COMMIT_ROWS, hooks.WRITE_ROWS, hooks.COMMIT_MANIFEST, hooks.WRITE_DATA, hooks.COMMIT_DATA]
@@ -64,13 +64,13 @@ class Place:
 
     @property
     def one_lineage(self) -> bool:
-        """Tell whether a name has one directory for good, so that at most one dropped table waits under it."""
+        """True if a name always has the same directory, so that it has at most one dropped table."""
         return self.mode != "v2"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Which of the eight a process is, and the how-manieth in that slot."""
+    """The slot of a process, and how many processes had that slot before it."""
 
     slot: int
     life: int
@@ -80,7 +80,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Call:
-    """One call, as the logs tell it."""
+    """One call of the logs."""
 
     place: int
     name: str
@@ -88,7 +88,7 @@ class Call:
     token: str
     begun: float
     ended: float
-    """When the answer came, or when the process that asked was dead."""
+    """When the call returned, or when its process was dead."""
     killed: bool
     code: int | None = None
     text: str = ""
@@ -103,11 +103,11 @@ class Call:
         return f"{self.begun:.4f}-{self.ended:.4f} {self.token}: {self.what} {self.name}: {answer}"
 
 
-# What each process does.
+# Processes
 
 
 def work(places: list[Place], supervisor: Connection) -> None:
-    """Wait for a part, then make calls at random until told that it is enough, or until killed at a named point."""
+    """Wait for a part, then make random calls until the supervisor ends the storm or a named point is reached."""
     with ExitStack() as stack:
         clients = [stack.enter_context(opened(place.root, place.mode)) for place in places]
         supervisor.send_bytes(READY)
@@ -133,19 +133,19 @@ def work(places: list[Place], supervisor: Connection) -> None:
 
 
 def _chosen(chance: random.Random, places: list[Place], slot: int) -> tuple[int, str]:
-    """Choose a place and a name: the one that is this slot's own, in one of the places, or one that all use."""
+    """Choose a place and a name: the slot's own name in one of the places, or a name that all use."""
     if chance.random() < OWN:
         return slot % len(places), f"own_{slot}"
     return chance.randrange(len(places)), "shared"
 
 
 def one_call(client: Any, _: int, name: str, *, what: str) -> None:
-    """Make one call outside of a storm."""
+    """Make one call without a storm."""
     do(client, name, what, "killed", [])
 
 
 def recorded(client: Any, name: str, what: str, token: str) -> Call:
-    """Make one call and write it down."""
+    """Make one call and return it with its outcome."""
     told: list[Any] = []
     begun = time.monotonic()
     outcome = attempt(do, client, name, what, token, told)
@@ -158,7 +158,7 @@ def _note(file: int, line: list[Any]) -> None:
 
 
 def do(client: Any, name: str, what: str, token: str, told: list[Any]) -> None:
-    """Make one call; `told` gets the places that the answer names, or the status."""
+    """Make one call. `told` gets the locations in the response, or the status."""
     if what in {"create", "write"}:
         mode = "create" if what == "create" else "overwrite"
         told.append(create_table(client, name, data=ipc({"who": [token] * ROWS}), mode=mode).location)
@@ -175,12 +175,12 @@ def do(client: Any, name: str, what: str, token: str, told: list[Any]) -> None:
         told.append(client.table_status([name]).status)
 
 
-# The supervisor.
+# Supervisor
 
 
 @dataclass
 class Storm:
-    """Eight processes at work, some of which are killed or stopped, and what they wrote down."""
+    """Eight processes, some of which are killed or stopped, and their logs."""
 
     places: list[Place]
     logs: Path
@@ -188,16 +188,16 @@ class Storm:
     kills: int = 0
     rounds: int = 0
     _due: list[tuple[int, Callable[[random.Random], None]]] = field(default_factory=list)
-    """Kills and stops that are to come, each with the number of calls after which it does."""
+    """Future kills and stops, each with the number of calls after which it happens."""
     _spares: list[tuple[Child, Connection]] = field(default_factory=list)
-    """Processes that wait to take the place of one that is killed: each needs a second or two to begin."""
+    """Spare processes that replace killed ones: each needs a second or two to start."""
     _lives: dict[int, int] = field(default_factory=dict)
     _children: dict[int, tuple[Child, Connection]] = field(default_factory=dict)
     _stopped: dict[int, int] = field(default_factory=dict)
     _deaths: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def rage(self, rounds: int, *, kills: int, stops: int) -> None:
-        """Let so many calls be made. Kills and stops come after so many calls as chance has it, not after a time."""
+        """Run a number of calls. Kills and stops happen after random numbers of calls, not after a time."""
         chance = random.Random(self.seed)
         self._due = [(chance.randrange(rounds), self._kill_one) for _ in range(kills)]
         self._due += [(chance.randrange(rounds), self._stop_one) for _ in range(stops)]
@@ -218,18 +218,18 @@ class Storm:
             self._wait_for_the_others()
 
     def calls(self) -> list[Call]:
-        """Read all logs."""
+        """Return the calls of all logs."""
         return [call for (slot, life), death in self._deaths.items() for call in self._read(slot, life, death)]
 
     def _prepare(self, count: int) -> None:
-        """See that so many processes wait for a part."""
+        """Start processes until this many wait for a part."""
         while len(self._spares) < count:
             ours, theirs = Pipe()
             self._spares.append((Child(work, self.places, theirs), ours))
             theirs.close()
 
     def _start(self, slot: int) -> None:
-        """Give the slot to one of the spare processes; if more are going to be killed, begin another one."""
+        """Assign the slot to a spare process. If more kills are planned, start another spare process."""
         self._prepare(1)
         child, connection = self._spares.pop(0)
         if not connection.poll(PATIENCE) or connection.recv_bytes() != READY:
@@ -240,7 +240,7 @@ class Storm:
         self._prepare(min(SPARES, len(self._due)))
 
     def _listen(self) -> None:
-        """Wait for a word from somebody; put another process in the place of one that killed itself."""
+        """Wait for a message from any process, and replace one that killed itself."""
         slots = {connection: slot for slot, (_, connection) in self._children.items()}
         heard = wait(list(slots), QUIET_SECONDS if self._stopped else PATIENCE)
         if not heard and not self._stopped:
@@ -283,7 +283,7 @@ class Storm:
         self._children[slot][0].go_on()
 
     def _wait_for_the_others(self) -> None:
-        """Tell everybody that it is enough, and see that each ends well, or by its own hand."""
+        """End the storm, and check that each process returns or kills itself."""
         for slot in list(self._stopped):
             self._go_on(slot)
         for _, connection in self._children.values():

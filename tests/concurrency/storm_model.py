@@ -1,10 +1,10 @@
-"""What may have become of a table after a storm: is there an order of the calls that explains what is there?
+"""The possible results of a storm: is there an order of the calls that explains the final state?
 
 The order has to agree with time: a call that ended before another one began comes first. Each call that was
 acknowledged must have been possible at its turn. A call of a killed process has its effect or not.
 
-A name that only one process at a time uses has one order alone, so refusals are checked too. On a name that all use,
-a refusal says nothing: it may be due to somebody whose work was undone later.
+A name that only one process at a time uses has a single order, so refusals are checked too. On a name that all use,
+they are not: a refusal may be caused by a call that was undone later.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ UNKNOWN = ""
 BUSY = 14
 INTERNAL = 18
 LARGEST_SEARCH = 1_000_000
-"""How many steps are tried before it counts as not explained."""
+"""The number of steps after which a state counts as unexplained."""
 SHOWN = 12
-"""How many calls a failure shows."""
+"""The number of calls that a failure shows."""
 UNCERTAIN = {None, BUSY, INTERNAL}
-"""Answers after which something may have changed."""
+"""Outcomes after which something may have changed."""
 REFUSALS = {
     "create": {5, 14},
     "write": {14},
@@ -36,7 +36,7 @@ REFUSALS = {
     "purge": {4, 13, 14},
     "status": set(),
 }
-"""What may be told on a name that others use too."""
+"""Possible outcomes on a name that others use too."""
 
 
 @dataclass(frozen=True)
@@ -45,43 +45,43 @@ class Generation:
 
     token: str
     since: float = 0.0
-    """When the call that dropped it had ended."""
+    """The end of the call that dropped it."""
     place: str = UNKNOWN
-    """Its location, if an answer named it."""
+    """Its location, if a response named it."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What is there under one name; contents are named by the write that made them."""
+    """The state of one name. Contents are named after the write that created them."""
 
     live: str | None = None
     place: str = UNKNOWN
-    """The location of what is live, if an answer named it."""
+    """The location of the live table, if a response named it."""
     dropped: tuple[Generation, ...] = ()
-    """The latest last."""
+    """Sorted, the latest last."""
     doomed: bool = False
-    """Whether there are generations besides that a killed purge has begun to delete."""
+    """True if there are other generations that a killed purge has begun to delete."""
 
     def __str__(self) -> str:
         doomed = " and doomed ones" if self.doomed else ""
         return f"live {self.live}, dropped {self.tokens()}{doomed}"
 
     def tokens(self) -> list[str]:
-        """Name the dropped contents, in an order that means nothing."""
+        """Return the dropped contents in a fixed order."""
         return sorted(generation.token for generation in self.dropped)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How names behave in one place."""
+    """The behaviour of names in one place."""
 
     one_lineage: bool
-    """A new table over a dropped one is its next version, so the dropped one is gone."""
+    """A new table over a dropped one is its next version, so the dropped one no longer exists."""
     alone: bool
     """Only one process at a time uses the name."""
 
     def after(self, state: State, call: Call) -> Iterator[State]:
-        """Give what a call may leave behind; nothing if what was told cannot be."""
+        """Iterate over the states that a call may leave; none if its outcome is impossible."""
         if call.killed:
             yield state
             yield from self._done(state, call)
@@ -92,10 +92,10 @@ class Rules:
         elif not self.alone:
             yield state
             if call.what == "write":
-                # The rows were written when somebody dropped the table: they are the dropped table's.
+                # The table was dropped after the rows were written, so they belong to the dropped table.
                 yield from self._done(state, call)
             if call.what == "purge" and not self.one_lineage:
-                # Somebody took one of several generations away meanwhile; the others are gone.
+                # Another client removed one of several generations first; the others are gone.
                 yield from self._purged(state, call, doomed=False)
         elif call.code == self._refusal(state, call.what):
             yield state
@@ -111,7 +111,7 @@ class Rules:
                 gone = Generation(live, call.ended, place or state.place)
                 yield replace(state, live=None, place=UNKNOWN, dropped=(*dropped, gone))
         elif call.what == "undrop" and live is None and dropped:
-            # Who was dropped last is not certain where several do so at once.
+            # The order of concurrent drops is unknown.
             for chosen in [len(dropped) - 1] if self.alone else range(len(dropped)):
                 if _agree(place, dropped[chosen].place):
                     rest = dropped[:chosen] + dropped[chosen + 1 :]
@@ -122,12 +122,12 @@ class Rules:
             yield state
 
     def _purged(self, state: State, call: Call, *, doomed: bool) -> Iterator[State]:
-        """Give what a purge leaves: nothing, or, where there can be several generations, those dropped meanwhile."""
+        """Iterate over the states that a purge may leave: nothing, or generations that were dropped during it."""
         if self.alone or self.one_lineage:
             if state.live is None and (state.dropped or state.doomed):
                 yield State(doomed=doomed)
             return
-        # Whoever meets a purge of such a generation joins in, so it may be somebody else's work already.
+        # A client that finds a purge of such a generation continues it, so another client may have completed it.
         if call.told:
             kept = tuple(generation for generation in state.dropped if generation.place not in {UNKNOWN, *call.told})
             yield replace(state, dropped=kept, doomed=doomed)
@@ -138,7 +138,7 @@ class Rules:
                 yield replace(state, dropped=rest, doomed=doomed)
 
     def _refusal(self, state: State, what: str) -> int | None:
-        """Give the code with which a call is refused; None if it is not."""
+        """Return the code with which a call is refused, or None if it is not."""
         if what == "create":
             return 5 if state.live is not None else None
         if what == "drop":
@@ -161,7 +161,7 @@ def _status(state: State) -> str:
 
 
 def fault(calls: Sequence[Call], rules: Rules, seen: State) -> str | None:
-    """Say what is wrong with what was seen at the end of all these calls on one name; None if it can be."""
+    """Return what is wrong with the final state of a name after all these calls, or None if it is possible."""
     strange = [call for call in calls if not call.killed and call.code not in {None, *REFUSALS[call.what]}]
     told = [f"unexpected answer: {call}" for call in strange]
     calls = sorted(_effective(calls, rules), key=lambda call: call.begun)
@@ -181,7 +181,7 @@ def _shown(calls: Sequence[Call], done: int, state: State) -> list[str]:
 
 
 def _effective(calls: Iterable[Call], rules: Rules) -> list[Call]:
-    """Leave out calls that tell nothing, and give those of killed processes the time until which they may count."""
+    """Return the calls that matter. Those of killed processes end when they were settled."""
     calls = list(calls)
     if not rules.alone:
         calls = [call for call in calls if call.what != "status" and (call.killed or call.code in UNCERTAIN)]
@@ -189,15 +189,15 @@ def _effective(calls: Iterable[Call], rules: Rules) -> list[Call]:
 
 
 def _settled(call: Call, calls: Sequence[Call]) -> float:
-    """Tell when whatever a killed call left half done was completed or undone: by the next that was not in vain."""
+    """Return when a killed call was completed or undone: at the end of the next call that had an effect."""
     later = [other.ended for other in calls if other.begun > call.ended and not other.killed and other.code != BUSY]
     return min(later, default=math.inf)
 
 
 def _ends(calls: Sequence[Call], rules: Rules, seen: State) -> tuple[set[State], tuple[int, State]]:
-    """Search orders that agree with time for their states at the end, until one of them is what was seen.
+    """Return the final states of all orders that agree with time, until one is the state that was seen.
 
-    Gives the longest order as well, as the set of its calls, in bits, and the state that it leaves.
+    Also returns the longest order, as a bit set of its calls and the state that it leaves.
     """
     everything = (1 << len(calls)) - 1
     found: set[State] = set()
@@ -214,14 +214,14 @@ def _ends(calls: Sequence[Call], rules: Rules, seen: State) -> tuple[set[State],
             continue
         steps = [step for step in _steps(calls, rules, done, state) if step not in known]
         known.update(steps)
-        todo.extend(reversed(steps))  # what was begun first is tried first
+        todo.extend(reversed(steps))  # calls that began first are tried first
     return found, longest
 
 
 def _steps(calls: Sequence[Call], rules: Rules, done: int, state: State) -> Iterator[tuple[int, State]]:
-    """Take each call that may come next."""
+    """Iterate over the calls that may come next, with the state after each."""
     first_end = math.inf
-    # Those before the first that is not done are done.
+    # All calls before the first pending one are done.
     for index in range((~done & (done + 1)).bit_length() - 1, len(calls)):
         if done >> index & 1:
             continue

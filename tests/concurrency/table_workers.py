@@ -1,4 +1,4 @@
-"""What other processes do inside of the table `t`: operations of a crew's race, as in `workers`."""
+"""Operations on the table `t` for races of a crew, as in `workers`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _KINDS = ("BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER")
 
 
 def create_tag(ns: Any, index: int, name: str) -> None:
-    """Name the version of the member's own number."""
+    """Tag the version with the member's number."""
     ns.create_table_tag({"id": TABLE, "tag": name, "version": index + 1})
 
 
 def create_branch(ns: Any, index: int, name: str) -> None:
-    """Begin a branch at the version of the member's own number."""
+    """Create a branch at the version with the member's number."""
     ns.create_table_branch({"id": TABLE, "name": name, "from_version": index + 1})
 
 
 def create_index(ns: Any, index: int, name: str) -> None:
-    """Build an index of a kind of the member's own."""
+    """Build an index of a kind that depends on the member."""
     ns.create_table_index({"id": TABLE, "column": "x", "index_type": _KINDS[index % len(_KINDS)], "name": name})
 
 
@@ -36,7 +36,7 @@ def set_schema_metadata(ns: Any, index: int, name: str) -> None:
 
 
 def add_column_or_append(ns: Any, index: int, name: str) -> None:
-    """Let the first member add a column, and all others append a row."""
+    """Add a column as the first member, or append a row."""
     if index == 0:
         ns.alter_table_add_columns({"id": TABLE, "new_columns": [{"name": name, "expression": "x * 2"}]})
     else:
@@ -44,7 +44,7 @@ def add_column_or_append(ns: Any, index: int, name: str) -> None:
 
 
 def drop_column_or_append(ns: Any, index: int, name: str) -> None:
-    """Let the first member drop a column, and all others append a row."""
+    """Drop a column as the first member, or append a row."""
     if index == 0:
         ns.alter_table_drop_columns({"id": TABLE, "columns": [name]})
     else:
@@ -52,7 +52,7 @@ def drop_column_or_append(ns: Any, index: int, name: str) -> None:
 
 
 def restore_or_tag(ns: Any, index: int, name: str) -> None:
-    """Let half of the members go back to the first version, and the others tag."""
+    """Restore the first version, or create a tag, depending on the member."""
     if index % 2:
         ns.restore_table({"id": TABLE, "version": 1})
     else:
@@ -60,6 +60,6 @@ def restore_or_tag(ns: Any, index: int, name: str) -> None:
 
 
 def append_row(ns: Any, index: int, name: str) -> None:
-    """Append as any Lance program does; the value tells who it was, in which round."""
+    """Append like any Lance program. The value identifies the member and the round."""
     value = 1000 * (index + 1) + int(name[1:])
     lance.write_dataset(pa.table({"x": [value]}), namespace_client=ns, table_id=TABLE, mode="append")

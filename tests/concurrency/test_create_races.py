@@ -14,7 +14,7 @@ pytestmark = pytest.mark.concurrency
 NAMES = [f"t{number}" for number in range(10)]
 
 
-def test_writers_of_distinct_names_all_succeed(crew, disk, mode, open_namespace):
+def test_creators_of_distinct_tables_all_succeed(crew, disk, mode, open_namespace):
     all_acknowledged(crew.run(workers.race, disk, mode, workers.create_name_of_own, NAMES))
     ns = open_namespace(disk, mode)
     expected = sorted(f"{name}_{index}" for name in NAMES for index in range(crew.size))
@@ -24,7 +24,7 @@ def test_writers_of_distinct_names_all_succeed(crew, disk, mode, open_namespace)
     assert entries(disk) == {location(disk, ns, name) for name in expected}
 
 
-def test_one_of_eight_writers_of_a_name_wins_and_its_rows_are_in_the_table(crew, disk, mode, open_namespace):
+def test_one_of_eight_creators_of_a_table_wins(crew, disk, mode, open_namespace):
     results = crew.run(workers.race, disk, mode, workers.create_own_rows, NAMES)
     ns = open_namespace(disk, mode)
     for name, outcomes in by_name(NAMES, results):
@@ -34,7 +34,7 @@ def test_one_of_eight_writers_of_a_name_wins_and_its_rows_are_in_the_table(crew,
     expect_only_tables(disk, ns, NAMES)
 
 
-def test_one_of_eight_writers_wins_in_a_namespace(crew, disk, open_namespace):
+def test_one_of_eight_creators_of_a_table_in_a_namespace_wins(crew, disk, open_namespace):
     ns = open_namespace(disk)
     create_namespace(ns, "space")
     names = [f"space${name}" for name in NAMES]
@@ -45,7 +45,7 @@ def test_one_of_eight_writers_wins_in_a_namespace(crew, disk, open_namespace):
     assert entries(disk) == {location(disk, ns, *name.split("$")) for name in names}
 
 
-def test_the_first_table_of_a_root_has_one_winner(crew, new_roots, mode, open_namespace):
+def test_one_of_eight_creators_of_the_first_table_of_a_root_wins(crew, new_roots, mode, open_namespace):
     roots = new_roots(6)
     results = crew.run(workers.race_on_new_roots, roots, mode, workers.create_own_rows, "first")
     for root, outcomes in zip(roots, zip(*results, strict=True), strict=True):
@@ -62,7 +62,7 @@ def test_eight_first_tables_of_a_root_all_succeed(crew, new_roots, mode, open_na
         assert list_tables(open_namespace(root, mode)) == [f"first_{index}" for index in range(crew.size)]
 
 
-def test_exist_ok_succeeds_for_all_and_makes_one_table(crew, disk, mode, open_namespace):
+def test_exist_ok_succeeds_for_all_and_creates_one_table(crew, disk, mode, open_namespace):
     results = crew.run(workers.race, disk, mode, workers.create_own_rows_if_absent, NAMES)
     all_acknowledged(results)
     ns = open_namespace(disk, mode)
@@ -86,7 +86,7 @@ def test_overwrite_leaves_the_rows_of_one_writer(crew, disk, mode, open_namespac
     assert entries(disk) == {location(disk, ns, name) for name in NAMES[:5]}
 
 
-def test_one_of_eight_writers_fills_a_declared_table(crew, disk, mode, open_namespace):
+def test_one_of_eight_creators_fills_a_declared_table(crew, disk, mode, open_namespace):
     ns = open_namespace(disk, mode)
     for name in NAMES:
         declare_table(ns, name)
@@ -118,7 +118,7 @@ def test_one_of_eight_declarations_of_a_location_wins(crew, disk, open_namespace
 
 
 def expect_only_tables(root, ns, names):
-    """Require that the root holds the tables' directories, with one data file each, and nothing else."""
+    """Check that the root contains the tables' directories, with one data file each, and nothing else."""
     places = {location(root, ns, name) for name in names}
     assert entries(root) == places
     for place in places:

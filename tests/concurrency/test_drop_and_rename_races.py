@@ -46,7 +46,7 @@ def test_one_of_eight_drops_succeeds_in_a_namespace(crew, disk, open_namespace):
     assert entries(disk) == set()
 
 
-def test_drops_and_creations_of_one_name_leave_all_or_nothing(crew, disk, mode, open_namespace):
+def test_drops_and_creations_of_one_name_leave_a_complete_table_or_none(crew, disk, mode, open_namespace):
     ns = open_namespace(disk, mode)
     for name in NAMES:
         create_table(ns, name, data=ipc({"who": [-1] * workers.ROWS}))
@@ -64,7 +64,7 @@ def test_drops_and_creations_of_one_name_leave_all_or_nothing(crew, disk, mode, 
     assert entries(disk) == {location(disk, ns, name) for name in list_tables(ns)}
 
 
-def test_one_of_eight_tables_gets_the_name_that_all_are_renamed_to(crew, disk, manifest_mode, open_namespace):
+def test_one_of_eight_renames_to_one_name_succeeds(crew, disk, manifest_mode, open_namespace):
     ns = open_namespace(disk, manifest_mode)
     names = NAMES[:5]
     for name in names:
@@ -95,7 +95,7 @@ def test_one_of_eight_renames_of_a_table_succeeds(crew, disk, manifest_mode, ope
     assert list_tables(ns) == sorted(expected)
 
 
-def test_a_name_goes_to_one_rename_or_one_creation(crew, disk, manifest_mode, open_namespace):
+def test_one_rename_or_one_creation_gets_a_name(crew, disk, manifest_mode, open_namespace):
     ns = open_namespace(disk, manifest_mode)
     for name in NAMES:
         for index in range(1, crew.size, 2):
@@ -110,7 +110,7 @@ def test_a_name_goes_to_one_rename_or_one_creation(crew, disk, manifest_mode, op
     assert entries(disk) - markers == {location(disk, ns, table) for table in list_tables(ns)}
 
 
-def test_one_of_eight_names_gets_the_location_that_all_register(crew, disk, manifest_mode, open_namespace):
+def test_one_of_eight_registrations_of_a_location_succeeds(crew, disk, manifest_mode, open_namespace):
     for name in NAMES:
         lance.write_dataset(pa.table({"who": [name]}), f"{disk.uri}/found/{name}")
     results = crew.run(workers.race, disk, manifest_mode, workers.register_one_location, NAMES)

@@ -23,7 +23,7 @@ def listing_mode(request):
 
 @pytest.fixture
 def second(disk, listing_mode, open_namespace):
-    """Give a client that goes on while the first one is stopped."""
+    """Return a client that works while the first one is stopped."""
     return open_namespace(disk, listing_mode)
 
 
@@ -34,7 +34,7 @@ def expect_second_stands(disk, ns):
 
 
 @pytest.mark.parametrize("point", [after(CLAIM), before(WRITE_DATA), after(WRITE_DATA)], ids=str)
-def test_a_creator_stopped_past_its_lease_fails_and_the_second_table_stands(
+def test_creator_stopped_past_its_lease_fails_and_the_second_table_remains(
     disk, listing_mode, second, open_namespace, point
 ):
     with Child(workers.stop_past_lease, disk, listing_mode, point, workers.create_own_rows, "t") as child:
@@ -47,7 +47,7 @@ def test_a_creator_stopped_past_its_lease_fails_and_the_second_table_stands(
 
 
 @pytest.mark.parametrize("point", [after(CLAIM), after(PUT)], ids=str)
-def test_a_declaration_stopped_past_its_lease_fails_and_the_second_table_stands(
+def test_declaration_stopped_past_its_lease_fails_and_the_second_table_remains(
     disk, listing_mode, second, open_namespace, point
 ):
     with Child(workers.stop_past_lease, disk, listing_mode, point, workers.declare, "t") as child:
@@ -61,9 +61,7 @@ def test_a_declaration_stopped_past_its_lease_fails_and_the_second_table_stands(
     assert describe_table(ns, "t", check_declared=True).is_only_declared is False
 
 
-def test_a_creator_does_not_fill_what_another_client_declared_after_its_lease(
-    disk, listing_mode, second, open_namespace
-):
+def test_creator_does_not_fill_a_table_declared_after_its_lease(disk, listing_mode, second, open_namespace):
     with Child(workers.stop_past_lease, disk, listing_mode, after(WRITE_DATA), workers.create_own_rows, "t") as child:
         child.wait_until_stopped()
         told_second = workers.attempt(declare_table, second, "t")
@@ -77,25 +75,21 @@ def test_a_creator_does_not_fill_what_another_client_declared_after_its_lease(
         assert list_tables(ns) == (["t"] if told_first.acknowledged else [])
 
 
-# Later on it holds the lock of the name, and nobody takes over until it goes on or dies.
+# At later points it holds the lock of the name, and nobody takes over until it is resumed or dies.
 @pytest.mark.parametrize("point", [after(PURGE_CLAIM)], ids=str)
-def test_a_drop_stopped_past_its_lease_does_not_delete_the_table_made_since(
-    disk, listing_mode, second, open_namespace, point
-):
+def test_drop_stopped_past_its_lease_does_not_delete_a_newer_table(disk, listing_mode, second, open_namespace, point):
     create_table(second, "t", data=ipc({"who": [0]}))
     with Child(workers.stop_past_lease, disk, listing_mode, point, workers.drop, "t") as child:
         child.wait_until_stopped()
         create_table(second, "t", data=ipc({"who": SECOND}))
         child.go_on()
         told = child.result()
-    # The old table is gone, by the first client or by the second one: both answers are right.
+    # Either client may have deleted the old table: both outcomes are correct.
     assert told.acknowledged or told.code in OVER, told
     expect_second_stands(disk, open_namespace(disk, listing_mode))
 
 
-def test_a_creator_stopped_while_its_table_is_taken_over_and_dropped_leaves_the_name_free(
-    disk, listing_mode, second, open_namespace
-):
+def test_creator_whose_table_is_taken_over_and_dropped_leaves_the_name_free(disk, listing_mode, second, open_namespace):
     point = after("pennon.directory.root_tables.create:write_version")
     with Child(workers.stop_past_lease, disk, listing_mode, point, workers.create_own_rows, "t") as child:
         child.wait_until_stopped()
@@ -104,7 +98,7 @@ def test_a_creator_stopped_while_its_table_is_taken_over_and_dropped_leaves_the_
         told = child.result()
     ns = open_namespace(disk, listing_mode)
     if told.acknowledged:
-        # The drop came after the creation's commit, so both may be told yes, but then the table is gone for good.
+        # The drop came after the commit of the creation, so both may succeed, but then the table stays dropped.
         assert list_tables(ns) == []
         assert entries(disk) == set()
     create_table(ns, "t", data=ipc({"who": SECOND}))
@@ -113,7 +107,7 @@ def test_a_creator_stopped_while_its_table_is_taken_over_and_dropped_leaves_the_
 
 @pytest.mark.s3
 @pytest.mark.parametrize("point", [after(CLAIM), after(WRITE_DATA)], ids=str)
-def test_on_s3_a_creator_stopped_past_its_lease_does_not_take_the_second_table_away(
+def test_creator_stopped_past_its_lease_on_s3_does_not_delete_the_second_table(
     bucket, listing_mode, open_namespace, point
 ):
     ns = open_namespace(bucket, listing_mode)

@@ -1,4 +1,4 @@
-"""Creations that fail for a reason of their own, over a table that the client does not know of."""
+"""Creations that fail, over a table that the client does not know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _prefixes = itertools.count()
 
 
 class RefusingS3(CountingS3):
-    """moto's S3 that can refuse everything which concerns the versions of one table."""
+    """moto's S3, which can refuse all requests about the versions of one table."""
 
     refusing = False
 
@@ -49,7 +49,7 @@ def somewhere(request, disk):
 
 @pytest.fixture
 def two_clients(somewhere, mode, open_namespace):
-    """Give a client that does not know the table `t`, and the one that made it."""
+    """Return a client that does not know the table `t`, and the client that created it."""
     owner, stale = open_namespace(somewhere, mode), open_namespace(somewhere, mode)
     create_table(owner, "known")
     look_around(stale)
@@ -63,21 +63,21 @@ def expect_untouched(root, owner):
     assert len(entries(root)) == 2
 
 
-def test_data_that_cannot_be_stored_does_not_harm_the_table_that_is_there(somewhere, two_clients):
+def test_unstorable_data_does_not_harm_an_existing_table(somewhere, two_clients):
     stale, owner = two_clients
     told = attempt(create_table, stale, "t", data=ipc(UNSTORABLE))
     assert told.code in {5, 13}, told
     expect_untouched(somewhere, owner)
 
 
-def test_data_that_cannot_be_stored_leaves_nothing_behind(somewhere, two_clients):
+def test_unstorable_data_leaves_nothing_behind(somewhere, two_clients):
     stale, owner = two_clients
     with fails(13):
         create_table(stale, "new", data=ipc(UNSTORABLE))
     expect_untouched(somewhere, owner)
 
 
-def test_data_that_cannot_be_stored_leaves_a_declared_table_declared(somewhere, two_clients):
+def test_unstorable_data_leaves_a_declared_table_declared(somewhere, two_clients):
     stale, owner = two_clients
     declare_table(owner, "declared")
     with fails(13):
@@ -87,7 +87,7 @@ def test_data_that_cannot_be_stored_leaves_a_declared_table_declared(somewhere, 
 
 
 @pytest.mark.s3
-def test_a_store_that_refuses_for_a_while_does_not_harm_the_table_that_is_there(server, mode, open_namespace):
+def test_store_that_fails_temporarily_does_not_harm_an_existing_table(server, mode, open_namespace):
     root = Root(server.endpoint.uri(f"root-{next(_prefixes)}"), server.endpoint.storage_options())
     owner, stale = open_namespace(root, mode), open_namespace(root, mode)
     create_table(owner, "known")

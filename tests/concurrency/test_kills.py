@@ -1,4 +1,4 @@
-"""Processes that are killed (SIGKILL) in the middle of an operation, at named points; then another client comes."""
+"""Processes that are killed (SIGKILL) at named points of an operation; then another client continues."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def kill(root, mode, point, operation, name):
 
 
 def state(root, ns, *names):
-    """Tell what a client sees of a table; its listing must agree."""
+    """Return the state of a table for a client. The listing must agree."""
     listed = names[-1] in list_tables(ns, *names[:-1])
     try:
         described = describe_table(ns, *names, check_declared=True)
@@ -67,7 +67,7 @@ def state(root, ns, *names):
 
 
 def expect_usable(root, ns, *names, allowed):
-    """Require that a table is in one of the allowed states, and that its name can be used at once."""
+    """Check that a table is in one of the allowed states, and that its name is usable at once."""
     seen = state(root, ns, *names)
     assert seen in allowed
     told = workers.attempt(create_table, ns, *names, data=ipc({"who": [2]}))
@@ -75,7 +75,7 @@ def expect_usable(root, ns, *names, allowed):
         assert seen in (ABSENT, DECLARED)
         assert column(root, ns, *names) == [2]
     else:
-        # A creation that was killed after its commit may be completed by the next one that wants the name.
+        # The next client that uses the name may complete a creation that was killed after its commit.
         assert told.code == 5, told
         assert state(root, ns, *names) in allowed
         assert state(root, ns, *names) not in (ABSENT, DECLARED)
@@ -90,14 +90,14 @@ def expect_usable(root, ns, *names, allowed):
 
 
 def expect_nothing_left(root, name):
-    """Require that no directory and no marker of a root table is left; files in the trash may be."""
+    """Check that no directory and no marker of a root table is left. Files in the trash may be left."""
     mine = {entry for entry in entries(root) if entry.startswith(f"{name}.")}
     assert mine == set()
 
 
 @pytest.fixture
 def prepared(disk, open_namespace):
-    """Give a function that opens a root which holds a table that nobody touches."""
+    """Return a function that opens a root with an unrelated table."""
 
     def prepare(mode):
         ns = open_namespace(disk, mode)
@@ -116,7 +116,7 @@ ROOT_TABLE_CREATION = [after(CLAIM), after(WRITE_DATA), after(COMMIT_DATA), befo
     + cases("compatibility", [before(COMMIT_ROWS), after(COMMIT_ROWS)])
     + cases("v2", [after(WRITE_DATA), after(COMMIT_DATA), before(COMMIT_ROWS), after(WRITE_ROWS), after(COMMIT_ROWS)]),
 )
-def test_a_killed_creation_leaves_a_whole_table_or_none(disk, prepared, open_namespace, mode, point):
+def test_killed_creation_leaves_a_complete_table_or_none(disk, prepared, open_namespace, mode, point):
     prepared(mode)
     kill(disk, mode, point, workers.create_own_rows, "t")
     ns = open_namespace(disk, mode)
@@ -130,7 +130,7 @@ def test_a_killed_creation_leaves_a_whole_table_or_none(disk, prepared, open_nam
     ("mode", "point"),
     cases("v1 v2 compatibility", [after(COMMIT_DATA), before(DELETE)]) + cases("compatibility", [before(COMMIT_DATA)]),
 )
-def test_a_killed_filling_of_a_declared_table_leaves_it_declared_or_full(disk, prepared, open_namespace, mode, point):
+def test_killed_filling_leaves_a_table_declared_or_complete(disk, prepared, open_namespace, mode, point):
     declare_table(prepared(mode), "t")
     kill(disk, mode, point, workers.create_own_rows, "t")
     expect_usable(disk, open_namespace(disk, mode), "t", allowed=[ABSENT, DECLARED, KILLED])
@@ -143,7 +143,7 @@ def test_a_killed_filling_of_a_declared_table_leaves_it_declared_or_full(disk, p
     + cases("v2", [after(PUT), after(CREATE)])
     + cases("v2 compatibility", [before(COMMIT_ROWS), after(COMMIT_ROWS)]),
 )
-def test_a_killed_declaration_leaves_a_declared_table_or_none(disk, prepared, open_namespace, mode, point):
+def test_killed_declaration_leaves_a_declared_table_or_none(disk, prepared, open_namespace, mode, point):
     prepared(mode)
     kill(disk, mode, point, workers.declare, "t")
     expect_usable(disk, open_namespace(disk, mode), "t", allowed=[ABSENT, DECLARED])
@@ -159,7 +159,7 @@ def test_a_killed_declaration_leaves_a_declared_table_or_none(disk, prepared, op
     + cases("v2 compatibility", [before(COMMIT_ROWS), after(COMMIT_ROWS)])
     + cases("v2", [before(REMOVE_FILES)]),
 )
-def test_a_killed_drop_leaves_the_whole_table_or_none(disk, prepared, open_namespace, mode, point):
+def test_killed_drop_leaves_the_complete_table_or_none(disk, prepared, open_namespace, mode, point):
     create_table(prepared(mode), "t", data=ipc({"who": OLD}))
     kill(disk, mode, point, workers.drop, "t")
     ns = open_namespace(disk, mode)
@@ -169,7 +169,7 @@ def test_a_killed_drop_leaves_the_whole_table_or_none(disk, prepared, open_names
 
 
 @pytest.mark.parametrize(("mode", "point"), cases("v1 compatibility", [before(DELETE_TREE)]))
-def test_a_killed_drop_can_be_repeated(disk, prepared, open_namespace, mode, point):
+def test_killed_drop_can_be_repeated(disk, prepared, open_namespace, mode, point):
     create_table(prepared(mode), "t", data=ipc({"who": OLD}))
     kill(disk, mode, point, workers.drop, "t")
     ns = open_namespace(disk, mode)
@@ -185,7 +185,7 @@ def test_a_killed_drop_can_be_repeated(disk, prepared, open_namespace, mode, poi
     cases("v2 compatibility", [before(COMMIT_ROWS), after(WRITE_ROWS), after(COMMIT_ROWS)])
     + cases("compatibility", [after(PUT), after(PUT, 2)]),
 )
-def test_a_killed_rename_leaves_one_of_the_two_names(disk, prepared, open_namespace, mode, point):
+def test_killed_rename_leaves_one_of_the_two_names(disk, prepared, open_namespace, mode, point):
     create_table(prepared(mode), "t", data=ipc({"who": OLD}))
     kill(disk, mode, point, workers.rename_to_other, "t")
     ns = open_namespace(disk, mode)
@@ -200,7 +200,7 @@ def test_a_killed_rename_leaves_one_of_the_two_names(disk, prepared, open_namesp
 
 
 @pytest.mark.parametrize("point", [before(COMMIT_ROWS), after(WRITE_ROWS), after(COMMIT_ROWS)], ids=str)
-def test_a_killed_creation_of_a_namespace_leaves_it_whole_or_not_there(disk, prepared, open_namespace, point):
+def test_killed_namespace_creation_leaves_a_complete_namespace_or_none(disk, prepared, open_namespace, point):
     prepared("v2")
     kill(disk, "v2", point, workers.make_namespace, "n")
     ns = open_namespace(disk, "v2")
@@ -216,7 +216,7 @@ def test_a_killed_creation_of_a_namespace_leaves_it_whole_or_not_there(disk, pre
     ("mode", "point"),
     cases("v1 compatibility", [after(PUT), after(PUT, 2)]) + cases("v2 compatibility", [after(COMMIT_ROWS)]),
 )
-def test_a_killed_deregistration_can_be_repeated_and_undone(disk, prepared, open_namespace, mode, point):
+def test_killed_deregistration_can_be_repeated_and_undone(disk, prepared, open_namespace, mode, point):
     where = describe_location(prepared(mode), disk)
     kill(disk, mode, point, workers.deregister, "t")
     ns = open_namespace(disk, mode)
@@ -237,7 +237,7 @@ def describe_location(ns, root):
     ("mode", "point"),
     cases("v1 compatibility", [after(DELETE), after(DELETE, 2)]) + cases("compatibility", [after(COMMIT_ROWS)]),
 )
-def test_a_killed_registration_can_be_repeated(disk, prepared, open_namespace, mode, point):
+def test_killed_registration_can_be_repeated(disk, prepared, open_namespace, mode, point):
     ns = prepared(mode)
     create_table(ns, "t", data=ipc({"who": OLD}))
     deregister_table(ns, "t")
@@ -251,7 +251,7 @@ def test_a_killed_registration_can_be_repeated(disk, prepared, open_namespace, m
 
 
 @pytest.mark.parametrize("point", [before(COMMIT_ROWS), after(WRITE_ROWS), after(COMMIT_ROWS)], ids=str)
-def test_a_killed_migration_did_all_or_nothing_and_can_be_repeated(disk, open_namespace, point):
+def test_killed_migration_is_all_or_nothing_and_can_be_repeated(disk, open_namespace, point):
     v1 = open_namespace(disk, "v1")
     names = [f"t{number}" for number in range(20)]
     for name in names:
@@ -267,7 +267,7 @@ def test_a_killed_migration_did_all_or_nothing_and_can_be_repeated(disk, open_na
     assert report.migrated == []
 
 
-def test_the_trash_is_all_that_a_killed_removal_leaves(disk, prepared, open_namespace):
+def test_killed_removal_leaves_files_only_in_the_trash(disk, prepared, open_namespace):
     create_table(prepared("v1"), "t")
     kill(disk, "v1", before(REMOVE_FILES), workers.drop, "t")
     ns = open_namespace(disk, "v1")

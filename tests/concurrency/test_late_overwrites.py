@@ -1,4 +1,4 @@
-"""Overwrites that are stopped while their table is dropped, purged or created anew."""
+"""Overwrites that are stopped while their table is dropped, purged or created again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def where(request):
 
 @pytest.fixture
 def stopped(where, mode, open_namespace):
-    """Give a catalog with a table, and a process that is stopped while it overwrites it."""
+    """Return a catalog with a table, and a process that is stopped while it overwrites the table."""
     root, point = where
     ns = open_namespace(root, mode)
     create_table(ns, "t", data=ipc({"who": FIRST}))
@@ -47,7 +47,7 @@ def leftovers(root):
     return {path for path in files(root) if not path.startswith(("__manifest", ".lance-"))}
 
 
-def test_of_a_table_that_is_purged_meanwhile_nothing_is_left(stopped):
+def test_overwrite_of_a_purged_table_leaves_nothing(stopped):
     root, ns, child = stopped
     remove_table(ns, "t")
     assert told(child).code == 14
@@ -58,7 +58,7 @@ def test_of_a_table_that_is_purged_meanwhile_nothing_is_left(stopped):
     assert column(root, ns, "t") == SECOND
 
 
-def test_a_table_that_is_dropped_meanwhile_stays_dropped_and_can_be_restored(stopped):
+def test_overwrite_of_a_dropped_table_leaves_it_dropped_and_restorable(stopped):
     root, ns, child = stopped
     drop_table(ns, "t")
     assert told(child).code == 14
@@ -71,7 +71,7 @@ def test_a_table_that_is_dropped_meanwhile_stays_dropped_and_can_be_restored(sto
     assert leftovers(root) == set()
 
 
-def test_a_table_that_is_made_anew_meanwhile_is_whole(stopped):
+def test_overwrite_of_a_recreated_table_leaves_it_complete(stopped):
     root, ns, child = stopped
     remove_table(ns, "t")
     create_table(ns, "t", data=ipc({"who": SECOND}))
@@ -82,7 +82,7 @@ def test_a_table_that_is_made_anew_meanwhile_is_whole(stopped):
     assert leftovers(root) == set()
 
 
-def test_an_overwrite_beside_a_restoration_is_whole(stopped):
+def test_overwrite_during_a_restore_is_complete(stopped):
     root, ns, child = stopped
     drop_table(ns, "t")
     ns.undrop_table(["t"])
@@ -91,14 +91,14 @@ def test_an_overwrite_beside_a_restoration_is_whole(stopped):
     assert column(root, ns, "t") == OVER
 
 
-def test_an_overwrite_into_a_directory_that_is_being_purged_leaves_nothing(disk, open_namespace):
+def test_overwrite_during_a_purge_leaves_nothing(disk, open_namespace):
     ns = open_namespace(disk, "v2")
     create_table(ns, "t", data=ipc({"who": FIRST}))
     stop = workers.stop_at
     with Child(stop, disk, "v2", before(COMMIT_DATA), workers.create_or_overwrite, "t") as writer:
         writer.wait_until_stopped()
         drop_table(ns, "t", ttl="0")
-        # It has deleted the directory, and has yet to forget the row.
+        # It has deleted the directory, but not yet the row.
         with Child(stop, disk, "v2", before(COMMIT_ROWS, 2), workers.purge, "t") as purger:
             purger.wait_until_stopped()
             assert told(writer).code == 14

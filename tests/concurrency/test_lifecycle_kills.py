@@ -1,11 +1,11 @@
-"""Processes that are killed (SIGKILL) at each named point of drop, undrop, re-creation and purge; then another comes.
+"""Processes that are killed (SIGKILL) at each named point of drop, undrop, re-creation and purge.
 
 The points are the calls that change what is stored: conditional writes, writes, commits and deletions. How often each
-is called is counted in a run that nobody disturbs. The short tests kill on both sides of each call, and another call
-comes next each time; the long ones try all the calls that can come next.
+is called is counted in an undisturbed run. The short tests kill on both sides of each call, and vary the next call; the
+long ones try all next calls.
 
-What may be there afterwards is what the model of the storms allows: the killed call happened or not, whoever comes
-next completes or undoes it, and each answer fits.
+The model of the storms defines the allowed states: the killed call happened or not, the next client completes or undoes
+it, and each outcome agrees.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ TABLES = [WRITE_DATA, COMMIT_DATA, COMMIT_MANIFEST]
 ON_DISK = [CREATE, PUT, DELETE, REMOVE_FILES, *TABLES]
 IN_BUCKETS = [CREATE_OBJECT, SWAP_OBJECT, PUT_OBJECT, DELETE_OBJECT_IF, DELETE_OBJECT_IN_TIME, DELETE_OBJECTS, *TABLES]
 NEXT = ["status", "undrop", "create", "purge", "drop", "write"]
-"""What the first caller after a kill asks for, in turns."""
+"""The first call after a kill, in turn."""
 REFUSED = {4, 14}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One operation in one place, to be killed at a point."""
+    """An operation in one place that is killed at a point."""
 
     place: Place
     what: str
@@ -65,7 +65,7 @@ class Case:
 
 
 def prepare(place, what):
-    """Make what the operation needs: a live table for a drop, a dropped one for anything else; gives the calls."""
+    """Create a live table for a drop, or a dropped one for other operations, and return the calls."""
     with workers.opened(place.root, place.mode) as ns:
         calls = [recorded(ns, "t", "create", "old")]
         if what != "drop":
@@ -74,14 +74,14 @@ def prepare(place, what):
 
 
 def prepare_burnt(place):
-    """Leave a dropped table over which a creation was killed when it had committed its version."""
+    """Leave a dropped table over which a creation was killed after it had committed its version."""
     calls = prepare(place, "create")
     calls.append(killed(Case(place, "create", after(COMMIT_DATA), "")))
     return calls
 
 
 def measure(places, calls):
-    """Count the calls of each operation in each place; this runs in a process of its own."""
+    """Return the number of calls of each operation in each place. This runs in a process of its own."""
     counts = count_at(calls)
     measured = {}
     for place, what in places:
@@ -127,7 +127,7 @@ def cases(place_at, mode, what, points):
 
 
 def kill_all(chosen, prepared=lambda case: prepare(case.place, case.what)):
-    """Kill in each case, two side by side, and say all that is wrong."""
+    """Kill in each case, two at a time, and fail with everything that is wrong."""
     with ThreadPoolExecutor(2) as pool:
         told = list(pool.map(lambda case: wrong_after_kill(case, prepared(case)), chosen))
     wrong = [text for texts in told for text in texts]
@@ -135,7 +135,7 @@ def kill_all(chosen, prepared=lambda case: prepare(case.place, case.what)):
 
 
 def wrong_after_kill(case, calls):
-    """Kill, let somebody come next, and give what does not fit."""
+    """Kill, make the next call, and return what is wrong."""
     place = case.place
     shown = f"{place.mode} {case.what} killed {case.point}, then {case.next_call}"
     try:
@@ -163,12 +163,12 @@ def killed(case):
 
 @pytest.mark.parametrize("what", OPERATIONS)
 @pytest.mark.parametrize("mode", MODES)
-def test_whoever_comes_next_completes_or_undoes_it(tmp_path, counts_on_disk, mode, what):
+def test_next_client_completes_or_undoes_a_killed_operation(tmp_path, counts_on_disk, mode, what):
     kill_all(cases(places_on_disk(tmp_path), mode, what, points_around_each(counts_on_disk[mode, what])))
 
 
 @pytest.mark.parametrize("mode", ["v1", "compatibility"])
-def test_a_killed_restoration_after_a_killed_creation_too(tmp_path, mode):
+def test_next_client_completes_or_undoes_a_killed_restore_after_a_killed_creation(tmp_path, mode):
     points = [side(call) for call in (COMMIT_DATA, DELETE) for side in (before, after)]
     kill_all(cases(places_on_disk(tmp_path), mode, "undrop", points), lambda case: prepare_burnt(case.place))
 
@@ -176,7 +176,7 @@ def test_a_killed_restoration_after_a_killed_creation_too(tmp_path, mode):
 @pytest.mark.soak
 @pytest.mark.parametrize("next_call", NEXT)
 @pytest.mark.parametrize("mode", MODES)
-def test_whatever_comes_next_completes_or_undoes_it(tmp_path, counts_on_disk, mode, next_call):
+def test_every_next_call_completes_or_undoes_a_killed_operation(tmp_path, counts_on_disk, mode, next_call):
     chosen = [
         Case(case.place, case.what, case.point, next_call)
         for what in OPERATIONS
@@ -188,14 +188,14 @@ def test_whatever_comes_next_completes_or_undoes_it(tmp_path, counts_on_disk, mo
 FEW_IN_A_BUCKET = {
     "undrop": [after(SWAP_OBJECT), before(DELETE_OBJECT_IF)],
     "create": [after(SWAP_OBJECT), after(COMMIT_DATA), before(DELETE_OBJECT_IF)],
-    # The first calls of a purge try what the store can do.
+    # The first calls of a purge probe the store.
     "purge": [after(SWAP_OBJECT, 3), after(DELETE_OBJECT_IN_TIME), before(DELETE_OBJECTS, 2), after(DELETE_OBJECTS, 2)],
 }
 
 
 @pytest.mark.soak
 @pytest.mark.s3
-def test_in_a_bucket_too(bucket):
+def test_next_client_completes_or_undoes_a_killed_operation_in_a_bucket(bucket):
     chosen = [
         case
         for what, points in FEW_IN_A_BUCKET.items()
@@ -207,7 +207,7 @@ def test_in_a_bucket_too(bucket):
 @pytest.mark.soak
 @pytest.mark.s3
 @pytest.mark.parametrize("mode", MODES)
-def test_in_a_bucket_at_each_point(bucket, mode):
+def test_next_client_completes_or_undoes_an_operation_killed_at_each_point_in_a_bucket(bucket, mode):
     counts = measured(places_in(bucket), [mode], IN_BUCKETS)
     chosen = [
         case

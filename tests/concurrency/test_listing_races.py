@@ -13,7 +13,7 @@ pytestmark = pytest.mark.concurrency
 STABLE = [f"stable_{number}" for number in range(20)]
 
 
-def test_tables_that_stay_are_in_every_listing(crew, disk, mode, open_namespace):
+def test_unchanged_tables_are_in_every_listing(crew, disk, mode, open_namespace):
     ns = open_namespace(disk, mode)
     for name in STABLE:
         create_table(ns, name)
@@ -27,9 +27,7 @@ def test_tables_that_stay_are_in_every_listing(crew, disk, mode, open_namespace)
 
 
 @pytest.mark.parametrize("listing_mode", ["v1", "compatibility"])
-def test_a_table_that_goes_in_the_middle_of_a_listing_takes_no_other_with_it(
-    disk, listing_mode, open_namespace, monkeypatch
-):
+def test_table_dropped_during_a_listing_hides_no_other_table(disk, listing_mode, open_namespace, monkeypatch):
     ns, other = open_namespace(disk, listing_mode), open_namespace(disk, listing_mode)
     for name in STABLE:
         create_table(ns, name)

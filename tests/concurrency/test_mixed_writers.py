@@ -1,4 +1,4 @@
-"""Pennon and pylance's own DirectoryNamespace that write to one root at the same time."""
+"""Pennon and pylance's DirectoryNamespace write to one root at the same time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def manifest_mode(request):
 
 
 def expect_all_accounts(root, mode, ns, accounts):
-    """Require that both kinds of client see all that was acknowledged to either, and nothing that was dropped."""
+    """Check that clients of both kinds see everything that either acknowledged, and nothing that was dropped."""
     reference = ReferenceNamespace(**root.properties, **MODES[mode])
     made = {name for account in accounts for name in account.made}
     unmade = {name for account in accounts for name in account.unmade}
@@ -40,7 +40,7 @@ def expect_all_accounts(root, mode, ns, accounts):
 
 @pytest.mark.parametrize("founder", ["pennon", "reference"])
 def test_six_writers_of_both_kinds_lose_nothing(crew, disk, manifest_mode, founder, open_namespace):
-    # The reference client makes a missing manifest by overwriting: its founding must be over before others write.
+    # The reference client overwrites when it creates a manifest: this must be done before others write.
     with workers.opened(disk, manifest_mode, founder) as client:
         create_namespace(client, "founded")
     accounts = crew.run(workers.write_beside_others, disk, manifest_mode, SIX, 8)
@@ -50,7 +50,7 @@ def test_six_writers_of_both_kinds_lose_nothing(crew, disk, manifest_mode, found
     assert all(account.made for account in accounts[: len(SIX)])
 
 
-def test_six_writers_go_on_from_a_manifest_that_pennon_made(crew, disk, open_namespace):
+def test_six_writers_share_a_manifest_that_pennon_created(crew, disk, open_namespace):
     ns = open_namespace(disk, "v2")
     for number in range(60):
         create_namespace(ns, f"earlier_{number:02}")
@@ -59,7 +59,7 @@ def test_six_writers_go_on_from_a_manifest_that_pennon_made(crew, disk, open_nam
     assert {f"earlier_{number:02}" for number in range(60)} <= set(list_namespaces(ns))
 
 
-def test_a_namespace_that_both_kinds_create_at_once_has_one_winner(crew, disk, manifest_mode, open_namespace):
+def test_one_client_of_either_kind_creates_a_namespace(crew, disk, manifest_mode, open_namespace):
     names = [f"n{number}" for number in range(10)]
     create_namespace(open_namespace(disk, manifest_mode), "founded")
     results = crew.run(workers.race_of_both_kinds, disk, manifest_mode, ["pennon", "reference"], names)

@@ -20,7 +20,7 @@ def manifest_mode(request):
     return request.param
 
 
-def test_one_of_eight_creators_of_a_namespace_wins_with_its_properties(crew, disk, manifest_mode, open_namespace):
+def test_one_of_eight_creators_of_a_namespace_sets_its_properties(crew, disk, manifest_mode, open_namespace):
     results = crew.run(workers.race, disk, manifest_mode, workers.make_namespace, NAMES)
     ns = open_namespace(disk, manifest_mode)
     for name, outcomes in by_name(NAMES, results):
@@ -29,19 +29,19 @@ def test_one_of_eight_creators_of_a_namespace_wins_with_its_properties(crew, dis
     assert list_namespaces(ns) == sorted(NAMES)
 
 
-def test_creators_of_the_very_same_namespace_have_one_winner(crew, disk, open_namespace):
+def test_one_of_eight_creators_of_identical_namespaces_wins(crew, disk, open_namespace):
     results = crew.run(workers.race, disk, "v2", workers.make_same_namespace, NAMES)
     for _, outcomes in by_name(NAMES, results):
         winner(outcomes, losers_get={NAMESPACE_EXISTS, CONFLICT})
     assert list_namespaces(open_namespace(disk, "v2")) == sorted(NAMES)
 
 
-def test_exist_ok_succeeds_for_all_and_makes_one_namespace(crew, disk, manifest_mode, open_namespace):
+def test_exist_ok_succeeds_for_all_and_creates_one_namespace(crew, disk, manifest_mode, open_namespace):
     all_acknowledged(crew.run(workers.race, disk, manifest_mode, workers.make_namespace_if_absent, NAMES))
     assert list_namespaces(open_namespace(disk, manifest_mode)) == sorted(NAMES)
 
 
-def test_the_first_namespace_of_a_root_has_one_winner(crew, new_roots, open_namespace):
+def test_one_of_eight_creators_of_the_first_namespace_of_a_root_wins(crew, new_roots, open_namespace):
     roots = new_roots(6)
     results = crew.run(workers.race_on_new_roots, roots, "v2", workers.make_namespace, "first")
     for root, outcomes in zip(roots, zip(*results, strict=True), strict=True):
@@ -59,7 +59,7 @@ def test_one_of_eight_drops_of_a_namespace_succeeds(crew, disk, manifest_mode, o
     assert list_namespaces(ns) == []
 
 
-def test_no_child_is_without_its_parent(crew, disk, manifest_mode, open_namespace):
+def test_no_child_exists_without_its_parent(crew, disk, manifest_mode, open_namespace):
     ns = open_namespace(disk, manifest_mode)
     for name in NAMES:
         create_namespace(ns, name)
@@ -82,7 +82,7 @@ def test_no_child_is_without_its_parent(crew, disk, manifest_mode, open_namespac
     assert entries(disk) - directories <= {f"{entry}.declared" for entry in directories}
 
 
-def test_a_name_becomes_a_table_or_a_namespace_but_never_both(crew, disk, manifest_mode, open_namespace):
+def test_name_becomes_a_table_or_a_namespace_but_never_both(crew, disk, manifest_mode, open_namespace):
     results = crew.run(workers.race, disk, manifest_mode, workers.create_table_or_namespace, NAMES)
     ns = open_namespace(disk, manifest_mode)
     tables, namespaces = list_tables(ns), list_namespaces(ns)

@@ -1,4 +1,4 @@
-"""The races on a real S3 server, with fewer rounds: conditional writes of one key may wait there for a second."""
+"""The races on a real S3 server, with fewer rounds: conditional writes of one key may take a second there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.concurrency, pytest.mark.s3]
 NAMES = ["a", "b"]
 
 
-def test_writers_of_distinct_names_all_succeed(crew, bucket, mode, open_namespace):
+def test_creators_of_distinct_tables_all_succeed(crew, bucket, mode, open_namespace):
     all_acknowledged(crew.run(workers.race, bucket, mode, workers.create_name_of_own, NAMES[:1]))
     ns = open_namespace(bucket, mode)
     expected = [f"a_{index}" for index in range(crew.size)]
@@ -36,7 +36,7 @@ def test_writers_of_distinct_names_all_succeed(crew, bucket, mode, open_namespac
     assert entries(bucket) == {location(bucket, ns, name) for name in expected}
 
 
-def test_one_of_eight_writers_of_a_name_wins_and_its_rows_are_in_the_table(crew, bucket, mode, open_namespace):
+def test_one_of_eight_creators_of_a_table_wins(crew, bucket, mode, open_namespace):
     results = crew.run(workers.race, bucket, mode, workers.create_own_rows, NAMES)
     ns = open_namespace(bucket, mode)
     for name, outcomes in by_name(NAMES, results):
@@ -55,7 +55,7 @@ def test_one_of_eight_declarations_of_a_name_wins(crew, bucket, mode, open_names
     assert entries(bucket) == places | {f"{place.removesuffix('.lance')}.declared" for place in places}
 
 
-def test_exist_ok_succeeds_for_all_and_makes_one_table(crew, bucket, mode, open_namespace):
+def test_exist_ok_succeeds_for_all_and_creates_one_table(crew, bucket, mode, open_namespace):
     all_acknowledged(crew.run(workers.race, bucket, mode, workers.create_own_rows_if_absent, NAMES[:1]))
     ns = open_namespace(bucket, mode)
     assert len(set(column(bucket, ns, "a"))) == 1
@@ -72,7 +72,7 @@ def test_one_of_eight_drops_of_a_table_succeeds(crew, bucket, mode, open_namespa
     assert entries(bucket) == set()
 
 
-def test_a_dropped_table_is_gone_and_its_name_is_free(bucket, mode, open_namespace):
+def test_dropped_table_is_gone_and_its_name_is_free(bucket, mode, open_namespace):
     ns = open_namespace(bucket, mode)
     create_table(ns, "a", data=ipc({"who": [1]}))
     remove_table(ns, "a")
@@ -82,7 +82,7 @@ def test_a_dropped_table_is_gone_and_its_name_is_free(bucket, mode, open_namespa
     assert column(bucket, ns, "a") == [2]
 
 
-def test_one_of_eight_creators_of_a_namespace_wins_with_its_properties(crew, bucket, open_namespace):
+def test_one_of_eight_creators_of_a_namespace_sets_its_properties(crew, bucket, open_namespace):
     results = crew.run(workers.race, bucket, "v2", workers.make_namespace, NAMES)
     ns = open_namespace(bucket, "v2")
     for name, outcomes in by_name(NAMES, results):
@@ -91,7 +91,7 @@ def test_one_of_eight_creators_of_a_namespace_wins_with_its_properties(crew, buc
     assert list_namespaces(ns) == NAMES
 
 
-def test_no_child_is_without_its_parent(crew, bucket, open_namespace):
+def test_no_child_exists_without_its_parent(crew, bucket, open_namespace):
     ns = open_namespace(bucket, "v2")
     for name in NAMES:
         create_namespace(ns, name)
@@ -105,7 +105,7 @@ def test_no_child_is_without_its_parent(crew, bucket, open_namespace):
         assert (name in left) == bool(made)
 
 
-def test_one_of_eight_tables_gets_the_name_that_all_are_renamed_to(crew, bucket, open_namespace):
+def test_one_of_eight_renames_to_one_name_succeeds(crew, bucket, open_namespace):
     ns = open_namespace(bucket, "compatibility")
     for index in range(crew.size):
         create_table(ns, f"a_from_{index}", data=ipc({"who": [index]}))
@@ -118,13 +118,13 @@ def test_one_of_eight_tables_gets_the_name_that_all_are_renamed_to(crew, bucket,
 
 @pytest.mark.parametrize("point", [after(CLAIM), after(COMMIT_DATA)], ids=str)
 @pytest.mark.parametrize("listing_mode", ["v1", "compatibility"])
-def test_a_killed_creation_leaves_a_whole_table_or_none(bucket, listing_mode, open_namespace, point):
+def test_killed_creation_leaves_a_complete_table_or_none(bucket, listing_mode, open_namespace, point):
     with Child(workers.die_at, bucket, listing_mode, point, workers.create_own_rows, "t") as child:
         child.wait_until_killed()
     ns = open_namespace(bucket, listing_mode)
     seen = workers.attempt(describe_table, ns, "t")
     assert seen.code in {None, MISSING}
-    # What was committed before the creator died is a table, and shows.
+    # If the creator died after its commit, the table is visible.
     assert not seen.acknowledged or column(bucket, ns, "t") == [1] * workers.ROWS
     told = workers.attempt(create_table, ns, "t", data=ipc({"who": [2]}))
     assert told.code == EXISTS if seen.acknowledged else told.acknowledged or told.code == EXISTS

@@ -23,7 +23,7 @@ OPERATIONS = {
 
 
 def measure(root, mode, operation, before):
-    """Count the calls of one undisturbed run, on a root of its own."""
+    """Return the number of calls of an undisturbed run, on a root of its own."""
     prepare(root, mode, before)
     with Child(workers.measure_calls, root, mode, operation, "t") as child:
         return child.result()
@@ -50,7 +50,7 @@ def kill_and_check(root, mode, name, count):
     operation, before, allowed = OPERATIONS[name]
     prepare(root, mode, before)
     with Child(workers.die_after_calls, root, mode, count, operation, "t") as child:
-        child.was_killed()  # or done: the number of calls differs a little from run to run
+        child.was_killed()  # or has finished: the number of calls varies a little
     with workers.opened(root, mode) as ns:
         seen, other = content(root, ns, "t"), content(root, ns, "other")
         assert seen in allowed
@@ -89,7 +89,7 @@ def sweep(new_roots, mode, name, points):
 
 
 @pytest.mark.parametrize("name", ["create", "drop"])
-def test_a_root_table_survives_kills_at_random_calls(new_roots, name):
+def test_root_table_survives_kills_at_random_calls(new_roots, name):
     sweep(new_roots, "compatibility", name, 6)
 
 

@@ -1,4 +1,4 @@
-"""A dropped root table makes room for a declared one in V1: by processes that are killed, stopped, or race."""
+"""A dropped root table is set aside for a declared one in V1, by processes that are killed, stopped, or race."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def prepare(root):
 
 
 def measure(root, calls):
-    """Count the calls of a declaration that nobody disturbs; this runs in a process of its own."""
+    """Return the number of calls of an undisturbed declaration. This runs in a process of its own."""
     prepare(root)
     counts = count_at(calls)
     with workers.opened(root, "v1") as ns:
@@ -79,7 +79,7 @@ def points_of(root, calls, sides):
 
 
 def tables(root, ns):
-    """List the tables that have files: SeaweedFS lists directories that are empty, too."""
+    """Return the tables that have files: SeaweedFS also lists empty directories."""
     there = {path.partition("/")[0] for path in files(root)}
     return [name for name in list_tables(ns) if f"{name}.lance" in there]
 
@@ -89,14 +89,14 @@ def rows_at(root, location):
 
 
 def history(root, location):
-    """Read each version of a table."""
+    """Return the rows of each version of a table."""
     dataset = lance.dataset(location, storage_options=root.options or None)
     versions = [one["version"] for one in dataset.versions()]
     return [dataset.checkout_version(version).to_table()["who"].to_pylist() for version in versions]
 
 
 def wrong_after(root, declared):
-    """Give what does not fit after a declaration that may have happened or not, once another one came."""
+    """Return what is wrong after a declaration that may or may not have happened, and after another one."""
     with workers.opened(root, "v1") as ns:
         shown = tables(root, ns)
         if shown not in ([], ["t"]):
@@ -113,7 +113,7 @@ def wrong_after(root, declared):
 
 
 def wrong_among_dropped(root, ns):
-    """Restore all that is dropped, and give what does not fit."""
+    """Restore all dropped tables, and return what is wrong."""
     kept = ns.list_dropped_tables()[0]
     if not kept:
         yield "what was dropped is gone"
@@ -146,7 +146,7 @@ def kill_all(place_at, points):
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_dropped_table_survives_whoever_is_killed_when_it_makes_room(tmp_path):
+def test_dropped_table_survives_a_declaration_that_is_killed(tmp_path):
     def place(name):
         return Root(str(tmp_path / name))
 
@@ -154,7 +154,7 @@ def test_a_dropped_table_survives_whoever_is_killed_when_it_makes_room(tmp_path)
 
 
 @pytest.mark.soak
-def test_a_dropped_table_survives_a_kill_at_each_point(tmp_path):
+def test_dropped_table_survives_a_declaration_killed_at_each_point(tmp_path):
     def place(name):
         return Root(str(tmp_path / name))
 
@@ -163,7 +163,7 @@ def test_a_dropped_table_survives_a_kill_at_each_point(tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.s3
-def test_a_dropped_table_in_a_bucket_survives_a_kill_at_each_point(bucket):
+def test_dropped_table_in_a_bucket_survives_a_declaration_killed_at_each_point(bucket):
     def place(name):
         return Root(f"{bucket.uri}/{name}", bucket.options)
 
@@ -182,7 +182,7 @@ STOPS = {
 @pytest.mark.s3
 @pytest.mark.parametrize("stop", list(STOPS))
 @pytest.mark.parametrize("then", ["undrop", "create", "declare"])
-def test_whoever_goes_on_late_harms_nothing_that_was_made_since(bucket, stop, then):
+def test_resumed_client_does_not_harm_newer_tables(bucket, stop, then):
     prepare(bucket)
     with Child(workers.stop_past_lease, bucket, "v1", STOPS[stop], workers.declare, "t") as child:
         child.wait_until_stopped()
@@ -197,7 +197,7 @@ def test_whoever_goes_on_late_harms_nothing_that_was_made_since(bucket, stop, th
         late = child.result()
     with workers.opened(bucket, "v1") as ns:
         if told.acknowledged:
-            # A creation that went on late may have been first at a name that was free for a moment.
+            # A resumed creation may have won a name that was free for a moment.
             assert late.code in {5, 14}, late
             if then == "declare":
                 assert describe_table(ns, "t", check_declared=True).is_only_declared is True
@@ -213,7 +213,7 @@ def test_whoever_goes_on_late_harms_nothing_that_was_made_since(bucket, stop, th
         assert all(rows in (OLD, NEW) for rows in kept)
 
 
-def test_of_many_that_declare_over_a_dropped_table_one_wins(crew, disk):
+def test_one_of_many_declarations_over_a_dropped_table_wins(crew, disk):
     names = [f"t{number}" for number in range(4)]
     with workers.opened(disk, "v1") as ns:
         for name in names:
@@ -234,18 +234,18 @@ def test_of_many_that_declare_over_a_dropped_table_one_wins(crew, disk):
         assert all(rows_at(disk, table.location) == OLD for table in kept)
 
 
-# With a manifest, a table that is declared over a dropped one gets a directory of its own.
+# With a manifest, a table declared over a dropped one gets a directory of its own.
 
 
 @pytest.fixture
 def without_row(bucket, open_namespace):
-    """Give a catalog with a dropped root table that never had a row: only its marker shows that it is restored."""
+    """Return a catalog with a dropped root table without a row: only its marker shows whether it is restored."""
     prepare(bucket)
     return open_namespace(bucket, "compatibility")
 
 
 @pytest.mark.s3
-def test_a_table_that_is_restored_before_another_is_declared_stays_visible(bucket, without_row):
+def test_table_restored_before_a_declaration_stays_visible(bucket, without_row):
     insert = before("pennon.directory.manifest_tables.table_rows:insert_row")
     with Child(workers.stop_at, bucket, "compatibility", insert, workers.declare, "t") as child:
         child.wait_until_stopped()
@@ -257,7 +257,7 @@ def test_a_table_that_is_restored_before_another_is_declared_stays_visible(bucke
 
 
 @pytest.mark.s3
-def test_a_table_is_not_restored_once_another_is_declared(bucket, without_row):
+def test_undrop_after_a_declaration_fails(bucket, without_row):
     looked = before("pennon.directory.lifecycle.undrop:_bring_row_back")
     with Child(workers.stop_at, bucket, "compatibility", looked, workers.undrop, "t") as child:
         child.wait_until_stopped()
@@ -272,12 +272,12 @@ def test_a_table_is_not_restored_once_another_is_declared(bucket, without_row):
         assert rows_at(bucket, kept.location) == OLD
 
 
-# Plain Lance appends to a table while that is purged.
+# Plain Lance appends to a table while it is purged.
 
 
 @pytest.mark.s3
 @pytest.mark.parametrize("mode", ["compatibility"])
-def test_an_append_in_the_middle_of_a_purge_goes_with_the_table(bucket, mode, open_namespace):
+def test_append_during_a_purge_is_purged_with_the_table(bucket, mode, open_namespace):
     ns = open_namespace(bucket, mode)
     for name in ("t", "other"):
         create_table(ns, name, data=ipc({"who": OLD}))

@@ -1,4 +1,4 @@
-"""A commit that is on its way for long, or a client that idles, while Pennon makes many others and cleans up."""
+"""A slow commit, or an idle client, while Pennon makes many commits and removes old versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def root(server, request):
 
 
 def commit_slowly(server, client, ns):
-    """Let `client` create a namespace whose commit waits until `ns` has made many; gives what it was told."""
+    """Create a namespace by `client` whose commit waits until `ns` has made many, and return the outcome."""
     list_namespaces(client)
     server.hold_next_commit()
     with ThreadPoolExecutor(1) as pool:
@@ -48,7 +48,7 @@ def expect_no_loss(root, open_namespace, told):
     assert not missing, f"acknowledged and lost: {sorted(missing)}"
 
 
-def test_a_slow_commit_of_pennon_is_in_the_latest_version_or_reported(server, root, open_namespace):
+def test_slow_commit_of_pennon_is_in_the_latest_version_or_reported(server, root, open_namespace):
     ns, slow = open_namespace(root, "v2"), open_namespace(root, "v2")
     create_namespace(ns, "before")
     held = versions(root)[-1]
@@ -58,7 +58,7 @@ def test_a_slow_commit_of_pennon_is_in_the_latest_version_or_reported(server, ro
     assert len([version for version in versions(root) if version <= held + 24]) < 24
 
 
-def test_idle_clients_of_pennon_see_all_and_lose_nothing(root, open_namespace):
+def test_idle_clients_of_pennon_see_all_commits(root, open_namespace):
     ns, reader, writer = (open_namespace(root, "v2") for _ in range(3))
     create_namespace(ns, "before")
     assert list_namespaces(reader) == list_namespaces(writer) == ["before"]
@@ -77,7 +77,7 @@ def test_idle_clients_of_pennon_see_all_and_lose_nothing(root, open_namespace):
 
 @pytest.mark.soak
 @pytest.mark.interop
-def test_a_slow_commit_of_a_reference_client_that_wrote_before_is_not_lost(server, root, open_namespace):
+def test_slow_commit_of_a_known_reference_client_is_kept(server, root, open_namespace):
     ns, reference = open_namespace(root, "v2"), ReferenceNamespace(**root.properties, **MODES["v2"])
     create_namespace(ns, "before")
     create_namespace(reference, "also before")
@@ -91,7 +91,7 @@ def test_a_slow_commit_of_a_reference_client_that_wrote_before_is_not_lost(serve
     reason="docs/adr/0003: a first commit of another client that takes longer than 24 of ours goes into a cleaned gap",
 )
 @pytest.mark.interop
-def test_a_slow_first_commit_of_a_reference_client_is_not_lost(server, root, open_namespace):
+def test_slow_first_commit_of_a_reference_client_is_kept(server, root, open_namespace):
     ns, reference = open_namespace(root, "v2"), ReferenceNamespace(**root.properties, **MODES["v2"])
     create_namespace(ns, "before")
     told = commit_slowly(server, reference, ns)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.concurrency
 
 @pytest.fixture
 def two_clients(disk, mode, open_namespace):
-    """Give a client that knows the empty catalog and table `old` only, and another one that has changed nothing yet."""
+    """Return a client that knows only the empty catalog and table `old`, and another client."""
     other = open_namespace(disk, mode)
     create_table(other, "old", data=ipc({"who": [0]}))
     stale = open_namespace(disk, mode)
@@ -52,14 +52,14 @@ def two_manifest_clients(disk, mode_with_manifest, open_namespace):
     return stale, other
 
 
-def test_a_table_that_another_client_dropped_cannot_be_dropped_again(two_clients):
+def test_drop_of_a_table_dropped_by_another_client_raises_not_found(two_clients):
     stale, other = two_clients
     remove_table(other, "old")
     with fails(4):
         remove_table(stale, "old")
 
 
-def test_a_table_that_another_client_dropped_is_missing(two_clients):
+def test_table_dropped_by_another_client_is_not_found(two_clients):
     stale, other = two_clients
     remove_table(other, "old")
     with fails(4):
@@ -71,7 +71,7 @@ def test_a_table_that_another_client_dropped_is_missing(two_clients):
     assert list_tables(stale) == []
 
 
-def test_a_table_that_another_client_dropped_can_be_created(two_clients, disk):
+def test_table_dropped_by_another_client_can_be_created(two_clients, disk):
     stale, other = two_clients
     remove_table(other, "old")
     create_table(stale, "old", data=ipc({"who": [1]}))
@@ -79,7 +79,7 @@ def test_a_table_that_another_client_dropped_can_be_created(two_clients, disk):
     assert entries(disk) == {location(disk, other, "old")}
 
 
-def test_a_table_that_another_client_created_is_in_the_way(two_clients, disk):
+def test_create_of_a_table_created_by_another_client_raises_already_exists(two_clients, disk):
     stale, other = two_clients
     create_table(other, "new", data=ipc({"who": [1]}))
     with fails(5):
@@ -91,7 +91,7 @@ def test_a_table_that_another_client_created_is_in_the_way(two_clients, disk):
     assert entries(disk) == {location(disk, other, name) for name in ("old", "new")}
 
 
-def test_a_table_that_another_client_declared_is_filled(two_clients, disk):
+def test_table_declared_by_another_client_is_filled(two_clients, disk):
     stale, other = two_clients
     where = declare_table(other, "new").location
     create_table(stale, "new", data=ipc({"who": [1]}))
@@ -101,7 +101,7 @@ def test_a_table_that_another_client_declared_is_filled(two_clients, disk):
     assert len(entries(disk)) == 2
 
 
-def test_a_name_that_another_client_created_and_dropped_is_free(two_clients, disk):
+def test_name_created_and_dropped_by_another_client_is_free(two_clients, disk):
     stale, other = two_clients
     create_table(other, "new")
     remove_table(other, "new")
@@ -109,7 +109,7 @@ def test_a_name_that_another_client_created_and_dropped_is_free(two_clients, dis
     assert column(disk, other, "new") == [2]
 
 
-def test_a_name_that_another_client_created_and_renamed_is_free(two_manifest_clients, disk):
+def test_name_created_and_renamed_by_another_client_is_free(two_manifest_clients, disk):
     stale, other = two_manifest_clients
     create_table(other, "new", data=ipc({"who": [1]}))
     rename_table(other, "new", to="newer")
@@ -118,7 +118,7 @@ def test_a_name_that_another_client_created_and_renamed_is_free(two_manifest_cli
     assert column(disk, stale, "newer") == [1]
 
 
-def test_a_table_that_another_client_renamed_is_dropped_under_its_new_name_only(two_manifest_clients, disk):
+def test_table_renamed_by_another_client_is_dropped_only_under_its_new_name(two_manifest_clients, disk):
     stale, other = two_manifest_clients
     rename_table(other, "old", to="renamed")
     with fails(4):
@@ -130,7 +130,7 @@ def test_a_table_that_another_client_renamed_is_dropped_under_its_new_name_only(
     assert list_all_tables(other) == []
 
 
-def test_a_table_dropped_and_made_anew_by_another_client_is_dropped_whole(two_manifest_clients, disk):
+def test_table_recreated_by_another_client_is_dropped_completely(two_manifest_clients, disk):
     stale, other = two_manifest_clients
     remove_table(other, "old")
     create_table(other, "old", data=ipc({"who": [7]}))
@@ -139,7 +139,7 @@ def test_a_table_dropped_and_made_anew_by_another_client_is_dropped_whole(two_ma
     assert entries(disk) == set()
 
 
-def test_a_namespace_that_another_client_dropped_takes_no_table(two_manifest_clients, disk):
+def test_create_in_a_namespace_dropped_by_another_client_raises_not_found(two_manifest_clients, disk):
     stale, other = two_manifest_clients
     drop_namespace(other, "space")
     before = entries(disk)
@@ -155,7 +155,7 @@ def test_a_namespace_that_another_client_dropped_takes_no_table(two_manifest_cli
     assert list_tables(stale) == ["old"]
 
 
-def test_a_namespace_that_another_client_created_takes_a_table(two_manifest_clients, disk):
+def test_create_in_a_namespace_created_by_another_client_succeeds(two_manifest_clients, disk):
     stale, other = two_manifest_clients
     create_namespace(other, "later")
     create_table(stale, "later", "t", data=ipc({"who": [3]}))
@@ -165,9 +165,7 @@ def test_a_namespace_that_another_client_created_takes_a_table(two_manifest_clie
     assert list_namespaces(stale) == ["later", "space"]
 
 
-def test_a_table_that_goes_while_it_is_looked_at_is_not_taken_for_a_declared_one(
-    two_manifest_clients, disk, monkeypatch
-):
+def test_table_dropped_while_it_is_inspected_is_not_reported_as_declared(two_manifest_clients, disk, monkeypatch):
     stale, other = two_manifest_clients
     create_table(other, "space", "t", data=ipc({"who": [0]}))
     look_around(stale)
@@ -189,7 +187,7 @@ def test_a_table_that_goes_while_it_is_looked_at_is_not_taken_for_a_declared_one
     assert entries(disk) == known
 
 
-def test_a_client_that_idled_over_many_commits_writes_without_reading_first(two_manifest_clients):
+def test_client_that_missed_many_commits_writes_without_reading_first(two_manifest_clients):
     stale, other = two_manifest_clients
     for number in range(120):
         create_namespace(other, f"n{number:03}")

@@ -1,4 +1,4 @@
-"""Processes that are stopped (SIGSTOP) in the middle of an operation, and go on when the world has changed.
+"""Processes that are stopped (SIGSTOP) during an operation, and resumed after others changed the catalog.
 
 Several are stopped at once, each at a point of its own; then another client commits so often that the versions which
 they hold, and those after them, are cleaned away.
@@ -44,7 +44,7 @@ NAMES = [f"n{number:03}" for number in range(105)]
 
 @pytest.fixture
 def prepared(disk, open_namespace):
-    """Give a client of a manifest that holds a namespace with a table, and a root table per point."""
+    """Return a client of a manifest with a namespace, a table in it, and a root table per point."""
     ns = open_namespace(disk, "v2")
     create_namespace(ns, "space")
     create_table(ns, "space", "t", data=ipc({"who": [0]}))
@@ -54,7 +54,7 @@ def prepared(disk, open_namespace):
 
 
 def make_many_commits(disk, ns):
-    """Commit so often that what the stopped processes hold is cleaned away."""
+    """Commit until the versions that the stopped processes use are removed."""
     held = versions(disk)[-1]
     for name in NAMES:
         create_namespace(ns, name)
@@ -63,7 +63,7 @@ def make_many_commits(disk, ns):
 
 
 def outcomes(disk, prepared, points, operation, *, name, meanwhile=None):
-    """Stop a process at each point, change the world, let them go on; gives what each was told, by its number."""
+    """Stop a process at each point, change the catalog, resume them, and return the outcome of each, by number."""
     with ExitStack() as stack:
         children = []
         for number, point in enumerate(points):
@@ -82,7 +82,7 @@ def outcomes(disk, prepared, points, operation, *, name, meanwhile=None):
 
 
 def strange(points, told, allowed):
-    """Name the points at which a process was told something else than yes or one of the codes."""
+    """Return the points at which a process neither succeeded nor got one of the codes."""
     return [
         f"{point}: {outcome}"
         for point, outcome in zip(points, told, strict=True)
@@ -90,14 +90,14 @@ def strange(points, told, allowed):
     ]
 
 
-def test_inserts_that_were_stopped_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
+def test_resumed_inserts_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
     told = outcomes(disk, prepared, POINTS, workers.make_namespace, name="late")
     late = [f"late{number}" for number, outcome in enumerate(told) if outcome.acknowledged]
     assert list_namespaces(open_namespace(disk, "v2")) == sorted([*NAMES, "space", *late]), told
     assert not strange(POINTS, told, {14})
 
 
-def test_drops_that_were_stopped_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
+def test_resumed_drops_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
     told = outcomes(disk, prepared, FEW_POINTS, workers.drop, name="t")
     ns = open_namespace(disk, "v2")
     assert list_namespaces(ns) == sorted([*NAMES, "space"])
@@ -106,7 +106,7 @@ def test_drops_that_were_stopped_are_in_the_latest_version_or_reported(disk, pre
     assert entries(disk) == {location(disk, ns, *key.split("$")) for key in list_all_tables(ns)}
 
 
-def test_renames_that_were_stopped_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
+def test_resumed_renames_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
     told = outcomes(disk, prepared, FEW_POINTS, workers.rename_aside, name="t")
     ns = open_namespace(disk, "v2")
     expected = [f"t{number}_aside" if outcome.acknowledged else f"t{number}" for number, outcome in enumerate(told)]
@@ -115,7 +115,7 @@ def test_renames_that_were_stopped_are_in_the_latest_version_or_reported(disk, p
     assert not strange(FEW_POINTS, told, {14})
 
 
-def test_tables_whose_creation_was_stopped_are_whole_or_not_there(disk, prepared, open_namespace):
+def test_resumed_creations_leave_complete_tables_or_none(disk, prepared, open_namespace):
     told = outcomes(disk, prepared, FEW_POINTS, workers.create_own_rows, name="space$late")
     ns = open_namespace(disk, "v2")
     late = [f"late{number}" for number, outcome in enumerate(told) if outcome.acknowledged]
@@ -125,7 +125,7 @@ def test_tables_whose_creation_was_stopped_are_whole_or_not_there(disk, prepared
     assert not strange(FEW_POINTS, told, {14})
 
 
-def test_names_taken_meanwhile_are_refused(disk, prepared, open_namespace):
+def test_resumed_creations_of_taken_names_are_refused(disk, prepared, open_namespace):
     def take_the_names():
         for number in range(len(BEFORE_COMMIT)):
             create_namespace(prepared, f"late{number}", properties={"who": "another"})
@@ -138,7 +138,7 @@ def test_names_taken_meanwhile_are_refused(disk, prepared, open_namespace):
         assert describe_namespace(ns, f"late{number}").properties == {"who": "another"}
 
 
-def test_tables_in_a_namespace_dropped_meanwhile_are_refused(disk, prepared, open_namespace):
+def test_resumed_creations_in_a_dropped_namespace_are_refused(disk, prepared, open_namespace):
     def drop_the_namespace():
         remove_table(prepared, "space", "t")
         drop_namespace(prepared, "space")
@@ -151,7 +151,7 @@ def test_tables_in_a_namespace_dropped_meanwhile_are_refused(disk, prepared, ope
     assert entries(disk) == {location(disk, ns, name) for name in list_tables(ns)}
 
 
-def test_a_reader_that_was_stopped_sees_the_latest_version(disk, prepared):
+def test_resumed_reader_sees_the_latest_version(disk, prepared):
     point = after("pennon.directory.manifest.history:find_latest")
     with Child(workers.list_after_stop, disk, "v2", point) as child:
         child.wait_until_stopped()
@@ -162,7 +162,7 @@ def test_a_reader_that_was_stopped_sees_the_latest_version(disk, prepared):
     assert second == sorted([*NAMES, "space"])
 
 
-def test_a_cleaning_that_was_stopped_takes_nothing_that_came_since(disk, prepared, open_namespace):
+def test_resumed_upkeep_keeps_newer_versions(disk, prepared, open_namespace):
     early = [f"early{number:02}" for number in range(45)]
     for name in early:
         create_namespace(prepared, name)

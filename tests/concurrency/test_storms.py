@@ -1,7 +1,7 @@
 """Storms of drop, undrop, re-creation, overwriting and purge by eight processes that are killed and stopped at random.
 
-Afterwards every live table opens and has all the rows of one write that the logs allow, every dropped one restores,
-no name is blocked, and when all is purged nothing is left.
+Afterwards every live table opens and has all rows of one write that the logs allow, every dropped one can be restored,
+no name is blocked, and a purge leaves nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODES = ["v1", "v2", "compatibility"]
 
 
 def rage(places, tmp_path, rounds, *, kills, stops):
-    """Let a storm rage and check everything that it leaves."""
+    """Run a storm and check everything that it leaves."""
     logs = tmp_path / "logs"
     logs.mkdir()
     storm = Storm(places, logs, random.randrange(1 << 32))
@@ -42,14 +42,14 @@ def rage(places, tmp_path, rounds, *, kills, stops):
 
 
 def aftermath(place, calls):
-    """Come as a new client: compare what is there with the logs, use each name, purge all, and look for leftovers."""
+    """As a new client, compare the state with the logs, use each name, purge all, and look for leftovers."""
     by_name = defaultdict(list)
     for call in calls:
         by_name[call.name].append(call)
     with opened(place.root, place.mode) as ns:
         for name, history in by_name.items():
             yield from faults(place, ns, name, history, alone=name.startswith("own_"))
-        # The S3 server goes on listing a directory for a while whose files are gone.
+        # The S3 server lists a directory for a while after its files were deleted.
         assert place.root.options or list_tables(ns) == []
     yield from leftovers(place, calls)
 

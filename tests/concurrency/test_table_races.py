@@ -18,7 +18,7 @@ TAG_EXISTS, BRANCH_EXISTS, INDEX_EXISTS, COLUMN_EXISTS = 9, 23, 7, 20
 
 @pytest.fixture(params=[pytest.param("files", marks=pytest.mark.soak), "rows"])
 def table(request, disk, open_namespace):
-    """Give a catalog whose table `t` has eight versions, by files and by rows of the catalog."""
+    """Return a catalog whose table `t` has eight versions, with and without version management."""
     return prepared(disk, open_namespace, managed=request.param == "rows")
 
 
@@ -81,7 +81,7 @@ def test_one_of_eight_adds_a_column(crew, disk, table):
     assert rows.num_rows == 8
 
 
-def test_metadata_is_that_of_one_writer(crew, disk, table):
+def test_metadata_of_one_writer_remains(crew, disk, table):
     results = race(crew, disk, table_workers.set_schema_metadata)
     for _, outcomes in by_name(NAMES, results):
         expect_codes(outcomes, {CONFLICT})
@@ -91,7 +91,7 @@ def test_metadata_is_that_of_one_writer(crew, disk, table):
     assert results[int(value)][-1].acknowledged
 
 
-def test_columns_are_added_beside_appends_and_nothing_is_lost(crew, disk, table):
+def test_columns_are_added_during_appends_without_loss(crew, disk, table):
     results = race(crew, disk, table_workers.add_column_or_append)
     for outcomes in results[1:]:
         expect_codes(outcomes, {CONFLICT})
@@ -111,7 +111,7 @@ def test_columns_are_added_beside_appends_and_nothing_is_lost(crew, disk, table)
         assert all(value in {None, 2 * x} for x, value in pairs)
 
 
-def test_columns_are_dropped_beside_appends_and_nothing_is_lost(crew, disk, table):
+def test_columns_are_dropped_during_appends_without_loss(crew, disk, table):
     entries = [{"name": name, "expression": "x + 1"} for name in NAMES]
     table.alter_table_add_columns({"id": ["t"], "new_columns": entries})
     results = race(crew, disk, table_workers.drop_column_or_append)
@@ -122,7 +122,7 @@ def test_columns_are_dropped_beside_appends_and_nothing_is_lost(crew, disk, tabl
     assert sorted(found["x"].to_pylist()) == sorted([*range(8), *appended])
 
 
-def test_restores_and_tags_beside_each_other(crew, disk, table):
+def test_restores_and_tags_at_the_same_time_succeed(crew, disk, table):
     results = race(crew, disk, table_workers.restore_or_tag, NAMES[:3])
     for outcomes in results:
         expect_codes(outcomes, {CONFLICT})

@@ -1,4 +1,4 @@
-"""One namespace object that many threads use for everything at once."""
+"""One namespace object that many threads use at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROUNDS = 3
 
 
 def run_lives(ns, root, mode, rounds):
-    """Let 16 threads live on one namespace object, and give the outcomes of the shared attempts by round."""
+    """Run 16 threads on one namespace object, and return the outcomes of the shared attempts by round."""
     start = Barrier(THREADS)
 
     def run(number):
@@ -47,7 +47,7 @@ def test_sixteen_threads_mix_all_operations_on_one_object(disk, mode, open_names
 
 
 @pytest.mark.parametrize("manifest_mode", ["v2", "compatibility"])
-def test_sixteen_threads_go_on_beside_eight_processes(crew, disk, manifest_mode, open_namespace):
+def test_sixteen_threads_and_eight_processes_share_a_root(crew, disk, manifest_mode, open_namespace):
     ns = open_namespace(disk, manifest_mode)
     with ThreadPoolExecutor(1) as pool:
         threads = pool.submit(run_lives, ns, disk, manifest_mode, 2)
@@ -80,7 +80,7 @@ def test_one_of_sixteen_threads_creates_a_table(disk, mode, open_namespace):
     assert entries(disk) == {location(disk, ns, name) for name in names}
 
 
-def test_a_row_that_arrives_between_plan_and_commit_is_not_taken_for_ones_own(disk, open_namespace, monkeypatch):
+def test_row_of_another_process_between_plan_and_commit_is_a_conflict(disk, open_namespace, monkeypatch):
     other, ns = open_namespace(disk, "v2"), open_namespace(disk, "v2")
     create_namespace(other, "before")
     added = Draft.added
@@ -103,7 +103,7 @@ def test_a_row_that_arrives_between_plan_and_commit_is_not_taken_for_ones_own(di
 
 
 def expect_outcome(root, mode, open_namespace, tables, outcomes):
-    """Require that a new client sees what should have stayed, that nothing else is stored, and one shared winner."""
+    """Check that a new client sees what should remain, that nothing else is stored, and one shared winner."""
     ns = open_namespace(root, mode)
     assert list_all_tables(ns) == tables
     directories = {entry for entry in entries(root) if not entry.endswith(".deregistered")}

@@ -1,7 +1,7 @@
-"""Processes that are killed (SIGKILL) while they commit a version, at each of its steps; then another client comes.
+"""Processes that are killed (SIGKILL) at each step of a version's commit; then another client continues.
 
-The steps: the manifest is staged, its row is committed, the file is copied to its final name, the row is made to point
-there, and what was staged is deleted. From the commit of the row on, the version is there for everybody.
+The steps: the manifest is staged, its row is committed, the file is copied to its final name, the row is changed to
+point there, and the staged file is deleted. Once the row is committed, the version exists for all clients.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST, KILLED, NEXT = "first", "killed", "next"
 ABSENT = [before(COMMIT_ROWS)]
 """Points before the commit of the row: nothing has happened."""
 THERE = [after(COMMIT_ROWS), after(PUT_IN_PLACE), before(COMMIT_ROWS, 2), after(COMMIT_ROWS, 2), after(FINISH)]
-"""Points after it, in turn: nothing is finished; the file is there; the row does not tell yet; it does; all is done."""
+"""Points after it: before the copy, after the copy, before and after the change of the row, after the deletion."""
 THERE_IN_BATCH = [
     after(COMMIT_ROWS),
     after(PUT_IN_PLACE, 2),
@@ -49,7 +49,7 @@ def open_it(root, ns, name):
     return lance.dataset(namespace_client=ns, table_id=[name], storage_options=root.options or None)
 
 
-# Whoever comes first after the kill: each gives the latest version that it met.
+# The first client after the kill: each function returns the latest version that it saw.
 
 
 def _list_the_latest(_, ns, name):
@@ -90,7 +90,7 @@ VISITORS = {
 
 
 def expect_finished(root, ns, name, version):
-    """Require that a plain reader finds a version, and that its row says so."""
+    """Check that a plain reader finds a version, and that its row is finished."""
     plain = lance.dataset(describe_table(ns, name).location, storage_options=root.options or None)
     assert plain.version == version
     table = version_rows.ManagedTable(name, ns._store.relative(describe_table(ns, name).location))
@@ -100,7 +100,7 @@ def expect_finished(root, ns, name, version):
 
 
 def expect_version(root, ns, name, version, rows):
-    """Require that a version is the latest and fully there, for everybody; then a plain reader agrees."""
+    """Check that a version is the latest and complete for all clients, and then for a plain reader."""
     assert latest(ns, name) == version
     assert [one.version for one in ns.list_table_versions({"id": [name]}).versions] == list(range(version, 0, -1))
     for number in range(1, version + 1):
@@ -118,7 +118,7 @@ def expect_version(root, ns, name, version, rows):
 
 
 def expect_all_or_nothing(root, mode, open_namespace, names, visitor, *, there):
-    """Let a visitor come to each table; what it meets is there for all that come then, and can be appended to."""
+    """Let a visitor read each table: all later clients see the same version, and can append to it."""
     ns = open_namespace(root, mode)
     rows = [FIRST, KILLED] if there else [FIRST]
     for name in names:
@@ -136,7 +136,7 @@ def expect_all_or_nothing(root, mode, open_namespace, names, visitor, *, there):
 
 @pytest.fixture
 def prepared(open_namespace):
-    """Give a function that makes a root with tables whose versions the catalog manages."""
+    """Return a function that creates a root with managed tables."""
 
     def prepare(root, mode, *names):
         ns = open_namespace(root, mode)
@@ -167,7 +167,7 @@ def cases(mode, visitor, points, *marks):
     + cases("compatibility", "opens", THERE[2:], pytest.mark.soak)
     + cases("compatibility", "appends", ABSENT + THERE, pytest.mark.soak),
 )
-def test_a_killed_append_is_there_for_all_or_for_nobody(mode, visitor, point, *, disk, prepared, open_namespace):
+def test_killed_append_is_visible_to_all_or_to_nobody(mode, visitor, point, *, disk, prepared, open_namespace):
     prepared(disk, mode, "t")
     kill(disk, mode, point, version_workers.append_row)
     expect_all_or_nothing(disk, mode, open_namespace, ["t"], visitor, there=point in THERE)
@@ -181,7 +181,7 @@ def test_a_killed_append_is_there_for_all_or_for_nobody(mode, visitor, point, *,
     + cases("v2", "appends", THERE_IN_BATCH[1:], pytest.mark.soak)
     + cases("compatibility", "opens", ABSENT + THERE_IN_BATCH[1:], pytest.mark.soak),
 )
-def test_a_killed_batch_is_there_in_all_tables_or_in_none(mode, visitor, point, *, disk, prepared, open_namespace):
+def test_killed_batch_is_in_all_tables_or_in_none(mode, visitor, point, *, disk, prepared, open_namespace):
     prepared(disk, mode, *BATCH)
     kill(disk, mode, point, version_workers.commit_batch)
     expect_all_or_nothing(disk, mode, open_namespace, BATCH, visitor, there=point in THERE_IN_BATCH)
@@ -196,7 +196,7 @@ def test_a_killed_batch_is_there_in_all_tables_or_in_none(mode, visitor, point, 
     ]
     + [pytest.param(version_workers.commit_batch, BATCH, point, id=f"batch-{point}") for point in THERE_IN_BATCH[:2]],
 )
-def test_a_kill_in_a_bucket_leaves_all_or_nothing(operation, names, point, *, bucket, prepared, open_namespace):
+def test_kill_in_a_bucket_leaves_all_or_nothing(operation, names, point, *, bucket, prepared, open_namespace):
     prepared(bucket, "v2", *names)
     kill(bucket, "v2", point, operation)
     expect_all_or_nothing(bucket, "v2", open_namespace, names, "opens", there=point not in ABSENT)
@@ -215,7 +215,7 @@ def _rename(ns):
 
 @pytest.mark.parametrize("move", [_drop_and_restore, _rename], ids=lambda move: move.__name__.strip("_"))
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
-def test_a_version_that_was_not_finished_goes_along_with_its_table(disk, prepared, open_namespace, mode, move):
+def test_unfinished_version_moves_with_its_table(disk, prepared, open_namespace, mode, move):
     prepared(disk, mode, "t")
     kill(disk, mode, after(COMMIT_ROWS), version_workers.append_row)
     name = move(open_namespace(disk, mode))
@@ -227,7 +227,7 @@ def test_a_version_that_was_not_finished_goes_along_with_its_table(disk, prepare
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Let one call of something that finishes a version fail, the `number`-th."""
+    """Return a function that makes the `number`-th call of a function fail."""
 
     def fail(owner, name, number):
         calls = []
@@ -246,7 +246,7 @@ def failing(monkeypatch):
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_batch_whose_finishing_fails_is_there_in_all_tables(disk, prepared, open_namespace, failing, number):
+def test_batch_that_cannot_be_finished_is_in_all_tables(disk, prepared, open_namespace, failing, number):
     ns = prepared(disk, "v2", *BATCH)
     calls = failing(version_files, "put_in_place", number)
     told = workers.attempt(version_workers.commit_batch, ns, 1, "")
@@ -256,7 +256,7 @@ def test_a_batch_whose_finishing_fails_is_there_in_all_tables(disk, prepared, op
 
 
 @pytest.mark.parametrize(("owner", "name"), [("storage", "put_in_place"), ("store", "delete"), ("manifest", "mutate")])
-def test_an_append_whose_finishing_fails_is_there_once(owner, name, *, disk, prepared, open_namespace, failing):
+def test_append_that_cannot_be_finished_exists_once(owner, name, *, disk, prepared, open_namespace, failing):
     ns = prepared(disk, "v2", "t")
     owners = {"storage": version_files, "store": ns._catalog.store, "manifest": ns._catalog.manifest}
     calls = failing(owners[owner], name, 2 if owner == "manifest" else 1)  # the first mutation is the commit
@@ -265,7 +265,7 @@ def test_an_append_whose_finishing_fails_is_there_once(owner, name, *, disk, pre
     expect_all_or_nothing(disk, "v2", open_namespace, ["t"], "opens", there=True)
 
 
-# Turning the management on and off
+# Turning version management on and off
 
 TABLES = ["a", "b", "c"]
 
@@ -298,7 +298,7 @@ def expect_managed(root, mode, open_namespace, *, managed):
     ("mode", "point"),
     [
         ("v2", before(COMMIT_ROWS)),
-        ("v2", after(COMMIT_ROWS)),  # of two, for the first two tables
+        ("v2", after(COMMIT_ROWS)),  # the first of two, for the first two tables
         ("v2", before(UPDATE_METADATA)),
         ("v2", after(UPDATE_METADATA)),
         ("compatibility", after(COMMIT_ROWS)),
@@ -306,7 +306,7 @@ def expect_managed(root, mode, open_namespace, *, managed):
     ],
     ids=str,
 )
-def test_a_killed_turning_on_can_be_repeated(disk, open_namespace, mode, point):
+def test_killed_enabling_can_be_repeated(disk, open_namespace, mode, point):
     ns = open_namespace(disk, mode)
     new_tables_of_two_versions(ns, disk)
     kill_managing(disk, mode, point, "enable")
@@ -321,29 +321,29 @@ def test_a_killed_turning_on_can_be_repeated(disk, open_namespace, mode, point):
     ("mode", "point"),
     [
         ("v2", after(PUT_IN_PLACE)),
-        ("v2", after(COMMIT_ROWS)),  # the one that finishes what was left
+        ("v2", after(COMMIT_ROWS)),  # the commit that finishes versions
         ("v2", before(UPDATE_METADATA)),
         ("v2", after(UPDATE_METADATA)),
-        ("v2", after(COMMIT_ROWS, 2)),  # the first of those that remove rows
+        ("v2", after(COMMIT_ROWS, 2)),  # the first commit that removes rows
         ("compatibility", after(UPDATE_METADATA)),
     ],
     ids=str,
 )
-def test_a_killed_turning_off_can_be_repeated_and_taken_back(disk, open_namespace, mode, point):
+def test_killed_disabling_can_be_repeated_and_undone(disk, open_namespace, mode, point):
     ns = open_namespace(disk, mode)
     for name in TABLES:
         create_table(ns, name, data=ipc({"who": [FIRST]}))
     ns.enable_table_version_management()
     for name in TABLES[1:]:
         version_workers.append(ns, disk, name, KILLED)
-    kill(disk, mode, after(COMMIT_ROWS), version_workers.append_row, TABLES[0])  # left to be finished
+    kill(disk, mode, after(COMMIT_ROWS), version_workers.append_row, TABLES[0])  # leaves an unfinished version
     kill_managing(disk, mode, point, "disable")
     open_namespace(disk, mode).disable_table_version_management()
     expect_managed(disk, mode, open_namespace, managed=False)
 
 
 @pytest.mark.parametrize("point", [before(UPDATE_METADATA), after(UPDATE_METADATA), after(COMMIT_ROWS)], ids=str)
-def test_after_a_killed_turning_off_it_can_be_turned_on_again(disk, open_namespace, point):
+def test_version_management_can_be_enabled_after_killed_disabling(disk, open_namespace, point):
     ns = open_namespace(disk, "v2")
     new_tables_of_two_versions(ns, disk)
     ns.enable_table_version_management()

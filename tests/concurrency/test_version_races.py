@@ -1,9 +1,8 @@
-"""Eight processes that commit versions of the same tables at once, with and without the catalog's management.
+"""Eight processes commit versions of the same tables at once, with and without version management.
 
-What a reader may rely on beside batches: any one state of the catalog has all tables of a batch or none of them. A
-reader that asks for one table after the other looks at several states, each later than the one before. It may miss a
-batch in the tables that it opened early and find it in later ones; but once it has seen a batch in a table, it finds it
-in every table that it opens afterwards.
+Readers can rely on this: each state of the catalog has all tables of a batch or none of them. A reader that opens one
+table after the other sees several states, each newer than the one before. It may miss a batch in tables that it opened
+early and find it in later ones. Once it has seen a batch in a table, it finds it in every table that it opens later.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ FIRST = ["first"]
 
 @pytest.fixture(params=["v2", "compatibility"])
 def manifest_mode(request):
-    """Name one of the two modes that have a manifest."""
+    """Return one of the two modes with a manifest."""
     return request.param
 
 
@@ -41,7 +40,7 @@ def versions(ns, name):
 
 
 def expect_all_rows_once(root, ns, name, told):
-    """Require each acknowledged row exactly once, dense versions of which none is told twice, and one state for all."""
+    """Check that each acknowledged row exists once, versions are dense and unique, and all clients agree."""
     rows = [row for one in told for row, _ in one]
     last = len(rows) + 1
     assert sorted(version for one in told for _, version in one) == list(range(2, last + 1))
@@ -62,7 +61,7 @@ def expect_nothing_staged(root):
 
 
 def expect_rows_of_tables_only(ns):
-    """Require that each row of a version belongs to a row of a table, and is finished."""
+    """Check that each version row belongs to a table row, and is finished."""
     snapshot = ns._catalog.manifest.read(lambda one: one)
     for key in snapshot.versioned_tables():
         assert snapshot.get(key) is not None, f"versions of {key!r}, which is not there"
@@ -80,18 +79,18 @@ def append_together(crew, root, mode, open_namespace, *, managed, rounds):
 
 
 @pytest.mark.parametrize("managed", [True, False], ids=["managed", "files-alone"])
-def test_rows_of_eight_appenders_are_all_there_in_dense_versions(crew, disk, manifest_mode, open_namespace, managed):
+def test_rows_of_eight_appenders_are_all_kept_in_dense_versions(crew, disk, manifest_mode, open_namespace, managed):
     append_together(crew, disk, manifest_mode, open_namespace, managed=managed, rounds=ROUNDS)
 
 
 @pytest.mark.s3
 @pytest.mark.parametrize("managed", [True, False], ids=["managed", "files-alone"])
-def test_rows_of_eight_appenders_in_a_bucket_are_all_there(crew, bucket, open_namespace, managed):
+def test_rows_of_eight_appenders_in_a_bucket_are_all_kept(crew, bucket, open_namespace, managed):
     append_together(crew, bucket, "v2", open_namespace, managed=managed, rounds=1)
 
 
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
-def test_an_append_gets_through_beside_other_changes_of_the_catalog(disk, open_namespace, mode):
+def test_append_succeeds_during_other_changes_of_the_catalog(disk, open_namespace, mode):
     ns = open_namespace(disk, mode)
     new_tables(ns, "t")
     with Child(version_workers.append_while_another_commits, disk, mode, "t") as child:
@@ -100,7 +99,7 @@ def test_an_append_gets_through_beside_other_changes_of_the_catalog(disk, open_n
 
 
 SETS = [["a", "b"], ["b", "c"], ["a", "b", "c"]]
-"""Overlapping sets of tables, by turns."""
+"""Overlapping sets of tables, in turn."""
 
 
 def commit_batches_together(crew, root, mode, open_namespace, *, done, commit, rounds):
@@ -125,7 +124,7 @@ def commit_batches_together(crew, root, mode, open_namespace, *, done, commit, r
 
 
 def expect_whole_batches(root, ns, seen, acknowledged):
-    """Require that one state shows whole batches, and that tables opened later show what earlier ones have shown."""
+    """Check that each state has complete batches, and that tables opened later have the batches of earlier ones."""
     whole = {(name, 0): set() for name in "abc"}
     for name in "abc":
         for version in versions(ns, name):
@@ -191,8 +190,8 @@ def test_one_of_eight_creators_of_a_version_in_a_bucket_wins(crew, bucket, open_
 
 
 REFUSALS = ("Table not found", "Commit result for version", "Too many concurrent writers")
-"""What a writer may be told of a table that somebody takes away: that it is not there, or, by Lance, that it cannot be
-known whether the append went through, or that others were faster every time."""
+"""Errors that a writer may get for a table that is moved away: it does not exist, or, from Lance, the outcome of the
+append is unknown, or others committed first every time."""
 
 
 def append_beside_moves(crew, root, mode, open_namespace, *, done, moves):
@@ -220,7 +219,7 @@ MOVES = [["drop"], ["rename"], ["drop", "rename"]]
 
 
 @pytest.mark.parametrize("moves", MOVES, ids="-and-".join)
-def test_no_acknowledged_row_is_lost_beside_drops_and_renames(
+def test_no_acknowledged_row_is_lost_during_drops_and_renames(
     crew, disk, manifest_mode, moves, *, tmp_path, open_namespace
 ):
     append_beside_moves(crew, disk, manifest_mode, open_namespace, done=tmp_path / "done", moves=moves)
@@ -229,13 +228,13 @@ def test_no_acknowledged_row_is_lost_beside_drops_and_renames(
 @pytest.mark.s3
 @pytest.mark.soak
 @pytest.mark.parametrize("moves", MOVES, ids="-and-".join)
-def test_no_acknowledged_row_in_a_bucket_is_lost_beside_drops_and_renames(
+def test_no_acknowledged_row_in_a_bucket_is_lost_during_drops_and_renames(
     crew, bucket, manifest_mode, moves, *, tmp_path, open_namespace
 ):
     append_beside_moves(crew, bucket, manifest_mode, open_namespace, done=tmp_path / "done", moves=moves)
 
 
-# A writer that is stopped on the way while others change the catalog, and then goes on
+# A writer that is stopped while others change the catalog, and then resumed
 
 
 def _drop_and_restore(ns, _):
@@ -261,14 +260,14 @@ def _append(ns, root):
 
 
 def _replace_by_an_older_one(ns, _):
-    """Make another table of the same name, with fewer versions, in the place of the one that was there."""
+    """Replace the table by another one of the same name with fewer versions."""
     remove_table(ns, "t")
     create_table(ns, "t", data=ipc({"who": FIRST}))
     return "t"
 
 
 def _replace_by_one_as_old(ns, root):
-    """The same, with as many versions."""
+    """Replace the table by another one with as many versions."""
     _replace_by_an_older_one(ns, root)
     version_workers.append(ns, root, "t", "other")
     return "t"
@@ -308,7 +307,7 @@ QUICK = {
     ("compatibility", _replace_by_an_older_one, BEFORE_ROW),
     ("compatibility", _replace_by_one_as_old, BEFORE_ROW),
 }
-"""Cases that are always run; the others are left to the long run."""
+"""Cases that always run; the others run only with `make soak`."""
 
 
 def stopped_cases():
@@ -327,7 +326,7 @@ def stopped_cases():
 
 
 @pytest.mark.parametrize(("mode", "meanwhile", "point"), stopped_cases())
-def test_a_stopped_append_is_there_if_it_was_acknowledged(mode, meanwhile, point, disk, open_namespace):
+def test_resumed_append_exists_if_it_was_acknowledged(mode, meanwhile, point, disk, open_namespace):
     ns = open_namespace(disk, mode)
     new_tables(ns, "t")
     version_workers.append(ns, disk, "t", "second")

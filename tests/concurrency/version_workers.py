@@ -1,4 +1,4 @@
-"""What other processes do to versions of tables: functions of a crew or of a child, as in `workers`."""
+"""Functions on table versions that tests run in other processes, as in `workers`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CONFLICT = 14
 BATCH = ["a", "b", "c"]
-"""The tables of a batch that is killed."""
+"""The tables of a batch whose writer is killed."""
 
 
 def rows(*names: str) -> pa.Table:
@@ -40,7 +40,7 @@ def rows(*names: str) -> pa.Table:
 
 
 def append(ns: Any, root: Root, name: str, *names: str) -> int:
-    """Append rows as plain pylance code does; gives the version."""
+    """Append rows like plain pylance code, and return the version."""
     return lance.write_dataset(
         rows(*names),
         namespace_client=ns,
@@ -51,7 +51,7 @@ def append(ns: Any, root: Root, name: str, *names: str) -> int:
 
 
 def append_many(member: Member, root: Root, mode: str, name: str, rounds: int) -> list[tuple[str, int]]:
-    """Append a row of one's own per round; gives each row with the version that it came with."""
+    """Append a row of this member in each round, and return each row with its version."""
     with opened(root, mode) as ns:
         look_around(ns)
         member.together()
@@ -82,7 +82,7 @@ def commit_by_transactions(ns: Any, root: Root, names: Iterable[str], batch: str
 
 
 def commit_by_entries(ns: Any, root: Root, names: Iterable[str], batch: str) -> None:
-    """Commit one batch by the raw operation, staging anew after each conflict."""
+    """Commit one batch by `batch_create_table_versions`, staging again after each conflict."""
     commits = prepared(ns, root, names, batch)
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -99,7 +99,7 @@ def commit_by_entries(ns: Any, root: Root, names: Iterable[str], batch: str) -> 
 
 
 def staged_entry(ns: Any, root: Root, commit: TableCommit) -> dict[str, Any]:
-    """Let Lance stage the manifest of a change, and give what it says about it."""
+    """Let Lance stage the manifest of a change, and return its request."""
     holding = Holding(ns)
     LanceDataset.commit(
         describe_table(ns, *commit.id).location,
@@ -114,7 +114,7 @@ def staged_entry(ns: Any, root: Root, commit: TableCommit) -> dict[str, Any]:
 
 
 class Holding(LanceNamespace):
-    """Tells Lance that its version is created, and keeps the request for it."""
+    """Tells Lance that its version is created, but only records the request."""
 
     def __init__(self, ns: Any) -> None:
         self._ns = ns
@@ -143,26 +143,26 @@ def _file(request: Any) -> dict[str, Any]:
 
 @dataclass
 class Told:
-    """What a writer of batches was told, or what a reader saw."""
+    """The outcomes of a writer of batches, or what a reader saw."""
 
     acknowledged: dict[str, list[str]] = field(default_factory=dict)
-    """The tables of each batch that went through."""
+    """The tables of each batch that succeeded."""
     refused: list[Outcome] = field(default_factory=list)
     at_once: list[dict[str, int]] = field(default_factory=list)
-    """The latest versions of all tables, as one state of the catalog has them."""
+    """The latest versions of all tables in one state of the catalog."""
     in_turn: list[list[tuple[str, list[str]]]] = field(default_factory=list)
-    """The batches in each table, as a reader found them that opened one after the other."""
+    """The batches in each table, for a reader that opens one table after the other."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """How batches are committed, over which sets of tables by turns, how many by each member, and who has done."""
+    """How batches are committed, to which sets of tables in turn, how many by each member, and who is done."""
 
     commit: Callable[..., None]
     sets: list[list[str]]
     rounds: int
     done: str
-    """A directory in which each member that has done puts a file."""
+    """A directory in which each member that is done creates a file."""
 
 
 def all_done(done: str, members: int) -> bool:
@@ -170,7 +170,7 @@ def all_done(done: str, members: int) -> bool:
 
 
 def commit_batches_or_read(member: Member, root: Root, mode: str, work: Batches) -> Told:
-    """Commit batches over overlapping sets of tables; the last member reads all the while instead."""
+    """Commit batches to overlapping sets of tables, or, as the last member, read them repeatedly."""
     told = Told()
     with opened(root, mode) as ns:
         look_around(ns)
@@ -204,20 +204,20 @@ def _read(ns: Any, root: Root, names: list[str], told: Told) -> None:
 
 
 def batches(ns: Any, root: Root, name: str, version: int | None = None) -> list[str]:
-    """Read the rows of a table through the catalog."""
+    """Return the rows of a table, read through the catalog."""
     dataset = lance.dataset(
         namespace_client=ns, table_id=name.split("$"), version=version, storage_options=root.options or None
     )
     return dataset.to_table()["who"].to_pylist()
 
 
-# One version that everybody wants
+# One version that all members create
 
 
 def create_same_version(member: Member, root: Root, mode: str, names: list[str]) -> list[tuple[Outcome, int, bytes]]:
-    """Stage the next version of each table and create it at the same moment as all the others.
+    """Stage the next version of each table and create it at the same moment as all other members.
 
-    Gives the outcome, the version that was wanted, and the manifest of it that can be described right afterwards.
+    Returns the outcome, the requested version, and the manifest that `describe_table_version` returns afterwards.
     """
     with opened(root, mode) as ns:
         told = []
@@ -234,12 +234,12 @@ def create_same_version(member: Member, root: Root, mode: str, names: list[str])
         return told
 
 
-# Appends beside drop, undrop and rename
+# Appends during drop, undrop and rename
 
 
 @dataclass
 class Attempts:
-    """The rows that somebody tried to append, those that were acknowledged, and what was told of the others."""
+    """The rows that a member tried to append, those that were acknowledged, and the errors of the others."""
 
     tried: list[str] = field(default_factory=list)
     acknowledged: list[str] = field(default_factory=list)
@@ -248,7 +248,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Moves:
-    """How the table is moved, each way by a member of its own, how often, and who has done."""
+    """How the table is moved, each way by its own member, how often, and who is done."""
 
     kinds: list[str]
     rounds: int
@@ -256,9 +256,9 @@ class Moves:
 
 
 def append_or_move(member: Member, root: Root, mode: str, work: Moves) -> Attempts:
-    """Append to the table `t`; the last members take it away and bring it back instead, as often as each other appends.
+    """Append to the table `t`, or, as one of the last members, move it away and back as often as the others append.
 
-    They wait in between until a version was added, so that appends and moves go on side by side.
+    The movers wait until a version was added, so that appends and moves alternate.
     """
     told = Attempts()
     appenders = member.size - len(work.kinds)
@@ -289,7 +289,7 @@ _MOVES = {
 
 
 def latest(ns: Any) -> int | None:
-    """Tell the latest version of the table `t`; None while it is away."""
+    """Return the latest version of the table `t`, or None while it is moved away."""
     try:
         return ns.list_table_versions({"id": ["t"], "limit": 1, "descending": True}).versions[0].version
     except TableNotFoundError:
@@ -297,7 +297,7 @@ def latest(ns: Any) -> int | None:
 
 
 def _there_and_back(ns: Any, move: tuple[Callable[[Any], Any], Callable[[Any], Any]], told: Attempts) -> None:
-    """Take the table away, unless another mover has it, and bring it back."""
+    """Move the table away, unless another member did, and move it back."""
     take, bring = move
     taken = attempt(take, ns)
     if not taken.acknowledged:
@@ -319,11 +319,11 @@ def _try_to_append(ns: Any, root: Root, row: str, told: Attempts) -> None:
         told.acknowledged.append(row)
 
 
-# Work of children that are killed on the way
+# Children that are killed
 
 
 def append_row(ns: Any, _: int, name: str) -> None:
-    """Append the row `killed`, with a root's options that the client itself has."""
+    """Append the row `killed`, with the storage options of the client."""
     append(ns, _root(ns), name, "killed")
 
 
@@ -337,7 +337,7 @@ def _root(ns: Any) -> Root:
 
 
 def die_managing(root: Root, mode: str, point: Point, what: str) -> Outcome:
-    """Turn the management of versions on or off, in commits of few rows each, and be killed at the point."""
+    """Turn version management on or off, in small commits, and be killed at the point."""
     version_management._TABLES_PER_COMMIT = 2
     version_management._ROWS_PER_COMMIT = 2
     with opened(root, mode) as ns:
@@ -347,7 +347,7 @@ def die_managing(root: Root, mode: str, point: Point, what: str) -> Outcome:
 
 
 def append_while_another_commits(root: Root, mode: str, name: str) -> int:
-    """Append with a client that finds, at each call of Lance's, that another client has changed the catalog."""
+    """Append with a client that finds a change by another client at each call from Lance."""
     with opened(root, mode) as ns, opened(root, mode) as other:
         look_around(ns)
         client = _Overtaken(ns, other)
@@ -358,7 +358,7 @@ def append_while_another_commits(root: Root, mode: str, name: str) -> int:
 
 
 class _Overtaken(Holding):
-    """A namespace beside which another client commits before each call that is about versions."""
+    """A namespace in which another client commits before each call about versions."""
 
     def __init__(self, ns: Any, other: Any) -> None:
         super().__init__(ns)
@@ -376,6 +376,6 @@ class _Overtaken(Holding):
 
     def _overtaken(self, call: Callable[[Any], Any], request: Any) -> Any:
         self.calls += 1
-        with ThreadPoolExecutor(1) as pool:  # as another process would: not in the thread that Lance calls from
+        with ThreadPoolExecutor(1) as pool:  # like another process: not in the thread from which Lance calls
             pool.submit(create_namespace, self._other, f"overtaking_{self.calls}").result()
         return call(request)

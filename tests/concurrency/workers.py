@@ -1,4 +1,4 @@
-"""What other processes do in the tests: each function is called by its name in a process of a crew or in a child."""
+"""Functions that tests run in other processes: in a crew or in a child."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ UNEXPECTED = -1
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one call: acknowledged, or an error with its code."""
+    """The outcome of one call: success, or an error with its code."""
 
     code: int | None
     text: str = ""
@@ -70,25 +70,25 @@ def opened(root: Root, mode: str, kind: str = "pennon") -> Iterator[Any]:
 
 
 def attempt(call: Callable[..., Any], *arguments: Any, **options: Any) -> Outcome:
-    """Make a call; errors of the SDK become their code, any other error is unexpected."""
+    """Make a call and return its outcome. Errors of the SDK become their code; other errors are unexpected."""
     try:
         call(*arguments, **options)
     except LanceNamespaceError as error:
         return Outcome(int(error.code), str(error))
-    except Exception as error:  # noqa: BLE001 - the test looks at it
+    except Exception as error:  # noqa: BLE001 - the test checks it
         return Outcome(UNEXPECTED, f"{type(error).__name__}: {error}")
     return Outcome(None)
 
 
 def look_around(ns: Any) -> None:
-    """Read the catalog, so that the client has in memory what was there before the race."""
+    """Read the catalog, so that the client has its state before the race in memory."""
     list_tables(ns)
     list_namespaces(ns)
     list_all_tables(ns)
 
 
 def race(member: Member, root: Root, mode: str, operation: Callable[..., Any], names: list[str]) -> list[Outcome]:
-    """Do `operation` on each name at the same moment as all the others."""
+    """Perform `operation` on each name at the same moment as all other members."""
     with opened(root, mode) as ns:
         look_around(ns)
         outcomes = []
@@ -101,7 +101,7 @@ def race(member: Member, root: Root, mode: str, operation: Callable[..., Any], n
 def race_on_new_roots(
     member: Member, roots: list[Root], mode: str, operation: Callable[..., Any], name: str
 ) -> list[Outcome]:
-    """Do `operation` on one name in each root, every time as a client that has seen nothing yet."""
+    """Perform `operation` on one name in each root, each time with a new client."""
     outcomes = []
     for root in roots:
         with opened(root, mode) as ns:
@@ -110,7 +110,7 @@ def race_on_new_roots(
     return outcomes
 
 
-# Operations: of a client, the member's number, and a name whose levels are joined by "$".
+# Operations. Arguments: a client, the member's number, and a name whose levels are joined by "$".
 
 
 def create_own_rows(ns: Any, index: int, name: str, **options: Any) -> None:
@@ -233,11 +233,11 @@ def migrate(ns: Any, _: int, __: str) -> None:
     ns.migrate_to_manifest()
 
 
-# Work of children that are killed or stopped on the way.
+# Children that are killed or stopped
 
 
 def die_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
-    """Do `operation` and be killed at the point."""
+    """Perform `operation` and be killed at the point."""
     with opened(root, mode) as ns:
         look_around(ns)
         strike_at(point, signal.SIGKILL)
@@ -245,7 +245,7 @@ def die_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], n
 
 
 def die_after_calls(root: Root, mode: str, count: int, operation: Callable[..., Any], name: str) -> Outcome:
-    """Do `operation` and be killed when `count` functions of Pennon have been entered."""
+    """Perform `operation` and be killed when `count` functions of Pennon have been entered."""
     with opened(root, mode) as ns:
         look_around(ns)
         strike_after_calls(count, signal.SIGKILL)
@@ -253,14 +253,14 @@ def die_after_calls(root: Root, mode: str, count: int, operation: Callable[..., 
 
 
 def measure_calls(root: Root, mode: str, operation: Callable[..., Any], name: str) -> int:
-    """Count the functions of Pennon that `operation` enters."""
+    """Return the number of functions of Pennon that `operation` enters."""
     with opened(root, mode) as ns:
         look_around(ns)
         return count_calls(operation, ns, 1, name)
 
 
 def stop_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
-    """Do `operation` and be stopped at the point; the outcome is told after somebody lets the process go on."""
+    """Perform `operation` and be stopped at the point. Returns the outcome after the process was resumed."""
     with opened(root, mode) as ns:
         look_around(ns)
         strike_at(point, signal.SIGSTOP)
@@ -268,20 +268,20 @@ def stop_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], 
 
 
 def stop_past_lease(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
-    """Do `operation` with a claim whose lease is over at once, and be stopped at the point."""
+    """Perform `operation` with a claim whose lease expires at once, and be stopped at the point."""
     leased = Marker.leased
 
     def leased_for_no_time(marker: Marker, state: str, what: str, _: float = 0.0) -> Marker:
         return leased(marker, state, what, 0.0)
 
     Marker.leased = leased_for_no_time
-    # Whoever is stopped does not know that its time is over.
+    # A stopped process does not know that its lease has expired.
     root_table_purge.seconds_left = lambda _: 30.0
     return stop_at(root, mode, point, operation, name)
 
 
 def stop_without_a_fence(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
-    """Do the same with deletions that are neither conditional nor timed, to show that the fence is what helps."""
+    """Do the same with unconditional, untimed deletions, to show that the fence is necessary."""
 
     def delete_plainly(store: ObjectStore, entry: Any, _: float) -> str:
         store.delete(entry.key.removeprefix(f"{store._prefix}/"))
@@ -294,7 +294,7 @@ def stop_without_a_fence(root: Root, mode: str, point: Point, operation: Callabl
 def stop_without_a_burnt_version(
     root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str
 ) -> Outcome:
-    """Do the same as `stop_past_lease`, with a commit that is not strict, to show that this is what helps."""
+    """Do the same as `stop_past_lease` without strict commits, to show that they are necessary."""
     commit = writing.LanceDataset.commit
 
     class Lenient(writing.LanceDataset):
@@ -307,14 +307,14 @@ def stop_without_a_burnt_version(
 
 
 def clean_after_stop(root: Root, point: Point) -> None:
-    """Do one round of upkeep, being stopped at the point."""
+    """Run one round of upkeep and be stopped at the point."""
     strike_at(point, signal.SIGSTOP)
     store = open_store(root.uri, root.options)
     Upkeep(store.location(layout.MANIFEST), store)._run_round()
 
 
 def list_after_stop(root: Root, mode: str, point: Point) -> tuple[list[str] | None, list[str]]:
-    """List namespaces, being stopped at the point (None if that fails), and list them again."""
+    """List namespaces, be stopped at the point, and list them again. The first result is None if it fails."""
     with opened(root, mode) as ns:
         look_around(ns)
         strike_at(point, signal.SIGSTOP)
@@ -325,19 +325,19 @@ def list_after_stop(root: Root, mode: str, point: Point) -> tuple[list[str] | No
         return first, list_namespaces(ns)
 
 
-# Longer work of one member.
+# Longer operations of one member
 
 
 def live(member: Member, root: Root, mode: str, rounds: int) -> list[Outcome]:
-    """Make and unmake things of one's own beside all the others."""
-    from tests.concurrency.lives import live as live_here  # it imports this module
+    """Create and drop objects of this member at the same time as all others."""
+    from tests.concurrency.lives import live as live_here  # imports this module
 
     with opened(root, mode) as ns:
         return live_here(ns, root, mode, f"process{member.index}", rounds)
 
 
 def come_and_go(member: Member, root: Root, mode: str, rounds: int) -> list[list[str]]:
-    """Create and drop tables, or, as the first member, list all the while; give the listings."""
+    """Create and drop tables, or, as the first member, list them repeatedly. Returns the listings."""
     with opened(root, mode) as ns:
         look_around(ns)
         member.together()
@@ -354,7 +354,7 @@ def come_and_go(member: Member, root: Root, mode: str, rounds: int) -> list[list
 
 @dataclass
 class Account:
-    """What one writer was told: what must be there at the end, what must not, and what failed."""
+    """The outcomes of one writer: what must exist at the end, what must not, and what failed."""
 
     made: dict[str, str]
     unmade: list[str]
@@ -362,7 +362,7 @@ class Account:
 
 
 def write_beside_others(member: Member, root: Root, mode: str, kinds: list[str], rounds: int) -> Account:
-    """Make namespaces and tables, and drop every third one, as a client of one kind beside those of both."""
+    """Create namespaces and tables, and drop every third one, among clients of both kinds."""
     account = Account({}, [], [])
     if member.index >= len(kinds):
         member.together()
@@ -397,7 +397,7 @@ def _account(account: Account, name: str, told: Outcome) -> None:
 
 
 def race_of_both_kinds(member: Member, root: Root, mode: str, kinds: list[str], names: list[str]) -> list[Outcome]:
-    """Create each namespace at the same moment as all the others, as clients of both kinds."""
+    """Create each namespace at the same moment as all other members, with clients of both kinds."""
     outcomes = []
     with opened(root, mode, kinds[member.index % len(kinds)]) as ns:
         list_namespaces(ns)

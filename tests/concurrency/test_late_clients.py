@@ -1,4 +1,4 @@
-"""What the model of the marker's protocol (tests/lifecycle) found, with real processes on a real S3 server."""
+"""Faults that the model of the marker protocol (tests/lifecycle) found, with real processes on a real S3 server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.concurrency, pytest.mark.s3]
 
 FIRST, SECOND = [1, 1], [2, 2]
 LISTED = before("pennon.store.objects:ObjectStore._delete_fenced")
-"""After whoever deletes has listed what to delete and made sure of its claim."""
+"""After the client that deletes has listed what to delete and checked its claim."""
 
 
 @pytest.fixture(params=["v1", "compatibility"])
@@ -33,7 +33,7 @@ def kill(bucket, ns, point, operation):
         child.wait_until_killed()
 
 
-def test_whoever_clears_up_late_after_a_dead_creation_leaves_the_table_made_since(bucket, ns):
+def test_resumed_settlement_of_a_dead_creation_keeps_a_newer_table(bucket, ns):
     kill(bucket, ns, after(WRITE_DATA), workers.create_own_rows)
     with Child(workers.stop_past_lease, bucket, ns.mode, LISTED, workers.create_own_rows, "t") as child:
         child.wait_until_stopped()
@@ -45,10 +45,10 @@ def test_whoever_clears_up_late_after_a_dead_creation_leaves_the_table_made_sinc
     assert list_tables(ns) == ["t"]
 
 
-def test_a_creation_on_a_free_name_is_not_acknowledged_once_it_is_cleared_up(bucket, ns):
+def test_creation_on_a_free_name_fails_once_it_was_undone(bucket, ns):
     with Child(workers.stop_past_lease, bucket, ns.mode, after(WRITE_DATA), workers.create_own_rows, "t") as creator:
         creator.wait_until_stopped()
-        # The second one takes over and is stopped when it has listed what to delete.
+        # The second client takes over and is stopped after it has listed what to delete.
         with Child(workers.stop_past_lease, bucket, ns.mode, LISTED, workers.create_own_rows, "t") as second:
             second.wait_until_stopped()
             creator.go_on()
@@ -62,7 +62,7 @@ def test_a_creation_on_a_free_name_is_not_acknowledged_once_it_is_cleared_up(buc
         assert column(bucket, ns, "t") == [1] * workers.ROWS
 
 
-def test_a_drop_that_goes_on_late_hides_no_restored_table(bucket, ns):
+def test_resumed_drop_does_not_hide_a_restored_table(bucket, ns):
     create_table(ns, "t", data=ipc({"who": FIRST}))
     with Child(workers.stop_at, bucket, ns.mode, before(PUT_OBJECT), workers.soft_drop, "t") as child:
         child.wait_until_stopped()
@@ -76,7 +76,7 @@ def test_a_drop_that_goes_on_late_hides_no_restored_table(bucket, ns):
 
 
 @pytest.mark.parametrize("then", ["undrop", "purge"])
-def test_a_drop_that_dies_when_it_is_late_hides_nothing_either(bucket, ns, then):
+def test_late_drop_that_dies_does_not_hide_a_table(bucket, ns, then):
     create_table(ns, "t", data=ipc({"who": FIRST}))
     deletion = Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=milliseconds(), ttl_ms=0).renewed()
     store = ns._store
@@ -98,7 +98,7 @@ def test_a_drop_that_dies_when_it_is_late_hides_nothing_either(bucket, ns, then)
     assert list_tables(ns) == ["t"]
 
 
-def test_what_was_appended_after_the_drop_comes_back_also_after_a_dead_creation(bucket, ns):
+def test_undrop_restores_late_appends_after_a_dead_creation(bucket, ns):
     location = create_table(ns, "t", data=ipc({"who": FIRST})).location
     opened = lance.dataset(location, storage_options=bucket.options)
     drop_table(ns, "t")
@@ -108,7 +108,7 @@ def test_what_was_appended_after_the_drop_comes_back_also_after_a_dead_creation(
     assert sorted(column(bucket, ns, "t")) == FIRST + SECOND
 
 
-def test_what_a_dead_creation_committed_does_not_come_back(bucket, ns):
+def test_undrop_does_not_restore_the_version_of_a_dead_creation(bucket, ns):
     create_table(ns, "t", data=ipc({"who": FIRST}))
     drop_table(ns, "t")
     kill(bucket, ns, after("pennon.directory.root_tables.create:write_version"), workers.create_own_rows)
@@ -116,7 +116,7 @@ def test_what_a_dead_creation_committed_does_not_come_back(bucket, ns):
     assert column(bucket, ns, "t") == FIRST
 
 
-def test_a_drop_of_what_is_gone_cannot_be_restored(bucket, ns):
+def test_drop_of_a_purged_table_cannot_be_restored(bucket, ns):
     deletion = Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=milliseconds(), ttl_ms=0).renewed()
     ns._store.create(layout.deleted("t"), deletion.body())
     with fails(4):
@@ -126,7 +126,7 @@ def test_a_drop_of_what_is_gone_cannot_be_restored(bucket, ns):
     assert column(bucket, ns, "t") == FIRST
 
 
-def test_a_creator_that_dies_on_a_name_taken_meanwhile_hides_nothing(bucket, ns):
+def test_creator_that_dies_on_a_taken_name_hides_no_table(bucket, ns):
     create_table(ns, "t", data=ipc({"who": FIRST}))
     dead = Marker(REVIVING).leased(REVIVING, CREATE, -1.0)
     ns._store.create(layout.deleted("t"), dead.body())
@@ -142,7 +142,7 @@ def test_a_creator_that_dies_on_a_name_taken_meanwhile_hides_nothing(bucket, ns)
     assert column(bucket, ns, "t") == SECOND
 
 
-def test_a_creator_at_work_hides_its_table(bucket, ns):
+def test_table_is_hidden_while_it_is_created(bucket, ns):
     with Child(workers.stop_at, bucket, ns.mode, after(CLAIM), workers.create_own_rows, "t") as child:
         child.wait_until_stopped()
         assert list_tables(ns) == []
