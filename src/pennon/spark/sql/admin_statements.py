@@ -1,4 +1,4 @@
-"""Answering the statements about namespaces, the life of tables, and their upkeep."""
+"""Execute the statements about namespaces, dropped tables, protection, maintenance and indexes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,15 @@ if TYPE_CHECKING:
     from pennon.spark.sql import statements
     from pennon.spark.sql.query_runner import QueryRunner
 
-_VECTOR_KIND = "IVF_PQ"
-_KINDS = {"FULLTEXT": "INVERTED", "FULL_TEXT": "INVERTED", "FTS": "INVERTED", "VECTOR": _VECTOR_KIND, "SCALAR": "BTREE"}
-_NUMBERS = ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task")
+_VECTOR_INDEX = "IVF_PQ"
+_INDEX_TYPES = {
+    "FULLTEXT": "INVERTED",
+    "FULL_TEXT": "INVERTED",
+    "FTS": "INVERTED",
+    "VECTOR": _VECTOR_INDEX,
+    "SCALAR": "BTREE",
+}
+_NUMERIC_OPTIONS = ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task")
 
 
 def create_namespace(lake: Lake, statement: statements.CreateNamespace, _runner: QueryRunner) -> DataFrame:
@@ -45,13 +51,13 @@ def create_namespace(lake: Lake, statement: statements.CreateNamespace, _runner:
 
 
 def alter_namespace(lake: Lake, statement: statements.AlterNamespace, _runner: QueryRunner) -> DataFrame:
-    """Set and remove properties of a namespace; gives those that it has then."""
-    there = lake.catalog.alter_namespace_properties(statement.namespace, statement.changes)
-    return lake.spark.createDataFrame(sorted(there.items()), "key string, value string")
+    """Set and remove properties of a namespace. Return all of its properties."""
+    properties = lake.catalog.alter_namespace_properties(statement.namespace, statement.changes)
+    return lake.spark.createDataFrame(sorted(properties.items()), "key string, value string")
 
 
 def drop_namespace(lake: Lake, statement: statements.DropNamespace, _runner: QueryRunner) -> DataFrame:
-    """Drop a namespace; CASCADE drops its tables and namespaces along with it."""
+    """Drop a namespace. CASCADE also drops its tables and namespaces."""
     from lance_namespace import DropNamespaceRequest
 
     behavior = "Cascade" if statement.cascade else "Restrict"
@@ -68,7 +74,7 @@ def drop_namespace(lake: Lake, statement: statements.DropNamespace, _runner: Que
 
 
 def drop_table(lake: Lake, statement: statements.DropTable, _runner: QueryRunner) -> DataFrame:
-    """Drop a table, whose data stays until it is purged; PURGE deletes it now."""
+    """Drop a table. Its data stays until it is purged; PURGE deletes it immediately."""
     from lance_namespace import DropTableRequest
 
     context = {"purge": "true"} if statement.purge else None
@@ -83,32 +89,32 @@ def drop_table(lake: Lake, statement: statements.DropTable, _runner: QueryRunner
 
 
 def undrop_table(lake: Lake, statement: statements.UndropTable, _runner: QueryRunner) -> DataFrame:
-    """Bring a dropped table back."""
+    """Restore a dropped table."""
     location = lake.catalog.undrop_table(statement.table, statement.new_name, statement.deletion_id)
     name = quote_identifier(statement.table if statement.new_name is None else statement.new_name)
     return lake.spark.createDataFrame([(name, location)], "table string, location string")
 
 
 def undrop_namespace(lake: Lake, statement: statements.UndropNamespace, _runner: QueryRunner) -> DataFrame:
-    """Bring a dropped namespace back, and list the tables that came with it."""
+    """Restore a dropped namespace and list the tables that were restored with it."""
     tables = lake.directory.undrop_namespace(statement.namespace, statement.deletion_id)
-    return lake.spark.createDataFrame([(quote_identifier(tuple(one)),) for one in tables], "table string")
+    return lake.spark.createDataFrame([(quote_identifier(tuple(table)),) for table in tables], "table string")
 
 
 def purge_table(lake: Lake, statement: statements.PurgeTable, _runner: QueryRunner) -> DataFrame:
-    """Delete what was dropped under a name for good."""
-    return _purged(lake, lake.directory.purge_table(statement.table, statement.deletion_id, force=statement.force))
+    """Delete the data of a dropped table permanently."""
+    return _purge_frame(lake, lake.directory.purge_table(statement.table, statement.deletion_id, force=statement.force))
 
 
 def purge_tables(lake: Lake, statement: statements.PurgeTables, runner: QueryRunner) -> DataFrame:
-    """Delete the dropped tables whose time is over for good, or those that were dropped before a moment."""
+    """Delete the data of all dropped tables whose retention is over, or that were dropped before a time."""
     before = None if statement.before is None else runner.evaluate_timestamp(statement.before)
     report = lake.directory.purge_tables(deleted_before=before, dry_run=statement.dry_run, force=statement.force)
-    return _purged(lake, report)
+    return _purge_frame(lake, report)
 
 
 def protect(lake: Lake, statement: statements.SetProtection, _runner: QueryRunner) -> DataFrame:
-    """Protect a table or a namespace from being dropped, or lift that."""
+    """Protect a table or a namespace from being dropped, or remove the protection."""
     if statement.is_table:
         lake.directory.set_table_protection(statement.identifier, statement.protected)
     else:
@@ -119,12 +125,13 @@ def protect(lake: Lake, statement: statements.SetProtection, _runner: QueryRunne
 
 
 def restore(lake: Lake, statement: statements.RestoreTable, runner: QueryRunner) -> DataFrame:
-    """Make the rows and columns of an old version those of a new one."""
+    """Commit a new version of a table with the rows and columns of an old version."""
     moment = runner.resolve_travel(statement.table, statement.travel)
     old, _ = pin(lake.address, statement.table, moment)
     if old.branch is not None:
         raise InvalidInputError(
-            f"Table {format_identifier(statement.table)} cannot be restored to a version of branch {old.branch!r}"
+            f"Table {format_identifier(statement.table)} cannot be restored to a version of branch {old.branch!r}; "
+            "name a version of the main branch"
         )
     with translate_errors(f"Restoring table {format_identifier(statement.table)}"):
         latest = locate_table(lake.address, statement.table).latest()
@@ -135,12 +142,12 @@ def restore(lake: Lake, statement: statements.RestoreTable, runner: QueryRunner)
 
 
 def optimize(lake: Lake, statement: statements.Optimize, _runner: QueryRunner) -> DataFrame:
-    """Rewrite small fragments into larger ones, and bring new rows into the indexes."""
+    """Compact small fragments of a table and add new rows to its indexes."""
     from pennon.spark import jobs
 
-    which = _just(statement.table)
-    compacted = _answer(jobs.compact(lake, which, progress=False))
-    indexed = _answer(jobs.optimize_indexes(lake, which, progress=False))
+    pattern = _match_only(statement.table)
+    compacted = _first_row(jobs.compact(lake, pattern, progress=False))
+    indexed = _first_row(jobs.optimize_indexes(lake, pattern, progress=False))
     version = indexed["version_after"] or compacted["version_after"] or compacted["version_before"]
     names = ("fragments_before", "fragments_after", "files_removed", "files_added", "bytes_rewritten")
     schema = "table string, version bigint, " + ", ".join(f"{name} bigint" for name in names)
@@ -149,12 +156,12 @@ def optimize(lake: Lake, statement: statements.Optimize, _runner: QueryRunner) -
 
 
 def vacuum(lake: Lake, statement: statements.Vacuum, _runner: QueryRunner) -> DataFrame:
-    """Remove versions that are old, and the files that only they need."""
+    """Delete old versions of a table and the files that only they use."""
     from pennon.spark import jobs
 
     age = None if statement.hours is None else timedelta(hours=statement.hours)
-    done = _answer(
-        jobs.cleanup(lake, _just(statement.table), older_than=age, dry_run=statement.dry_run, progress=False)
+    done = _first_row(
+        jobs.cleanup(lake, _match_only(statement.table), older_than=age, dry_run=statement.dry_run, progress=False)
     )
     names = ("versions_removed", "versions_left", "bytes_removed", "data_files_removed")
     row = (quote_identifier(statement.table), *(done[name] for name in names), statement.dry_run)
@@ -163,30 +170,31 @@ def vacuum(lake: Lake, statement: statements.Vacuum, _runner: QueryRunner) -> Da
 
 
 def create_index(lake: Lake, statement: statements.CreateIndex, _runner: QueryRunner) -> DataFrame:
-    """Build an index on a column."""
+    """Create an index on a column."""
     from pennon.spark import jobs
 
     if len(statement.columns) != 1:
         raise InvalidInputError(
-            f"An index of table {format_identifier(statement.table)} is on one column, got {len(statement.columns)}"
+            f"An index of table {format_identifier(statement.table)} needs exactly one column, "
+            f"got {len(statement.columns)}"
         )
     column = statement.columns[0]
     name = statement.name or f"{column}_idx"
     _, dataset = pin(lake.address, statement.table)
-    there = [one.name for one in dataset.describe_indices()]
-    if name in there and not statement.replace and not statement.if_not_exists:
-        raise TableIndexAlreadyExistsError(f"Table {format_identifier(statement.table)} has an index {name!r} already")
-    kind = _kind(dataset.schema, column, statement.kind)
-    done = _answer(
+    existing = [index.name for index in dataset.describe_indices()]
+    if name in existing and not statement.replace and not statement.if_not_exists:
+        raise TableIndexAlreadyExistsError(f"Table {format_identifier(statement.table)} already has an index {name!r}")
+    kind = _find_index_type(dataset.schema, column, statement.kind)
+    done = _first_row(
         jobs.index(
             lake,
-            _just(statement.table),
+            _match_only(statement.table),
             column,
             kind,
             name=name,
             replace=statement.replace,
             progress=False,
-            **_index_options(statement.options),
+            **_parse_index_options(statement.options),
         )
     )
     version = done["version_after"] or done["version_before"]
@@ -208,7 +216,7 @@ def drop_index(lake: Lake, statement: statements.DropIndex, _runner: QueryRunner
     return lake.spark.createDataFrame([row], "table string, index string, dropped boolean")
 
 
-def _purged(lake: Lake, report: Any) -> DataFrame:
+def _purge_frame(lake: Lake, report: Any) -> DataFrame:
     rows = [
         (quote_identifier(tuple(one.id)), one.deletion_id, one.files, one.bytes, one.error) for one in report.tables
     ]
@@ -216,47 +224,47 @@ def _purged(lake: Lake, report: Any) -> DataFrame:
     return lake.spark.createDataFrame(rows, schema)
 
 
-def _just(table: Identifier) -> TablePattern:
-    """Mean one table, and not a namespace of the same name."""
+def _match_only(table: Identifier) -> TablePattern:
+    """Return a pattern for one table, and not for a namespace of the same name."""
     from pennon.spark.jobs.table_selection import TablePattern
 
     return TablePattern.parse(quote_name(*table))
 
 
-def _answer(frame: DataFrame) -> Any:
-    """Give the only row of a job's result; what failed is raised."""
+def _first_row(frame: DataFrame) -> Any:
+    """Return the only row of a job's result, or raise the error that the job reports."""
     row = frame.first()
     if row is None:
-        raise TableNotFoundError("The table is not in the catalog any more")
+        raise TableNotFoundError("The table was dropped while the statement ran")
     if row["status"] == "failed":
         raise from_error_code(row["code"], row["message"])
     return row
 
 
-def _kind(schema: pa.Schema, column: str, given: str | None) -> str:
-    if given is not None:
-        wanted = given.upper().replace("-", "_")
-        return _KINDS.get(wanted, wanted)
+def _find_index_type(schema: pa.Schema, column: str, requested: str | None) -> str:
+    if requested is not None:
+        index_type = requested.upper().replace("-", "_")
+        return _INDEX_TYPES.get(index_type, index_type)
     field = schema.field(column) if column in schema.names else None
-    return _VECTOR_KIND if field is not None and pa.types.is_fixed_size_list(field.type) else "BTREE"
+    return _VECTOR_INDEX if field is not None and pa.types.is_fixed_size_list(field.type) else "BTREE"
 
 
-def _index_options(given: dict[str, str]) -> dict[str, Any]:
+def _parse_index_options(options_given: dict[str, str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     params: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in options_given.items():
         if key == "metric":
             options[key] = value
-        elif key in _NUMBERS:
+        elif key in _NUMERIC_OPTIONS:
             if not value.isdigit():
-                raise InvalidInputError(f"The option {key!r} of an index is a whole number, got {value!r}")
+                raise InvalidInputError(f"The index option {key!r} must be a whole number, got {value!r}")
             options[key] = int(value)
         else:
-            params[key] = _parameter(value)
+            params[key] = _parse_parameter(value)
     return {**options, "params": params} if params else options
 
 
-def _parameter(value: str) -> Any:
+def _parse_parameter(value: str) -> Any:
     if value.lower() in {"true", "false"}:
         return value.lower() == "true"
     for kind in (int, float):

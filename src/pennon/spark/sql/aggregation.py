@@ -1,7 +1,7 @@
-"""Queries whose aggregates tasks can compute in part: sum, min, max, count and avg of columns, grouped by columns.
+"""Split queries whose aggregates the read tasks can compute in part: sum, min, max, count and avg, grouped by columns.
 
-Only queries of one table are looked at, whose conditions Lance can do exactly. The calls of aggregates in the text are
-replaced by calls that put the partial results together; what stands around them stays.
+Only queries of one table qualify, and only if Lance evaluates all of their conditions exactly. In the text, each call
+of an aggregate is replaced by an expression that combines the partial results. The rest of the text stays.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _FUNCTIONS: dict[str, type[exp.AggFunc]] = {
     "AVG": exp.Avg,
 }
 _CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
-_OURS = "__pennon_"
+_PREFIX = "__pennon_"
 _AFTER_WHERE = {"GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET"}
-# What may stand around aggregates and keys: it makes one value of values, and none of it is an aggregate.
-_AROUND = (
+# Nodes that may surround aggregates and keys: each computes one value from values, and none is an aggregate.
+_ALLOWED_AROUND = (
     *(exp.Alias, exp.Paren, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.Order, exp.Ordered, exp.Having),
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Round, exp.Abs, exp.Coalesce, exp.Is),
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Between, exp.In),
 )
-_KEYS = (
+_KEY_TYPES = (
     *(spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType),
     *(spark_types.BooleanType, spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType),
 )
-_WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
-_NUMBERS = (*_WHOLE, spark_types.FloatType, spark_types.DoubleType)
-_ORDERED = (*_KEYS, spark_types.FloatType, spark_types.DoubleType)
+_INTEGER_TYPES = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
+_NUMBER_TYPES = (*_INTEGER_TYPES, spark_types.FloatType, spark_types.DoubleType)
+_ORDERED_TYPES = (*_KEY_TYPES, spark_types.FloatType, spark_types.DoubleType)
 
 
 @dataclass(frozen=True)
 class PartialAggregation:
-    """What tasks compute of the rows that meet `where`, and how the text of the query changes."""
+    """The aggregates that tasks compute over the rows that meet `where`, and the edits of the query's text."""
 
     partials: PartialAggregates
     columns: tuple[str, ...]
@@ -62,10 +62,10 @@ class PartialAggregation:
 
 
 @dataclass(frozen=True)
-class _Call:
-    """A call of an aggregate in the text; no `column` where rows are counted.
+class _AggregateCall:
+    """A call of an aggregate in the text. `column` is None if it counts rows.
 
-    `name` is what Spark calls a result that is such a call and nothing more, None if it is not.
+    If the call is a result column by itself, `name` is the name that Spark gives the column. Otherwise it is None.
     """
 
     function: str
@@ -78,58 +78,57 @@ class _Call:
 def split_aggregates(
     tokens: Sequence[Token], tree: exp.Select, reference: TableReference, pushdown: Pushdown
 ) -> PartialAggregation | None:
-    """Split a query of one table; None if it has no aggregates, or if parts of it could mean something else."""
+    """Return the partial aggregation of a query of one table, or None if it has none or is not fully understood."""
     if tokens[0].token_type is not TokenType.SELECT or any(
         value and key not in _CLAUSES for key, value in tree.args.items()
     ):
         return None
     keys, calls, conditions = (
-        _keys(tree, pushdown),
-        _calls(tokens, tree, pushdown),
+        _find_keys(tree, pushdown),
+        _find_calls(tokens, tree, pushdown),
         pushdown.translate_exactly(tree, reference),
     )
-    if not calls or keys is None or conditions is None or not _is_plain(tree, keys, pushdown, reference):
+    if not calls or keys is None or conditions is None or not _is_supported(tree, keys, pushdown, reference):
         return None
     schema = reference.table.schema
-    if any(name.startswith(_OURS) for name in schema.names):
+    if any(name.startswith(_PREFIX) for name in schema.names):
         return None
     kinds = {name: find_spark_type(schema, (name,)) for name in [*keys, *(one.column for one in calls if one.column)]}
-    if not all(_is_key(kinds[name]) for name in keys) or not all(_is_known(one, kinds) for one in calls):
+    if not all(_is_key(kinds[name]) for name in keys) or not all(_is_computable(one, kinds) for one in calls):
         return None
     measures: dict[tuple[str, str | None], Measure] = {}
-    edits = [TextEdit(one.start, one.end, text=_rewritten(one, measures)) for one in calls]
-    wanted = {*keys, *(one.column for one in measures.values())}
-    columns = tuple(name for name in schema.names if name in wanted)
+    edits = [TextEdit(one.start, one.end, text=_combine_partials(one, measures)) for one in calls]
+    needed = {*keys, *(one.column for one in measures.values())}
+    columns = tuple(name for name in schema.names if name in needed)
     if not columns:
-        return None  # rows are counted, by a condition that names no column
+        return None  # count(*) without a key: there is no column to read
     partials = PartialAggregates(keys, tuple(measures.values()))
-    return PartialAggregation(partials, columns, join_predicates(conditions), (*edits, *_without_where(tokens, tree)))
+    return PartialAggregation(partials, columns, join_predicates(conditions), (*edits, *_remove_where(tokens, tree)))
 
 
-def _keys(tree: exp.Select, pushdown: Pushdown) -> tuple[str, ...] | None:
-    """Give the columns by which a query groups; None for what is not grouped by plain columns."""
+def _find_keys(tree: exp.Select, pushdown: Pushdown) -> tuple[str, ...] | None:
+    """Return the columns that a query groups by, or None if it groups by anything but plain columns."""
     group = tree.args.get("group")
     if group is None:
         return ()
     if any(value and key != "expressions" for key, value in group.args.items()):
         return None
-    names = [_column(tree, one, pushdown) for one in group.expressions]
+    names = [_find_column(tree, one, pushdown) for one in group.expressions]
     return None if None in names else tuple(dict.fromkeys(name for name in names if name is not None))
 
 
-def _column(tree: exp.Select, node: exp.Expr, pushdown: Pushdown) -> str | None:
-    """Give the table's column that a node is; None if it is anything else, or written in other letters."""
-    target = pushdown.resolve(tree, node) if isinstance(node, exp.Column) else None
+def _find_column(tree: exp.Select, node: exp.Expr, pushdown: Pushdown) -> str | None:
+    """Return the table's column that a node names exactly, or None if it is anything else or differs in case."""
+    target = pushdown.resolve_column(tree, node) if isinstance(node, exp.Column) else None
     if target is None or len(target.path) != 1 or node.name != target.path[0]:
         return None
     return target.path[0]
 
 
-def _calls(tokens: Sequence[Token], tree: exp.Select, pushdown: Pushdown) -> list[_Call] | None:
-    """Find the calls of aggregates in the text, in its order; None if one of them is not understood."""
+def _find_calls(tokens: Sequence[Token], tree: exp.Select, pushdown: Pushdown) -> list[_AggregateCall] | None:
+    """Return the calls of aggregates in the order of the text, or None if one of them is not understood."""
     places = index_identifiers(tree)
-    # The parser says where each call begins. What looks like a call and is none to the parser, or the other way round,
-    # is not understood.
+    # The tree has the start of each call. A query where tokens and tree disagree about the calls is not understood.
     nodes = {node.meta.get("start"): node for node in tree.find_all(exp.AggFunc)}
     written = [
         number
@@ -141,20 +140,20 @@ def _calls(tokens: Sequence[Token], tree: exp.Select, pushdown: Pushdown) -> lis
     calls = []
     for number in written:
         node = nodes[tokens[number].start]
-        made = _call(tokens, number, node, lambda inside: _argument(inside, places, tree, pushdown))
-        if made is None:
+        call = _parse_call(tokens, number, node, lambda inside: _parse_argument(inside, places, tree, pushdown))
+        if call is None:
             return None
-        calls.append(made)
+        calls.append(call)
     return calls
 
 
-def _call(
+def _parse_call(
     tokens: Sequence[Token], number: int, node: exp.AggFunc, column_of: Callable[[list[Token]], str | None]
-) -> _Call | None:
-    """Read the call that begins at a token; None if it is not understood. `column_of` reads what it is called with."""
+) -> _AggregateCall | None:
+    """Return the call that begins at a token, or None if it is not understood. `column_of` resolves its argument."""
     function = tokens[number].text.upper()
-    inside, end = _inside(tokens, number + 2)
-    if end is None or type(node) is not _FUNCTIONS[function] or not _is_call(node):
+    inside, end = _take_argument(tokens, number + 2)
+    if end is None or type(node) is not _FUNCTIONS[function] or not _has_one_argument(node):
         return None
     written, column = "1", None
     if function != "COUNT" or [one.text for one in inside] not in (["*"], ["1"]):
@@ -164,22 +163,22 @@ def _call(
         written = inside[-1].text
     is_result = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
     name = f"{function.lower()}({written})" if is_result else None
-    return _Call(function, tokens[number].start, end.end + 1, column, name)
+    return _AggregateCall(function, tokens[number].start, end.end + 1, column, name)
 
 
-def _argument(
+def _parse_argument(
     inside: Sequence[Token], places: dict[int, exp.Identifier], tree: exp.Select, pushdown: Pushdown
 ) -> str | None:
-    """Give the table's column that the tokens name, and nothing else."""
+    """Return the table's column if the tokens name exactly one column, or None."""
     node = places.get(inside[0].start) if inside else None
     parent = None if node is None else node.parent
     if not isinstance(parent, exp.Column) or len(inside) != 2 * len(parent.parts) - 1:
         return None
-    return _column(tree, parent, pushdown)
+    return _find_column(tree, parent, pushdown)
 
 
-def _inside(tokens: Sequence[Token], at: int) -> tuple[list[Token], Token | None]:
-    """Give the tokens up to a closing parenthesis, and that one; there is none if others open before it."""
+def _take_argument(tokens: Sequence[Token], at: int) -> tuple[list[Token], Token | None]:
+    """Return the tokens before the closing parenthesis, and that token; None instead if another one opens first."""
     inside: list[Token] = []
     for token in tokens[at:]:
         if token.token_type is TokenType.R_PAREN:
@@ -190,32 +189,32 @@ def _inside(tokens: Sequence[Token], at: int) -> tuple[list[Token], Token | None
     return inside, None
 
 
-def _is_call(node: exp.AggFunc) -> bool:
+def _has_one_argument(node: exp.AggFunc) -> bool:
     """Return True if an aggregate has one argument and nothing else."""
     return not node.expressions and not isinstance(node.this, exp.Distinct)
 
 
-def _is_plain(tree: exp.Select, keys: Sequence[str], pushdown: Pushdown, reference: TableReference) -> bool:
-    """Tell whether nothing but aggregates, keys, and names of results stands outside of WHERE."""
+def _is_supported(tree: exp.Select, keys: Sequence[str], pushdown: Pushdown, reference: TableReference) -> bool:
+    """Return True if only aggregates, keys and aliases of results occur outside WHERE."""
     results = {fold_name(one.alias) for one in tree.expressions if isinstance(one, exp.Alias)}
     taken = {fold_name(name) for name in reference.table.schema.names}
     for one in tree.expressions:
         if not isinstance(one, (exp.Alias, exp.Column)) and type(one) not in _FUNCTIONS.values():
-            return False  # Spark names it by its text, which changes
+            return False  # Spark names the column after its text, which an edit would change
     parts = [*tree.expressions, tree.args.get("having"), tree.args.get("order")]
-    for node in _outside_of_calls(parts):
+    for node in _iterate_outside_calls(parts):
         if isinstance(node, exp.Column):
-            name = _column(tree, node, pushdown)
+            name = _find_column(tree, node, pushdown)
             alias = len(node.parts) == 1 and fold_name(node.name) in results - taken
             if not alias and name not in keys:
                 return False
-        elif not isinstance(node, _AROUND):
+        elif not isinstance(node, _ALLOWED_AROUND):
             return False
     return True
 
 
-def _outside_of_calls(parts: Sequence[exp.Expr | None]) -> Iterator[exp.Expr]:
-    """Give the nodes of some expressions, without what is inside of aggregates and of names."""
+def _iterate_outside_calls(parts: Sequence[exp.Expr | None]) -> Iterator[exp.Expr]:
+    """Yield the nodes of expressions, except those within aggregates and within column names."""
     waiting = [one for one in parts if one is not None]
     while waiting:
         node = waiting.pop()
@@ -227,26 +226,26 @@ def _outside_of_calls(parts: Sequence[exp.Expr | None]) -> Iterator[exp.Expr]:
 
 
 def _is_key(kind: spark_types.DataType | None) -> bool:
-    # Numbers with a fraction are no keys: Spark takes all NaNs for one, and both zeros.
-    return isinstance(kind, _KEYS) or kind == spark_types.StringType()
+    # Floating-point numbers are no keys: to Spark, all NaNs are one group, and so are both zeros.
+    return isinstance(kind, _KEY_TYPES) or kind == spark_types.StringType()
 
 
-def _is_known(call: _Call, kinds: dict[str, spark_types.DataType | None]) -> bool:
+def _is_computable(call: _AggregateCall, kinds: dict[str, spark_types.DataType | None]) -> bool:
     if call.column is None or call.function == "COUNT":
         return True
     kind = kinds[call.column]
     if call.function in {"SUM", "AVG"}:
-        return isinstance(kind, _NUMBERS)
-    return isinstance(kind, _ORDERED) or kind == spark_types.StringType()
+        return isinstance(kind, _NUMBER_TYPES)
+    return isinstance(kind, _ORDERED_TYPES) or kind == spark_types.StringType()
 
 
-def _rewritten(call: _Call, measures: dict[tuple[str, str | None], Measure]) -> str:
-    """Write the call that puts partial results together, with the name that Spark would give to it."""
+def _combine_partials(call: _AggregateCall, measures: dict[tuple[str, str | None], Measure]) -> str:
+    """Return the expression that combines the partial results, under the name that Spark gives the call."""
 
     def part(function: str) -> str:
         key = (function, call.column)
-        made = measures.setdefault(key, Measure(f"{_OURS}{function}_{len(measures)}", function, call.column))
-        return made.name
+        measure = measures.setdefault(key, Measure(f"{_PREFIX}{function}_{len(measures)}", function, call.column))
+        return measure.name
 
     if call.function == "COUNT":
         text = f"coalesce(sum({part(COUNT)}), 0)"
@@ -258,8 +257,8 @@ def _rewritten(call: _Call, measures: dict[tuple[str, str | None], Measure]) -> 
     return text if call.name is None else f"{text} AS `{call.name.replace('`', '``')}`"
 
 
-def _without_where(tokens: Sequence[Token], tree: exp.Select) -> Iterator[TextEdit]:
-    """Take the condition out of the text: the rows that are read meet it, and have not the columns that it names."""
+def _remove_where(tokens: Sequence[Token], tree: exp.Select) -> Iterator[TextEdit]:
+    """Yield the edit that removes WHERE: the rows already meet it, and lack the columns that it names."""
     if tree.args.get("where") is None:
         return
     depth = 0

@@ -1,4 +1,4 @@
-"""A place among the tokens of a statement, and what may be read there."""
+"""Tokens of a statement, and a cursor that parses them from left to right."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 @dataclass(frozen=True)
 class QualifiedName:
-    """A name of one or more parts as the statement writes it, and where it stands in the text."""
+    """A name of one or more parts, and its start and end in the text."""
 
     parts: tuple[str, ...]
     start: int
@@ -28,7 +28,7 @@ class QualifiedName:
 
 
 class _Words(Spark.Tokenizer):
-    """Spark's tokens, each word one, and no statement swallowed as a whole."""
+    """Spark's tokenizer, but every word is one token and no statement becomes a single command token."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
@@ -39,7 +39,7 @@ class _Words(Spark.Tokenizer):
 
 
 def tokenize(text: str) -> list[Token] | None:
-    """Cut a statement into tokens; None where even that is not possible, and Spark may say why."""
+    """Return the tokens of a statement without trailing semicolons, or None if it cannot be tokenized."""
     try:
         tokens = list(_Words(dialect="spark").tokenize(text))
     except TokenError:
@@ -50,7 +50,7 @@ def tokenize(text: str) -> list[Token] | None:
 
 
 def is_word(token: Token) -> bool:
-    """Tell whether a token can be a name or a keyword."""
+    """Return True if a token can be a name or a keyword."""
     if token.token_type is TokenType.IDENTIFIER:
         return True
     if token.token_type in {TokenType.STRING, TokenType.NUMBER, TokenType.RAW_STRING}:
@@ -60,7 +60,7 @@ def is_word(token: Token) -> bool:
 
 
 class TokenCursor:
-    """Reads a statement from left to right; what does not fit raises InvalidInputError (13) with its position."""
+    """A position in a statement. Methods that expect something raise InvalidInputError with the position."""
 
     def __init__(self, text: str, tokens: list[Token], position: int = 0) -> None:
         self.text = text
@@ -69,16 +69,16 @@ class TokenCursor:
 
     @property
     def token(self) -> Token | None:
-        """The token that is next."""
+        """The next token, or None at the end."""
         return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing is left."""
+        """Whether all tokens are consumed."""
         return self.position >= len(self.tokens)
 
     def peek(self, *words: str) -> bool:
-        """Tell whether these keywords or signs come next."""
+        """Return True if these keywords or symbols come next."""
         following = self.tokens[self.position : self.position + len(words)]
         return len(following) == len(words) and all(
             token.token_type not in {TokenType.IDENTIFIER, TokenType.STRING} and token.text.upper() == word
@@ -86,35 +86,35 @@ class TokenCursor:
         )
 
     def accept(self, *words: str) -> bool:
-        """Go past these keywords or signs if they come next."""
+        """Consume these keywords or symbols and return True if they come next; otherwise return False."""
         if not self.peek(*words):
             return False
         self.position += len(words)
         return True
 
     def accept_one(self, *words: str) -> str | None:
-        """Go past one of these, and tell which."""
+        """Consume one of these keywords or symbols and return it, or None if none comes next."""
         return next((word for word in words if self.accept(word)), None)
 
     def expect(self, *words: str) -> None:
-        """Go past these keywords or signs, which must come next."""
+        """Consume these keywords or symbols."""
         if not self.accept(*words):
             raise self.syntax_error(f"expected {' '.join(words)}")
 
     def expect_one(self, *words: str) -> str:
-        """Go past one of these, which must come next."""
-        found = self.accept_one(*words)
-        if found is None:
+        """Consume one of these keywords or symbols and return it."""
+        word = self.accept_one(*words)
+        if word is None:
             raise self.syntax_error(f"expected {' or '.join(words)}")
-        return found
+        return word
 
     def expect_end(self) -> None:
-        """Refuse what is left over."""
+        """Raise InvalidInputError if tokens are left."""
         if not self.at_end:
-            raise self.syntax_error("the statement should end here")
+            raise self.syntax_error("expected the end of the statement")
 
     def parse_name(self) -> QualifiedName:
-        """Read a name with its parts."""
+        """Parse a name of one or more parts."""
         first = self.position
         parts = [self.parse_part()]
         while self.peek(".") and self.position + 1 < len(self.tokens) and is_word(self.tokens[self.position + 1]):
@@ -123,7 +123,7 @@ class TokenCursor:
         return QualifiedName(tuple(parts), self.tokens[first].start, self.tokens[self.position - 1].end + 1)
 
     def parse_part(self) -> str:
-        """Read one part of a name."""
+        """Parse one part of a name."""
         token = self.token
         if token is None or not is_word(token):
             raise self.syntax_error("expected a name")
@@ -131,13 +131,13 @@ class TokenCursor:
         return token.text
 
     def parse_string(self) -> str:
-        """Read a text in quotes."""
+        """Parse a string literal."""
         token = self.token
         if token is None or token.token_type is not TokenType.STRING:
-            raise self.syntax_error("expected a text in quotes")
+            raise self.syntax_error("expected a string in quotes")
         self.position += 1
         text = token.text
-        # As in Spark, a doubled quote is a quote, and texts that follow one another are one.
+        # As in Spark, a doubled quote is a quote, and adjacent literals are concatenated.
         while self.token is not None and self.token.token_type is TokenType.STRING:
             quote = self.text[self.token.start] if self.token.start == self.tokens[self.position - 1].end + 1 else ""
             text += quote + self.token.text
@@ -145,12 +145,12 @@ class TokenCursor:
         return text
 
     def parse_optional_string(self) -> str | None:
-        """Read a text in quotes if one comes next."""
+        """Parse a string literal if one comes next; otherwise return None."""
         token = self.token
         return self.parse_string() if token is not None and token.token_type is TokenType.STRING else None
 
     def parse_integer(self) -> int:
-        """Read a whole number."""
+        """Parse a whole number."""
         token = self.token
         if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
             raise self.syntax_error("expected a whole number")
@@ -158,7 +158,7 @@ class TokenCursor:
         return int(token.text)
 
     def parse_value(self) -> str:
-        """Read a text, a number, true or false, as text: the value of a property."""
+        """Parse the value of a property: a string, a number, true or false. Return it as text."""
         token = self.token
         if token is None:
             raise self.syntax_error("expected a value")
@@ -169,44 +169,44 @@ class TokenCursor:
         if token is not None and (token.token_type is TokenType.NUMBER or token.text.upper() in {"TRUE", "FALSE"}):
             self.position += 1
             return sign + token.text.lower()
-        raise self.syntax_error("expected a text, a number, true or false")
+        raise self.syntax_error("expected a string, a number, true or false")
 
     def take_until(self, *stops: str) -> str:
-        """Read the text of an expression up to one of `stops` outside of parentheses and CASE, or to the end."""
+        """Return the text of an expression up to one of `stops` outside parentheses and CASE, or up to the end."""
         first, last = self._skip(lambda: any(self.peek(stop) for stop in stops))
         if last < first:
             raise self.syntax_error("expected an expression")
         return self.text[self.tokens[first].start : self.tokens[last].end + 1]
 
-    def parse_list(self, read: Callable[[], str]) -> list[str]:
-        """Read `(a, b, ...)`."""
+    def parse_list(self, parse_item: Callable[[], str]) -> list[str]:
+        """Parse `(a, b, ...)`."""
         self.expect("(")
-        found = [read()]
+        items = [parse_item()]
         while self.accept(","):
-            found.append(read())
+            items.append(parse_item())
         self.expect(")")
-        return found
+        return items
 
     def parse_properties(self) -> dict[str, str]:
-        """Read `('key' = 'value', key.with.dots = 5, ...)`."""
+        """Parse `('key' = 'value', key.with.dots = 5, ...)`."""
         self.expect("(")
-        found: dict[str, str] = {}
+        properties: dict[str, str] = {}
         while True:
             key = self.parse_property_key()
             self.accept("=")
-            found[key] = self.parse_value()
+            properties[key] = self.parse_value()
             if not self.accept(","):
                 break
         self.expect(")")
-        return found
+        return properties
 
     def parse_property_key(self) -> str:
-        """Read the name of a property: a text, or words with dots."""
-        given = self.parse_optional_string()
-        return ".".join(self.parse_name().parts) if given is None else given
+        """Parse the key of a property: a string, or words with dots."""
+        key = self.parse_optional_string()
+        return ".".join(self.parse_name().parts) if key is None else key
 
     def take_rest(self) -> str:
-        """Give the text that is left, and go to the end."""
+        """Return the remaining text and move to the end."""
         first = self.token
         if first is None:
             raise self.syntax_error("the statement ends too early")
@@ -214,14 +214,14 @@ class TokenCursor:
         return self.text[first.start : self.tokens[-1].end + 1]
 
     def syntax_error(self, message: str) -> InvalidInputError:
-        """Make the error for what stands here."""
+        """Return the error for the next token."""
         token = self.token
         if token is None:
             return InvalidInputError(f"Syntax error at the end of the statement: {message}: {_shorten(self.text)}")
         column = token.start - (self.text.rfind("\n", 0, token.start) + 1) + 1
-        found = self.text[token.start : token.end + 1]
+        near = self.text[token.start : token.end + 1]
         return InvalidInputError(
-            f"Syntax error at line {token.line}, column {column}, near {found!r}: {message}: {_shorten(self.text)}"
+            f"Syntax error at line {token.line}, column {column}, near {near!r}: {message}: {_shorten(self.text)}"
         )
 
     def _skip(self, stop: Callable[[], bool]) -> tuple[int, int]:
@@ -238,7 +238,7 @@ class TokenCursor:
         return first, self.position - 1
 
     def _is_case(self) -> bool:
-        """Tell a CASE expression from a column of that name."""
+        """Return True if a CASE expression starts here, not a column named `case`."""
         if not self.peek("CASE") or self.position + 1 >= len(self.tokens):
             return False
         before = self.tokens[self.position - 1].token_type if self.position else None
@@ -247,4 +247,4 @@ class TokenCursor:
 
 def _shorten(text: str) -> str:
     one_line = " ".join(text.split())
-    return one_line if len(one_line) <= 200 else one_line[:197] + "..."  # noqa: PLR2004 - what fits in a message
+    return one_line if len(one_line) <= 200 else one_line[:197] + "..."  # noqa: PLR2004 - a readable message

@@ -185,10 +185,10 @@ def _parse_inserted_values(cursor: TokenCursor) -> tuple[statements.Assignment, 
 
 
 def _parse_assignments(cursor: TokenCursor, stop: str) -> tuple[statements.Assignment, ...]:
-    found = [_parse_assignment(cursor, stop)]
+    assignments = [_parse_assignment(cursor, stop)]
     while cursor.accept(","):
-        found.append(_parse_assignment(cursor, stop))
-    return tuple(found)
+        assignments.append(_parse_assignment(cursor, stop))
+    return tuple(assignments)
 
 
 def _parse_assignment(cursor: TokenCursor, stop: str) -> statements.Assignment:

@@ -1,4 +1,4 @@
-"""Answering INSERT, UPDATE, DELETE and MERGE, each in one commit."""
+"""Execute INSERT, UPDATE, DELETE and MERGE, each in one commit, and create temporary views."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.assignments import align_columns, build_assignments
 from pennon.spark.sql.expressions import ExpressionRewriter
-from pennon.spark.sql.references import fold_name
+from pennon.spark.sql.references import fold_name, match_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,17 +29,16 @@ _SOURCE = "__pennon_source"
 
 
 def insert(lake: Lake, statement: statements.InsertInto, runner: QueryRunner) -> DataFrame:
-    """Append the rows of a query, or put them in the place of those that are there.
+    """Append the rows of a query, or replace the rows of the table with them.
 
-    Columns are matched by position, unless BY NAME or a list of columns says otherwise; columns that get no value are
-    null.
+    Columns are matched by position, or by name with BY NAME or a list of columns. Columns without a value are null.
     """
     frame = runner.run_query(statement.query)
-    schema = _spark_schema(lake, statement.table)
+    schema = _read_spark_schema(lake, statement.table)
     if not statement.by_name:
-        frame = _by_position(frame, statement, schema)
+        frame = _rename_by_position(frame, statement, schema)
     mode = "overwrite" if statement.overwrite else "append"
-    ready = align_columns(lake, statement.table, frame, schema, keep_others=statement.evolve)
+    ready = align_columns(statement.table, frame, schema, keep_others=statement.evolve)
     done = writing.write(lake, ready, statement.table, mode, merge_schema=statement.evolve and not statement.overwrite)
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, inserted bigint")
 
@@ -47,8 +46,8 @@ def insert(lake: Lake, statement: statements.InsertInto, runner: QueryRunner) ->
 def update(lake: Lake, statement: statements.UpdateTable, runner: QueryRunner) -> DataFrame:
     """Set columns of the rows that meet a condition."""
     name = statement.name_parts[-1] if statement.alias is None else statement.alias
-    schema = _spark_schema(lake, statement.table)
-    with ExpressionRewriter(lake, runner, _relation(statement.name_parts, statement.alias)) as expressions:
+    schema = _read_spark_schema(lake, statement.table)
+    with ExpressionRewriter(lake, runner, _format_relation(statement.name_parts, statement.alias)) as expressions:
         values = build_assignments(statement.table, statement.assignments, name, schema, expressions.rewrite)
         where = expressions.rewrite_optional(statement.where)
         done = mutation.update(lake, statement.table, values, where=where, alias=name)
@@ -56,21 +55,21 @@ def update(lake: Lake, statement: statements.UpdateTable, runner: QueryRunner) -
 
 
 def delete(lake: Lake, statement: statements.DeleteFrom, runner: QueryRunner) -> DataFrame:
-    """Delete the rows that meet a condition, or all."""
+    """Delete the rows that meet a condition, or all rows."""
     name = statement.name_parts[-1] if statement.alias is None else statement.alias
-    with ExpressionRewriter(lake, runner, _relation(statement.name_parts, statement.alias)) as expressions:
+    with ExpressionRewriter(lake, runner, _format_relation(statement.name_parts, statement.alias)) as expressions:
         where = expressions.rewrite_optional(statement.where) or "true"
         done = mutation.delete(lake, statement.table, where, alias=name)
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, deleted bigint")
 
 
 def merge_into(lake: Lake, statement: statements.MergeInto, runner: QueryRunner) -> DataFrame:
-    """Update, delete and insert rows by whether they match rows of a source."""
+    """Update, delete and insert rows, depending on whether they match rows of a source."""
     target = statement.name_parts[-1] if statement.alias is None else statement.alias
     source = statement.source_name or _SOURCE
     frame = runner.run_query(statement.source)
-    schema = _spark_schema(lake, statement.table)
-    relations = f"{_relation(statement.name_parts, statement.alias)}, {quote_name(source)}"
+    schema = _read_spark_schema(lake, statement.table)
+    relations = f"{_format_relation(statement.name_parts, statement.alias)}, {quote_name(source)}"
     with ExpressionRewriter(lake, runner, relations) as expressions:
         read = _Clauses(statement, target, schema, expressions)
         done = merge.merge(
@@ -91,7 +90,7 @@ def merge_into(lake: Lake, statement: statements.MergeInto, runner: QueryRunner)
 
 
 def create_temp_view(lake: Lake, statement: statements.CreateTempView, runner: QueryRunner) -> DataFrame:
-    """Give a name to a query; it goes on showing the versions of tables that it was made with."""
+    """Create a temporary view. It keeps showing the table versions that were current when it was created."""
     frame = runner.run_query(statement.query)
     if statement.columns is not None:
         if len(statement.columns) != len(frame.columns):
@@ -115,7 +114,7 @@ def create_temp_view(lake: Lake, statement: statements.CreateTempView, runner: Q
 
 
 class _Clauses:
-    """The clauses of a merge as `merge.merge` takes them."""
+    """Converts the clauses of a MERGE statement to those of `merging.merge`."""
 
     def __init__(
         self,
@@ -130,60 +129,56 @@ class _Clauses:
         self._expressions = expressions
 
     def of(self, match: str) -> Sequence[clauses.Clause] | None:
-        """Give the clauses for one kind of row."""
-        found = [self._clause(one) for one in self._statement.clauses if one.match == match]
-        return found or None
+        """Return the clauses for one kind of match, or None if there are none."""
+        converted = [self._convert(one) for one in self._statement.clauses if one.match == match]
+        return converted or None
 
-    def _clause(self, given: statements.MergeClause) -> clauses.Clause:
-        condition = self._expressions.rewrite_optional(given.condition)
-        if given.action == "delete":
+    def _convert(self, clause: statements.MergeClause) -> clauses.Clause:
+        condition = self._expressions.rewrite_optional(clause.condition)
+        if clause.action == "delete":
             return clauses.Delete(condition)
         values = None
-        if given.assignments is not None:
+        if clause.assignments is not None:
             values = build_assignments(
-                self._statement.table, given.assignments, self._target, self._schema, self._expressions.rewrite
+                self._statement.table, clause.assignments, self._target, self._schema, self._expressions.rewrite
             )
-        return clauses.Insert(values, condition) if given.action == "insert" else clauses.Update(values, condition)
+        return clauses.Insert(values, condition) if clause.action == "insert" else clauses.Update(values, condition)
 
 
-def _relation(parts: Sequence[str], alias: str | None) -> str:
-    """Write the table as the statement names it."""
+def _format_relation(parts: Sequence[str], alias: str | None) -> str:
+    """Return the table, with its alias, as the statement names it."""
     name = ".".join(map(quote_name, parts))
     return name if alias is None else f"{name} AS {quote_name(alias)}"
 
 
-def _spark_schema(lake: Lake, table: Identifier) -> spark_types.StructType:
+def _read_spark_schema(lake: Lake, table: Identifier) -> spark_types.StructType:
     _, dataset = pin(lake.address, table)
     return types.spark_schema(dataset.schema)
 
 
-def _by_position(frame: DataFrame, statement: statements.InsertInto, schema: spark_types.StructType) -> DataFrame:
-    """Name the columns of a query after those of the table that they go to."""
+def _rename_by_position(
+    frame: DataFrame, statement: statements.InsertInto, schema: spark_types.StructType
+) -> DataFrame:
+    """Rename the columns of a query to the table's columns at the same positions."""
     names = (
-        schema.names if statement.columns is None else [_named(statement, name, schema) for name in statement.columns]
+        schema.names
+        if statement.columns is None
+        else [_match_column(statement, name, schema) for name in statement.columns]
     )
     if len(frame.columns) != len(names) and not (statement.evolve and len(frame.columns) > len(names)):
         listed = ", ".join(names)
         raise InvalidInputError(
-            f"INSERT into table {format_identifier(statement.table)} needs {len(names)} columns ({listed}), and "
-            "the query has "
-            f"{len(frame.columns)}"
+            f"INSERT into table {format_identifier(statement.table)} needs {len(names)} columns ({listed}), "
+            f"but the query returns {len(frame.columns)}"
         )
     return frame.toDF(*names, *frame.columns[len(names) :])
 
 
-def _named(statement: statements.InsertInto, name: str, schema: spark_types.StructType) -> str:
-    found = [one for one in schema.names if one == name] or [
-        one for one in schema.names if fold_name(one) == fold_name(name)
-    ]
-    if (
-        len(found) != 1
-        or statement.columns is None
-        or list(map(fold_name, statement.columns)).count(fold_name(name)) > 1
-    ):
+def _match_column(statement: statements.InsertInto, name: str, schema: spark_types.StructType) -> str:
+    match = match_name(name, schema.names)
+    if match is None or statement.columns is None or list(map(fold_name, statement.columns)).count(fold_name(name)) > 1:
         raise InvalidInputError(
-            f"INSERT into table {format_identifier(statement.table)} names column {name!r}, which is not there, "
-            "or named twice; "
-            f"the table has {', '.join(schema.names)}"
+            f"INSERT into table {format_identifier(statement.table)}: column {name!r} does not exist or is "
+            f"named twice; the table has {', '.join(schema.names)}"
         )
-    return found[0]
+    return match

@@ -1,8 +1,7 @@
-"""Columns of tables as SQL writes them: from text to Spark's types, and back."""
+"""Convert columns between SQL text, Spark's types and Arrow's types."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,19 +22,22 @@ _COMMENT = "comment"
 
 
 def build_spark_schema(lake: Lake, table: Identifier, columns: Sequence[ColumnDefinition]) -> spark_types.StructType:
-    """Let Spark read the types of columns; a type that it does not know raises 13, naming the column."""
-    return spark_types.StructType([_field(lake, table, column) for column in columns])
+    """Return the Spark schema of new columns. Spark parses the types.
+
+    Raises InvalidInputError, with the name of the column, if Spark does not know a type.
+    """
+    return spark_types.StructType([_build_spark_field(lake, table, column) for column in columns])
 
 
-def _field(lake: Lake, table: Identifier, column: ColumnDefinition) -> spark_types.StructField:
+def _build_spark_field(lake: Lake, table: Identifier, column: ColumnDefinition) -> spark_types.StructField:
     from pyspark.errors import PySparkException
 
     try:
-        read = lake.spark.createDataFrame([], f"{quote_name(column.name)} {column.type}").schema.fields[0]
+        parsed = lake.spark.createDataFrame([], f"{quote_name(column.name)} {column.type}").schema.fields[0]
     except PySparkException as error:
         raise InvalidInputError(
-            f"Column {column.name!r} of table {format_identifier(table)} has the type {column.type}, which "
-            f"Spark refuses: {error}"
+            f"Column {column.name!r} of table {format_identifier(table)} has the type "
+            f"{column.type}, which Spark rejects: {error}"
         ) from error
     metadata: dict[str, object] = {}
     if column.width is not None:
@@ -44,17 +46,17 @@ def _field(lake: Lake, table: Identifier, column: ColumnDefinition) -> spark_typ
         metadata[types.NOT_NULL] = True
     if column.comment is not None:
         metadata[_COMMENT] = column.comment
-    return spark_types.StructField(column.name, read.dataType, column.nullable, metadata)
+    return spark_types.StructField(column.name, parsed.dataType, column.nullable, metadata)
 
 
 def build_arrow_field(lake: Lake, table: Identifier, column: ColumnDefinition) -> pa.Field:
-    """Give the field that a new column has in Lance."""
-    return types.table_schema(build_spark_schema(lake, table, [replace(column)])).field(0)
+    """Return the Arrow field of a new column."""
+    return types.table_schema(build_spark_schema(lake, table, [column])).field(0)
 
 
 def format_create_table(table: Identifier, schema: pa.Schema, properties: Mapping[str, str]) -> str:
-    """Write the CREATE TABLE that makes a table with these columns."""
-    columns = ",\n".join(f"  {_column_text(field)}" for field in schema)
+    """Return the CREATE TABLE statement that creates a table with these columns and properties."""
+    columns = ",\n".join(f"  {_format_column(field)}" for field in schema)
     text = f"CREATE TABLE {quote_identifier(table)} (\n{columns})\nUSING lance"
     comment = properties.get(_COMMENT)
     if comment is not None:
@@ -67,7 +69,7 @@ def format_create_table(table: Identifier, schema: pa.Schema, properties: Mappin
 
 
 def format_type(kind: spark_types.DataType) -> str:
-    """Write a type so that Spark reads it back, odd names of fields included."""
+    """Return a type as SQL that Spark can parse. Names of fields are quoted."""
     if isinstance(kind, spark_types.ArrayType):
         return f"ARRAY<{format_type(kind.elementType)}>"
     if isinstance(kind, spark_types.MapType):
@@ -78,11 +80,11 @@ def format_type(kind: spark_types.DataType) -> str:
 
 
 def quote_string(text: str) -> str:
-    """Write a text as SQL reads it."""
+    """Return a text as a string literal of SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
 
 
-def _column_text(field: pa.Field) -> str:
+def _format_column(field: pa.Field) -> str:
     kind = types.spark_schema(pa.schema([field])).fields[0].dataType
     text = format_type(kind)
     if pa.types.is_fixed_size_list(field.type) and isinstance(kind, spark_types.ArrayType):

@@ -1,4 +1,4 @@
-"""Running a statement: the catalog's own here, queries as planned, everything else by Spark."""
+"""Run one statement: the catalog executes its own statements, and Spark executes queries and everything else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.lake import Lake
 
-_ANSWERS: dict[type[statements.Statement], Callable[[Lake, Any, QueryRunner], DataFrame]] = {
+_EXECUTORS: dict[type[statements.Statement], Callable[[Lake, Any, QueryRunner], DataFrame]] = {
     statements.ShowNamespaces: show_statements.show_namespaces,
     statements.ShowTables: show_statements.show_tables,
     statements.ShowTableDetail: show_statements.show_table,
@@ -61,13 +61,15 @@ _ANSWERS: dict[type[statements.Statement], Callable[[Lake, Any, QueryRunner], Da
 
 
 def run(lake: Lake, text: str) -> DataFrame:
-    """Run one statement and give its result: rows of a query, or what the statement did.
+    """Run one statement and return its result: the rows of a query, or one row or more about what the statement did.
 
-    A query is lazy, as Spark's are; every other statement is done when this returns. Errors are the SDK's where the
-    catalog finds them, bad syntax (13) with its position; Spark's own for what only Spark can see.
+    A query is lazy, as in Spark. Every other statement is complete when this returns.
+
+    Raises InvalidInputError for bad syntax, with the position, and the SDK's errors for what the catalog detects.
+    Errors that only Spark detects stay Spark's.
     """
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInputError(f"lake.sql takes the text of a statement, got {text!r}")
+        raise InvalidInputError(f"lake.sql needs the text of a statement, got {text!r}")
     runner = QueryRunner(lake, NameResolver(lake))
     tokens = tokenize(text)
     if not tokens:
@@ -79,14 +81,12 @@ def run(lake: Lake, text: str) -> DataFrame:
     if isinstance(statement, statements.CreateTempView) and not runner.reads_lake(statement.query):
         statement = None
     if statement is not None:
-        return _ANSWERS[type(statement)](lake, statement, runner)
-    if _is_kept_view(tokens) and runner.reads_lake(text):
-        raise UnsupportedOperationError(
-            "A view that Spark keeps cannot read tables of the lake; CREATE TEMPORARY VIEW can"
-        )
+        return _EXECUTORS[type(statement)](lake, statement, runner)
+    if _creates_permanent_view(tokens) and runner.reads_lake(text):
+        raise UnsupportedOperationError("A permanent view cannot read tables of the lake; use CREATE TEMPORARY VIEW")
     return runner.run_query(text)
 
 
-def _is_kept_view(tokens: Sequence[Token]) -> bool:
+def _creates_permanent_view(tokens: Sequence[Token]) -> bool:
     words = [token.text.upper() for token in tokens[:4]]
     return words[0] == "CREATE" and "VIEW" in words

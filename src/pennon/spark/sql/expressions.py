@@ -1,7 +1,7 @@
-"""Expressions of UPDATE, DELETE and MERGE, in which subqueries may read other tables of the catalog.
+"""Rewrite expressions of UPDATE, DELETE and MERGE whose subqueries read tables of the catalog.
 
-Such tables become temporary views for as long as the statement runs. Names of the table itself are shortened to what it
-is called in the statement.
+Each such table becomes a temporary view while the statement runs. Qualified names of the target table are shortened to
+its name or alias in the statement.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pennon.spark.lake import Lake
     from pennon.spark.sql.query_runner import QueryRunner
 
-_BEGIN = "/*pennon begins*/"
-_END = "/*pennon ends*/"
+_BEGIN = "/*pennon begin*/"
+_END = "/*pennon end*/"
 
 
 class ExpressionRewriter(AbstractContextManager["ExpressionRewriter"]):
-    """Makes expressions fit for Spark, where `relations` are in FROM; drops its views at the end."""
+    """Rewrites expressions for Spark. `relations` is the FROM clause they refer to. Drops its views on exit."""
 
     def __init__(self, lake: Lake, runner: QueryRunner, relations: str) -> None:
         self._lake = lake
@@ -34,35 +34,35 @@ class ExpressionRewriter(AbstractContextManager["ExpressionRewriter"]):
         self._views: list[str] = []
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Return the rewriter."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Drop the views."""
+        """Drop the temporary views."""
         for view in self._views:
             self._lake.spark.catalog.dropTempView(view)
 
     def rewrite(self, text: str) -> str:
-        """Give an expression as Spark evaluates it."""
-        # Nothing but names is changed by planning: what stands between the two comments afterwards is the expression.
-        query = f"SELECT {_BEGIN} {text}\n{_END} FROM {self._relations}"  # noqa: S608 - the caller's own expression
-        planned = self._runner.plan(query)
-        if not planned.reads:
+        """Return an expression that Spark can evaluate."""
+        # Planning changes only names, so the text between the two comments is still the expression.
+        query = f"SELECT {_BEGIN} {text}\n{_END} FROM {self._relations}"  # noqa: S608 - the user wrote the expression
+        plan = self._runner.plan(query)
+        if not plan.reads:
             return text
-        part = planned.text[planned.text.index(_BEGIN) + len(_BEGIN) : planned.text.rindex(_END)].strip()
-        views = {read.name: "" for read in planned.reads}
-        for read in planned.reads:
+        part = plan.text[plan.text.index(_BEGIN) + len(_BEGIN) : plan.text.rindex(_END)].strip()
+        views = {read.name: "" for read in plan.reads}
+        for read in plan.reads:
             if f"{{{read.name}}}" in part:
-                views[read.name] = self._view(self._runner.read_table(read))
+                views[read.name] = self._create_view(self._runner.read_table(read))
         return part.format(**views)
 
     def rewrite_optional(self, text: str | None) -> str | None:
-        """Give an expression that may be missing."""
+        """Return the rewritten expression, or None if there is no expression."""
         return None if text is None else self.rewrite(text)
 
-    def _view(self, frame: object) -> str:
+    def _create_view(self, frame: object) -> str:
         name = f"__pennon_{uuid.uuid4().hex}"
         frame.createOrReplaceTempView(name)  # type: ignore[attr-defined]  # a DataFrame, whose module is slow to import
         self._views.append(name)

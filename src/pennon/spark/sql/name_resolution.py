@@ -1,4 +1,4 @@
-"""Names in statements: which of them the catalog has, which Spark has."""
+"""Decide whether a name in a statement belongs to the catalog or to Spark."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ class ForeignNameError(Exception):
 
 
 class NameResolver:
-    """The names of a lake and of its Spark session, for one statement.
+    """Resolves the names of one statement to identifiers of the catalog.
 
-    A name may begin with the lake's own. A temporary view of Spark's hides a table of the lake; a table of Spark's does
-    not, and can be reached as `spark_catalog.default.name`.
+    A name may begin with the name of the lake. A temporary view of Spark hides a table of the lake. A table of Spark
+    does not; it can be reached as `spark_catalog.default.name`.
+
+    Methods raise ForeignNameError if the name belongs to Spark.
     """
 
     def __init__(self, lake: Lake) -> None:
@@ -30,37 +32,37 @@ class NameResolver:
         self._tables: dict[tuple[str, ...], Identifier | None] = {}
 
     def find_table(self, parts: tuple[str, ...]) -> Identifier | None:
-        """Find the table of the catalog that a name means; None if it means none."""
+        """Return the identifier of the catalog's table with this name, or None."""
         if parts not in self._tables:
             self._tables[parts] = None if self._is_temporary(parts) else self._find_in_catalog(parts)
         return self._tables[parts]
 
     def catalog_table(self, parts: tuple[str, ...]) -> Identifier:
-        """Give the identifier for a name that can only be meant for the catalog."""
+        """Return the identifier of a table that can only belong to the catalog, without the lake's name."""
         return parts[1:] if len(parts) > 1 and parts[0] == self._lake.name else parts
 
     def catalog_namespace(self, parts: tuple[str, ...]) -> Identifier:
-        """Give the identifier for a namespace that can only be meant for the catalog."""
+        """Return the identifier of a namespace that can only belong to the catalog."""
         return parts[1:] if parts[0] == self._lake.name else parts
 
     def resolve_table(self, parts: tuple[str, ...]) -> Identifier:
-        """Name a table: the catalog's if it is there, or if it is nowhere."""
-        found = self.find_table(parts)
-        if found is not None:
-            return found
+        """Return the identifier of a table that is in the catalog, or neither there nor in Spark."""
+        identifier = self.find_table(parts)
+        if identifier is not None:
+            return identifier
         if self._is_in_spark(parts):
             raise ForeignNameError
         return self.catalog_table(parts)
 
     def resolve_new_table(self, parts: tuple[str, ...]) -> Identifier:
-        """Name a table that is to be made: the catalog's unless its namespace is Spark's alone."""
+        """Return the identifier of a table to create, unless only Spark has its namespace."""
         identifier = self.catalog_table(parts)
         if identifier == parts and len(parts) > 1:
             self.resolve_namespace(parts[:-1])
         return identifier
 
     def resolve_namespace(self, parts: tuple[str, ...]) -> Identifier:
-        """Name a namespace: the catalog's if it is there, or if it is nowhere."""
+        """Return the identifier of a namespace that is in the catalog, or neither there nor in Spark."""
         if parts[0] == self._lake.name:
             return parts[1:]
         if not self._has_namespace(parts) and self._is_database(parts):
@@ -68,12 +70,15 @@ class NameResolver:
         return parts
 
     def resolve_new_namespace(self, parts: tuple[str, ...]) -> Identifier:
-        """Name a namespace that is to be made: the catalog's unless its parent is Spark's alone."""
+        """Return the identifier of a namespace to create, unless only Spark has its parent.
+
+        Raises InvalidInputError if the name is that of the lake itself.
+        """
         identifier = self.catalog_namespace(parts)
         if not identifier:
-            raise InvalidInputError(f"{'.'.join(parts)!r} names the lake itself, not a namespace in it")
+            raise InvalidInputError(f"{'.'.join(parts)!r} is the name of the lake; name a namespace in it")
         if identifier == parts and len(parts) > 1:
-            # A catalog of Spark's has its databases as children.
+            # The children of Spark's catalog are its databases.
             self.resolve_namespace((parts[0], "default") if parts[0] == "spark_catalog" else parts[:-1])
         return identifier
 

@@ -1,7 +1,7 @@
-"""Parts of a WHERE as predicates of Lance.
+"""Translate conditions of a query to predicates of Lance.
 
-A predicate that is pushed down must be true for every row for which Spark's is. It may be true for more rows, since
-Spark evaluates the whole query anyway; `exact` says that it is not.
+A translated predicate must hold for every row for which Spark's condition holds. It may hold for more rows, because
+Spark evaluates the whole query again. `exact` is True if it holds for no other rows.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ _TEXTS: dict[type[exp.Expr], Any] = {
     exp.EndsWith: StringEndsWith,
     exp.Contains: StringContains,
 }
-_MOST_VALUES = 1000
+_MAX_IN_VALUES = 1000
 
 
 @dataclass(frozen=True)
 class LancePredicate:
-    """A predicate of Lance; `rejects_nulls` says that it is not true where all columns of the table are null."""
+    """A predicate of Lance. `rejects_nulls` is True if it does not hold when all columns of the table are null."""
 
     sql: str
     exact: bool = True
@@ -76,7 +76,7 @@ class LancePredicate:
 
 @dataclass(frozen=True)
 class PredicateTranslator:
-    """Translates conditions on one table; `resolve` gives the path of a column of that table, None for all others."""
+    """Translates conditions on one table. `resolve` returns the path of a column of that table, else None."""
 
     schema: pa.Schema
     resolve: Callable[[exp.Expr], Path | None]
@@ -84,73 +84,73 @@ class PredicateTranslator:
     session: SessionSettings
 
     def translate(self, node: exp.Expr, *, negated: bool = False) -> LancePredicate | None:
-        """Translate what can be; None if nothing of it can."""
+        """Return a predicate for as much of a condition as possible, or None."""
         if isinstance(node, exp.Paren):
             return self.translate(node.this, negated=negated)
         if isinstance(node, exp.Not):
             return self.translate(node.this, negated=not negated)
         if isinstance(node, (exp.And, exp.Or)):
             sides = [self.translate(side, negated=negated) for side in (node.left, node.right)]
-            return _both(sides) if isinstance(node, exp.And) is not negated else _either(sides)
-        return self._leaf(node, negated=negated)
+            return _join_and(sides) if isinstance(node, exp.And) is not negated else _join_or(sides)
+        return self._translate_leaf(node, negated=negated)
 
-    def _leaf(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
+    def _translate_leaf(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
         if type(node) in _SIGNS and _has_only(node, "this", "expression"):
-            return self._comparison(node, negated=negated)
+            return self._translate_comparison(node, negated=negated)
         if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
-            return self._null_safe(node, negated=negated is not isinstance(node, exp.NullSafeNEQ))
+            return self._translate_null_safe(node, negated=negated is not isinstance(node, exp.NullSafeNEQ))
         if isinstance(node, exp.Is) and _has_only(node, "this", "expression"):
-            return self._is(node, negated=negated)
+            return self._translate_is(node, negated=negated)
         if isinstance(node, exp.Between) and _has_only(node, "this", "low", "high"):
-            low = self._compare(node.this, ">=", node.args["low"], negated=negated)
-            high = self._compare(node.this, "<=", node.args["high"], negated=negated)
-            return _either([low, high]) if negated else _both([low, high])
+            low = self._translate_sign(node.this, ">=", node.args["low"], negated=negated)
+            high = self._translate_sign(node.this, "<=", node.args["high"], negated=negated)
+            return _join_or([low, high]) if negated else _join_and([low, high])
         if isinstance(node, exp.In) and _has_only(node, "this", "expressions"):
-            return self._in(node, negated=negated)
+            return self._translate_in(node, negated=negated)
         if isinstance(node, exp.Like) and _has_only(node, "this", "expression", "negate"):
-            return self._like(node, negated=negated is not bool(node.args.get("negate")))
+            return self._translate_like(node, negated=negated is not bool(node.args.get("negate")))
         if type(node) in _TEXTS and _has_only(node, "this", "expression"):
-            return self._text(_TEXTS[type(node)], node.this, node.expression, negated=negated)
+            return self._translate_text(_TEXTS[type(node)], node.this, node.expression, negated=negated)
         if isinstance(node, exp.Anonymous) and node.name.lower() in {"isnull", "isnotnull"}:
             path = self.resolve(node.expressions[0]) if len(node.expressions) == 1 else None
-            return self._null(path, wanted=(node.name.lower() == "isnull") is not negated)
+            return self._translate_null(path, is_null=(node.name.lower() == "isnull") is not negated)
         path = self.resolve(node)
         if path is not None and isinstance(self.type_of(path), spark_types.BooleanType):
-            return self._pushed(EqualTo(path, value=True), negated=negated)
+            return self._build(EqualTo(path, value=True), negated=negated)
         return None
 
-    def _comparison(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
+    def _translate_comparison(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
         sign = _SIGNS[type(node)]
         left, right = node.this, node.expression
         if self.resolve(left) is None:
             left, right, sign = right, left, _FLIPPED[sign]
-        return self._compare(left, sign, right, negated=negated)
+        return self._translate_sign(left, sign, right, negated=negated)
 
-    def _compare(self, column: exp.Expr, sign: str, value: exp.Expr, *, negated: bool) -> LancePredicate | None:
+    def _translate_sign(self, column: exp.Expr, sign: str, value: exp.Expr, *, negated: bool) -> LancePredicate | None:
         path = self.resolve(column)
         kind = None if path is None else self.type_of(path)
-        found = parse_constant(value, self.session)
-        if path is None or kind is None or found is None:
+        constant = parse_constant(value, self.session)
+        if path is None or kind is None or constant is None:
             return None
         sign = _NEGATED[sign] if negated else sign
-        bound = coerce_constant(found, kind, self.session)
+        bound = coerce_constant(constant, kind, self.session)
         if bound is None:
-            return self._between_integers(path, sign, find_fractional_value(found, kind))
+            return self._translate_fraction(path, sign, find_fractional_value(constant, kind))
         if bound.slack is not None:
-            return self._with_slack(path, sign, bound)
+            return self._translate_with_slack(path, sign, bound)
         if sign in {"=", "<>"}:
-            return self._pushed(EqualTo(path, bound.value), negated=sign == "<>")
-        return self._pushed(_ORDERED[sign](path, bound.value))
+            return self._build(EqualTo(path, bound.value), negated=sign == "<>")
+        return self._build(_ORDERED[sign](path, bound.value))
 
-    def _between_integers(self, path: Path, sign: str, value: decimal.Decimal | None) -> LancePredicate | None:
-        """Compare an integer column with a number that is none."""
+    def _translate_fraction(self, path: Path, sign: str, value: decimal.Decimal | None) -> LancePredicate | None:
+        """Compare an integer column with a fractional number."""
         if value is None or sign in {"=", "<>"}:
             return None
         below = int(value.to_integral_value(rounding=decimal.ROUND_FLOOR))
-        made = LessThanOrEqual(path, below) if sign in {"<", "<="} else GreaterThan(path, below)
-        return self._pushed(made)
+        filter_ = LessThanOrEqual(path, below) if sign in {"<", "<="} else GreaterThan(path, below)
+        return self._build(filter_)
 
-    def _with_slack(self, path: Path, sign: str, bound: Bound) -> LancePredicate | None:
+    def _translate_with_slack(self, path: Path, sign: str, bound: Bound) -> LancePredicate | None:
         assert bound.slack is not None
         if sign == "<>":
             return None
@@ -160,54 +160,54 @@ class PredicateTranslator:
         except OverflowError:
             return None
         sides = [*([low] if sign in {"=", ">", ">="} else []), *([high] if sign in {"=", "<", "<="} else [])]
-        made = _both([self._pushed(side) for side in sides])
-        return None if made is None else LancePredicate(made.sql, exact=False)
+        filter_ = _join_and([self._build(side) for side in sides])
+        return None if filter_ is None else LancePredicate(filter_.sql, exact=False)
 
-    def _null_safe(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
+    def _translate_null_safe(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
         left, right = node.this, node.expression
         if self.resolve(left) is None:
             left, right = right, left
         path = self.resolve(left)
         kind = None if path is None else self.type_of(path)
-        found = parse_constant(right, self.session)
-        if path is None or kind is None or found is None:
+        constant = parse_constant(right, self.session)
+        if path is None or kind is None or constant is None:
             return None
-        if found.kind == "null":
-            return self._null(path, wanted=not negated)
-        bound = coerce_constant(found, kind, self.session)
+        if constant.kind == "null":
+            return self._translate_null(path, is_null=not negated)
+        bound = coerce_constant(constant, kind, self.session)
         if bound is None or bound.slack is not None:
             return None
-        return self._pushed(EqualNullSafe(path, bound.value), negated=negated, rejects_nulls=not negated)
+        return self._build(EqualNullSafe(path, bound.value), negated=negated, rejects_nulls=not negated)
 
-    def _is(self, node: exp.Is, *, negated: bool) -> LancePredicate | None:
+    def _translate_is(self, node: exp.Is, *, negated: bool) -> LancePredicate | None:
         path = self.resolve(node.this)
         if path is None:
             return None
         if isinstance(node.expression, exp.Null):
-            return self._null(path, wanted=not negated)
+            return self._translate_null(path, is_null=not negated)
         if isinstance(node.expression, exp.Boolean) and isinstance(self.type_of(path), spark_types.BooleanType):
-            made = EqualNullSafe(path, bool(node.expression.this))
-            return self._pushed(made, negated=negated, rejects_nulls=not negated)
+            filter_ = EqualNullSafe(path, bool(node.expression.this))
+            return self._build(filter_, negated=negated, rejects_nulls=not negated)
         return None
 
-    def _null(self, path: Path | None, *, wanted: bool) -> LancePredicate | None:
+    def _translate_null(self, path: Path | None, *, is_null: bool) -> LancePredicate | None:
         if path is None:
             return None
-        return self._pushed(IsNull(path) if wanted else IsNotNull(path), rejects_nulls=not wanted)
+        return self._build(IsNull(path) if is_null else IsNotNull(path), rejects_nulls=not is_null)
 
-    def _in(self, node: exp.In, *, negated: bool) -> LancePredicate | None:
+    def _translate_in(self, node: exp.In, *, negated: bool) -> LancePredicate | None:
         path = self.resolve(node.this)
         kind = None if path is None else self.type_of(path)
-        if path is None or kind is None or not 0 < len(node.expressions) <= _MOST_VALUES:
+        if path is None or kind is None or not 0 < len(node.expressions) <= _MAX_IN_VALUES:
             return None
-        found = [parse_constant(one, self.session) for one in node.expressions]
-        bounds = [None if one is None else _in_list(one, kind, self.session) for one in found]
+        constants = [parse_constant(one, self.session) for one in node.expressions]
+        bounds = [None if one is None else _coerce_in_list(one, kind, self.session) for one in constants]
         values = [bound.value for bound in bounds if bound is not None]
         if len(values) != len(bounds):
             return None
-        return self._pushed(In(path, tuple(values)), negated=negated)
+        return self._build(In(path, tuple(values)), negated=negated)
 
-    def _like(self, node: exp.Like, *, negated: bool) -> LancePredicate | None:
+    def _translate_like(self, node: exp.Like, *, negated: bool) -> LancePredicate | None:
         pattern = parse_constant(node.expression, self.session)
         if pattern is None or pattern.kind != "string" or any(sign in pattern.value for sign in "_\\"):
             return None
@@ -217,9 +217,9 @@ class PredicateTranslator:
         ahead, behind = pattern.value.startswith("%"), pattern.value.endswith("%")
         kind: Any = StringContains if ahead and behind else StringEndsWith if ahead else StringStartsWith
         kind = kind if ahead or behind else EqualTo
-        return self._text(kind, node.this, exp.Literal.string(text), negated=negated)
+        return self._translate_text(kind, node.this, exp.Literal.string(text), negated=negated)
 
-    def _text(
+    def _translate_text(
         self,
         kind: Callable[..., Filter],
         column: exp.Expr,
@@ -228,19 +228,19 @@ class PredicateTranslator:
         negated: bool,
     ) -> LancePredicate | None:
         path = self.resolve(column)
-        found = parse_constant(value, self.session)
-        if path is None or found is None or type(self.type_of(path)) is not spark_types.StringType:
+        constant = parse_constant(value, self.session)
+        if path is None or constant is None or type(self.type_of(path)) is not spark_types.StringType:
             return None
-        bound = coerce_constant(found, spark_types.StringType(), self.session)
-        return None if bound is None else self._pushed(kind(path, bound.value), negated=negated)
+        bound = coerce_constant(constant, spark_types.StringType(), self.session)
+        return None if bound is None else self._build(kind(path, bound.value), negated=negated)
 
-    def _pushed(self, made: Filter, *, negated: bool = False, rejects_nulls: bool = True) -> LancePredicate | None:
-        sql = filters.translate_filter(Not(made) if negated else made, self.schema)
+    def _build(self, filter_: Filter, *, negated: bool = False, rejects_nulls: bool = True) -> LancePredicate | None:
+        sql = filters.translate_filter(Not(filter_) if negated else filter_, self.schema)
         return None if sql is None else LancePredicate(sql, rejects_nulls=rejects_nulls)
 
 
 def split_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
-    """Give the parts of a condition that must all hold."""
+    """Return the parts of a condition that must all hold."""
     if node is None:
         return []
     if isinstance(node, exp.Paren):
@@ -249,14 +249,14 @@ def split_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
 
 
 def join_predicates(conditions: list[LancePredicate]) -> str | None:
-    """Write several conditions as one predicate; None if there are none."""
+    """Return several predicates joined by AND, or None if there are none."""
     texts = list(dict.fromkeys(one.sql for one in conditions))
     if not texts:
         return None
     return texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)
 
 
-def _both(sides: list[LancePredicate | None]) -> LancePredicate | None:
+def _join_and(sides: list[LancePredicate | None]) -> LancePredicate | None:
     known = [side for side in sides if side is not None]
     if not known:
         return None
@@ -267,7 +267,7 @@ def _both(sides: list[LancePredicate | None]) -> LancePredicate | None:
     )
 
 
-def _either(sides: list[LancePredicate | None]) -> LancePredicate | None:
+def _join_or(sides: list[LancePredicate | None]) -> LancePredicate | None:
     known = [side for side in sides if side is not None]
     if len(known) != len(sides):
         return None
@@ -278,15 +278,15 @@ def _either(sides: list[LancePredicate | None]) -> LancePredicate | None:
     )
 
 
-def _in_list(found: Constant, kind: spark_types.DataType, session: SessionSettings) -> Bound | None:
-    """Bring a value of an IN list to the column's type; there, Spark may compare times as texts."""
+def _coerce_in_list(constant: Constant, kind: spark_types.DataType, session: SessionSettings) -> Bound | None:
+    """Return a value of an IN list in the column's type, or None; Spark may compare timestamps there as strings."""
     timed = isinstance(kind, (spark_types.TimestampType, spark_types.TimestampNTZType))
-    if timed and found.kind in {"string", "date"}:
+    if timed and constant.kind in {"string", "date"}:
         return None
-    bound = coerce_constant(found, kind, session)
+    bound = coerce_constant(constant, kind, session)
     return None if bound is None or bound.slack is not None else bound
 
 
 def _has_only(node: exp.Expr, *keys: str) -> bool:
-    """Tell whether a part of the query says nothing beyond what is looked at."""
+    """Return True if a node has no arguments other than these."""
     return all(key in keys for key, value in node.args.items() if value and not key.startswith("_"))

@@ -1,4 +1,7 @@
-"""Properties of a table: its metadata in Lance, and those that begin with `lance.`, which are Lance's settings."""
+"""Properties of a table in SQL.
+
+Keys that begin with `lance.` are stored in the Lance config of the table, all others in its metadata.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _SETTINGS = "lance."
 
 
 def get_table_properties(dataset: LanceDataset) -> dict[str, str]:
-    """Give the properties of a table."""
+    """Return the properties of a table."""
     settings = {key: value for key, value in dataset.config().items() if key.startswith(_SETTINGS)}
     return {**dict(dataset.metadata), **settings}
 
@@ -24,10 +27,14 @@ def get_table_properties(dataset: LanceDataset) -> dict[str, str]:
 def change_properties(
     dataset: LanceDataset, table: Identifier, changes: Mapping[str, str | None], *, missing_ok: bool = True
 ) -> None:
-    """Set and remove (None) properties, in one commit for each of the two kinds; errors 13."""
+    """Set properties, or remove those with the value None.
+
+    Config and metadata change in one commit each. Raises InvalidInputError if a property to remove is missing and
+    `missing_ok` is False.
+    """
     if not missing_ok:
-        there = get_table_properties(dataset)
-        missing = [key for key, value in changes.items() if value is None and key not in there]
+        existing = get_table_properties(dataset)
+        missing = [key for key, value in changes.items() if value is None and key not in existing]
         if missing:
             raise InvalidInputError(f"Table {format_identifier(table)} has no property {missing[0]!r} to remove")
     settings = {key: value for key, value in changes.items() if key.startswith(_SETTINGS)}

@@ -1,9 +1,9 @@
-"""Which columns of each table a query needs.
+"""Find the columns of each table that a query needs.
 
-A column is needed if its name stands anywhere in the query where it could mean this table, or if a star needs it that
-nothing narrows down. Names are taken from the tokens, so nothing that the parser may leave out is missed; the parsed
-query only tells which tables a name cannot mean. Too much is read at worst: no name ever changes its meaning because
-the column that it meant is missing.
+A column is needed if its name occurs anywhere in the query where it could refer to this table, or if a star includes it
+that no outer query narrows. Names come from the tokens, so nothing that the parser drops is missed. The syntax tree
+only excludes tables that a name cannot refer to. At worst, too much is read: no name changes its meaning because a
+column was left out.
 """
 
 from __future__ import annotations
@@ -23,42 +23,45 @@ if TYPE_CHECKING:
     from pennon.spark.sql.scopes import Relation, Scopes
 
 _LITERAL_TYPES = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "INTERVAL", "X"}
-_NEVER_NARROW = 1 << 20
+_VARIABLE_WIDTH = 1 << 20
 
 
 def find_needed_columns(
     text: str, tokens: Sequence[Token], scopes: Scopes
 ) -> dict[TableReference, tuple[str, ...] | None]:
-    """Give the columns that each reference must be read with, in the table's order; None for all."""
+    """Return the columns that each reference must be read with, in the table's order; None means all."""
     whole = find_fully_read_tables(scopes)
     mentions: dict[TableReference, set[str]] = {reference: set() for reference in scopes.references}
-    for names, targets in _mentions(text, tokens, scopes):
+    for names, targets in _find_mentions(text, tokens, scopes):
         for target in targets:
             mentions[target].update(names)
     return {
-        reference: None if reference in whole else choose_columns(reference.table.schema, mentions[reference])
+        reference: None if reference in whole else _choose_columns(reference.table.schema, mentions[reference])
         for reference in scopes.references
     }
 
 
-def choose_columns(schema: pa.Schema, names: Iterable[str]) -> tuple[str, ...] | None:
-    """Give the columns with these names; if there are none, the smallest one, which tells how many rows there are."""
-    wanted = set(names)
-    found = tuple(name for name in schema.names if fold_name(name) in wanted)
-    if len(found) == len(schema.names):
+def _choose_columns(schema: pa.Schema, names: Iterable[str]) -> tuple[str, ...] | None:
+    """Return the columns with these names, or None for all columns.
+
+    If no column is needed, the narrowest one is read, because its values still count the rows.
+    """
+    needed = set(names)
+    columns = tuple(name for name in schema.names if fold_name(name) in needed)
+    if len(columns) == len(schema.names):
         return None
-    if found or not schema.names:
-        return found
+    if columns or not schema.names:
+        return columns
     return (min(schema, key=lambda field: _width(field.type)).name,)
 
 
 def index_identifiers(tree: exp.Expr) -> dict[int, exp.Identifier]:
-    """Give the identifiers of a parsed query by the place in the text where they start."""
+    """Return the identifiers of a syntax tree by their start in the text."""
     return {one.meta["start"]: one for one in tree.find_all(exp.Identifier) if "start" in one.meta}
 
 
 def find_name_chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Give the names in a query, each as the tokens of its parts; a star at the end is left away."""
+    """Yield each name in a query as the tokens of its parts, without a star at the end."""
     number = 0
     while number < len(tokens):
         if not is_word(tokens[number]):
@@ -72,14 +75,14 @@ def find_name_chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             number += 2
         number += 1
         following = tokens[number] if number < len(tokens) else None
-        if not _is_no_column(chain, following):
+        if not _is_not_column(chain, following):
             yield chain
 
 
-def _mentions(
+def _find_mentions(
     text: str, tokens: Sequence[Token], scopes: Scopes
 ) -> Iterator[tuple[set[str], Iterable[TableReference]]]:
-    """Give names with the tables in which they keep columns alive."""
+    """Yield names, each with the tables in which it makes columns needed."""
     places = index_identifiers(scopes.tree)
     for chain in find_name_chains(tokens):
         node = places.get(chain[0].start)
@@ -96,11 +99,11 @@ def _mentions(
             for relation in relations:
                 yield {names[length]}, scopes.tables_of(relation)
             if relations:
-                # A qualifier may be a column of structs as well, but only where the relation has no such column.
+                # A qualifier may also be a struct column, but only if the relation lacks the column after it.
                 others = set() if _has_column(relations[0], names[length]) else others & {names[0]}
         yield others, scopes.visible_tables(select)
     for token in tokens:
-        # Spark can be told to take these for identifiers.
+        # Spark has a setting that makes these identifiers.
         if token.token_type is TokenType.STRING and text[token.start : token.start + 1] == '"':
             yield {fold_name(token.text)}, scopes.references
 
@@ -110,8 +113,8 @@ def _has_column(relation: Relation, name: str) -> bool:
     return reference is not None and any(fold_name(one) == name for one in reference.table.schema.names)
 
 
-def _is_no_column(chain: Sequence[Token], following: Token | None) -> bool:
-    """Tell the names of functions and of types of literals."""
+def _is_not_column(chain: Sequence[Token], following: Token | None) -> bool:
+    """Return True for the name of a function, or of the type of a literal."""
     if following is None or len(chain) != 1:
         return False
     if following.token_type is TokenType.L_PAREN:
@@ -120,7 +123,7 @@ def _is_no_column(chain: Sequence[Token], following: Token | None) -> bool:
 
 
 def _defines(node: exp.Identifier) -> bool:
-    """Tell whether a name is given here, or is a table's, rather than a column's."""
+    """Return True if a name defines an alias or names a table, rather than a column."""
     parent = node.parent
     if isinstance(parent, exp.Alias):
         return node.arg_key == "alias"
@@ -133,4 +136,4 @@ def _width(kind: pa.DataType) -> int:
     try:
         return int(kind.bit_width)
     except ValueError:
-        return _NEVER_NARROW + (kind.num_fields if pa.types.is_nested(kind) else 0)
+        return _VARIABLE_WIDTH + (kind.num_fields if pa.types.is_nested(kind) else 0)

@@ -1,8 +1,8 @@
-"""Which rows of each table a query needs, as far as Lance can tell them.
+"""Find conditions that can be pushed down to the tables of a query, so that Lance skips rows.
 
-A condition of WHERE or ON is pushed to a table only where leaving out the rows that do not meet it cannot change the
-query's result: not below the side of an outer join that may be filled up with nulls, unless nulls do not meet it
-either; not below LIMIT, DISTINCT, windows or groups; not into a common table expression that is read twice.
+A condition of WHERE or ON is pushed down only if leaving out the rows that fail it cannot change the query's result. It
+is not pushed below the nullable side of an outer join, unless nulls fail it too. It is not pushed below LIMIT,
+DISTINCT, windows or groups, or into a common table expression that is read twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _JOINS = {"this", "on", "using", "side", "kind", "hint", "method"}
 
 @dataclass(frozen=True)
 class ColumnTarget:
-    """A column of a table, and the relations through which it is seen, from the outside in."""
+    """A column of a table, and the relations through which it is visible, from the outermost to the table."""
 
     reference: TableReference
     path: tuple[str, ...]
@@ -40,7 +40,7 @@ class ColumnTarget:
 
 @dataclass(frozen=True)
 class JoinStep:
-    """One thing in FROM or JOIN: its relations, and how it is joined to what stands before it."""
+    """One item of FROM or JOIN: its relations, and how it is joined to the items before it."""
 
     relations: tuple[Relation, ...]
     side: str = ""
@@ -50,40 +50,40 @@ class JoinStep:
 
 
 class Pushdown:
-    """The conditions that each table of a query can be read with."""
+    """The predicates that each table of a query can be read with."""
 
     def __init__(self, scopes: Scopes, session: SessionSettings) -> None:
         self._scopes = scopes
         self._session = session
         self._steps: dict[int, list[JoinStep]] = {}
-        self._uses = _cte_uses(scopes)
+        self._uses = _count_cte_uses(scopes)
         self.conditions: dict[TableReference, list[LancePredicate]] = defaultdict(list)
         for select in scopes.selects:
-            self._select(select)
+            self._push_conditions(select)
 
     def translate_exactly(self, select: exp.Select, reference: TableReference) -> list[LancePredicate] | None:
-        """Give the WHERE of a SELECT from one table if Lance can do exactly all of it."""
+        """Return the predicates of a SELECT's WHERE if Lance can evaluate all of it exactly, or None."""
         if reference.table.fixed_rows:
             return None
-        found: list[LancePredicate] = []
-        for condition in split_conjuncts(_where(select)):
-            made = self._translated(select, condition, reference)
-            if made is None or not made.exact:
+        predicates: list[LancePredicate] = []
+        for condition in split_conjuncts(_get_where(select)):
+            predicate = self._translate(select, condition, reference)
+            if predicate is None or not predicate.exact:
                 return None
-            found.append(made)
-        return found
+            predicates.append(predicate)
+        return predicates
 
-    def _select(self, select: exp.Select) -> None:
+    def _push_conditions(self, select: exp.Select) -> None:
         steps = self._steps_of(select)
         if not steps or select.args.get("sample"):
             return
-        for condition in split_conjuncts(_where(select)):
+        for condition in split_conjuncts(_get_where(select)):
             self._push(select, condition, len(steps) - 1)
         for number, step in enumerate(steps):
             for condition in split_conjuncts(step.on):
-                self._push_on(select, condition, number, step)
+                self._push_join_condition(select, condition, number, step)
 
-    def _push_on(self, select: exp.Select, condition: exp.Expr, number: int, step: JoinStep) -> None:
+    def _push_join_condition(self, select: exp.Select, condition: exp.Expr, number: int, step: JoinStep) -> None:
         left, right = range(number), range(number, number + 1)
         if step.side == "FULL" or step.nested:
             return
@@ -106,31 +106,31 @@ class Pushdown:
         *,
         own: bool = False,
     ) -> None:
-        """Push a condition that holds above the steps up to `last` to the tables among `places`.
+        """Push a condition that holds after the steps up to `last` down to the tables among the steps `places`.
 
-        `own` says that it is the condition by which the last step is joined, which decides about that step alone.
+        `own` is True for the ON condition of the last step, which filters only the rows of that step.
         """
-        for reference, target in self._targets(select, condition):
+        for reference, target in self._find_targets(select, condition):
             relation = target.route[0][1]
-            place = self._place(select, relation)
+            place = self._find_step(select, relation)
             if place is None or place > last or (places is not None and place not in places):
                 continue
-            made = self._translated(select, condition, reference)
-            if made is not None and self._reaches(target, last, made, own=own):
-                self.conditions[reference].append(made)
+            predicate = self._translate(select, condition, reference)
+            if predicate is not None and self._reaches(target, last, predicate, own=own):
+                self.conditions[reference].append(predicate)
 
-    def _targets(self, select: exp.Select, condition: exp.Expr) -> Iterator[tuple[TableReference, ColumnTarget]]:
-        """Give the tables that a condition speaks of, each with the way to it."""
+    def _find_targets(self, select: exp.Select, condition: exp.Expr) -> Iterator[tuple[TableReference, ColumnTarget]]:
+        """Yield the tables that a condition refers to, each with the route to it."""
         seen: set[TableReference] = set()
         for node in condition.find_all(exp.Column):
-            target = self.resolve(select, node)
+            target = self.resolve_column(select, node)
             if target is not None and target.reference not in seen and not target.reference.table.fixed_rows:
                 seen.add(target.reference)
                 yield target.reference, target
 
-    def _translated(self, select: exp.Select, condition: exp.Expr, reference: TableReference) -> LancePredicate | None:
+    def _translate(self, select: exp.Select, condition: exp.Expr, reference: TableReference) -> LancePredicate | None:
         def path_of(node: exp.Expr) -> tuple[str, ...] | None:
-            target = self.resolve(select, node)
+            target = self.resolve_column(select, node)
             return target.path if target is not None and target.reference is reference else None
 
         schema = reference.table.schema
@@ -141,66 +141,69 @@ class Pushdown:
     def _reaches(self, target: ColumnTarget, last: int, condition: LancePredicate, *, own: bool) -> bool:
         for number, (select, relation) in enumerate(target.route):
             steps = self._steps_of(select)
-            place = self._place(select, relation)
+            place = self._find_step(select, relation)
             if place is None or relation.node.args.get("sample") or relation.node.args.get("pivots"):
                 return False
             highest = last if number == 0 else len(steps) - 1
-            if not condition.rejects_nulls and _may_be_filled_up(steps, place, highest, own=own and number == 0):
+            if not condition.rejects_nulls and _may_be_null(steps, place, highest, own=own and number == 0):
                 return False
             if steps[place].kind in {"SEMI", "ANTI"} and not (own and number == 0):
                 return False
         return True
 
-    # What a column's name means
+    # Resolving column names
 
-    def resolve(self, select: exp.Select, node: exp.Expr) -> ColumnTarget | None:
-        """Find the table's column that a name in a SELECT certainly means."""
-        names = _names(node)
-        return None if names is None else self._resolved(select, names)
+    def resolve_column(self, select: exp.Select, node: exp.Expr) -> ColumnTarget | None:
+        """Return the table's column that a name in a SELECT refers to, or None if that is not certain."""
+        names = _get_names(node)
+        return None if names is None else self._resolve_names(select, names)
 
-    def _resolved(self, select: exp.Select, names: Sequence[str]) -> ColumnTarget | None:
+    def _resolve_names(self, select: exp.Select, names: Sequence[str]) -> ColumnTarget | None:
         relations = self._scopes.relations(select)
         for length in range(len(names) - 1, 0, -1):
             matching = [one for one in relations if one.matches_qualifier(names[:length])]
             if matching:
-                found = self._column(select, matching[0], names[length:]) if len(matching) == 1 else None
-                return found
-        if _joined_by_name(select, names[0]):
+                return self._resolve_in_relation(select, matching[0], names[length:]) if len(matching) == 1 else None
+        if _is_join_column(select, names[0]):
             return None
-        candidates = [found for one in relations if (found := self._column(select, one, names)) is not None]
+        candidates = [
+            target for one in relations if (target := self._resolve_in_relation(select, one, names)) is not None
+        ]
         return candidates[0] if len(candidates) == 1 else None
 
-    def _column(self, select: exp.Select, relation: Relation, names: Sequence[str]) -> ColumnTarget | None:
+    def _resolve_in_relation(self, select: exp.Select, relation: Relation, names: Sequence[str]) -> ColumnTarget | None:
         if relation.columns_renamed:
             return None
         if relation.reference is not None:
-            path = _path(relation.reference.table.schema, names)
+            path = _find_path(relation.reference.table.schema, names)
             return None if path is None else ColumnTarget(relation.reference, path, ((select, relation),))
         inner = relation.query
         if not isinstance(inner, exp.Select) or not self._passes_filters(inner, relation):
             return None
-        found = self._output(inner, names)
-        return None if found is None else ColumnTarget(found.reference, found.path, ((select, relation), *found.route))
+        target = self._resolve_output(inner, names)
+        return (
+            None if target is None else ColumnTarget(target.reference, target.path, ((select, relation), *target.route))
+        )
 
-    def _output(self, select: exp.Select, names: Sequence[str]) -> ColumnTarget | None:
-        """Find the table's column that a column of a subquery is."""
-        found: list[ColumnTarget | None] = []
+    def _resolve_output(self, select: exp.Select, names: Sequence[str]) -> ColumnTarget | None:
+        """Return the table's column that an output column of a subquery is, or None."""
+        targets: list[ColumnTarget | None] = []
         for one in select.expressions:
             if isinstance(one, exp.Star):
                 if any(one.args.values()):
                     return None
-                found += [
+                targets += [
                     target
                     for relation in self._scopes.relations(select)
-                    if (target := self._column(select, relation, names)) is not None
+                    if (target := self._resolve_in_relation(select, relation, names)) is not None
                 ]
             elif one.is_star:
                 return None
             elif fold_name(one.alias_or_name) == fold_name(names[0]):
                 inner = one.this if isinstance(one, exp.Alias) else one
-                parts = _names(inner)
-                found.append(None if parts is None else self._resolved(select, [*parts, *names[1:]]))
-        return found[0] if len(found) == 1 else None
+                parts = _get_names(inner)
+                targets.append(None if parts is None else self._resolve_names(select, [*parts, *names[1:]]))
+        return targets[0] if len(targets) == 1 else None
 
     def _passes_filters(self, select: exp.Select, relation: Relation) -> bool:
         if any(value and key not in _PASSES_FILTERS for key, value in select.args.items()):
@@ -215,10 +218,10 @@ class Pushdown:
 
     def _steps_of(self, select: exp.Select) -> list[JoinStep]:
         if id(select) not in self._steps:
-            self._steps[id(select)] = list(self._made_steps(select))
+            self._steps[id(select)] = list(self._build_steps(select))
         return self._steps[id(select)]
 
-    def _made_steps(self, select: exp.Select) -> Iterator[JoinStep]:
+    def _build_steps(self, select: exp.Select) -> Iterator[JoinStep]:
         clause = select.args.get("from_")
         joins = list(select.args.get("joins") or ())
         if clause is None or not all(map(_is_understood, joins)) or _has_pivot(select):
@@ -227,11 +230,11 @@ class Pushdown:
         yield JoinStep(relations if _is_simple(clause.this) else (), nested=len(relations) > 1)
         for join in joins:
             inside = tuple(self._scopes.relations_at(join.this))
-            side, kind = _word(join, "side"), _word(join, "kind")
+            side, kind = _join_word(join, "side"), _join_word(join, "kind")
             simple = inside if _is_simple(join.this) else ()
             yield JoinStep(simple, side, kind, join.args.get("on"), nested=len(inside) > 1)
 
-    def _place(self, select: exp.Select, relation: Relation) -> int | None:
+    def _find_step(self, select: exp.Select, relation: Relation) -> int | None:
         for number, step in enumerate(self._steps_of(select)):
             if any(one.node is relation.node for one in step.relations):
                 return number
@@ -239,13 +242,13 @@ class Pushdown:
 
 
 def is_row_by_row(select: exp.Select) -> bool:
-    """Tell whether a SELECT makes one row of each, looking at nothing but that row."""
+    """Return True if a SELECT returns one row for each input row, and computes it from that row alone."""
     unfit = (exp.AggFunc, exp.Window, exp.UDTF, exp.Explode, exp.Anonymous, exp.Query, exp.QueryTransform)
     return not any(one.find(*unfit) is not None for one in select.expressions)
 
 
 def find_spark_type(schema: pa.Schema, path: Sequence[str]) -> spark_types.DataType | None:
-    """Give the type that Spark sees of a column, or of a field inside of it; None if it sees none."""
+    """Return the Spark type of a column or struct field, or None if Spark cannot read it."""
     try:
         kind: spark_types.DataType = types.spark_schema(pa.schema([schema.field(path[0])])).fields[0].dataType
     except ValueError:
@@ -257,8 +260,8 @@ def find_spark_type(schema: pa.Schema, path: Sequence[str]) -> spark_types.DataT
     return kind
 
 
-def _may_be_filled_up(steps: Sequence[JoinStep], place: int, last: int, *, own: bool) -> bool:
-    """Tell whether rows with nulls instead of the relation's columns can come out of the steps up to `last`."""
+def _may_be_null(steps: Sequence[JoinStep], place: int, last: int, *, own: bool) -> bool:
+    """Return True if the steps up to `last` can produce rows where the relation's columns are all null."""
     if steps[place].nested:
         return True
     if steps[place].side in {"LEFT", "FULL"} and steps[place].kind not in {"SEMI", "ANTI"} and not own:
@@ -266,51 +269,51 @@ def _may_be_filled_up(steps: Sequence[JoinStep], place: int, last: int, *, own: 
     return any(steps[number].side in {"RIGHT", "FULL"} for number in range(place + 1, last + 1))
 
 
-def _word(join: exp.Join, key: str) -> str:
+def _join_word(join: exp.Join, key: str) -> str:
     return str(join.args.get(key) or "").upper()
 
 
 def _is_understood(join: exp.Join) -> bool:
     return (
         all(key in _JOINS for key, value in join.args.items() if value)
-        and _word(join, "method") in {"", "NATURAL"}
-        and _word(join, "side") in {"", "LEFT", "RIGHT", "FULL"}
-        and _word(join, "kind") in {"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"}
+        and _join_word(join, "method") in {"", "NATURAL"}
+        and _join_word(join, "side") in {"", "LEFT", "RIGHT", "FULL"}
+        and _join_word(join, "kind") in {"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"}
     )
 
 
 def _is_simple(node: exp.Expr) -> bool:
-    """Tell whether all that stands here can be seen from outside: it holds no semi or anti join in parentheses."""
+    """Return True if all relations here are visible outside: no semi or anti join in parentheses."""
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and not isinstance(node.this, exp.Subquery):
         return not node.args.get("joins")
     nested = list(node.find_all(exp.Join)) if isinstance(node, (exp.Table, exp.Subquery)) else []
-    return all(_is_understood(join) and _word(join, "kind") not in {"SEMI", "ANTI"} for join in nested)
+    return all(_is_understood(join) and _join_word(join, "kind") not in {"SEMI", "ANTI"} for join in nested)
 
 
 def _has_pivot(select: exp.Select) -> bool:
     return any(one.find_ancestor(exp.Select) is select for one in select.find_all(exp.Pivot))
 
 
-def _where(select: exp.Select) -> exp.Expr | None:
+def _get_where(select: exp.Select) -> exp.Expr | None:
     clause = select.args.get("where")
     return None if clause is None else clause.this
 
 
-def _names(node: exp.Expr) -> list[str] | None:
-    """Give the parts of a column's name; None for what is no name."""
+def _get_names(node: exp.Expr) -> list[str] | None:
+    """Return the parts of a column's name, or None if the node is not a name."""
     if isinstance(node, exp.Paren):
-        return _names(node.this)
+        return _get_names(node.this)
     if isinstance(node, exp.Column):
         parts = node.parts
         return [part.name for part in parts] if all(isinstance(part, exp.Identifier) for part in parts) else None
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-        before = _names(node.this)
+        before = _get_names(node.this)
         return None if before is None else [*before, node.expression.name]
     return None
 
 
-def _path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | None:
-    """Find a column or a field inside of one, without regard to case; None if there is none, or more than one."""
+def _find_path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the path of a column or struct field, ignoring case, or None if there is not exactly one."""
     fields: list[pa.Field] = list(schema)
     path: list[str] = []
     for name in names:
@@ -323,8 +326,8 @@ def _path(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(path)
 
 
-def _joined_by_name(select: exp.Select, name: str) -> bool:
-    """Tell whether a bare name can mean a column of two tables that are joined by it."""
+def _is_join_column(select: exp.Select, name: str) -> bool:
+    """Return True if a bare name can refer to a column that USING or NATURAL merges from two tables."""
     for join in select.find_all(exp.Join):
         if join.args.get("method") or any(
             fold_name(one.name) == fold_name(name) for one in join.args.get("using") or ()
@@ -333,7 +336,7 @@ def _joined_by_name(select: exp.Select, name: str) -> bool:
     return False
 
 
-def _cte_uses(scopes: Scopes) -> dict[int, int]:
+def _count_cte_uses(scopes: Scopes) -> dict[int, int]:
     uses: dict[int, int] = defaultdict(int)
     for table in scopes.tree.find_all(exp.Table):
         cte = find_cte(table)

@@ -1,7 +1,7 @@
-"""The plan of a query: what is read of each table, and the text that Spark gets.
+"""Plan a query: what to read from each table, and the text that Spark evaluates.
 
-It can be made and looked at without Spark. The text is the query as it was written, with the names of tables replaced;
-nothing else in it is touched, so Spark evaluates all of it.
+Planning does not need Spark. The text is the query as written, with the names of tables replaced. Nothing else in it
+changes, so Spark evaluates the whole query.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pennon.spark.sql.references import (
     scan_references,
 )
 from pennon.spark.sql.scopes import Scopes
-from pennon.spark.sql.text_edits import TextEdit, edit_names, edit_tables
+from pennon.spark.sql.text_edits import TextEdit, apply_edits, edit_names, edit_tables, escape_braces
 from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_QUERIES = {"SELECT", "WITH", "FROM", "VALUES", "("}
-_RANDOM = {
+_QUERY_STARTS = {"SELECT", "WITH", "FROM", "VALUES", "("}
+_RANDOM_FUNCTIONS = {
     *("RAND", "RANDN", "RANDOM", "UUID", "SHUFFLE", "RANDSTR", "UNIFORM", "MONOTONICALLY_INCREASING_ID"),
     *("SPARK_PARTITION_ID", "INPUT_FILE_NAME", "INPUT_FILE_BLOCK_START", "INPUT_FILE_BLOCK_LENGTH"),
 }
@@ -51,9 +51,9 @@ _RANDOM = {
 
 @dataclass(frozen=True)
 class TableRead:
-    """What a query reads of a table: columns (None: all) of the rows that meet `where`, at most `limit` of them.
+    """A read of a table: `columns` (None: all) of at most `limit` rows that meet `where`.
 
-    With `partials`, these aggregates of the rows take their place.
+    With `partials`, the read returns these aggregates instead of the rows.
     """
 
     name: str
@@ -67,7 +67,7 @@ class TableRead:
 
 @dataclass(frozen=True)
 class CountQuery:
-    """A query that only counts the rows of a table that meet `where`; `names` are those of its columns."""
+    """A query that only counts the rows of a table that meet `where`. `names` are the names of its result columns."""
 
     identifier: Identifier
     travel: TimeTravel | None
@@ -77,7 +77,7 @@ class CountQuery:
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """The reads of a query, and its text with `{name}` where each of them belongs and other braces doubled.
+    """The reads of a query, and its text with `{name}` in place of each table and other braces doubled.
 
     Without reads, the text is the query itself.
     """
@@ -86,58 +86,61 @@ class QueryPlan:
     reads: tuple[TableRead, ...] = ()
     count: CountQuery | None = None
     direct_read: TableRead | None = None
-    """A read that gives the result as it is, if there is one; its name is that by which columns are qualified."""
+    """The read that is the whole result, or None. Its name is the one that qualifies columns."""
 
 
 def plan_query(
     text: str, find: TableFinder, session: SessionSettings | None = None, *, analyse: bool = True
 ) -> QueryPlan:
-    """Plan a query. What cannot be analysed is read whole; what names no table of the catalog stays as it is."""
+    """Return the plan of a query.
+
+    A query that cannot be analysed reads whole tables. A query without tables of the catalog stays as it is.
+    """
     try:
-        made = _plan(text, find, session, analyse=analyse)
+        plan = _plan(text, find, session, analyse=analyse)
     except RecursionError:
         if not analyse:
             raise
-        made = _plan(text, find, session, analyse=False)
-    pushed = [one.where for one in (*made.reads, made.count) if one is not None and one.where is not None]
-    # Spark has no such limits: it filters by what is too long or too deep for Lance.
-    return _plan(text, find, session, analyse=False) if any(map(find_excess, pushed)) else made
+        plan = _plan(text, find, session, analyse=False)
+    pushed = [one.where for one in (*plan.reads, plan.count) if one is not None and one.where is not None]
+    # Spark has no such limits, so it evaluates conditions that are too long or too deep for Lance.
+    return _plan(text, find, session, analyse=False) if any(map(find_excess, pushed)) else plan
 
 
 def _plan(text: str, find: TableFinder, session: SessionSettings | None, *, analyse: bool) -> QueryPlan:
     tokens = tokenize(text)
     if not tokens:
         return QueryPlan(text)
-    tree = None if _has_odd_tables(tokens) else _parsed(text, tokens)
+    tree = None if _has_unparsed_tables(tokens) else _parse_query(text, tokens)
     if tree is None:
-        inner = _begin_of_query(tokens)
+        inner = _find_query_start(tokens)
         if inner:
-            made = plan_query(text[inner:], find, session, analyse=analyse)
-            if made.reads and made.count is None:
-                return QueryPlan(_escaped(text[:inner]) + made.text, made.reads)
+            plan = plan_query(text[inner:], find, session, analyse=analyse)
+            if plan.reads and plan.count is None:
+                return QueryPlan(escape_braces(text[:inner]) + plan.text, plan.reads)
         references = scan_references(text, tokens, find)
-        return _planned(text, references, edit_tables(references))
+        return _build_plan(text, references, edit_tables(references))
     references = find_references(text, tokens, tree, find)
     if not references:
         return QueryPlan(text)
     scopes = Scopes(tree, references)
     edits = edit_names(tokens, scopes)
-    if not analyse or _names_columns_in_texts(tokens):
-        return _planned(text, references, edits)
+    if not analyse or _calls_identifier(tokens):
+        return _build_plan(text, references, edits)
     columns = find_needed_columns(text, tokens, scopes)
     if _is_random(tokens):
-        return _planned(text, references, edits, columns=columns)
+        return _build_plan(text, references, edits, columns=columns)
     strings = _has_plain_strings(text, tokens)
     pushdown = Pushdown(scopes, SessionSettings((session or SessionSettings()).zone, strings))
-    small = _summary(text, tokens, edits, scopes, pushdown)
+    small = _plan_summary(text, tokens, edits, scopes, pushdown)
     if small is not None:
         return small
     where = {reference: join_predicates(conditions) for reference, conditions in pushdown.conditions.items()}
-    made = _planned(text, references, edits, columns=columns, where=where, limit=_limited(tree, scopes))
-    return replace(made, direct_read=_direct_read(scopes, pushdown))
+    plan = _build_plan(text, references, edits, columns=columns, where=where, limit=_find_limit(tree, scopes))
+    return replace(plan, direct_read=_plan_direct_read(scopes, pushdown))
 
 
-def _planned(
+def _build_plan(
     text: str,
     references: Sequence[TableReference],
     edits: Sequence[TextEdit],
@@ -153,25 +156,25 @@ def _planned(
         content = (reference.table.identifier, reference.travel, columns.get(reference), where.get(reference), limit)
         read = reads.setdefault(content, TableRead(f"t{len(reads)}", *content))
         names[reference.number] = read.name
-    return QueryPlan(_written(text, edits, names), tuple(reads.values())) if references else QueryPlan(text)
+    return QueryPlan(apply_edits(text, edits, names), tuple(reads.values())) if references else QueryPlan(text)
 
 
-def _summary(
+def _plan_summary(
     text: str, tokens: Sequence[Token], edits: Sequence[TextEdit], scopes: Scopes, pushdown: Pushdown
 ) -> QueryPlan | None:
-    """Plan a query of one table that needs no rows of it, only numbers that tell of them; None for any other query."""
+    """Return the plan of a query of one table that needs only counts or aggregates of it, or None."""
     tree = scopes.tree
-    reference = _only_table(tree, scopes) if isinstance(tree, exp.Select) else None
+    reference = _find_only_table(tree, scopes) if isinstance(tree, exp.Select) else None
     if reference is None or not isinstance(tree, exp.Select):
         return None
-    counting = _counting(tree, reference, pushdown)
+    counting = _plan_count(tree, reference, pushdown)
     if counting is not None:
         return QueryPlan(text, (), counting)
     split = split_aggregates(tokens, tree, reference, pushdown)
-    return None if split is None else _aggregated(text, reference, edits, split)
+    return None if split is None else _plan_aggregation(text, reference, edits, split)
 
 
-def _aggregated(
+def _plan_aggregation(
     text: str, reference: TableReference, edits: Sequence[TextEdit], split: PartialAggregation
 ) -> QueryPlan:
     def stays(edit: TextEdit) -> bool:
@@ -181,31 +184,17 @@ def _aggregated(
         "t0", reference.table.identifier, reference.travel, split.columns, split.where, None, split.partials
     )
     changed = [*split.edits, *filter(stays, edits)]
-    return QueryPlan(_written(text, changed, {reference.number: read.name}), (read,))
+    return QueryPlan(apply_edits(text, changed, {reference.number: read.name}), (read,))
 
 
-def _written(text: str, edits: Sequence[TextEdit], names: dict[int, str]) -> str:
-    pieces: list[str] = []
-    at = 0
-    for edit in sorted(edits, key=lambda one: one.start):
-        pieces.append(_escaped(text[at : edit.start]))
-        pieces.append(f"{{{names[edit.table]}}}" if edit.table is not None else _escaped(edit.text))
-        at = edit.end
-    return "".join([*pieces, _escaped(text[at:])])
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def _parsed(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
-    if tokens[0].text.upper() not in _QUERIES:
-        return None  # sqlglot would complain aloud about statements that it does not know
+def _parse_query(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
+    if tokens[0].text.upper() not in _QUERY_STARTS:
+        return None  # sqlglot logs a warning for statements that it does not know
     for dialect in ("spark", "databricks"):
         try:
             trees = sqlglot.parse(text[: tokens[-1].end + 1], dialect=dialect)
         except (SqlglotError, RecursionError) as error:
-            _log.debug("Not understood as %s: %s", dialect, error)
+            _log.debug("sqlglot cannot parse the query as %s: %s", dialect, error)
             continue
         tree = trees[0] if len(trees) == 1 else None
         if isinstance(tree, exp.Query):
@@ -213,8 +202,8 @@ def _parsed(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
     return None
 
 
-def _begin_of_query(tokens: Sequence[Token]) -> int | None:
-    """Tell where the query begins in a statement that has something before it, such as EXPLAIN."""
+def _find_query_start(tokens: Sequence[Token]) -> int | None:
+    """Return the start of the query in a statement with something before it, such as EXPLAIN, or None."""
     depth = 0
     for token in tokens[1:]:
         depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
@@ -223,32 +212,32 @@ def _begin_of_query(tokens: Sequence[Token]) -> int | None:
     return None
 
 
-def _direct_read(scopes: Scopes, pushdown: Pushdown) -> TableRead | None:
-    """Answer a query that names columns of one table, and rows that Lance finds exactly; None for any other query."""
+def _plan_direct_read(scopes: Scopes, pushdown: Pushdown) -> TableRead | None:
+    """Return the read that is the whole result of a query, or None if Spark must evaluate the query."""
     tree = scopes.tree
     if not isinstance(tree, exp.Select) or not _has_only(tree, "expressions", "from_", "where"):
         return None
-    reference = _only_table(tree, scopes)
+    reference = _find_only_table(tree, scopes)
     if reference is None or scopes.relations(tree)[0].columns_renamed:
         return None
-    conditions, names = pushdown.translate_exactly(tree, reference), _bare_names(tree)
-    if conditions is None or (names is not None and not _are_clear(names, reference.table.schema.names)):
+    conditions, names = pushdown.translate_exactly(tree, reference), _get_bare_names(tree)
+    if conditions is None or (names is not None and not _are_unambiguous(names, reference.table.schema.names)):
         return None
     return TableRead(reference.name, reference.table.identifier, reference.travel, names, join_predicates(conditions))
 
 
-def _bare_names(tree: exp.Select) -> tuple[str, ...] | None:
-    """Give the names of the columns of a SELECT, no name at all if one is more than a name; None for a star."""
-    shown = tree.expressions
-    if len(shown) == 1 and isinstance(shown[0], exp.Star) and not any(shown[0].args.values()):
+def _get_bare_names(tree: exp.Select) -> tuple[str, ...] | None:
+    """Return the column names of a SELECT; None for `*`; an empty tuple if it has other expressions."""
+    results = tree.expressions
+    if len(results) == 1 and isinstance(results[0], exp.Star) and not any(results[0].args.values()):
         return None
-    if not all(isinstance(one, exp.Column) and len(one.parts) == 1 and not one.is_star for one in shown):
+    if not all(isinstance(one, exp.Column) and len(one.parts) == 1 and not one.is_star for one in results):
         return ()
-    return tuple(str(one.name) for one in shown)
+    return tuple(str(one.name) for one in results)
 
 
-def _are_clear(names: tuple[str, ...], columns: Sequence[str]) -> bool:
-    """Tell whether names are those of columns to the letter, each once, with none beside it that differs in case."""
+def _are_unambiguous(names: tuple[str, ...], columns: Sequence[str]) -> bool:
+    """Return True if each name is a column exactly, occurs once, and no other column differs only in case."""
     known = Counter(map(fold_name, columns))
     once = len(set(names)) == len(names) > 0
     return once and all(name in columns and known[fold_name(name)] == 1 for name in names)
@@ -258,21 +247,21 @@ def _has_only(tree: exp.Select, *clauses: str) -> bool:
     return not any(value and key not in clauses for key, value in tree.args.items())
 
 
-def _counting(tree: exp.Select, reference: TableReference, pushdown: Pushdown) -> CountQuery | None:
+def _plan_count(tree: exp.Select, reference: TableReference, pushdown: Pushdown) -> CountQuery | None:
     if not _has_only(tree, "expressions", "from_", "where"):
         return None
-    names = [_count_name(one) for one in tree.expressions]
+    names = [_get_count_name(one) for one in tree.expressions]
     if not names or None in names:
         return None
     conditions = pushdown.translate_exactly(tree, reference)
     if conditions is None:
         return None
-    shown = tuple(str(name) for name in names)
-    return CountQuery(reference.table.identifier, reference.travel, join_predicates(conditions), shown)
+    labels = tuple(str(name) for name in names)
+    return CountQuery(reference.table.identifier, reference.travel, join_predicates(conditions), labels)
 
 
-def _count_name(node: exp.Expr) -> str | None:
-    """Give the name of a column that counts rows; None for any other column."""
+def _get_count_name(node: exp.Expr) -> str | None:
+    """Return the name of a result column that counts rows, or None for any other result column."""
     inner = node.this if isinstance(node, exp.Alias) else node
     if not isinstance(inner, exp.Count) or inner.expressions:
         return None
@@ -283,17 +272,17 @@ def _count_name(node: exp.Expr) -> str | None:
     return str(node.alias) if isinstance(node, exp.Alias) else "count(1)"
 
 
-def _limited(tree: exp.Expr, scopes: Scopes) -> int | None:
-    """Give the most rows that a query can need of its only table; None if there is no such number."""
-    if not isinstance(tree, exp.Select) or not is_row_by_row(tree) or _only_table(tree, scopes) is None:
+def _find_limit(tree: exp.Expr, scopes: Scopes) -> int | None:
+    """Return the maximum number of rows that a query can need from its only table, or None."""
+    if not isinstance(tree, exp.Select) or not is_row_by_row(tree) or _find_only_table(tree, scopes) is None:
         return None
     if not _has_only(tree, "expressions", "from_", "limit", "offset"):
         return None
-    limit, offset = _number(tree, "limit", None), _number(tree, "offset", 0)
+    limit, offset = _get_number(tree, "limit", None), _get_number(tree, "offset", 0)
     return None if limit is None or offset is None else limit + offset
 
 
-def _number(tree: exp.Select, key: str, missing: int | None) -> int | None:
+def _get_number(tree: exp.Select, key: str, missing: int | None) -> int | None:
     clause = tree.args.get(key)
     if clause is None:
         return missing
@@ -301,25 +290,25 @@ def _number(tree: exp.Select, key: str, missing: int | None) -> int | None:
     return int(value.name) if isinstance(value, exp.Literal) and value.name.isdigit() else None
 
 
-def _only_table(tree: exp.Select, scopes: Scopes) -> TableReference | None:
+def _find_only_table(tree: exp.Select, scopes: Scopes) -> TableReference | None:
     relations = scopes.relations(tree)
     if len(relations) != 1 or len(scopes.references) != 1 or len(scopes.selects) != 1:
         return None
     odd = {"sample", "pivots", "joins", "laterals"}
-    found = None if any(relations[0].node.args.get(key) for key in odd) else relations[0].reference
-    return None if found is None or found.table.fixed_rows else found
+    reference = None if any(relations[0].node.args.get(key) for key in odd) else relations[0].reference
+    return None if reference is None or reference.table.fixed_rows else reference
 
 
-def _has_odd_tables(tokens: Sequence[Token]) -> bool:
-    """Tell whether tables are named where the parser does not see them: `TABLE t`, `f(TABLE(t))`, `FROM t |> ...`."""
+def _has_unparsed_tables(tokens: Sequence[Token]) -> bool:
+    """Return True if tables occur where the parser misses them: `TABLE t`, `f(TABLE(t))`, `FROM t |> ...`."""
     return any(
         token.text == "|>" or (token.text.upper() == "TABLE" and token.token_type is TokenType.TABLE)
         for token in tokens
     )
 
 
-def _names_columns_in_texts(tokens: Sequence[Token]) -> bool:
-    """Tell whether IDENTIFIER('...') may name any column."""
+def _calls_identifier(tokens: Sequence[Token]) -> bool:
+    """Return True if IDENTIFIER('...') may name any column."""
     return any(
         token.text.upper() == "IDENTIFIER" and following.token_type is TokenType.L_PAREN
         for token, following in pairwise(tokens)
@@ -327,15 +316,15 @@ def _names_columns_in_texts(tokens: Sequence[Token]) -> bool:
 
 
 def _is_random(tokens: Sequence[Token]) -> bool:
-    """Tell whether rows that are left out early could change what the others get."""
+    """Return True if skipping rows early could change the values of other rows."""
     return any(
-        token.text.upper() in _RANDOM and following.token_type is TokenType.L_PAREN
+        token.text.upper() in _RANDOM_FUNCTIONS and following.token_type is TokenType.L_PAREN
         for token, following in pairwise(tokens)
     )
 
 
 def _has_plain_strings(text: str, tokens: Sequence[Token]) -> bool:
-    """Tell whether all texts in the query stand for themselves: none has an escape."""
+    """Return True if no string literal of the query contains an escape."""
     return not any(
         token.token_type is TokenType.STRING and "\\" in text[token.start : token.end + 1] for token in tokens
     )

@@ -1,4 +1,4 @@
-"""Running queries: each table of the catalog is read as planned, and Spark evaluates the text over what was read."""
+"""Run queries: read each table of the catalog as planned, and let Spark evaluate the query over these reads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ATTEMPTS = 5
 
 
 class QueryRunner:
-    """Reads tables for one statement: each version is looked up once, so that all parts of it see the same."""
+    """Runs the queries of one statement. It opens each table version once, so that all parts see the same data."""
 
     def __init__(self, lake: Lake, names: NameResolver) -> None:
         self._lake = lake
@@ -48,7 +48,7 @@ class QueryRunner:
         self._pinned: dict[tuple[Identifier, TimeTravel | None], tuple[PinnedTable, Any]] = {}
 
     def find_table(self, parts: tuple[str, ...], travel: TimeTravel | None) -> QueryTable | None:
-        """Find a table that a query names, at the version that it asks for."""
+        """Return the catalog's table that a query names, at the version it asks for, or None."""
         if parts in self._searches:
             return QueryTable(parts, self._searches[parts].schema, fixed_rows=True)
         identifier = self.names.find_table(parts)
@@ -57,53 +57,49 @@ class QueryRunner:
         return QueryTable(identifier, self._open(identifier, travel)[1].schema, lake=self._lake.name)
 
     def run_query(self, text: str) -> DataFrame:
-        """Run a query, or any other statement for Spark in which tables of the catalog are read."""
-        planned = self.plan(text)
+        """Run a query, or another statement of Spark that reads tables of the catalog."""
+        plan = self.plan(text)
         with translate_spark_errors(self._lake, text):
-            if planned.count is not None:
-                counted = planned.count
-                rows = scan.count_rows(
-                    self._lake.spark, self._scan(counted.identifier, counted.travel, where=counted.where)
-                )
-                columns = ", ".join(quote_name(name) for name in counted.names)
-                values = ", ".join([f"CAST({rows} AS BIGINT)"] * len(counted.names))
-                # Spark runs a job for a SELECT without a table, but none for rows that are given.
+            if plan.count is not None:
+                count = plan.count
+                rows = scan.count_rows(self._lake.spark, self._scan(count.identifier, count.travel, where=count.where))
+                columns = ", ".join(quote_name(name) for name in count.names)
+                values = ", ".join([f"CAST({rows} AS BIGINT)"] * len(count.names))
+                # Spark runs a job for a SELECT without a table, but none for VALUES.
                 return self._lake.spark.sql(f"VALUES ({values}) AS counted ({columns})")
-            if not planned.reads:
+            if not plan.reads:
                 return self._lake.spark.sql(text)
-            if planned.direct_read is not None:
-                return self.read_table(planned.direct_read).alias(planned.direct_read.name)
-            frames: dict[str, Any] = {read.name: self.read_table(read) for read in planned.reads}
-            return self._lake.spark.sql(planned.text, **frames)
+            if plan.direct_read is not None:
+                return self.read_table(plan.direct_read).alias(plan.direct_read.name)
+            frames: dict[str, Any] = {read.name: self.read_table(read) for read in plan.reads}
+            return self._lake.spark.sql(plan.text, **frames)
 
     def plan(self, text: str) -> QueryPlan:
-        """Plan a query on versions of its tables that were current at one moment."""
+        """Plan a query on table versions that were all current at one moment."""
         text = self._replace_searches(text)
-        session = SessionSettings(self._setting(_ZONE))
+        session = SessionSettings(self._get_setting(_ZONE))
         analyse = has_plain_names(self._lake.spark)
-        made = plan_query(text, self.find_table, session, analyse=analyse)
+        plan = plan_query(text, self.find_table, session, analyse=analyse)
         for _ in range(_ATTEMPTS):
             if not self._refresh_versions():
-                return made
-            made = plan_query(text, self.find_table, session, analyse=analyse)
-        return made
+                return plan
+            plan = plan_query(text, self.find_table, session, analyse=analyse)
+        return plan
 
     def reads_lake(self, text: str) -> bool:
-        """Tell whether a statement reads a table of the catalog."""
-        planned = self.plan(text)
-        return bool(planned.reads) or planned.count is not None
+        """Return True if a statement reads a table of the catalog."""
+        plan = self.plan(text)
+        return bool(plan.reads) or plan.count is not None
 
-    def read_table(self, wanted: TableRead) -> DataFrame:
-        """Read a table as planned."""
-        if wanted.identifier in self._searches:
-            return self._searches[wanted.identifier].frame(self._lake, wanted.columns)
-        made = self._scan(
-            wanted.identifier, wanted.travel, columns=wanted.columns, where=wanted.where, limit=wanted.limit
-        )
-        return scan.to_dataframe(self._lake.spark, made, partials=wanted.partials)
+    def read_table(self, read: TableRead) -> DataFrame:
+        """Return the rows of a planned read."""
+        if read.identifier in self._searches:
+            return self._searches[read.identifier].frame(self._lake, read.columns)
+        table_scan = self._scan(read.identifier, read.travel, columns=read.columns, where=read.where, limit=read.limit)
+        return scan.to_dataframe(self._lake.spark, table_scan, partials=read.partials)
 
     def resolve_travel(self, identifier: Identifier, travel: TimeTravel | None) -> VersionSelector:
-        """Tell which version `VERSION AS OF` or `TIMESTAMP AS OF` means: a number, a tag, a branch or a time."""
+        """Return the version that `VERSION AS OF` (a number, tag or branch) or `TIMESTAMP AS OF` means."""
         if travel is None:
             return VersionSelector()
         if travel.kind == "timestamp":
@@ -122,16 +118,19 @@ class QueryRunner:
         return VersionSelector(tag=named)
 
     def evaluate_timestamp(self, expression: str) -> dt.datetime:
-        """Let Spark say which time an expression means."""
+        """Return the time that an expression means to Spark.
+
+        Raises InvalidInputError if the expression is not a timestamp.
+        """
         query = f"SELECT unix_micros(CAST(({expression}) AS TIMESTAMP))"
         with translate_spark_errors(self._lake, expression):
             row = self._lake.spark.sql(query).first()
         if row is None or row[0] is None:
-            raise InvalidInputError(f"{expression} is no time")
+            raise InvalidInputError(f"{expression} is not a timestamp")
         return dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=row[0])
 
     def _replace_searches(self, text: str) -> str:
-        """Put tables in the place of searches; `find` and `read` know them then."""
+        """Return the query with table names in place of searches, and remember the searches by these names."""
         if not any(word in text.upper() for word in search.FUNCTIONS):
             return text
         tokens = tokenize(text)
@@ -142,7 +141,7 @@ class QueryRunner:
         return changed
 
     def _evaluate(self, expression: str) -> Any:
-        """Let Spark compute an expression, in which subqueries may read tables of the catalog."""
+        """Return the value of an expression. Its subqueries may read tables of the catalog."""
         row = QueryRunner(self._lake, self.names).run_query(f"SELECT {expression}").first()
         return None if row is None else row[0]
 
@@ -165,9 +164,9 @@ class QueryRunner:
         return scan.scan_pinned(table, dataset, columns=columns, where=where, limit=limit)
 
     def _refresh_versions(self) -> bool:
-        """Bring the tables that are read at their latest version to one moment; tell whether one of them changed."""
+        """Move the tables read at their latest version to one moment. Return True if a version changed."""
         latest = [identifier for identifier, travel in self._pinned if travel is None]
-        if len(latest) < 2:  # noqa: PLR2004 - one table is always as of one moment
+        if len(latest) < 2:  # noqa: PLR2004 - a single table needs no common moment
             return False
         try:
             versions = self._lake.catalog.latest_table_versions(latest)
@@ -180,7 +179,7 @@ class QueryRunner:
                 self._pinned[identifier, None] = pin(self._lake.address, identifier, VersionSelector(version=version))
         return moved
 
-    def _setting(self, key: str) -> str | None:
+    def _get_setting(self, key: str) -> str | None:
         from pyspark.errors import PySparkException
 
         try:
@@ -191,7 +190,7 @@ class QueryRunner:
 
 @contextmanager
 def translate_spark_errors(lake: Lake, text: str) -> Iterator[None]:
-    """Turn what Spark says of bad input into the SDK's errors: bad syntax into 13, a missing table into 4."""
+    """Raise InvalidInputError for bad syntax and TableNotFoundError for a missing table, in place of Spark's errors."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:
@@ -199,15 +198,15 @@ def translate_spark_errors(lake: Lake, text: str) -> Iterator[None]:
     except LanceNamespaceError:
         raise
     except ParseException as error:
-        raise InvalidInputError(f"Syntax error: {_original(lake, text, error)}") from error
+        raise InvalidInputError(f"Syntax error: {_find_original_message(lake, text, error)}") from error
     except AnalysisException as error:
         if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
-            raise TableNotFoundError(f"Neither the lake {lake.name!r} nor Spark has it: {error}") from error
+            raise TableNotFoundError(f"Neither the lake {lake.name!r} nor Spark has the table: {error}") from error
         raise
 
 
-def _original(lake: Lake, text: str, error: Exception) -> str:
-    """Give the error with positions in the text as it was written, not as it was changed for Spark."""
+def _find_original_message(lake: Lake, text: str, error: Exception) -> str:
+    """Return the message of a syntax error with positions in the original text, not in the rewritten one."""
     from pyspark.errors import AnalysisException, ParseException
 
     try:

@@ -1,4 +1,4 @@
-"""Which tables of the catalog a query names, where in its text, and at which version."""
+"""Find the tables of the catalog that a query names, their positions in its text, and their versions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
 
-_TRAVEL = {"VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp"}
-# What can follow a relation in FROM, and so is not its alias.
+_TRAVEL_KINDS = {
+    "VERSION": "version",
+    "SYSTEM_VERSION": "version",
+    "TIMESTAMP": "timestamp",
+    "SYSTEM_TIME": "timestamp",
+}
+# Keywords that can follow a relation in FROM, and so are not its alias.
 _CLAUSES = {
     *("WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "QUALIFY"),
     *("JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "SEMI", "ANTI", "LATERAL", "ON", "USING"),
@@ -30,7 +35,7 @@ _FUNCTIONS_WITH_FROM = {"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "PO
 
 @dataclass(frozen=True)
 class TimeTravel:
-    """A version that a query asks for: `kind` is "version" or "timestamp", `text` the expression as it is written."""
+    """The version that a query asks for. `kind` is "version" or "timestamp"; `text` is the expression as written."""
 
     kind: str
     text: str
@@ -38,9 +43,10 @@ class TimeTravel:
 
 @dataclass(frozen=True)
 class QueryTable:
-    """A table of the catalog and its columns; `settled` if its rows are what they are before any condition.
+    """A table of the catalog and its columns.
 
-    `lake` is the name of the lake, with which the table's own name may begin.
+    `fixed_rows` is True for the result of a search: its rows are chosen before any condition applies. `lake` is the
+    name of the lake, which may precede the table's name.
     """
 
     identifier: Identifier
@@ -50,15 +56,15 @@ class QueryTable:
 
 
 class TableFinder(Protocol):
-    """Tells which table of the catalog a name means, None if it means none."""
+    """Finds the table of the catalog that a name refers to."""
 
     def __call__(self, parts: tuple[str, ...], travel: TimeTravel | None) -> QueryTable | None:
-        """Look the name up."""
+        """Return the table with this name, or None."""
 
 
 @dataclass(frozen=True, eq=False)
 class TableReference:
-    """One mention of a table in FROM; the text from `start` to `end` is its name and the version it asks for."""
+    """One mention of a table in FROM. The text from `start` to `end` is its name and version clause."""
 
     number: int
     parts: tuple[str, ...]
@@ -72,19 +78,27 @@ class TableReference:
 
     @property
     def name(self) -> str:
-        """What columns may be qualified with."""
+        """The name that may qualify the table's columns."""
         return self.parts[-1] if self.alias is None else self.alias
 
 
 def fold_name(name: str) -> str:
-    """Bring a name to the form in which Spark compares it; more names are equal here than there, never fewer."""
+    """Return a name in a form that ignores case. Names that Spark takes as equal are equal here; a few others too."""
     return name.upper().casefold().replace("i\u0307", "i")
 
 
+def match_name(name: str, names: Sequence[str]) -> str | None:
+    """Return the only one of `names` that equals a name, else the only one that differs just in case, or None."""
+    matches = [other for other in names if other == name] or [
+        other for other in names if fold_name(other) == fold_name(name)
+    ]
+    return matches[0] if len(matches) == 1 else None
+
+
 def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: TableFinder) -> list[TableReference]:
-    """Find the references of a query that is understood."""
+    """Return the references in the syntax tree of a query."""
     starts = {token.start: number for number, token in enumerate(tokens)}
-    found: list[TableReference] = []
+    references: list[TableReference] = []
     for table in tree.find_all(exp.Table):
         names = get_name_parts(table)
         if not names or table.find_ancestor(exp.Hint) is not None or find_cte(table) is not None:
@@ -97,42 +111,42 @@ def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: Ta
         alias = table.args.get("alias")
         alias_name = None if alias is None or alias.this is None else alias.this
         stop = None if alias_name is None else starts.get(alias_name.meta.get("start", -1))
-        place = _Place(text, tokens, first, last, stop)
-        reference = _reference(place, parts, find, len(found), table)
+        place = _NamePosition(text, tokens, first, last, stop)
+        reference = _build_reference(place, parts, find, len(references), table)
         if reference is not None:
-            found.append(reference)
-    return found
+            references.append(reference)
+    return references
 
 
 def scan_references(text: str, tokens: Sequence[Token], find: TableFinder) -> list[TableReference]:
-    """Find the references of a query that is not understood, by what stands before and after names."""
-    shadowed = set(_cte_names(tokens))
-    found: list[TableReference] = []
-    for first, last in _chains(tokens):
+    """Return the references in a query without a syntax tree, based on the tokens around each name."""
+    shadowed = set(_find_cte_names(tokens))
+    references: list[TableReference] = []
+    for first, last in _find_name_chains(tokens):
         parts = tuple(token.text for token in tokens[first : last + 1 : 2])
         if len(parts) == 1 and fold_name(parts[0]) in shadowed:
             continue
-        form = _form(tokens, first)
+        form = _find_keyword(tokens, first)
         if form is None or (last + 1 < len(tokens) and tokens[last + 1].token_type is TokenType.L_PAREN):
             continue
-        place = _Place(text, tokens, first, last, bare=form == "TABLE")
-        reference = _reference(place, parts, find, len(found), None)
+        place = _NamePosition(text, tokens, first, last, bare=form == "TABLE")
+        reference = _build_reference(place, parts, find, len(references), None)
         if reference is not None:
-            found.append(reference)
-    return found
+            references.append(reference)
+    return references
 
 
 def get_name_parts(table: exp.Table) -> list[exp.Identifier]:
-    """Give the parts of a table's name; none if it is a function or something else."""
+    """Return the parts of a table's name, or an empty list if it is a function or anything else."""
     parts = table.parts
     return [part for part in parts if isinstance(part, exp.Identifier)] if _are_names(parts) else []
 
 
 def find_cte(table: exp.Table) -> exp.CTE | None:
-    """Find the common table expression that a name in FROM means, as Spark does: the innermost one that is in scope."""
+    """Return the common table expression that a name in FROM refers to: the innermost one in scope, as in Spark."""
     if table.args.get("db") is not None or not isinstance(table.this, exp.Identifier):
         return None
-    wanted = fold_name(table.name)
+    name = fold_name(table.name)
     node: exp.Expr = table
     inside: exp.CTE | None = None
     while node.parent is not None:
@@ -149,7 +163,7 @@ def find_cte(table: exp.Table) -> exp.CTE | None:
             position = next(number for number, one in enumerate(visible) if one is inside)
             visible = visible[: position + 1] if clause.args.get("recursive") else visible[:position]
         for one in reversed(visible):
-            if fold_name(one.alias) == wanted:
+            if fold_name(one.alias) == name:
                 return one  # type: ignore[no-any-return]  # the expressions of WITH are CTEs
     return None
 
@@ -159,8 +173,8 @@ def _are_names(parts: Sequence[exp.Expr]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a table's name stands; `stop` is the token of its alias. A `bare` one can have no alias."""
+class _NamePosition:
+    """The tokens of a table's name. `stop` is the token of its alias. With `bare`, no alias can follow."""
 
     text: str
     tokens: Sequence[Token]
@@ -170,14 +184,14 @@ class _Place:
     bare: bool = False
 
 
-def _reference(
-    place: _Place, parts: tuple[str, ...], find: TableFinder, number: int, node: exp.Table | None
+def _build_reference(
+    place: _NamePosition, parts: tuple[str, ...], find: TableFinder, number: int, node: exp.Table | None
 ) -> TableReference | None:
     tokens, bare = place.tokens, place.bare
     cursor = TokenCursor(place.text, list(tokens), place.last + 1)
-    travel = _travel(cursor, place.stop)
-    found = find(parts, travel)
-    if found is None:
+    travel = _parse_travel(cursor, place.stop)
+    query_table = find(parts, travel)
+    if query_table is None:
         return None
     end = tokens[cursor.position - 1].end + 1
     if cursor.accept("TABLESAMPLE"):
@@ -185,8 +199,8 @@ def _reference(
     alias_at = tokens[cursor.position - 1].end + 1
     alias: str | None = None
     if node is not None:
-        given = node.args.get("alias")
-        alias = given.name if given is not None and given.this is not None else None
+        alias_node = node.args.get("alias")
+        alias = alias_node.name if alias_node is not None and alias_node.this is not None else None
     elif not bare:
         cursor.accept("AS")
         following = cursor.token
@@ -194,34 +208,42 @@ def _reference(
             alias = following.text
     needs_alias = alias is None and not bare
     return TableReference(
-        number, parts, found, travel, tokens[place.first].start, end, alias, alias_at if needs_alias else None, node
+        number,
+        parts,
+        query_table,
+        travel,
+        tokens[place.first].start,
+        end,
+        alias,
+        alias_at if needs_alias else None,
+        node,
     )
 
 
-def _travel(cursor: TokenCursor, stop: int | None) -> TimeTravel | None:
+def _parse_travel(cursor: TokenCursor, stop: int | None) -> TimeTravel | None:
     begun = cursor.position
     cursor.accept("FOR")
-    kind = cursor.accept_one(*_TRAVEL)
+    kind = cursor.accept_one(*_TRAVEL_KINDS)
     if kind is None or not cursor.accept("AS", "OF"):
         cursor.position = begun
         return None
     first = cursor.position
-    if _TRAVEL[kind] == "version":
+    if _TRAVEL_KINDS[kind] == "version":
         cursor.position += 1
     elif stop is not None:
         cursor.position = stop - 1 if cursor.tokens[stop - 1].token_type is TokenType.ALIAS else stop
     else:
         cursor.take_until(*_CLAUSES - {"TIMESTAMP", "LEFT", "RIGHT", "VALUES"}, ",")
     last = cursor.tokens[min(cursor.position, len(cursor.tokens)) - 1]
-    return TimeTravel(_TRAVEL[kind], cursor.text[cursor.tokens[first].start : last.end + 1])
+    return TimeTravel(_TRAVEL_KINDS[kind], cursor.text[cursor.tokens[first].start : last.end + 1])
 
 
 def _can_be_alias(token: Token) -> bool:
     return token.token_type is TokenType.IDENTIFIER or token.text.upper() not in _CLAUSES
 
 
-def _chains(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """Find names with their parts: each pair is the first and the last token of one."""
+def _find_name_chains(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last token of each name."""
     number = 0
     while number < len(tokens):
         if not is_word(tokens[number]) or (number and tokens[number - 1].token_type is TokenType.DOT):
@@ -234,8 +256,8 @@ def _chains(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
         number = last + 1
 
 
-def _form(tokens: Sequence[Token], first: int) -> str | None:
-    """Tell whether a table can be named here: after FROM, JOIN or a comma of FROM, or after TABLE."""
+def _find_keyword(tokens: Sequence[Token], first: int) -> str | None:
+    """Return "TABLE" after TABLE, "FROM" after FROM, JOIN or a comma of FROM, or None if no table can be named here."""
     if not first:
         return None
     before = tokens[first - 1]
@@ -245,12 +267,12 @@ def _form(tokens: Sequence[Token], first: int) -> str | None:
     if word == "JOIN" or (word == "USING" and tokens[0].text.upper() == "MERGE"):
         return "FROM"
     if word == "FROM":
-        return None if _caller(tokens, first - 1) in _FUNCTIONS_WITH_FROM else "FROM"
-    return "FROM" if word == "," and _in_from(tokens, first - 1) else None
+        return None if _find_enclosing_function(tokens, first - 1) in _FUNCTIONS_WITH_FROM else "FROM"
+    return "FROM" if word == "," and _is_in_from(tokens, first - 1) else None
 
 
-def _caller(tokens: Sequence[Token], at: int) -> str | None:
-    """Give the word before the parenthesis that is open here."""
+def _find_enclosing_function(tokens: Sequence[Token], at: int) -> str | None:
+    """Return the word before the innermost open parenthesis."""
     depth = 0
     for number in range(at - 1, -1, -1):
         kind = tokens[number].token_type
@@ -260,7 +282,7 @@ def _caller(tokens: Sequence[Token], at: int) -> str | None:
     return None
 
 
-def _in_from(tokens: Sequence[Token], at: int) -> bool:
+def _is_in_from(tokens: Sequence[Token], at: int) -> bool:
     depth = 0
     for number in range(at - 1, -1, -1):
         token = tokens[number]
@@ -276,8 +298,8 @@ def _in_from(tokens: Sequence[Token], at: int) -> bool:
     return False
 
 
-def _cte_names(tokens: Sequence[Token]) -> Iterator[str]:
-    """Find names before `AS (` or `(columns) AS (`."""
+def _find_cte_names(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield the names before `AS (` or `(columns) AS (`."""
     for number in range(1, len(tokens) - 1):
         if tokens[number].text.upper() != "AS" or tokens[number + 1].token_type is not TokenType.L_PAREN:
             continue

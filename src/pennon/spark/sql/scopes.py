@@ -1,6 +1,6 @@
-"""Which relations a SELECT reads, which queries enclose it, and what a name in it can mean.
+"""The relations that each SELECT reads, the queries around it, and what a name in it can refer to.
 
-Everything here errs on the side of more: a name may be said to mean tables that it does not mean, never the reverse.
+All answers err on the side of more: a name may be reported for tables that it does not refer to, never the reverse.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Relation:
-    """Something in FROM: a table of the catalog (`reference`), a query (`query`), or what only Spark knows."""
+    """An item of FROM: a table of the catalog (`reference`), a query (`query`), or something only Spark knows."""
 
     node: exp.Expr
     name: str | None
@@ -27,22 +27,22 @@ class Relation:
     columns_renamed: bool = False
 
     def matches_qualifier(self, qualifier: Sequence[str]) -> bool:
-        """Tell whether columns of the relation can be qualified so: with its name, or with more of a table's name."""
+        """Return True if the qualifier can precede columns of the relation: its name, or more of a table's name."""
         if len(qualifier) == 1:
             return self.name is not None and fold_name(self.name) == fold_name(qualifier[0])
         if self.reference is None or self.reference.alias is not None:
             return False
-        # The name as it is written may leave the lake's own name away, or have it.
-        wanted = [fold_name(part) for part in qualifier]
+        # The written name may include the name of the lake or omit it.
+        names = [fold_name(part) for part in qualifier]
         written = [fold_name(part) for part in self.reference.parts]
         full = [fold_name(part) for part in self.reference.table.identifier]
         lake = self.reference.table.lake
         with_lake = None if lake is None else [fold_name(lake), *full]
-        return written[-len(wanted) :] == wanted or full[-len(wanted) :] == wanted or wanted == with_lake
+        return written[-len(names) :] == names or full[-len(names) :] == names or names == with_lake
 
 
 class Scopes:
-    """The SELECTs of a query and what they read."""
+    """The SELECTs of a query and their relations."""
 
     def __init__(self, tree: exp.Expr, references: Sequence[TableReference]) -> None:
         self.tree = tree
@@ -53,33 +53,33 @@ class Scopes:
         self.selects = list(tree.find_all(exp.Select))
 
     def relations(self, select: exp.Select) -> list[Relation]:
-        """Give what a SELECT reads, each thing in FROM and JOIN once."""
+        """Return the relations of a SELECT, each item of FROM and JOIN once."""
         if id(select) not in self._relations:
-            self._relations[id(select)] = list(self._relations_of(select))
+            self._relations[id(select)] = list(self._find_relations_of(select))
         return self._relations[id(select)]
 
     def reachable_tables(self, query: exp.Expr) -> frozenset[TableReference]:
-        """Give the tables whose columns can come up through a query or a relation."""
+        """Return the tables whose columns can come out of a query or a relation."""
         if id(query) not in self._reachable:
-            self._reachable[id(query)] = frozenset(self._tables_below(query))
+            self._reachable[id(query)] = frozenset(self._find_tables_below(query))
         return self._reachable[id(query)]
 
     def tables_of(self, relation: Relation) -> frozenset[TableReference]:
-        """Give the tables whose columns a relation can show."""
+        """Return the tables whose columns a relation can have."""
         if relation.reference is not None:
             return frozenset([relation.reference])
         return frozenset() if relation.query is None else self.reachable_tables(relation.query)
 
     def enclosing_selects(self, select: exp.Select) -> list[exp.Select]:
-        """Give the SELECT and those around it whose columns it may use, from the inside out."""
-        found = [select]
+        """Return the SELECT and those around it whose columns it may use, innermost first."""
+        selects = [select]
         child: exp.Expr = select
         skipped = False
         lateral = False
         while child.parent is not None:
             parent = child.parent
             if isinstance(parent, exp.CTE):
-                # It may use what its query may use, but nothing of that query itself.
+                # A CTE may use what its query may use, but not the columns of that query.
                 clause = parent.parent
                 child = parent if clause is None or clause.parent is None else clause.parent
                 skipped = lateral = False
@@ -90,13 +90,13 @@ class Scopes:
                 skipped = skipped or not lateral
             elif isinstance(parent, exp.Select):
                 if not skipped:
-                    found.append(parent)
+                    selects.append(parent)
                 skipped = lateral = False
             child = parent
-        return found
+        return selects
 
     def visible_tables(self, select: exp.Select) -> frozenset[TableReference]:
-        """Give the tables that a bare name in a SELECT can mean."""
+        """Return the tables that a bare name in a SELECT can refer to."""
         tables: set[TableReference] = set()
         for one in self.enclosing_selects(select):
             for relation in self.relations(one):
@@ -104,7 +104,7 @@ class Scopes:
         return frozenset(tables)
 
     def find_relations(self, select: exp.Select, qualifier: Sequence[str]) -> list[Relation]:
-        """Give the relations, from here outwards, that a qualifier can mean."""
+        """Return the relations that a qualifier can refer to, innermost first."""
         return [
             relation
             for one in self.enclosing_selects(select)
@@ -113,7 +113,7 @@ class Scopes:
         ]
 
     def relations_at(self, node: exp.Expr) -> Iterator[Relation]:
-        """Give what stands at one place of FROM: one relation, or those of a join in parentheses."""
+        """Yield the relations at one position of FROM: one, or those of a join in parentheses."""
         if isinstance(node, exp.Table):
             cte = find_cte(node)
             alias = node.args.get("alias")
@@ -135,7 +135,7 @@ class Scopes:
         for join in node.args.get("joins") or ():
             yield from self.relations_at(join.this)
 
-    def _relations_of(self, select: exp.Select) -> Iterator[Relation]:
+    def _find_relations_of(self, select: exp.Select) -> Iterator[Relation]:
         clause = select.args.get("from_")
         if clause is not None:
             yield from self.relations_at(clause.this)
@@ -144,7 +144,7 @@ class Scopes:
         for lateral in select.args.get("laterals") or ():
             yield from self.relations_at(lateral)
 
-    def _tables_below(self, query: exp.Expr) -> Iterator[TableReference]:
+    def _find_tables_below(self, query: exp.Expr) -> Iterator[TableReference]:
         waiting = [query]
         seen: set[int] = set()
         while waiting:
@@ -162,5 +162,5 @@ class Scopes:
 
 
 def _renames(alias: exp.Expr | None) -> bool:
-    """Tell whether an alias gives its own names to columns, by their order."""
+    """Return True if an alias renames columns by position."""
     return alias is not None and bool(alias.args.get("columns"))

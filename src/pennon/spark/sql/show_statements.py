@@ -1,4 +1,4 @@
-"""Answering SHOW and DESCRIBE."""
+"""Execute SHOW and DESCRIBE."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from pennon.spark.sql.query_runner import QueryRunner
 
 _COLUMNS = "col_name string, data_type string, comment string"
-_LISTING = 1000
+_PAGE_SIZE = 1000
 
 
 def show_namespaces(lake: Lake, statement: statements.ShowNamespaces, _runner: QueryRunner) -> DataFrame:
     """List the namespaces in a namespace."""
-    found = lake_listing.list_namespaces(lake, statement.parent, recursive=False).collect()
-    names = [row["name"] for row in found if _matches(statement.pattern, row["name"])]
+    rows = lake_listing.list_namespaces(lake, statement.parent, recursive=False).collect()
+    names = [row["name"] for row in rows if _matches(statement.pattern, row["name"])]
     return lake.spark.createDataFrame(
         [(quote_identifier((*statement.parent, name)),) for name in names], "namespace string"
     )
 
 
 def show_tables(lake: Lake, statement: statements.ShowTables, _runner: QueryRunner) -> DataFrame:
-    """List the tables of a namespace, or those that were dropped from it."""
+    """List the tables of a namespace, or its dropped tables."""
     if statement.dropped:
         return _show_dropped(lake, statement)
-    found = lake_listing.iterate_tables(lake, statement.namespace, recursive=False)
-    rows = [(quote_identifier(one[:-1]), one[-1], False) for one in found if _matches(statement.pattern, one[-1])]
+    identifiers = lake_listing.iterate_tables(lake, statement.namespace, recursive=False)
+    rows = [(quote_identifier(one[:-1]), one[-1], False) for one in identifiers if _matches(statement.pattern, one[-1])]
     return lake.spark.createDataFrame(rows, "namespace string, tableName string, isTemporary boolean")
 
 
@@ -51,7 +51,7 @@ def _show_dropped(lake: Lake, statement: statements.ShowTables) -> DataFrame:
     rows: list[tuple[Any, ...]] = []
     token = None
     while True:
-        page, token = lake.catalog.list_dropped_tables(statement.namespace, token, _LISTING)
+        page, token = lake.catalog.list_dropped_tables(statement.namespace, token, _PAGE_SIZE)
         rows += [
             (quote_identifier(tuple(one.id[:-1])), one.id[-1], one.deletion_id, one.dropped_at, one.purgeable_at)
             for one in page
@@ -64,7 +64,7 @@ def _show_dropped(lake: Lake, statement: statements.ShowTables) -> DataFrame:
 
 
 def show_table(lake: Lake, statement: statements.ShowTableDetail, _runner: QueryRunner) -> DataFrame:
-    """Show one thing about a table."""
+    """Show one detail of a table: its columns, properties, indexes, tags, branches or CREATE TABLE statement."""
     if statement.subject == "INDEXES":
         return lake_listing.list_indexes(lake, statement.table)
     if statement.subject == "TAGS":
@@ -87,21 +87,25 @@ def show_table(lake: Lake, statement: statements.ShowTableDetail, _runner: Query
 
 
 def describe_table(lake: Lake, statement: statements.DescribeTable, runner: QueryRunner) -> DataFrame:
-    """Describe the columns of a table, one of them, or all there is to know."""
+    """Describe all columns of a table, one column, or (EXTENDED) the table as well."""
     _, dataset = pin(lake.address, statement.table, runner.resolve_travel(statement.table, statement.travel))
     schema: pa.Schema = dataset.schema
     if statement.column is not None:
         return lake.spark.createDataFrame(
-            _one_column(statement.table, schema, statement.column), "info_name string, info_value string"
+            _describe_one_column(statement.table, schema, statement.column), "info_name string, info_value string"
         )
-    rows = [_column(schema.field(name)) for name in schema.names]
+    rows = [_describe_column(schema.field(name)) for name in schema.names]
     if statement.extended:
-        rows += [("", "", ""), ("# Detailed Table Information", "", ""), *_details(lake, statement.table, dataset)]
+        rows += [
+            ("", "", ""),
+            ("# Detailed Table Information", "", ""),
+            *_describe_details(lake, statement.table, dataset),
+        ]
     return lake.spark.createDataFrame(rows, _COLUMNS)
 
 
 def describe_history(lake: Lake, statement: statements.DescribeHistory, _runner: QueryRunner) -> DataFrame:
-    """List the versions of a table with what each did, the newest first."""
+    """List the versions of a table and their operations, newest first."""
     frame = lake_listing.list_history(lake, statement.table)
     return frame if statement.limit is None else frame.limit(statement.limit)
 
@@ -116,56 +120,56 @@ def describe_namespace(lake: Lake, statement: statements.DescribeNamespace, _run
     return lake.spark.createDataFrame(rows, "info_name string, info_value string")
 
 
-def _column(field: pa.Field) -> tuple[str, str, str | None]:
+def _describe_column(field: pa.Field) -> tuple[str, str, str | None]:
     comment = (field.metadata or {}).get(b"comment")
-    return field.name, _spark_text(field), None if comment is None else comment.decode()
+    return field.name, _format_spark_type(field), None if comment is None else comment.decode()
 
 
-def _one_column(table: Identifier, schema: pa.Schema, parts: Sequence[str]) -> list[tuple[str, str | None]]:
+def _describe_one_column(table: Identifier, schema: pa.Schema, parts: Sequence[str]) -> list[tuple[str, str | None]]:
     if len(parts) != 1:
         raise InvalidInputError(
-            f"Only columns of table {format_identifier(table)} can be described, not fields: {'.'.join(parts)}"
+            f"Only whole columns of table {format_identifier(table)} can be described, not the field {'.'.join(parts)}"
         )
-    found = [field for field in schema if fold_name(field.name) == fold_name(parts[0])]
-    if len(found) != 1:
+    fields = [field for field in schema if fold_name(field.name) == fold_name(parts[0])]
+    if len(fields) != 1:
         raise TableColumnNotFoundError(
             f"Table {format_identifier(table)} has no column {parts[0]!r}; it has {', '.join(schema.names)}"
         )
-    name, kind, comment = _column(found[0])
-    nullable = "true" if found[0].nullable else "false"
+    name, kind, comment = _describe_column(fields[0])
+    nullable = "true" if fields[0].nullable else "false"
     return [
         ("col_name", name),
         ("data_type", kind),
-        ("arrow_type", str(found[0].type)),
+        ("arrow_type", str(fields[0].type)),
         ("nullable", nullable),
         ("comment", comment),
     ]
 
 
-def _details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple[str, str, str]]:
-    there = locate_table(lake.address, table)
+def _describe_details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple[str, str, str]]:
+    location = locate_table(lake.address, table)
     facts = {
         "Catalog": lake.name,
         "Namespace": quote_identifier(table[:-1]),
         "Table": table[-1],
-        "Location": there.uri,
+        "Location": location.uri,
         "Provider": "lance",
         "Version": dataset.version,
         "Rows": dataset.count_rows(),
         "Fragments": len(dataset.get_fragments()),
         "Storage Version": dataset.data_storage_version,
-        "Versions Managed By Catalog": str(there.managed).lower(),
+        "Versions Managed By Catalog": str(location.managed).lower(),
         "Table Properties": ", ".join(f"{key}={value}" for key, value in sorted(get_table_properties(dataset).items())),
     }
     return [(name, str(value), "") for name, value in facts.items()]
 
 
-def _spark_text(field: pa.Field) -> str:
+def _format_spark_type(field: pa.Field) -> str:
     return types.spark_schema(pa.schema([field])).fields[0].dataType.simpleString()
 
 
 def _matches(pattern: str | None, name: str) -> bool:
-    """Compare with a pattern as Spark's SHOW does: `*` is anything, `|` separates alternatives, case does not count."""
+    """Return True if a name matches a pattern of SHOW: `*` is any text, `|` separates patterns, case is ignored."""
     if pattern is None:
         return True
     return any(

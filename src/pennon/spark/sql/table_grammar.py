@@ -146,16 +146,16 @@ def _parse_alter_column(cursor: TokenCursor, table: Identifier) -> statements.St
 
 def _parse_columns(cursor: TokenCursor) -> tuple[statements.ColumnDefinition, ...]:
     cursor.expect("(")
-    found = _parse_column_list(cursor)
+    columns = _parse_column_list(cursor)
     cursor.expect(")")
-    return found
+    return columns
 
 
 def _parse_column_list(cursor: TokenCursor) -> tuple[statements.ColumnDefinition, ...]:
-    found = [_parse_column(cursor)]
+    columns = [_parse_column(cursor)]
     while cursor.accept(","):
-        found.append(_parse_column(cursor))
-    return tuple(found)
+        columns.append(_parse_column(cursor))
+    return tuple(columns)
 
 
 def _parse_column(cursor: TokenCursor) -> statements.ColumnDefinition:

@@ -1,4 +1,4 @@
-"""The changes of a query's text: tables become views, which keep the names that columns are qualified with."""
+"""Edits of a query's text that replace tables by views, and keep the names that qualify columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pennon.spark.sql.pruning import find_name_chains, index_identifiers
 from pennon.spark.sql.references import TableReference, fold_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlglot import Token
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextEdit:
-    """Replaces the text from `start` to `end`: by the view of reference number `table`, or by `text`."""
+    """Replaces the text from `start` to `end` by the view of reference number `table`, or by `text`."""
 
     start: int
     end: int
@@ -30,13 +30,13 @@ class TextEdit:
 
 
 def edit_tables(references: Sequence[TableReference]) -> list[TextEdit]:
-    """Replace the tables of a query that is not understood."""
-    return [edit for reference in references for edit in _table_edits(reference, reference.name)]
+    """Return the edits that replace the tables of a query without a syntax tree."""
+    return [edit for reference in references for edit in _edit_table(reference, reference.name)]
 
 
 def edit_names(tokens: Sequence[Token], scopes: Scopes) -> list[TextEdit]:
-    """Replace the tables of a query, and shorten names such as `prod.events.x`, since a view has no namespace."""
-    qualified = list(_qualified(tokens, scopes))
+    """Return the edits that replace tables, and shorten names such as `prod.events.x`: a view has no namespace."""
+    qualified = list(_find_qualified_columns(tokens, scopes))
     fully_named = {reference for _, _, reference in qualified}
     aliases = {
         reference: f"__pennon_{reference.number}"
@@ -44,18 +44,34 @@ def edit_names(tokens: Sequence[Token], scopes: Scopes) -> list[TextEdit]:
         else reference.name
         for reference in scopes.references
     }
-    edits = [edit for reference in scopes.references for edit in _table_edits(reference, aliases[reference])]
+    edits = [edit for reference in scopes.references for edit in _edit_table(reference, aliases[reference])]
     return [*edits, *(TextEdit(start, end, text=quote_name(aliases[reference])) for start, end, reference in qualified)]
 
 
-def _table_edits(reference: TableReference, alias: str) -> Iterator[TextEdit]:
+def apply_edits(text: str, edits: Sequence[TextEdit], views: Mapping[int, str]) -> str:
+    """Return the edited text with `{view}` in place of each table, and all other braces doubled."""
+    pieces: list[str] = []
+    position = 0
+    for edit in sorted(edits, key=lambda edit: edit.start):
+        pieces.append(escape_braces(text[position : edit.start]))
+        pieces.append(f"{{{views[edit.table]}}}" if edit.table is not None else escape_braces(edit.text))
+        position = edit.end
+    return "".join([*pieces, escape_braces(text[position:])])
+
+
+def escape_braces(text: str) -> str:
+    """Return a text that `str.format` leaves as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _edit_table(reference: TableReference, alias: str) -> Iterator[TextEdit]:
     yield TextEdit(reference.start, reference.end, table=reference.number)
     if reference.alias_at is not None:
         yield TextEdit(reference.alias_at, reference.alias_at, text=f" AS {quote_name(alias)}")
 
 
-def _qualified(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, int, TableReference]]:
-    """Find columns that are qualified with more than the last part of a table's name."""
+def _find_qualified_columns(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, int, TableReference]]:
+    """Yield the columns that are qualified with more than the last part of a table's name."""
     places = index_identifiers(scopes.tree)
     tables = {reference.start for reference in scopes.references}
     for chain in find_name_chains(tokens):
@@ -63,19 +79,19 @@ def _qualified(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, i
         select = None if node is None else node.find_ancestor(exp.Select)
         if select is None or chain[0].start in tables or _is_table(node):
             continue
-        # The last part is the column, unless a star follows, which is no part of the chain.
+        # The last part is the column, unless a star follows, which is not part of the chain.
         for length in range(len(chain), 1, -1):
-            if length == len(chain) and not _before_star(node):
+            if length == len(chain) and not _precedes_star(node):
                 continue
             relations = scopes.find_relations(select, [token.text for token in chain[:length]])
             following = chain[length].text if length < len(chain) else None
-            if relations and relations[0].reference is not None and _shows(relations[0].reference, following):
+            if relations and relations[0].reference is not None and _has_column(relations[0].reference, following):
                 yield chain[0].start, chain[length - 1].end + 1, relations[0].reference
                 break
 
 
-def _shows(reference: TableReference, column: str | None) -> bool:
-    """Return True if a table has a column; else Spark looks for a shorter qualifier. A star stands for all of them."""
+def _has_column(reference: TableReference, column: str | None) -> bool:
+    """Return True if a table has a column; otherwise Spark tries a shorter qualifier. A star is any column."""
     return column is None or any(fold_name(column) == fold_name(name) for name in reference.table.schema.names)
 
 
@@ -87,7 +103,7 @@ def _is_table(node: exp.Expr | None) -> bool:
     )
 
 
-def _before_star(node: exp.Expr | None) -> bool:
+def _precedes_star(node: exp.Expr | None) -> bool:
     column = None if node is None else node.find_ancestor(exp.Column)
     whole = None if column is None else column.find_ancestor(exp.Dot) or column
     return whole is not None and whole.find(exp.Star) is not None
