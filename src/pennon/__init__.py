@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pennon.connection import connect
-    from pennon.directory import DirectoryNamespace, NewTable, TableCommit
+    from pennon.directory import DirectoryNamespace
     from pennon.directory.problems import Problem
     from pennon.iceberg import IcebergNamespace
     from pennon.results import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TableStatus,
         TableStatusReport,
     )
+    from pennon.table_commits import NewTable, TableCommit
 
     __version__: str
 
@@ -55,9 +56,9 @@ __all__ = [
 _HOMES = {
     "DirectoryNamespace": "pennon.directory",
     "IcebergNamespace": "pennon.iceberg",
-    "NewTable": "pennon.directory",
+    "NewTable": "pennon.table_commits",
     "Problem": "pennon.directory.problems",
-    "TableCommit": "pennon.directory",
+    "TableCommit": "pennon.table_commits",
     "connect": "pennon.connection",
 }
 _RESULTS = "pennon.results"

@@ -55,9 +55,11 @@ def parse_mode(value: str | None, default: Mode) -> Mode:
         raise InvalidInputError(f"Unknown mode {value!r}; known: {known}") from error
 
 
-def parse_flag(context: Mapping[str, str], key: str) -> bool:
-    """Return a boolean entry of a request's context. Raises InvalidInputError if it is neither true nor false."""
-    text = str(context.get(key, "false")).strip().lower()
+def parse_flag(context: Mapping[str, str] | None, key: str, *, default: bool = False) -> bool:
+    """Return a flag in a request's context. Raises InvalidInputError if it is neither true nor false."""
+    if not context or key not in context:
+        return default
+    text = str(context[key]).strip().lower()
     if text not in {"true", "false"}:
         raise InvalidInputError(f"The context's {key!r} must be true or false, got {context[key]!r}")
     return text == "true"

@@ -376,11 +376,11 @@ def test_a_dropped_table_whose_time_cannot_be_read_is_kept(server, client, chang
     server.answer("GET /v1/namespaces", Reply(body={"namespaces": []}))
     (kept,), _ = client.list_dropped_tables(["a"])
     assert kept.id == ["a", "t"]
-    assert client.purge_tables() == []
+    assert client.purge_tables().tables == []
     with fails(19):
         client.purge_table(["a", "t"])
     assert server.count("DELETE /v1/namespaces/pennon_trash/tables/t") == 0
-    assert client.purge_table(["a", "t"], force=True) == 1
+    assert client.purge_table(["a", "t"], force=True).failed == []
     assert server.count("DELETE /v1/namespaces/pennon_trash/tables/t") == 1
 
 
@@ -395,7 +395,7 @@ def test_what_was_dropped_under_the_old_name_is_found_restored_and_purged(server
     client.undrop_table(["a", "t"])
     source = json.loads(next(one.body for one in server.asked if one.path == "/v1/tables/rename"))["source"]
     assert source == {"namespace": ["__pennon_trash"], "name": "t"}
-    assert sorted(one.id[-1] for one in client.purge_tables()) == ["t", "u"]
+    assert sorted(one.id[-1] for one in client.purge_tables().tables) == ["t", "u"]
     for place in ("__pennon_trash/tables/t", "pennon_trash/tables/u"):
         assert server.count(f"DELETE /v1/namespaces/{place}") == 1
 

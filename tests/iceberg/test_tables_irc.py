@@ -184,7 +184,7 @@ def test_a_dropped_table_can_be_restored_until_it_is_purged(catalog, space):
     drop_table(catalog, space, "old")
     with fails(19):
         catalog.purge_table([space, "old"])
-    assert catalog.purge_table([space, "old"], force=True) == 1
+    assert catalog.purge_table([space, "old"], force=True).failed == []
     assert not is_there(catalog, location)
     with fails(4):
         catalog.undrop_table([space, "old"])
@@ -203,7 +203,7 @@ def test_dropped_tables_whose_time_is_over_are_purged(catalog, space):
     kept_for = [(one.purgeable_at - one.dropped_at).total_seconds() for one in (first, second)]
     assert kept_for == [0, 3600]
     assert catalog.list_dropped_tables() == ([], None)
-    purged = [one.id for one in catalog.purge_tables()]
+    purged = [one.id for one in catalog.purge_tables().tables]
     assert [space, "t"] in purged
     assert [space, "kept"] not in purged
     assert not is_there(catalog, location)

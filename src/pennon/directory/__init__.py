@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pennon.directory.multi_table.transactions import NewTable, TableCommit
     from pennon.directory.namespace import DirectoryNamespace
+    from pennon.table_commits import NewTable, TableCommit
 
 __all__ = ["DirectoryNamespace", "NewTable", "TableCommit"]
 
@@ -15,8 +15,8 @@ __all__ = ["DirectoryNamespace", "NewTable", "TableCommit"]
 # models (docs/adr/0010).
 _HOMES = {
     "DirectoryNamespace": "pennon.directory.namespace",
-    "NewTable": "pennon.directory.multi_table.transactions",
-    "TableCommit": "pennon.directory.multi_table.transactions",
+    "NewTable": "pennon.table_commits",
+    "TableCommit": "pennon.table_commits",
 }
 
 

@@ -21,9 +21,10 @@ from pennon.iceberg.schema import converted
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, format_identifier
 from pennon.table.writing import WRITTEN_ENTRIES, PreparedData
+from pennon.table_commits import NewTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from lance import LanceDataset
     from lance_namespace import LanceNamespace
@@ -99,7 +100,7 @@ def adopt(
     declared = arriving.absent(catalog, identifier)
     is_managed = stored[MANAGED_BY] == IMPL if declared is None else declared.is_managed
     if is_managed and not (declared is None and catalog.shows_files):
-        return batch.commit_tables(catalog, client, [_New(identifier, location, given)])[identifier]
+        return batch.commit_tables(catalog, client, [NewTable(identifier, location, given)])[identifier]
     if declared is None:
         uri = arriving.directory_uri(catalog, path)
         entries.create(catalog, identifier, uri, converted(dataset.schema), {**stored, CHOSEN: "true"})
@@ -109,13 +110,6 @@ def adopt(
     if catalog.places.root is not None:
         catalog.places.root.delete_tree(path)
     return made.version or _FIRST
-
-
-class _New:
-    def __init__(self, identifier: Identifier, location: str, properties: Mapping[str, str] | None) -> None:
-        self.id: Sequence[str] = identifier
-        self.location = location
-        self.properties = properties
 
 
 def _prepared(catalog: Catalog, declared: Entry, dataset: LanceDataset, path: str) -> PreparedData:

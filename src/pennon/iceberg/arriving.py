@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import lance
 
@@ -31,29 +31,13 @@ if TYPE_CHECKING:
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
     from pennon.store import Store
+    from pennon.table_commits import NewTable
 
 _UNKNOWN_OUTCOME = 17
 
 
-@runtime_checkable
-class Arrival(Protocol):
-    """A table that was written at a place of its own, as `pennon.NewTable` is."""
-
-    @property
-    def id(self) -> Sequence[str]:
-        """The table."""
-
-    @property
-    def location(self) -> str:
-        """The place, as `new_table_location` gave it."""
-
-    @property
-    def properties(self) -> Mapping[str, str] | None:
-        """Properties of the table."""
-
-
 @contextmanager
-def named(catalog: Catalog, arrivals: Sequence[Arrival]) -> Iterator[list[tuple[Identifier, Placed]]]:
+def named(catalog: Catalog, arrivals: Sequence[NewTable]) -> Iterator[list[tuple[Identifier, Placed]]]:
     """Take the names of new tables, whose first versions can be committed then.
 
     If that fails, the names are free again, and what was written is as it was.
@@ -105,7 +89,7 @@ def directory_uri(catalog: Catalog, path: str) -> str:
     return catalog.places.root.uri(path)
 
 
-def _placed(catalog: Catalog, new: Arrival, undoing: list[Callable[[], object]]) -> Placed:
+def _placed(catalog: Catalog, new: NewTable, undoing: list[Callable[[], object]]) -> Placed:
     """Stage what was written at a place, and take the name if nobody has declared it."""
     identifier = table_identifier(new.id)
     stored = entries.properties_of(catalog, identifier, new.properties)

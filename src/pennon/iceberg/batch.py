@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import lance
 from lance import LanceDataset
@@ -28,6 +28,7 @@ from pennon.iceberg.handles import Asked
 from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, format_identifier
+from pennon.table_commits import NewTable, TableCommit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,22 +41,6 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 20
 _KINDS = ("declare_table", "create_table_version", "delete_table_versions", "deregister_table")
-
-
-class Change(Protocol):
-    """A prepared change of one table, as `pennon.TableCommit` is."""
-
-    @property
-    def id(self) -> Sequence[str]:
-        """The table."""
-
-    @property
-    def operation(self) -> Any:
-        """What is to be done."""
-
-    @property
-    def read_version(self) -> int | None:
-        """The version that an operation was made for."""
 
 
 Check = Callable[[Mapping[Identifier, int]], object]
@@ -150,7 +135,7 @@ def latest_versions(catalog: Catalog, identifiers: Sequence[Identifier]) -> list
 def commit_tables(
     catalog: Catalog,
     client: LanceNamespace,
-    changes: Sequence[Change | arriving.Arrival],
+    changes: Sequence[TableCommit | NewTable],
     check: Check = lambda _: None,
 ) -> dict[tuple[str, ...], int]:
     """Stage Lance transactions of several tables, then show them all at once; again, rebased, if others came first.
@@ -158,8 +143,8 @@ def commit_tables(
     New tables have their names from then on, as declared ones, and their first versions by the same commit. `check` is
     told the versions that are about to be made, of tables that are there, whenever they are staged.
     """
-    arrivals = [one for one in changes if isinstance(one, arriving.Arrival)]
-    others = [one for one in changes if not isinstance(one, arriving.Arrival)]
+    arrivals = [one for one in changes if isinstance(one, NewTable)]
+    others = [one for one in changes if not isinstance(one, NewTable)]
     require_managed(catalog, [table_identifier(one.id) for one in others])
     with arriving.named(catalog, arrivals) as placed:
         for _ in range(_ATTEMPTS):
@@ -181,7 +166,7 @@ def commit_tables(
     raise ConcurrentModificationError(f"Could not commit to {tables}: others committed first every time")
 
 
-def _staged(catalog: Catalog, client: LanceNamespace, one: Change) -> tuple[Identifier, Staged]:
+def _staged(catalog: Catalog, client: LanceNamespace, one: TableCommit) -> tuple[Identifier, Staged]:
     identifier = table_identifier(one.id)
     entry = catalog.table(identifier)
     holding = _Holding(client, entry.version or 0)

@@ -1,8 +1,8 @@
-"""Taking tables out: deregister, drop, restore, purge.
+"""Deregister, drop, restore and purge tables.
 
-A dropped table is renamed into a namespace of its own, with the time in its properties, so its name is free at once and
-its data stays until it is purged. A server that keeps dropped tables itself is only told to drop. One that cannot
-rename drops plainly: the entry goes, then the data. What says when a table may be purged and cannot be read keeps it.
+A dropped table is renamed into a reserved namespace, and its properties record the time of the drop. Its name is free
+at once, and its data stays until it is purged. A server that keeps dropped tables itself only receives the drop. On a
+server that cannot rename, a drop deletes the entry and then the data. A table whose retention cannot be read is kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import re
 import time
 import uuid
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from pennon.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedOperationError,
+    from_error_code,
     translate_errors,
 )
 from pennon.iceberg import entries, managed, rest
@@ -32,24 +34,40 @@ from pennon.iceberg.reserved import OLD_TRASH, TRASH, TRASHES
 from pennon.iceberg.server_promises import KEEPS_DROPPED, PURGE, TTL
 from pennon.identifiers import ROOT, Identifier, format_identifier, object_id, split_object_id
 from pennon.paging import select_page
-from pennon.results import DroppedTable
+from pennon.results import (
+    DroppedTable,
+    KeptTable,
+    PurgedTable,
+    PurgeReport,
+    TableStatus,
+    TableStatusReport,
+)
+from pennon.store import Amount
+from pennon.table.description import count_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
 
+    Progress = Callable[[PurgedTable, int, int], None]
+
 _EARLIEST_MS = 1_000_000_000_000
-"""No table was dropped before 2001: such a time is one in seconds."""
+"""The year 2001. An earlier time of a drop is in seconds instead of milliseconds."""
+_CLOCK_SKEW_MS = 24 * 3600 * 1000
+"""How far the clock of another machine may be ahead. A later time of a drop is in micro- or nanoseconds."""
 _MOST_DIGITS = 18
 _LOOKS = 3
 _PLAIN_UUID = re.compile("[0-9a-f]{32}")
-_NEVER = datetime.max.replace(tzinfo=timezone.utc)
+_END_OF_TIME = datetime.max.replace(tzinfo=timezone.utc)
+_FIX = "purge it by name and with force, or restore it and drop it again"
 _log = logging.getLogger(__name__)
 _FROM, _AT, _TTL = OURS + "dropped-from", OURS + "dropped-at-ms", OURS + "drop-ttl-ms"
 
 
 def deregister(catalog: Catalog, identifier: Identifier) -> Entry:
-    """Remove a table from the catalog and keep its data, all of whose versions the files then show.
+    """Remove a table from the catalog and keep its data. Afterwards, the files show all versions.
 
     Raises UnsupportedOperationError, before anything is changed, on a server that would delete the data.
     """
@@ -60,22 +78,22 @@ def deregister(catalog: Catalog, identifier: Identifier) -> Entry:
     entries.remove(catalog, entry)
     if had_data and _has_data(catalog, entry.location, catalog.options(entry)) is False:
         raise InternalError(
-            f"Table {format_identifier(identifier)} is out of the catalog, and its data at {entry.location!r} "
-            "is gone: the server "
-            "deleted it, although asked not to. Do not deregister tables on this server"
+            f"Table {format_identifier(identifier)} is out of the catalog, and the server deleted its data at "
+            f"{entry.location!r} although the request forbade it. Do not deregister tables on this server"
         )
     return entry
 
 
 def drop(catalog: Catalog, identifier: Identifier, ttl_ms: int, *, purge: bool = False) -> Entry:
-    """Drop a table; its data stays until it is purged, where the server can rename tables. Errors 1, 4.
+    """Drop a table. If the server can rename tables, the data stays until the table is purged.
 
-    The commit point is the rename; a crash before it leaves properties that mean nothing yet.
+    The commit point is the rename. A crash before it leaves properties that have no effect.
+    Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist.
     """
     entry = catalog.table(identifier)
     if catalog.server.defaults.get(KEEPS_DROPPED) == "true":
-        wish = {PURGE: "true"} if purge else {TTL: str(ttl_ms)}
-        entries.remove(catalog, entry, {"purgeRequested": "true", **wish})
+        options = {PURGE: "true"} if purge else {TTL: str(ttl_ms)}
+        entries.remove(catalog, entry, {"purgeRequested": "true", **options})
         return entry
     if purge or not _can_keep(catalog):
         _remove_with_data(catalog, entry)
@@ -93,7 +111,7 @@ def drop(catalog: Catalog, identifier: Identifier, ttl_ms: int, *, purge: bool =
 
 
 def _move_to_trash(catalog: Catalog, entry: Entry) -> None:
-    """Rename a table into the trash, by a name that is always the same: who drops it at the same time uses it, too."""
+    """Rename a table into the trash. The name comes from its UUID, so of two clients that drop it one fails."""
     name = entry.uuid.replace("-", "").lower()
     if _PLAIN_UUID.fullmatch(name) is None:
         name = uuid.uuid4().hex
@@ -101,63 +119,159 @@ def _move_to_trash(catalog: Catalog, entry: Entry) -> None:
         entries.rename(catalog, entry, (*TRASH, name))
     except TableAlreadyExistsError:
         raise TableNotFoundError(
-            f"Table not found: {format_identifier(entry.identifier)}; somebody else has dropped it"
+            f"Table not found: {format_identifier(entry.identifier)}; another client has dropped it"
         ) from None
 
 
 def list_dropped(
-    catalog: Catalog, namespace: Identifier, token: str | None, limit: int | None
+    catalog: Catalog, namespace: Identifier, token: str | None, limit: int | None, *, detailed: bool = False
 ) -> tuple[list[DroppedTable], str | None]:
-    """List a page of the tables that were dropped from a namespace, the oldest drop first."""
-    found = [one for one in map(_described, _in_trash(catalog)) if tuple(one.id[:-1]) == namespace]
-    by_key = {f"{one.dropped_at.timestamp():020.3f} {one.deletion_id}": one for one in found}
+    """Return a page of the tables that were dropped from a namespace, the oldest drop first."""
+    found = [(entry, table) for entry, table in _list_trash(catalog) if tuple(table.id[:-1]) == namespace]
+    by_key = {f"{table.dropped_at.timestamp():020.3f} {table.deletion_id}": (entry, table) for entry, table in found}
     keys, following = select_page(sorted(by_key), token, limit, takes_names=False)
-    return [by_key[key] for key in keys], following
+    return [_add_details(catalog, *by_key[key]) if detailed else by_key[key][1] for key in keys], following
+
+
+def list_purgeable(catalog: Catalog, deleted_before: datetime | None, *, detailed: bool = False) -> list[DroppedTable]:
+    """Return the dropped tables whose retention has ended, or those that were dropped before a time."""
+    now = _now()
+    chosen = [
+        (entry, table)
+        for entry, table in _list_trash(catalog)
+        if (table.is_due(now) if deleted_before is None else table.fault is None and table.dropped_at < deleted_before)
+    ]
+    return [_add_details(catalog, entry, table) if detailed else table for entry, table in chosen]
+
+
+def table_status(catalog: Catalog, identifier: Identifier) -> TableStatusReport:
+    """Return whether a table exists, is dropped, or neither."""
+    entry = catalog.any_table(identifier)
+    if entry is not None and entry.is_lance:
+        return TableStatusReport(TableStatus.EXISTS)
+    try:
+        table = _describe_dropped(_find_dropped(catalog, identifier, None)[-1])
+    except TableNotFoundError:
+        return TableStatusReport(TableStatus.NOT_FOUND)
+    return TableStatusReport(TableStatus.SOFT_DELETED, table.dropped_at, table.deletion_id)
 
 
 def undrop(catalog: Catalog, identifier: Identifier, target: Identifier | None, deletion_id: str | None) -> Entry:
-    """Bring a dropped table back under its name or another one; the latest drop unless one is named. Errors 1, 4, 5."""
-    entry = _chosen(catalog, identifier, deletion_id)[-1]
+    """Restore the latest drop of a table, or the one with a deletion id, under its name or another one.
+
+    Raises TableNotFoundError if there is no such dropped table, NamespaceNotFoundError if the namespace does not exist,
+    TableAlreadyExistsError if the name is taken.
+    """
+    entry = _find_dropped(catalog, identifier, deletion_id)[-1]
     entries.rename(catalog, entry, target or identifier)
     return entry
 
 
-def purge(catalog: Catalog, identifier: Identifier, deletion_id: str | None, *, force: bool) -> int:
-    """Delete what was dropped under a name for good; 19 before its time unless forced. Returns how many went."""
-    chosen = _chosen(catalog, identifier, deletion_id)
-    early = [one for one in chosen if not _is_due(one)]
-    if early and not force:
-        raise InvalidTableStateError(
-            f"Table {format_identifier(identifier)} is kept for a while yet, or its retention cannot be read: "
-            "force=True purges it now"
-        )
+def purge_table(catalog: Catalog, identifier: Identifier, deletion_id: str | None, *, force: bool) -> PurgeReport:
+    """Delete permanently what was dropped under a name.
+
+    Raises TableNotFoundError if nothing was dropped under the name, InvalidTableStateError before the end of the
+    retention unless forced, or the first error if nothing could be purged.
+    """
+    report = _purge(catalog, _require_due(_find_dropped(catalog, identifier, deletion_id), force=force))
+    if len(report.failed) == len(report.tables):
+        raise from_error_code(int(report.failed[0].code or 0), str(report.failed[0].error))
+    return report
+
+
+def purge_named_tables(
+    catalog: Catalog, identifiers: Sequence[Identifier], *, dry_run: bool, force: bool, progress: Progress | None
+) -> PurgeReport:
+    """Purge all that was dropped under these names; nothing if one of them cannot be purged yet."""
+    found = [entry for identifier in identifiers for entry in _find_dropped(catalog, identifier, None)]
+    return _purge(catalog, _require_due(found, force=force), dry_run=dry_run, progress=progress)
+
+
+def purge_due_tables(
+    catalog: Catalog, deleted_before: datetime | None, *, dry_run: bool, progress: Progress | None
+) -> PurgeReport:
+    """Purge all dropped tables whose retention has ended and that were dropped before a time."""
+    now = _now()
+    found = _list_trash(catalog)
+    due = [
+        entry
+        for entry, table in found
+        if table.is_due(now) and (deleted_before is None or table.dropped_at < deleted_before)
+    ]
+    report = _purge(catalog, due, dry_run=dry_run, progress=progress)
+    for _, table in found:
+        if table.fault is not None:
+            _log.warning(
+                "dropped table %s is kept because its retention cannot be read (%s); %s",
+                format_identifier(tuple(table.id)),
+                table.fault,
+                _FIX,
+            )
+            report.kept.append(KeptTable(table.id, table.deletion_id, table.location, table.fault, _FIX))
+    return report
+
+
+def _require_due(chosen: list[Entry], *, force: bool) -> list[Entry]:
+    """Return the entries. Raises InvalidTableStateError if one must be kept, unless forced."""
+    now = _now()
+    for table in () if force else map(_describe_dropped, chosen):
+        if not table.is_due(now):
+            reason = (
+                f"until {table.purgeable_at:%Y-%m-%d %H:%M:%S %Z}"
+                if table.fault is None
+                else f"because its retention cannot be read ({table.fault})"
+            )
+            raise InvalidTableStateError(
+                f"Table {format_identifier(tuple(table.id))} is kept {reason}: purge it with force=True"
+            )
+    return chosen
+
+
+def _purge(
+    catalog: Catalog, chosen: Sequence[Entry], *, dry_run: bool = False, progress: Progress | None = None
+) -> PurgeReport:
+    """Delete entries and their data, one after the other, and report each."""
+    report = PurgeReport(dry_run)
     for entry in chosen:
-        _remove_with_data(catalog, entry)
-    return len(chosen)
+        table = _describe_dropped(entry)
+        try:
+            with translate_errors(f"purge of {format_identifier(tuple(table.id))}"):
+                amount = catalog.store(entry).measure("") if dry_run else _remove_with_data(catalog, entry)
+        except LanceNamespaceError as error:
+            purged = PurgedTable(table.id, table.deletion_id, table.location, error=str(error), code=int(error.code))
+        else:
+            purged = PurgedTable(table.id, table.deletion_id, table.location, amount.files, amount.size)
+        report.tables.append(purged)
+        if progress is not None:
+            progress(purged, len(report.tables), len(chosen))
+    return report
 
 
-def purge_expired(catalog: Catalog) -> list[DroppedTable]:
-    """Purge all dropped tables whose time is over."""
-    gone = [entry for entry in _in_trash(catalog) if _is_due(entry)]
-    for entry in gone:
-        _remove_with_data(catalog, entry)
-    return [_described(entry) for entry in gone]
+def _add_details(catalog: Catalog, entry: Entry, table: DroppedTable) -> DroppedTable:
+    """Add the rows and bytes of a dropped table, if it can be read."""
+    try:
+        with translate_errors(f"reading {format_identifier(tuple(table.id))}"):
+            store = catalog.store(entry)
+            rows = count_rows(store.resolve("").rstrip("/"), catalog.options(entry))
+            return replace(table, rows=rows, bytes=store.measure("").size)
+    except LanceNamespaceError:
+        return table
 
 
-def _remove_with_data(catalog: Catalog, entry: Entry) -> None:
-    """Remove the entry, which is the commit point, then the data if it is below our root and nobody else's.
+def _remove_with_data(catalog: Catalog, entry: Entry) -> Amount:
+    """Remove the entry, then the data if it is below the root and no other table uses it. Returns what was deleted.
 
-    Raises UnsupportedOperationError if the data is somebody else's, and the server would delete it with the entry.
+    The commit point is the removal of the entry. Raises UnsupportedOperationError if another table uses the data and
+    the server would delete it with the entry.
     """
     path = catalog.places.below_root(entry.location)
     is_own = _is_own(catalog, entry, path)
     entries.remove(catalog, entry, keeps_data=not is_own)
-    if path is not None and is_own:
-        catalog.places.delete(path)
+    return catalog.places.delete(path) if path is not None and is_own else Amount()
 
 
 def _is_own(catalog: Catalog, entry: Entry, path: str | None) -> bool:
-    """Return True if a table's directory is its own: below our root, or chosen for it, and no other table's."""
+    """Return True if the directory is below the root, or was chosen for the table, and no other table uses it."""
     is_chosen = entry.properties.get(CHOSEN) == "true"
     if path is None and not is_chosen:
         return False
@@ -169,14 +283,14 @@ def _is_own(catalog: Catalog, entry: Entry, path: str | None) -> bool:
 
 
 def may_have_data(catalog: Catalog, location: str) -> bool:
-    """Return False if it is certain that there are no files at a place."""
+    """Return False if it is certain that there are no files at a location."""
     return _has_data(catalog, location, catalog.options(None)) is not False
 
 
 def _has_data(catalog: Catalog, location: str, options: dict[str, str]) -> bool | None:
-    """Return True if there are files at a place; None if that cannot be found out."""
+    """Return True if there are files at a location, None if that cannot be determined."""
     try:
-        with translate_errors(f"looking at {location!r}"):
+        with translate_errors(f"listing {location!r}"):
             return catalog.places.store(location, options).has_files("")
     except LanceNamespaceError:
         return None
@@ -184,25 +298,25 @@ def _has_data(catalog: Catalog, location: str, options: dict[str, str]) -> bool 
 
 def all_tables(catalog: Catalog) -> list[Entry]:
     """Load every table of any kind, dropped ones included."""
-    return [one for one in _loaded(catalog, _all_ids(catalog)) if one is not None]
+    return [one for one in _load(catalog, _all_ids(catalog)) if one is not None]
 
 
 def _all_ids(catalog: Catalog) -> list[Identifier]:
     return [(*parent, name) for parent in [*catalog.walk(ROOT), *TRASHES] for name in _names(catalog, parent)]
 
 
-def _loaded(catalog: Catalog, ids: list[Identifier]) -> list[Entry | None]:
+def _load(catalog: Catalog, ids: list[Identifier]) -> list[Entry | None]:
     return catalog.side_by_side([lambda one=one: catalog.any_table(one) for one in ids])  # type: ignore[misc]
 
 
 def _is_shared(catalog: Catalog, entry: Entry, path: str | None) -> bool:
-    """Return True if another table is in the same directory, inside of it, or around it; looks at every table.
+    """Return True if another table is in the same directory, below it, or above it. Loads every table.
 
-    A table that the server lists and does not show, also when asked again, may be anywhere, so also there.
+    A table that the server lists but does not return, also after a retry, may be anywhere, so it counts.
     """
     others = [one for one in _all_ids(catalog) if one != entry.identifier]
     for _ in range(_LOOKS):
-        loaded = _loaded(catalog, others)
+        loaded = _load(catalog, others)
         if any(one is not None and _overlaps(catalog, entry, path, one) for one in loaded):
             return True
         unseen = [one for one, found in zip(others, loaded, strict=True) if found is None]
@@ -215,7 +329,7 @@ def _is_shared(catalog: Catalog, entry: Entry, path: str | None) -> bool:
 def _overlaps(catalog: Catalog, entry: Entry, path: str | None, other: Entry) -> bool:
     if other.is_below(entry.location) or entry.is_below(other.location):
         return True
-    # The same place can be written in different ways.
+    # The same location can be written in different ways.
     place = None if path is None else catalog.places.below_root(other.location)
     return place is not None and (f"{place}/".startswith(f"{path}/") or f"{path}/".startswith(f"{place}/"))
 
@@ -243,19 +357,19 @@ def _make_trash(catalog: Catalog) -> None:
         return
 
 
-def _in_trash(catalog: Catalog) -> list[Entry]:
+def _load_trash(catalog: Catalog) -> list[Entry]:
     if catalog.server.defaults.get(KEEPS_DROPPED) == "true":
-        raise UnsupportedOperationError("The server keeps dropped tables itself: they are restored and purged there")
+        raise UnsupportedOperationError("The server keeps dropped tables itself: restore and purge them there")
     ids = [(*trash, name) for trash in TRASHES for name in _names(catalog, trash)]
-    loaded = _loaded(catalog, ids)
+    loaded = _load(catalog, ids)
     return [one for one in loaded if one is not None and one.is_lance and _FROM in one.properties]
 
 
-def _chosen(catalog: Catalog, identifier: Identifier, deletion_id: str | None) -> list[Entry]:
-    """Give what was dropped under a name, the latest last."""
+def _find_dropped(catalog: Catalog, identifier: Identifier, deletion_id: str | None) -> list[Entry]:
+    """Return what was dropped under a name, the latest last. Raises TableNotFoundError if there is nothing."""
     found = [
         one
-        for one in _in_trash(catalog)
+        for one in _load_trash(catalog)
         if split_object_id(one.properties[_FROM]) == identifier and deletion_id in {None, one.identifier[-1]}
     ]
     if not found:
@@ -263,8 +377,8 @@ def _chosen(catalog: Catalog, identifier: Identifier, deletion_id: str | None) -
     return sorted(found, key=lambda one: _number(one, _AT) or 0)
 
 
-def shown_name(entry: Entry) -> str:
-    """Return the name of a table for messages; of a dropped one that which it had."""
+def format_name(entry: Entry) -> str:
+    """Return the name of a table for messages. For a dropped table, that is its former name."""
     before = entry.properties.get(_FROM)
     is_dropped = entry.identifier[:1] in TRASHES and before is not None
     return (
@@ -274,27 +388,30 @@ def shown_name(entry: Entry) -> str:
     )
 
 
-def _described(entry: Entry) -> DroppedTable:
-    due = _due_ms(entry)
-    name, deletion_id = list(split_object_id(entry.properties[_FROM])), entry.identifier[-1]
-    until = _NEVER if due is None else _moment(due)
-    return DroppedTable(name, deletion_id, _moment(_number(entry, _AT) or 0), until, entry.location)
+def _list_trash(catalog: Catalog) -> list[tuple[Entry, DroppedTable]]:
+    return [(entry, _describe_dropped(entry)) for entry in _load_trash(catalog)]
 
 
-def _is_due(entry: Entry) -> bool:
-    due = _due_ms(entry)
-    if due is None:
-        _log.warning(
-            "dropped table %s is kept: when it may be purged cannot be read; purge_table with force=True deletes it",
-            format_identifier(split_object_id(entry.properties[_FROM])),
-        )
-    return due is not None and due <= time.time() * 1000
-
-
-def _due_ms(entry: Entry) -> int | None:
-    """Return when a dropped table may be purged; None if its properties do not say so."""
+def _describe_dropped(entry: Entry) -> DroppedTable:
     at, ttl = _number(entry, _AT), _number(entry, _TTL)
-    return None if at is None or ttl is None or at < _EARLIEST_MS else at + ttl
+    fault = _find_fault(at, ttl)
+    return DroppedTable(
+        list(split_object_id(entry.properties[_FROM])),
+        entry.identifier[-1],
+        _to_datetime(at or 0),
+        _END_OF_TIME if fault else _to_datetime((at or 0) + (ttl or 0)),
+        entry.location,
+        fault=fault,
+    )
+
+
+def _find_fault(at: int | None, ttl: int | None) -> str | None:
+    """Return why the retention of a dropped table cannot be read, or None."""
+    if at is None or ttl is None:
+        return f"{_AT if at is None else _TTL} is not a number of milliseconds"
+    if not _EARLIEST_MS <= at <= time.time() * 1000 + _CLOCK_SKEW_MS:
+        return f"{_AT} is not a time in milliseconds"
+    return None
 
 
 def _number(entry: Entry, key: str) -> int | None:
@@ -302,9 +419,13 @@ def _number(entry: Entry, key: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
-def _moment(epoch_ms: int) -> datetime:
-    """Give a time; those past the end of the calendar are its end."""
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _to_datetime(epoch_ms: int) -> datetime:
+    """Return a time in UTC. Times after the end of the calendar become its end."""
     try:
         return datetime.fromtimestamp(epoch_ms / 1000, tz=timezone.utc)
     except (OverflowError, ValueError, OSError):
-        return _NEVER
+        return _END_OF_TIME

@@ -154,7 +154,7 @@ def _require_data_stays(catalog: Catalog, identifier: Identifier, properties: Ma
         raise NamespaceNotEmptyError(
             f"Namespace {format_identifier(identifier)} stays: this server deletes {location!r} with it, and "
             "there is the data of "
-            f"{', '.join(map(dropping.shown_name, found[:5]))}. Purge these tables first"
+            f"{', '.join(map(dropping.format_name, found[:5]))}. Purge these tables first"
         )
 
 

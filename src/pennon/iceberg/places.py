@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pennon.config import EXPIRY
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier, object_id
-from pennon.store import open_store
+from pennon.store import Amount, open_store
 from pennon.store.root import make_root_absolute
 
 if TYPE_CHECKING:
@@ -105,11 +105,11 @@ class Places:
             return None
         return self.root.uri(f"{METADATA_FOLDER}/{path}")
 
-    def delete(self, path: str) -> None:
-        """Delete a table's directory below the root, and what the server kept about it."""
-        if self.root is not None:
-            self.root.delete_tree(path)
-            self.root.delete_tree(f"{METADATA_FOLDER}/{path}")
+    def delete(self, path: str) -> Amount:
+        """Delete a table's directory below the root, and the server's files about it. Returns what was deleted."""
+        if self.root is None:
+            return Amount()
+        return self.root.delete_tree(path) + self.root.delete_tree(f"{METADATA_FOLDER}/{path}")
 
     def close(self) -> None:
         """Let go of connections."""

@@ -8,16 +8,11 @@ from typing import TYPE_CHECKING
 from pennon.errors import InvalidInputError, TableVersionNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 _UP_TO_LATEST = -1
-
-
-def ignores_missing(context: Mapping[str, str] | None) -> bool:
-    """Return True unless the context of a request asks for an error if a version does not exist."""
-    return (context or {}).get("ignore_missing", "true") != "false"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from pennon.directory.manifest_tables.reservation import Reservation
 from pennon.directory.versions import callback, managed, service, version_commit, version_rows
 from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.identifiers import Identifier, format_identifier, object_id, table_identifier
-from pennon.table.version_ranges import VersionRanges, ignores_missing
+from pennon.modes import parse_flag
+from pennon.table.version_ranges import VersionRanges
 from pennon.table.version_selector import normalize_branch
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _prepare_delete_versions(
     found = catalog.resolver.table(identifier)
     if normalize_branch(request.branch) is not None:
         raise UnsupportedOperationError(f"The catalog manages versions of main branches only, not {request.branch!r}")
-    ignore_missing = ignores_missing(request.context)
+    ignore_missing = parse_flag(request.context, "ignore_missing", default=True)
     choose = VersionRanges(request.ranges, format_identifier(identifier), ignore_missing=ignore_missing).select
 
     def respond(removed: list[VersionRecord]) -> CommitTableResult:

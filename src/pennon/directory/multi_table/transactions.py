@@ -33,6 +33,7 @@ from pennon.errors import (
     is_commit_conflict,
 )
 from pennon.identifiers import Identifier, format_identifier, object_id, table_identifier
+from pennon.table_commits import NewTable, TableCommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,25 +50,6 @@ _NOT_COMMITTED = (
     NamespaceNotFoundError,
 )
 """Errors that a plan raises, so nothing was committed. After any other error, the outcome is unknown."""
-
-
-@dataclass(frozen=True)
-class TableCommit:
-    """A prepared change of one table: a Lance transaction, or an operation and the version that it is based on."""
-
-    id: Sequence[str]
-    operation: lance.Transaction | LanceOperation.BaseOperation
-    read_version: int | None = None
-
-
-@dataclass(frozen=True)
-class NewTable:
-    """A table that was written at a location from `new_table_location`, and that the commit adds to the catalog."""
-
-    id: Sequence[str]
-    location: str
-    """As `new_table_location` returned it."""
-    properties: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
