@@ -19,10 +19,10 @@ from pennon.errors import InvalidTableStateError
 from pennon.spark.address import Address
 from pennon.spark.commits.run_files import TableFiles
 from pennon.spark.lake import Lake
-from pennon.spark.pipeline import Pipeline, reads, staged_notes
-from pennon.spark.pipeline.lease import _owner
+from pennon.spark.pipeline import Pipeline, pinned_reads, staged_notes
+from pennon.spark.pipeline.lease import _parse_owner
 from pennon.spark.pipeline.report import RunReport
-from pennon.spark.pipeline.state import RunState
+from pennon.spark.pipeline.run_state import RunState
 from pennon.spark.reading.pinned import pin
 from pennon.spark.streaming.epochs import EpochLog
 from pennon.store import open_store
@@ -240,7 +240,7 @@ def test_a_place_with_more_than_a_new_table_is_kept(one_home):
 def test_what_another_run_staged_is_kept(one_home):
     _, staged = one_home.stage()
     one_home.begin({**staged, "run": uuid.uuid4().hex})
-    require_kept(one_home, "nothing in it says that this run wrote it")
+    require_kept(one_home, "nothing in it proves that this run wrote it")
 
 
 def test_the_place_of_another_name_is_kept(one_home):
@@ -360,10 +360,10 @@ def test_a_run_is_not_taken_up_at_the_place_of_a_table(home):
     before = home.files()
     for uri in (location, home.uri("outside"), home.uri("root/__manifest")):
         with fails(19, "is not a place where"):
-            staged_notes.restored(lake, note(uri))
+            staged_notes.restore_write(lake, note(uri))
     assert home.files() == before
     uri, staged = home.stage()
-    assert staged_notes.restored(lake, staged).destination.uri == uri
+    assert staged_notes.restore_write(lake, staged).destination.uri == uri
 
 
 def test_a_run_reads_no_table_but_where_the_catalog_has_it(home):
@@ -375,7 +375,7 @@ def test_a_run_reads_no_table_but_where_the_catalog_has_it(home):
     made = str(dataset.get_version()["timestamp"])
     good = {"table": ["t"], "version": 1, "branch": None, "uri": pinned.uri, "made": made, "travel": None}
     content = {"sources": {"s": good}, "tables": [good], "names": [[["t"], ["t"]]]}
-    assert reads.restored(content, home.address).sources["s"].open().count_rows() == 3
+    assert pinned_reads.restore_reads(content, home.address).sources["s"].open().count_rows() == 3
     bad = [{"uri": home.uri("outside/t")}, {"uri": home.uri("root/__manifest")}, {"uri": 1}, {"version": "1"}]
     bad += [
         {"table": "t"},
@@ -388,10 +388,10 @@ def test_a_run_reads_no_table_but_where_the_catalog_has_it(home):
         for key in ("sources", "tables"):
             one = {**good, **change}
             with fails(19):
-                reads.restored({**content, key: {"s": one} if key == "sources" else [one]}, home.address)
+                pinned_reads.restore_reads({**content, key: {"s": one} if key == "sources" else [one]}, home.address)
     for whole in (None, [], 1, {}, {**content, "names": 1}, {**content, "sources": [1]}):
         with fails(19):
-            reads.restored(whole, home.address)
+            pinned_reads.restore_reads(whole, home.address)
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_a_run_reads_no_table_but_where_the_catalog_has_it(home):
     + [b'{"host": "h", "machine": "m", "token": "t", "process": 99999999999999999999999}'],
 )
 def test_a_lease_that_cannot_be_read_is_nobodys(body):
-    assert _owner(Blob(body, "e")) is None
+    assert _parse_owner(Blob(body, "e")) is None
 
 
 def test_results_of_steps_lie_in_the_runs_own_directory(tmp_path):

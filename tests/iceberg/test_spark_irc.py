@@ -222,8 +222,8 @@ def test_one_that_cannot_be_published_keeps_all_back(managed_house):
 
 def test_what_a_killed_driver_staged_is_found_by_its_notes(house, tmp_path):
     from pennon.spark import writing
-    from pennon.spark.pipeline import publishing
-    from pennon.spark.pipeline.state import RunState
+    from pennon.spark.pipeline import staged_files
+    from pennon.spark.pipeline.run_state import RunState
 
     state = RunState(open_store(str(tmp_path / "state"), {}), "nightly", "run")
     house.write("old", 1)
@@ -231,9 +231,9 @@ def test_what_a_killed_driver_staged_is_found_by_its_notes(house, tmp_path):
     for run in ("dead", "alive"):
         writing.stage(house.lake, house.numbers(2), (house.space, "odd name"), run=run)
     assert len(house.directories()) == len(before) + 2
-    publishing._sweep(house.lake.address, state, (house.space, "odd name"), "dead")
+    staged_files.sweep(house.lake.address, state, (house.space, "odd name"), "dead")
     assert len(house.directories()) == len(before) + 1
-    publishing._sweep(house.lake.address, state, (house.space, "odd name"), "alive")
+    staged_files.sweep(house.lake.address, state, (house.space, "odd name"), "alive")
     assert house.directories() == before
 
 

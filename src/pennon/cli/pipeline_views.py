@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pennon.spark.pipeline import RunReport
-    from pennon.spark.pipeline.planning import Plan, PlannedRead
+    from pennon.spark.pipeline.planning import PipelinePlan, PlannedRead
     from pennon.spark.pipeline.report import CheckReport
 
 
@@ -67,7 +67,7 @@ def _checks_table(checks: Sequence[CheckReport]) -> Table:
     return Table(columns, rows)
 
 
-def plan_view(plan: Plan) -> Iterable[Block]:
+def plan_view(plan: PipelinePlan) -> Iterable[Block]:
     """Return the view of a plan."""
     published = "all targets in one commit" if plan.publish == "atomic" else "one target after the other"
     yield Fields({"pipeline": plan.pipeline, "publish": f"{plan.publish}: {published}"})

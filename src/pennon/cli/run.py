@@ -79,7 +79,7 @@ def run(
     --run-id continues an interrupted run. Finished work is not repeated, and nothing is published twice.
     """
     from pennon.spark.pipeline import InvalidPipelineError, Pipeline, RunReport
-    from pennon.spark.pipeline.state import checked_run_id, new_run_id
+    from pennon.spark.pipeline.run_state import new_run_id, validate_run_id
 
     if discard and run_id is None:
         raise CommandFailure("--discard needs --run-id, the run whose staged data to delete")
@@ -87,7 +87,7 @@ def run(
     try:
         pipeline = Pipeline.from_yaml(file, parse_pairs(var or [], "--var"))
         session.hidden |= pipeline.secrets
-        named = checked_run_id(run_id or new_run_id())
+        named = validate_run_id(run_id or new_run_id())
         address = _find_catalog(session, pipeline)
         if dry_run:
             plan = pipeline.plan(address, allow_code=not no_code)
@@ -104,7 +104,7 @@ def run(
             )
     except InvalidPipelineError as error:
         for problem in error.problems:
-            _print_line(secrets.scrub(problem.shown(error.file), session.hidden))
+            _print_line(secrets.scrub(problem.format(error.file), session.hidden))
         return ExitCode.BAD_INPUT
     done = RunReport.of(_scrub(session, done.document()))
     document = done.document()

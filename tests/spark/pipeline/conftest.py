@@ -1,4 +1,4 @@
-"""A shop in a catalog that manages versions, on the tests' Spark."""
+"""A shop in a catalog with managed versions, on the Spark of the tests."""
 
 from __future__ import annotations
 

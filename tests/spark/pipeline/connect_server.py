@@ -1,6 +1,6 @@
 """A Spark Connect server for drivers that are killed: each is a small client, and starts in a few seconds.
 
-Prints its port, and ends when its stdin does.
+Prints its port, and ends when its stdin is closed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A driver in a process of its own: runs pipelines as it is told, one line of JSON after the other.
+"""A driver in a separate process: runs one pipeline for each line of JSON on stdin.
 
 A command may name a point at which the process sends itself a signal (see tests/concurrency/hooks.py).
 """
@@ -16,10 +16,10 @@ from pennon.spark.pipeline import Pipeline
 from tests.concurrency.hooks import Point, count_at, strike_at
 
 COUNTED = {
-    "steps": "pennon.spark.pipeline.running:stage_step",
-    "writes": "pennon.spark.pipeline.running:writing.stage",
-    "merges": "pennon.spark.pipeline.running:merge.stage_merge",
-    "checks": "pennon.spark.pipeline.auditing:run_checks",
+    "steps": "pennon.spark.pipeline.pipeline_run:stage_step",
+    "writes": "pennon.spark.pipeline.pipeline_run:writing.stage",
+    "merges": "pennon.spark.pipeline.pipeline_run:merge.stage_merge",
+    "checks": "pennon.spark.pipeline.check_subjects:run_checks",
 }
 
 

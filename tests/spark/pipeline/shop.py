@@ -1,4 +1,4 @@
-"""A small shop: a catalog, files to read, and a look at what is in both, without Spark."""
+"""A small shop: a catalog, input files, and helpers that inspect both without Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORDERS = [(1, "ada", 10.5, "paid"), (2, "bob", 20.0, "open"), (3, "ada", 5.0, "p
 
 @dataclass
 class Shop:
-    """A catalog with the namespace `shop`, and files to read."""
+    """A catalog with the namespace `shop`, and input files."""
 
     address: Address
     files: Path
@@ -42,14 +42,14 @@ class Shop:
         return sorted(tuple(row.values()) for row in found.to_pylist())
 
     def versions(self) -> dict[str, int]:
-        """Give the latest version of each table."""
+        """Return the latest version of each table."""
         from pennon.spark.reading.pinned import pin
 
         tables = self.address.connect().list_tables({"id": ["shop"]}).tables
         return {name: pin(self.address, ("shop", name))[0].version for name in sorted(tables)}
 
     def leftovers(self) -> list[str]:
-        """Name files that belong to no table: notes, previews, results of steps, and data that nothing refers to."""
+        """Return files that belong to no table: notes, previews, results of steps, and unreferenced data."""
         root = Path(dict(self.address.properties)["root"])
         files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
         odd = [one for one in files if "/_pennon/" in one or "/_versions/d" in one or "/data/" in one]

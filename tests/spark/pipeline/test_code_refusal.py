@@ -1,4 +1,4 @@
-"""Code in a pipeline runs, and is refused where the caller asks for that."""
+"""Code in a pipeline is run by default, and rejected with `allow_code=False`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ targets:
 
 
 @pytest.mark.spark
-def test_a_run_refuses_code_that_it_runs_otherwise(shop):
+def test_code_is_run_unless_allow_code_is_false(shop):
     from pennon.spark.pipeline import InvalidPipelineError, Pipeline
 
     curious = Pipeline.from_text(PIPELINE)

@@ -1,4 +1,4 @@
-"""`pennon run`: exit codes, JSON, the report's file, a dry run that changes nothing, and Ctrl-C."""
+"""`pennon run`: exit codes, JSON output, the report file, dry runs and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ targets:
 
 @pytest.fixture
 def command(shop, capsys, monkeypatch, tmp_path):
-    """Run the command in this process, on the shop's catalog and the tests' Spark."""
+    """Return a function that runs the command in this process, on the shop's catalog."""
     from pennon.spark.pipeline import Pipeline
 
     for name in [*os.environ]:
@@ -58,7 +58,7 @@ def command(shop, capsys, monkeypatch, tmp_path):
     return call
 
 
-def test_a_dry_run_shows_the_plan_and_changes_nothing(command, shop):
+def test_dry_run_shows_the_plan_and_changes_nothing(command, shop):
     before = sorted(path for path in shop.files.rglob("*") if path.is_file())
     code, out, _ = command("--dry-run", "--json")
     plan = json.loads(out)
@@ -75,7 +75,7 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(command, shop):
     assert sorted(path for path in shop.files.rglob("*") if path.is_file()) == before
 
 
-def test_published_then_a_failing_check(command, shop, monkeypatch, tmp_path):
+def test_exit_codes_of_published_and_failed_runs(command, shop, monkeypatch, tmp_path):
     monkeypatch.setenv("SHOP_SECRET", "hunter2-hunter2")
     code, out, err = command("--run-id", "good", "--report", "report.json", "--json")
     assert code == 0, err
@@ -99,7 +99,7 @@ def test_published_then_a_failing_check(command, shop, monkeypatch, tmp_path):
     assert not any(b"hunter2" in path.read_bytes() for path in written)
 
 
-def test_what_is_wrong_has_its_own_exit_code(command, shop, tmp_path):
+def test_each_kind_of_error_has_its_exit_code(command, shop, tmp_path):
     (tmp_path / "bad.yaml").write_text(PIPELINE.replace("targets:", "tragets:").replace("version: 1", "version: x"))
     code, out, err = command(file="bad.yaml")
     assert (code, out) == (2, "")
@@ -137,7 +137,7 @@ targets:
 
 
 @pytest.mark.timeout(600)
-def test_ctrl_c_leaves_a_clean_state(shop, tmp_path):
+def test_ctrl_c_deletes_staged_data_and_state(shop, tmp_path):
     from pennon.spark.pipeline import Pipeline
 
     (tmp_path / "slow.yaml").write_text(SLOW)
@@ -154,7 +154,7 @@ def test_ctrl_c_leaves_a_clean_state(shop, tmp_path):
     state = shop.files / "root/__pennon/runs/slow/r"
     try:
         deadline = time.monotonic() + 400
-        # The step is staged, and the target's task sleeps or is about to.
+        # The step is staged, and the task of the target sleeps or will soon.
         while not (state / "done/staging.0.json").exists():
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline

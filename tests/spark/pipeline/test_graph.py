@@ -1,17 +1,17 @@
-"""What reads what, and which steps are kept."""
+"""The dependencies of a pipeline, and which steps are staged."""
 
 from __future__ import annotations
 
 import pytest
 
 from pennon.spark.pipeline.graph import Graph
-from pennon.spark.pipeline.statements import references
-from pennon.spark.pipeline.validation import defined
+from pennon.spark.pipeline.statements import list_references
+from pennon.spark.pipeline.validation import validate_definition
 
 
 def graph(steps, targets=("last",), sources=(), checks=()):
     return Graph(
-        defined(
+        validate_definition(
             {
                 "name": "p",
                 "sources": {name: {"format": "csv", "path": "x"} for name in sources},
@@ -37,35 +37,35 @@ def graph(steps, targets=("last",), sources=(), checks=()):
         ("SELECT extract(YEAR FROM d) FROM `odd.name`.t VERSION AS OF 3", ["odd.name.t"]),
     ],
 )
-def test_references(sql, names):
-    assert sorted(".".join(one.name) for one in references(sql)) == names
+def test_list_references_finds_tables_of_queries(sql, names):
+    assert sorted(".".join(one.name) for one in list_references(sql)) == names
 
 
-def test_a_step_that_is_read_once_is_part_of_its_reader():
+def test_step_with_one_reader_is_not_staged():
     made = graph({"first": "SELECT * FROM src", "last": "SELECT * FROM FIRST"}, sources=["src"])
-    assert made.staged() == ()
+    assert made.staged_steps() == ()
     assert made.readers("first") == ("step last",)
-    assert made.needed("SELECT * FROM last") == ("src", "first", "last")
+    assert made.dependencies("SELECT * FROM last") == ("src", "first", "last")
 
 
-def test_a_step_that_is_read_twice_is_kept():
+def test_step_with_two_readers_is_staged():
     steps = {"first": "SELECT 1 AS x", "second": "SELECT * FROM first", "last": "SELECT * FROM first"}
-    assert graph(steps, ["second", "last"]).staged() == ("first",)
-    assert graph(steps, ["last", "last"]).staged() == ("last",)
-    assert graph(steps, ["last"], checks=[{"sql": "SELECT * FROM first"}]).staged() == ("first",)
+    assert graph(steps, ["second", "last"]).staged_steps() == ("first",)
+    assert graph(steps, ["last", "last"]).staged_steps() == ("last",)
+    assert graph(steps, ["last"], checks=[{"sql": "SELECT * FROM first"}]).staged_steps() == ("first",)
 
 
-def test_a_reader_that_nobody_needs_does_not_count():
+def test_unused_reader_does_not_count():
     steps = {"first": "SELECT 1 AS x", "idle": "SELECT * FROM first", "last": "SELECT * FROM first"}
     made = graph(steps, ["last"])
-    assert made.staged() == ()
-    assert made.used() == {"first", "last"}
+    assert made.staged_steps() == ()
+    assert made.used_names() == {"first", "last"}
 
 
-def test_checks_and_the_author_decide_too():
+def test_checks_count_as_readers_and_stage_overrides():
     checked = {"first": {"sql": "SELECT 1 AS x", "checks": [{"not_null": "x"}]}, "last": "SELECT * FROM first"}
-    assert graph(checked).staged() == ("first",)
-    assert graph({**checked, "first": {**checked["first"], "stage": "never"}}).staged() == ()
-    assert graph({"last": {"sql": "SELECT 1 AS x", "stage": "always"}}).staged() == ("last",)
-    # Checked, so it is needed although nothing else reads it.
-    assert graph({**checked, "last": "SELECT 2 AS x"}).used() == {"first", "last"}
+    assert graph(checked).staged_steps() == ("first",)
+    assert graph({**checked, "first": {**checked["first"], "stage": "never"}}).staged_steps() == ()
+    assert graph({"last": {"sql": "SELECT 1 AS x", "stage": "always"}}).staged_steps() == ("last",)
+    # It is used because it has checks, although nothing reads it.
+    assert graph({**checked, "last": "SELECT 2 AS x"}).used_names() == {"first", "last"}

@@ -1,4 +1,4 @@
-"""Ctrl-C and termination in the middle of calls that make something else of them."""
+"""Ctrl-C and termination during calls that raise other errors when they are interrupted."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import signal
 
 import pytest
 
-from pennon.spark.pipeline.interrupts import heard
+from pennon.spark.pipeline.interrupts import raise_on_signals
 
 
-def interrupted(number):
-    """Fail as a call to Spark does that is interrupted while it sends: by another error."""
+def interrupt_call(number):
+    """Raise another error than KeyboardInterrupt, as an interrupted call to Spark does."""
     try:
         signal.raise_signal(number)
     except KeyboardInterrupt:
         raise ConnectionError("the call failed") from None
 
 
-def test_ctrl_c_is_heard_though_a_call_fails_otherwise() -> None:
+def test_ctrl_c_raises_keyboard_interrupt_although_the_call_fails() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), heard():
-        interrupted(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), raise_on_signals():
+        interrupt_call(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_termination_is_told_as_its_handler_tells_it() -> None:
+def test_termination_raises_the_error_of_its_handler() -> None:
     class Terminated(KeyboardInterrupt):
         pass
 
@@ -33,13 +33,13 @@ def test_termination_is_told_as_its_handler_tells_it() -> None:
 
     before = signal.signal(signal.SIGTERM, end)
     try:
-        with pytest.raises(Terminated), heard():
-            interrupted(signal.SIGTERM)
+        with pytest.raises(Terminated), raise_on_signals():
+            interrupt_call(signal.SIGTERM)
         assert signal.getsignal(signal.SIGTERM) is end
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_other_errors_stay_what_they_are() -> None:
-    with pytest.raises(ConnectionError), heard():
-        raise ConnectionError("nobody interrupted it")
+def test_other_errors_are_not_changed() -> None:
+    with pytest.raises(ConnectionError), raise_on_signals():
+        raise ConnectionError("nobody interrupt_call it")

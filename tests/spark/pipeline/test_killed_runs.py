@@ -1,6 +1,6 @@
-"""Drivers that are killed (SIGKILL) at every boundary of a run; the run is then taken up by another process.
+"""Drivers are killed (SIGKILL) at every boundary of a run, and another process resumes the run.
 
-Whatever the boundary: nobody sees a part of the run, its rows are there once, and what was finished is not done again.
+At every boundary, no part of the run is visible alone, its rows exist once, and finished work is not repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 HERE = Path(__file__).parent
-RECORD = "pennon.spark.pipeline.state:RunState.record"
+RECORD = "pennon.spark.pipeline.run_state:RunState.record"
 PIPELINE = """
 name: killed
 vars: {files: null}
@@ -44,11 +44,11 @@ targets:
 NEW = "  - {table: shop.new, from: orders, mode: overwrite}\n"
 SECOND = [(1, "ada", 1.0, "open"), (5, "eve", 2.0, "paid")]
 
-# The notes of a run, in turn: step, intent and staging of each of three targets, checks, that it publishes.
+# The notes of a run, in order: step, intent and staging of each of three targets, checks, publishing.
 STEP, INTENT, STAGED, INTENT_2, STAGED_2, INTENT_3, STAGED_3, CHECKED, PUBLISHING = range(1, 10)
 POINTS = {
-    # name: (point, what the next process still has to do: steps, targets, checks)
-    "begun": (("after", "pennon.spark.pipeline.state:RunState.begin", 1), (1, 3, 1)),
+    # name: (point, work that is left for the next process: steps, targets, checks)
+    "begun": (("after", "pennon.spark.pipeline.run_state:RunState.begin", 1), (1, 3, 1)),
     "step written": (("before", RECORD, STEP), (1, 3, 1)),
     "step noted": (("after", RECORD, STEP), (0, 3, 1)),
     "merge staged": (("before", RECORD, STAGED), (0, 3, 1)),
@@ -57,16 +57,16 @@ POINTS = {
     "checked": (("after", RECORD, CHECKED), (0, 0, 0)),
     "about to publish": (("after", RECORD, PUBLISHING), (0, 0, 0)),
     "committed": (("after", "pennon.directory.manifest.manifest:Manifest.mutate", 1), (0, 0, 0)),
-    "published": (("after", "pennon.spark.pipeline.publishing:publish", 1), (0, 0, 0)),
-    "outcome noted": (("before", "pennon.spark.pipeline.state:RunState.tidy", 1), (0, 0, 0)),
+    "published": (("after", "pennon.spark.pipeline.target_publishing:publish", 1), (0, 0, 0)),
+    "outcome noted": (("before", "pennon.spark.pipeline.run_state:RunState.tidy", 1), (0, 0, 0)),
 }
 VISIBLE = {"committed", "published", "outcome noted"}
 ALWAYS = {"committed"}
-"""The point of `make test`; `make soak` has all the others."""
+"""The point that `make test` covers; `make soak` covers the others."""
 
 
 class Driver:
-    """A driver in a process of its own."""
+    """A driver in a separate process."""
 
     def __init__(self, port: str) -> None:
         self._process = subprocess.Popen(
@@ -93,18 +93,18 @@ class Driver:
         return answer
 
     def wait_until_killed(self) -> None:
-        told, _ = self._process.communicate(timeout=600)
-        assert self._process.returncode == -signal.SIGKILL, told
+        messages, _ = self._process.communicate(timeout=600)
+        assert self._process.returncode == -signal.SIGKILL, messages
 
     def close(self) -> None:
-        """Let it end; whoever was killed has ended."""
+        """Wait for the end of the process, unless it was killed."""
         if self._process.poll() is None:
             self._process.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")
 def port():
-    """Start the Spark that all drivers use."""
+    """Start the Spark server of all drivers, and return its port."""
     process = subprocess.Popen(
         [sys.executable, str(HERE / "connect_server.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -114,7 +114,7 @@ def port():
 
 @pytest.fixture(scope="module")
 def survivor(port):
-    """Start the driver that takes up what others have left."""
+    """Start the driver that resumes the runs of killed ones."""
     driver = Driver(port)
     yield driver
     driver.close()
@@ -122,7 +122,7 @@ def survivor(port):
 
 @pytest.fixture(scope="module")
 def first(survivor, tmp_path_factory):
-    """Make a shop with a first run in it, from which every test starts."""
+    """Create a shop with one published run, from which every test starts."""
     folder = tmp_path_factory.mktemp("shop")
     made = Shop(Address.of("dir", {"root": str(folder / "first")}), folder)
     made.write_orders()
@@ -134,7 +134,7 @@ def first(survivor, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in ALWAYS else pytest.mark.soak) for one in POINTS])
-def test_a_run_goes_on_after_a_kill(name, first, port, survivor, tmp_path):
+def test_killed_run_is_resumed(name, first, port, survivor, tmp_path):
     (side, call, number), left = POINTS[name]
     root = tmp_path / "root"
     shutil.copytree(first.files / "first", root)
@@ -157,7 +157,7 @@ def test_a_run_goes_on_after_a_kill(name, first, port, survivor, tmp_path):
     assert [row[0] for row in shop.rows("orders", "id")] == [1, 2, 3, 4, 5]
     assert len(shop.rows("log")) == 6
     assert shop.rows("new", "id") == [(1,), (5,)]
-    # All three tables got the rows of one and the same evaluation.
+    # All three tables have the rows of the same evaluation.
     tokens = set(shop.rows("new", "token"))
     assert tokens <= set(shop.rows("log", "token"))
     assert tokens <= set(shop.rows("orders", "token"))

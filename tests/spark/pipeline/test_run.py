@@ -1,4 +1,4 @@
-"""Pipelines on Spark: all targets are staged, checked and shown together, or not at all."""
+"""Pipelines on Spark: all targets are staged, checked and published together, or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ sources:
     options: {header: true}
     schema: id BIGINT, customer STRING, amount DOUBLE, status STRING
 steps:
-  orders: SELECT *, uuid() AS token FROM orders_file  -- every reader has to see the same tokens
+  orders: SELECT *, uuid() AS token FROM orders_file  -- all readers must see the same tokens
   sums: SELECT customer, sum(amount) AS total FROM orders WHERE status = '${paid}' GROUP BY customer;
 targets:
   - table: shop.orders
@@ -48,7 +48,7 @@ checks:
 """
 
 
-def test_targets_are_shown_together_and_once(shop):
+def test_targets_are_published_together_and_once(shop):
     pipeline = shop.pipeline(SHOP)
     before = shop.lake.catalog.latest_table_versions([])
     assert before == []
@@ -65,7 +65,7 @@ def test_targets_are_shown_together_and_once(shop):
     assert [one.message for one in report.checks if not one.passed] == ["4 rows: fewer than 1,000"]
     assert shop.leftovers() == []
 
-    # The same run again does nothing, whatever the files say by now.
+    # The same run again does nothing, even if the input has changed.
     shop.write_orders([(9, "eve", 1.0, "paid")])
     again = pipeline.run(shop.lake, run_id="first")
     assert (again.status, again.targets) == ("already published", report.targets)
@@ -73,7 +73,7 @@ def test_targets_are_shown_together_and_once(shop):
     with fails(19, "another definition or other variables"):
         shop.pipeline(SHOP, paid="open").run(shop.lake, run_id="first")
 
-    # Another run merges, overwrites and appends; a row of the old ones is updated.
+    # Another run merges, overwrites and appends; the merge updates an old row.
     shop.write_orders([(2, "bob", 30.0, "paid"), (9, "eve", 1.0, "paid")])
     second = pipeline.run(shop.lake)
     assert second.run_id != "first"
@@ -84,12 +84,12 @@ def test_targets_are_shown_together_and_once(shop):
     assert shop.leftovers() == []
 
 
-def test_a_failing_check_publishes_nothing_and_leaves_nothing(shop, tmp_path):
+def test_failing_check_publishes_nothing_and_deletes_staged_data(shop, tmp_path):
     pipeline = shop.pipeline(SHOP)
     pipeline.run(shop.lake, run_id="good")
     good = shop.versions(), shop.rows("orders"), shop.rows("log"), shop.rows("sums")
     shop.write_orders([(1, "ada", None, "piad"), (8, "cy", 1.0, "paid"), (8, "cy", 2.0, "paid")])
-    # A merge of the same new key twice makes two rows of it.
+    # Merging a new key twice creates two rows.
     report = pipeline.run(shop.lake, run_id="bad")
     assert report.status == "checks failed"
     assert not report.succeeded
@@ -107,7 +107,7 @@ def test_a_failing_check_publishes_nothing_and_leaves_nothing(shop, tmp_path):
     report.save(tmp_path / "report.json")
     assert json.loads((tmp_path / "report.json").read_text()) == report.document()
 
-    # The id is free again: the data is mended, and even the pipeline may be another one.
+    # The id can be used again, with corrected data and even with another definition.
     shop.write_orders([(8, "cy", 1.0, "paid")])
     assert shop.pipeline(SHOP.replace("max: 100", "max: 200")).run(shop.lake, run_id="bad").status == "published"
 
@@ -181,13 +181,13 @@ targets:
 """
 
 
-def test_everything_is_analysed_before_any_work(shop):
+def test_all_problems_are_reported_before_any_work(shop):
     from pennon.spark.pipeline import InvalidPipelineError
 
     with pytest.raises(InvalidPipelineError) as caught:
         shop.pipeline(BAD).run(shop.lake, run_id="r")
-    told = str(caught.value).splitlines()
-    places = [line.partition(": ")[2].partition(": ")[0] for line in told]
+    messages = str(caught.value).splitlines()
+    places = [line.partition(": ")[2].partition(": ")[0] for line in messages]
     assert places == [
         "sources.gone",
         "sources.ice",
@@ -198,18 +198,18 @@ def test_everything_is_analysed_before_any_work(shop):
         "targets[5].checks[1].sql",
         "targets[5].checks[2].sql",
     ]
-    assert "there is nothing at" in told[0]
-    assert "spark.jars.packages=org.apache.iceberg" in told[1]
-    assert "nope" in told[2]
-    assert "shop" in told[3]
-    assert "merged on 'customer', and 'fine' has only id" in told[4]
-    assert "names the column 'nope', and there is only id" in told[5]
+    assert "there is nothing at" in messages[0]
+    assert "spark.jars.packages=org.apache.iceberg" in messages[1]
+    assert "nope" in messages[2]
+    assert "shop" in messages[3]
+    assert "the merge key 'customer' is not a column of 'fine', which has id" in messages[4]
+    assert "names the column 'nope', but the columns are id" in messages[5]
     assert shop.versions() == {}
     assert shop.lake.spark.catalog.listTables() == []
     assert not list(shop.files.glob("root/__pennon/runs/*/*/*"))
 
 
-def test_a_catalog_that_does_not_manage_versions_publishes_table_by_table(lake, tmp_path):
+def test_unmanaged_catalog_publishes_table_by_table(lake, tmp_path):
     pipeline = {
         "name": "single",
         "steps": {"s": "SELECT 1 AS x"},
@@ -226,7 +226,7 @@ def test_a_catalog_that_does_not_manage_versions_publishes_table_by_table(lake, 
     assert Pipeline({**pipeline, "publish": "per-table"}).run(lake, run_id="r").status == "already published"
 
 
-def test_staged_steps_and_checks_aggregate_tables(shop):
+def test_staged_steps_and_checks_can_aggregate(shop):
     create_table(shop.lake.catalog, "shop", "orders", data=ipc({"k": [1, 1, 2], "v": [10, 20, 5]}))
     pipeline = shop.pipeline(
         """

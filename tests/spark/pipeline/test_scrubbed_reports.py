@@ -1,4 +1,4 @@
-"""Values of `${ENV:...}` and of secret variables are in no report, plan or note, whatever check they reach."""
+"""Values of `${ENV:...}` and of secret variables appear in no report, plan or note."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def environment() -> dict[str, str]:
 
 
 def pieces() -> list[str]:
-    """Return what must not be found: whole secrets, and beginnings that a cut text would leave."""
+    """Return texts that must not appear: whole secrets, and prefixes that truncation would leave."""
     encoded = base64.b64encode(SECRET.encode()).decode()
     return [SECRET, SECRET[:12], "hush-hush-word", NUMBER, encoded[:16]]
 
 
 def stored(shop) -> str:
-    """Return all that the runs have written into the root, without the tables' data."""
+    """Return everything that the runs have written to the root, without the data of tables."""
     runs = Path(dict(shop.address.properties)["root"], "__pennon", "runs")
     return "\n".join(path.read_text() for path in sorted(runs.rglob("*.json")))
 
 
 @pytest.mark.parametrize("severity", ["warn", "error"])
-def test_reports_and_notes_hold_no_secret(shop, tmp_path, environment, severity):
+def test_reports_and_notes_contain_no_secret(shop, tmp_path, environment, severity):
     from pennon.spark.pipeline import Pipeline
 
     pipeline = Pipeline.from_text(
@@ -70,6 +70,6 @@ def test_reports_and_notes_hold_no_secret(shop, tmp_path, environment, severity)
         for piece in pieces():
             assert piece not in text
     assert "no *** of ***" in shown[2]
-    # What is written into the table is the user's data.
+    # The table contains the user's data, with its secrets.
     if severity == "warn":
         assert shop.rows("told", "told")[0] == (f"x {SECRET}",)

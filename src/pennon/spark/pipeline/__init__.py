@@ -1,4 +1,4 @@
-"""Pipelines: sources, SQL steps, checks and targets that become visible together (docs/guides/pipelines.md)."""
+"""Pipelines: sources, SQL steps, checks, and targets that are published together (docs/guides/pipelines.md)."""
 
 from pennon.spark.pipeline.pipeline import Pipeline
 from pennon.spark.pipeline.problems import InvalidPipelineError

@@ -1,7 +1,7 @@
-"""What a pipeline can make Spark run or read besides queries over tables, and refusing it.
+"""Finding code in a pipeline: anything that makes Spark run programs or read files by path.
 
-A query can start a program (`TRANSFORM ... USING`), call any method of Java (`reflect`) and read any file by its path.
-The settings of a session can load jars. `--no-code` refuses all of that: what is not known to be harmless is refused.
+A query can start a program (`TRANSFORM ... USING`), call any Java method (`reflect`) and read any file by its path.
+The settings of a session can load jars. `--no-code` rejects everything that is not known to be harmless.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
 
-from pennon.spark.pipeline.problems import Path, Problem, line_of
+from pennon.spark.pipeline.problems import Path, PipelineProblem, find_line
 from pennon.spark.sql.cursor import is_word, tokenize
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlglot import Token
 
     from pennon.spark.pipeline.model import Check, Definition
-    from pennon.spark.pipeline.reads import Reads
+    from pennon.spark.pipeline.pinned_reads import PinnedReads
 
 _FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 _CALLING = frozenset({"java_method", "reflect", "try_reflect"})
@@ -44,24 +44,26 @@ _SETTINGS = frozenset(
 )
 
 
-def code_problems(definition: Definition, lines: Mapping[Path, int]) -> list[Problem]:
-    """Return everything in a pipeline that may run code or read files by their path; empty if nothing does."""
-    found = [*_of_settings(definition), *_of_sources(definition), *_of_columns(definition)]
+def find_code(definition: Definition, lines: Mapping[Path, int]) -> list[PipelineProblem]:
+    """Return a problem for everything that may run code or read files by path."""
+    found = [*_settings_code(definition), *_source_code(definition), *_column_code(definition)]
     for path, sql in _queries(definition):
-        found += [(path, message) for message in _of_query(sql)]
-    return [Problem(path, f"{message} (refused by --no-code)", line_of(lines, path)) for path, message in found]
-
-
-def unknown_names(reads: Reads) -> list[Problem]:
-    """Return the names in queries that are no tables of the catalog: Spark may take them for files or views."""
+        found += [(path, message) for message in _query_code(sql)]
     return [
-        Problem((), f"{'.'.join(name)!r} is no table of the catalog, source or step (refused by --no-code)")
+        PipelineProblem(path, f"{message} (refused by --no-code)", find_line(lines, path)) for path, message in found
+    ]
+
+
+def find_unknown_names(reads: PinnedReads) -> list[PipelineProblem]:
+    """Return a problem for each name that is not in the catalog, because Spark may resolve it to a file or view."""
+    return [
+        PipelineProblem((), f"{'.'.join(name)!r} is no table of the catalog, source or step (refused by --no-code)")
         for name, found in reads.names.items()
         if found is None
     ]
 
 
-def _of_settings(definition: Definition) -> Iterator[tuple[Path, str]]:
+def _settings_code(definition: Definition) -> Iterator[tuple[Path, str]]:
     master = definition.spark.master
     if master is not None and master != "local" and not master.startswith("local["):
         yield ("spark", "master"), f"the pipeline chooses the cluster {master!r}: use --master"
@@ -70,15 +72,15 @@ def _of_settings(definition: Definition) -> Iterator[tuple[Path, str]]:
             yield ("spark", "conf", key), "this setting may make Spark load code: use --spark-conf"
 
 
-def _of_sources(definition: Definition) -> Iterator[tuple[Path, str]]:
+def _source_code(definition: Definition) -> Iterator[tuple[Path, str]]:
     for name, source in definition.sources.items():
         if source.format is not None and source.format.lower() not in _FORMATS:
             known = ", ".join(sorted(_FORMATS))
             yield ("sources", name, "format"), f"the format {source.format!r} may run code; known: {known}"
 
 
-def _of_columns(definition: Definition) -> Iterator[tuple[Path, str]]:
-    """Find names of columns that could be read as expressions."""
+def _column_code(definition: Definition) -> Iterator[tuple[Path, str]]:
+    """Yield column names that could be parsed as expressions."""
     groups: list[tuple[Path, Sequence[Check]]] = [
         (("steps", name, "checks"), step.checks) for name, step in definition.steps.items()
     ]
@@ -105,13 +107,13 @@ def _checks(path: Path, checks: Sequence[Check]) -> Iterator[tuple[Path, str]]:
             yield (*path, number, "sql"), check.sql
 
 
-def _of_query(sql: str) -> Iterator[str]:
+def _query_code(sql: str) -> Iterator[str]:
     tokens = tokenize(sql)
     if tokens is None:
         yield "the query cannot be read"
         return
     if "\\" in sql:
-        # Spark goes on with a comment after one, and may end a text elsewhere.
+        # Spark continues a comment after a backslash, and may end a text elsewhere.
         yield "a backslash makes it uncertain what is a comment or text"
     for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         word = token.text.lower() if is_word(token) else ""

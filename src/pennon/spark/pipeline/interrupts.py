@@ -1,4 +1,4 @@
-"""Signals that come at the wrong moment."""
+"""Handling Ctrl-C and termination during a run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _HELD = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """Let Ctrl-C and termination wait until the block is through: it is short, and must be done or not begun."""
+def defer_signals() -> Iterator[None]:
+    """Delay Ctrl-C and termination until the block ends. The block is short and must not be interrupted."""
     if threading.current_thread() is not threading.main_thread():
-        # Python handles signals in the main thread alone.
+        # Python handles signals only in the main thread.
         yield
         return
     came: list[tuple[int, Any]] = []
@@ -34,11 +34,11 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
-def heard() -> Iterator[None]:
-    """Let Ctrl-C and termination end the block as such, whatever the call that they interrupt makes of them.
+def raise_on_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt on Ctrl-C and termination, whatever error the interrupted call raises.
 
-    PySpark's own handler speaks to Spark over the connection that the interrupted call is using, and that call may fail
-    with anything then. Whoever runs a job cancels it.
+    PySpark's own handler uses the connection of the interrupted call, which may then fail with any error. The caller
+    cancels the running Spark jobs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -53,7 +53,7 @@ def heard() -> Iterator[None]:
             handler(number, frame)
         raise KeyboardInterrupt
 
-    # Where nobody handles it, termination ends the process.
+    # Without a handler, termination ends the process.
     ours = [number for number in _HELD if number == signal.SIGINT or callable(before[number])]
     for number in ours:
         signal.signal(number, end)

@@ -1,9 +1,9 @@
-"""Only one process works on a run: a small object in the store that its owner renews.
+"""A lease on a run, so that only one process works on it: a small object in the store that its owner renews.
 
-An owner that has not renewed it for a while, by the store's clock, is taken to be dead, and so is one of this machine
-whose process is gone. Whoever takes over replaces exactly the object that it saw. An owner that comes back late finds
-that the lease is not its own any more and stops; even if it does not look, it can only publish the very same staged
-data under the very same job id, which is done once.
+An owner is considered dead if it has not renewed the lease for a while, by the store's clock, or if its process on this
+machine no longer exists. A process takes over by replacing exactly the object that it read. The previous owner finds
+that the lease is lost and stops. Even if it does not check, it can only publish the same staged data under the same job
+id, which is done once.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from pennon.store.protocol import Blob
 
 SECONDS = 60.0
-"""How long an owner may be silent."""
+"""The time after which a lease that is not renewed expires."""
 _RENEWALS = 4
 _LONGEST = 1000
 _LARGEST_PROCESS = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
-class Owner:
-    """Who holds a lease, as far as others can tell."""
+class LeaseOwner:
+    """The process that holds a lease."""
 
     host: str
     machine: str
@@ -44,13 +44,13 @@ class Owner:
     token: str
 
     @classmethod
-    def here(cls) -> Owner:
-        """Describe this process."""
-        return cls(socket.gethostname(), _machine(), os.getpid(), uuid.uuid4().hex)
+    def current(cls) -> LeaseOwner:
+        """Return the owner that stands for this process."""
+        return cls(socket.gethostname(), _machine_id(), os.getpid(), uuid.uuid4().hex)
 
     def is_gone(self) -> bool:
-        """Tell whether the process ran on this machine and is not there any more."""
-        if self.machine != _machine():
+        """Return True if the process ran on this machine and no longer exists."""
+        if self.machine != _machine_id():
             return False
         try:
             os.kill(self.process, 0)
@@ -62,9 +62,9 @@ class Owner:
 
 
 class Lease:
-    """A lease that this process holds, and renews in the background until it is released."""
+    """A lease of this process, renewed in a background thread until it is released."""
 
-    def __init__(self, store: Store, path: str, subject: str, owner: Owner, e_tag: str) -> None:
+    def __init__(self, store: Store, path: str, subject: str, owner: LeaseOwner, e_tag: str) -> None:
         self._store = store
         self._path = path
         self._subject = subject
@@ -73,20 +73,18 @@ class Lease:
         self._lost: str | None = None
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._thread = background.start(self._keep, name=f"lease of {subject}", stop=self._over.set)
+        self._thread = background.start(self._renew_regularly, name=f"lease of {subject}", stop=self._over.set)
 
     def require(self) -> None:
-        """Renew the lease now; error 14 if somebody else has it."""
+        """Renew the lease now. Raises ConcurrentModificationError if another process has it."""
         with self._lock:
             self._renew()
             if self._lost is not None:
-                raise ConcurrentModificationError(
-                    f"{self._subject} was taken over by {self._lost}; nothing more is done here"
-                )
+                raise ConcurrentModificationError(f"{self._subject} was taken over by {self._lost}; this process stops")
 
     @property
     def is_held(self) -> bool:
-        """Tell whether the lease is still this process's."""
+        """Whether this process still has the lease."""
         try:
             self.require()
         except LanceNamespaceError:
@@ -94,7 +92,7 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Stop renewing, and let others have it."""
+        """Stop renewing the lease, and delete it."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -102,21 +100,21 @@ class Lease:
             if self._lost is None:
                 self._store.delete_if(self._path, self._e_tag)
 
-    def _keep(self) -> None:
+    def _renew_regularly(self) -> None:
         while not self._over.wait(SECONDS / _RENEWALS):
-            # The store may answer next time; `require` raises what it says.
+            # The next renewal may succeed; `require` raises the error.
             with self._lock, contextlib.suppress(Exception):
                 self._renew()
 
     def _renew(self) -> None:
         if self._lost is not None:
             return
-        e_tag = self._store.swap(self._path, _body(self._owner), self._e_tag)
+        e_tag = self._store.swap(self._path, _encode_owner(self._owner), self._e_tag)
         if e_tag is not None:
             self._e_tag = e_tag
             return
         blob = self._store.get(self._path)
-        current = None if blob is None else _owner(blob)
+        current = None if blob is None else _parse_owner(blob)
         if current is not None and current.token == self._owner.token and blob is not None:
             self._e_tag = blob.e_tag
         else:
@@ -124,38 +122,41 @@ class Lease:
 
 
 @contextlib.contextmanager
-def held(store: Store, path: str, subject: str, *, take_over: bool = False) -> Iterator[Lease]:
-    """Hold the lease at `path`; error 14 if a living process has it and `take_over` is not asked for."""
-    lease = _taken(store, path, subject, take_over=take_over)
+def hold_lease(store: Store, path: str, subject: str, *, take_over: bool = False) -> Iterator[Lease]:
+    """Hold the lease at `path` for the duration of the block.
+
+    Raises ConcurrentModificationError if a live process has it, unless `take_over` is True.
+    """
+    lease = _acquire(store, path, subject, take_over=take_over)
     try:
         yield lease
     finally:
         lease.release()
 
 
-def _taken(store: Store, path: str, subject: str, *, take_over: bool) -> Lease:
-    owner = Owner.here()
-    body = _body(owner)
+def _acquire(store: Store, path: str, subject: str, *, take_over: bool) -> Lease:
+    owner = LeaseOwner.current()
+    body = _encode_owner(owner)
     e_tag = store.create(path, body)
     while e_tag is None:
         blob = store.get(path)
         if blob is None:
             e_tag = store.create(path, body)
             continue
-        current = _owner(blob)
+        current = _parse_owner(blob)
         silent = store.now() - blob.modified
         if current is not None and not take_over and silent < SECONDS and not current.is_gone():
             raise ConcurrentModificationError(
-                f"{subject} is being worked on by process {current.process} on {current.host} (heard of "
-                f"{max(silent, 0):.0f} s ago). It can be taken over when it has been silent for {SECONDS:.0f} s, or at "
-                "once with --take-over"
+                f"{subject} is being worked on by process {current.process} on {current.host} (last renewed "
+                f"{max(silent, 0):.0f} s ago). It can be taken over {SECONDS:.0f} s after the last renewal, or "
+                "immediately with --take-over"
             )
         e_tag = store.swap(path, body, blob.e_tag)
     return Lease(store, path, subject, owner, e_tag)
 
 
-def _body(owner: Owner) -> bytes:
-    # Each renewal differs from the one before, so that a late answer cannot be taken for a new one.
+def _encode_owner(owner: LeaseOwner) -> bytes:
+    # Each renewal is unique, so that a late response cannot be mistaken for a newer one.
     content = {
         "host": owner.host,
         "machine": owner.machine,
@@ -166,11 +167,11 @@ def _body(owner: Owner) -> bytes:
     return json.dumps(content).encode()
 
 
-def _owner(blob: Blob) -> Owner | None:
+def _parse_owner(blob: Blob) -> LeaseOwner | None:
     try:
         content: Any = json.loads(blob.body)
     except (ValueError, RecursionError):
-        # Released in a store that cannot delete conditionally.
+        # The lease was released in a store without conditional deletes.
         return None
     found = content if isinstance(content, dict) else {}
     texts = [found.get(key) for key in ("host", "machine", "token")]
@@ -179,11 +180,11 @@ def _owner(blob: Blob) -> Owner | None:
         return None
     if type(process) is not int or not 0 < process <= _LARGEST_PROCESS:
         return None
-    return Owner(str(texts[0]), str(texts[1]), process, str(texts[2]))
+    return LeaseOwner(str(texts[0]), str(texts[1]), process, str(texts[2]))
 
 
-def _machine() -> str:
-    """Name what a process number belongs to: this start of this machine, and its space of process numbers."""
+def _machine_id() -> str:
+    """Return an id of the boot and of the PID namespace, in which a process id is unique."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         space = str(Path("/proc/self/ns/pid").readlink())

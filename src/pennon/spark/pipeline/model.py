@@ -1,4 +1,4 @@
-"""What a pipeline is made of: the models that the YAML is validated by, and that Python code builds directly."""
+"""The models of a pipeline. YAML files are validated by them, and Python code can create them directly."""
 
 from __future__ import annotations
 
@@ -9,57 +9,57 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 Scalar = str | int | float | bool
 
 
-def _listed(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _text(value: Any) -> Any:
+def _to_text(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, (int, float)) else value
 
 
-def _checked_values(value: Any) -> Any:
+def _require_scalars(value: Any) -> Any:
     if isinstance(value, list) and not all(isinstance(one, (str, int, float, bool)) for one in value):
-        raise ValueError("accepted values are texts, numbers, true or false")
+        raise ValueError("accepted values must be texts, numbers, true or false")
     return value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_to_list)]
 """One name or several."""
-OptionText = Annotated[str, BeforeValidator(_text)]
-AcceptedValues = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_checked_values)]
+OptionText = Annotated[str, BeforeValidator(_to_text)]
+AcceptedValues = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_require_scalars)]
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
-        """Show which keys are set: each value may hold a secret."""
+        """Show which keys are set, but no values: each may be a secret."""
         return [(name, ...) for name in sorted(self.model_fields_set)]
 
 
-class Catalog(_Model):
-    """Which catalog the pipeline works on, where the caller does not say it."""
+class CatalogSettings(_Model):
+    """The catalog of the pipeline, unless the caller passes one."""
 
     impl: str = "dir"
     root: str | None = None
     properties: dict[str, OptionText] = {}
 
     def all_properties(self) -> dict[str, str]:
-        """Give the properties, with the root among them."""
+        """Return the properties, including the root."""
         return {**self.properties, **({} if self.root is None else {"root": self.root})}
 
 
 class SparkSettings(_Model):
-    """How the session is started, where the caller does not bring one."""
+    """How to start the session, unless the caller passes one."""
 
     master: str | None = None
     conf: dict[str, OptionText] = {}
 
 
 class Source(_Model):
-    """Something to read: a table of the catalog (`table`), or anything that Spark reads (`format`)."""
+    """An input: a table of the catalog (`table`), or a format that Spark reads (`format`)."""
 
     table: str | None = None
     version: int | None = Field(None, ge=1)
@@ -72,16 +72,16 @@ class Source(_Model):
     schema_: str | None = Field(None, alias="schema")
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Source:
+    def _require_one_kind(self) -> Source:
         if (self.table is None) == (self.format is None):
             raise ValueError("name either a 'table' of the catalog or a 'format' that Spark reads")
         pins = [name for name in ("version", "tag", "as_of") if getattr(self, name) is not None]
         if self.table is None and (pins or self.branch is not None):
             raise ValueError(f"{(pins or ['branch'])[0]!r} is for tables of the catalog")
         if len(pins) > 1:
-            raise ValueError(f"only one of version, tag and as_of can be given, got {' and '.join(pins)}")
+            raise ValueError(f"only one of version, tag and as_of is allowed, got {' and '.join(pins)}")
         if self.tag is not None and self.branch is not None:
-            raise ValueError("a tag names its branch itself: give a tag or a branch, not both")
+            raise ValueError("a tag determines its branch: give a tag or a branch, not both")
         if self.table is not None:
             wrong = [
                 key
@@ -94,7 +94,7 @@ class Source(_Model):
 
 
 class RowCount(_Model):
-    """Bounds on the number of rows; the ratios are to the rows of the version that is published now."""
+    """Bounds on the number of rows. The ratios are relative to the rows of the published version."""
 
     min: int | None = Field(None, ge=0)
     max: int | None = Field(None, ge=0)
@@ -102,7 +102,7 @@ class RowCount(_Model):
     max_ratio: float | None = Field(None, ge=0)
 
     @model_validator(mode="after")
-    def _some_bound(self) -> RowCount:
+    def _require_bound(self) -> RowCount:
         if self.min is None and self.max is None and self.min_ratio is None and self.max_ratio is None:
             raise ValueError("give at least one of 'min', 'max', 'min_ratio', 'max_ratio'")
         if self.min is not None and self.max is not None and self.min > self.max:
@@ -116,7 +116,7 @@ CHECK_KINDS = ("not_null", "unique", "accepted_values", "row_count", "sql")
 
 
 class Check(_Model):
-    """Something that has to be true of data before it is published; exactly one kind."""
+    """A condition that data must meet before it is published; exactly one kind."""
 
     not_null: Names | None = Field(None, min_length=1)
     unique: Names | None = Field(None, min_length=1)
@@ -130,28 +130,28 @@ class Check(_Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _plain_truth(cls, value: Any) -> Any:
+    def _accept_boolean(cls, value: Any) -> Any:
         # In YAML, `expect: true` is a boolean.
         return {**value, "expect": "true"} if isinstance(value, dict) and value.get("expect") is True else value
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Check:
+    def _require_one_kind(self) -> Check:
         kinds = [kind for kind in CHECK_KINDS if getattr(self, kind) is not None]
         if len(kinds) != 1:
             told = " and ".join(kinds) if kinds else "none"
-            raise ValueError(f"a check is exactly one of {', '.join(CHECK_KINDS)}; got {told}")
+            raise ValueError(f"a check must be exactly one of {', '.join(CHECK_KINDS)}; got {told}")
         if "expect" in self.model_fields_set and self.sql is None:
             raise ValueError("'expect' belongs to a check by 'sql'")
         return self
 
     @property
     def kind(self) -> str:
-        """Say what kind of check this is."""
+        """The kind of the check."""
         return next(kind for kind in CHECK_KINDS if getattr(self, kind) is not None)
 
     @property
     def title(self) -> str:
-        """Name the check for people."""
+        """The name of the check in reports."""
         if self.name is not None:
             return self.name
         if self.row_count is not None:
@@ -173,7 +173,7 @@ class Step(_Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _just_sql(cls, value: Any) -> Any:
+    def _accept_text(cls, value: Any) -> Any:
         return {"sql": value} if isinstance(value, str) else value
 
 
@@ -181,7 +181,7 @@ _MERGE_KEYS = {"on", "when_matched", "when_not_matched", "when_not_matched_by_so
 
 
 class Target(_Model):
-    """A table of the catalog that gets the rows of a step or source."""
+    """A table of the catalog to which the rows of a step or source are written."""
 
     table: str
     from_: str = Field(alias="from")
@@ -196,7 +196,7 @@ class Target(_Model):
     checks: tuple[Check, ...] = ()
 
     @model_validator(mode="after")
-    def _merge_has_keys(self) -> Target:
+    def _require_merge_keys(self) -> Target:
         if self.mode == "merge" and not self.on:
             raise ValueError("a merge needs 'on': the columns by which rows are matched")
         if self.mode != "merge":
@@ -207,12 +207,12 @@ class Target(_Model):
 
 
 class Definition(_Model):
-    """All that a pipeline says."""
+    """The whole definition of a pipeline."""
 
     name: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z_.-]{0,99}$")
     description: str | None = None
     vars: dict[str, Any] = {}
-    catalog: Catalog = Catalog()
+    catalog: CatalogSettings = CatalogSettings()
     spark: SparkSettings = SparkSettings()
     sources: dict[str, Source] = {}
     steps: dict[str, Step] = {}
@@ -220,4 +220,4 @@ class Definition(_Model):
     checks: tuple[Check, ...] = ()
     publish: Literal["atomic", "per-table"] = "atomic"
     samples: int = Field(5, ge=0, le=100)
-    """How many rows that fail a check the report shows."""
+    """The number of failing rows that the report shows for each check."""

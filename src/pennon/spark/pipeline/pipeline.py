@@ -1,4 +1,4 @@
-"""Pipeline: a validated definition that can be looked at, run, taken up again and discarded."""
+"""Pipeline: a validated definition that can be planned, run, resumed and discarded."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.redaction import SHORTEST_SECRET
-from pennon.spark.pipeline import document, preflight, publishing, reads, targets
-from pennon.spark.pipeline.code_rules import code_problems, unknown_names
+from pennon.spark.pipeline import document, pinned_reads, preflight, target_publishing, target_tables
+from pennon.spark.pipeline.code_rules import find_code, find_unknown_names
 from pennon.spark.pipeline.graph import Graph
-from pennon.spark.pipeline.interrupts import heard, held_back
-from pennon.spark.pipeline.observing import Observer, Silent
-from pennon.spark.pipeline.planning import Plan, planned
-from pennon.spark.pipeline.preflight import Shapes
-from pennon.spark.pipeline.problems import InvalidPipelineError, Path, Problem, dotted, line_of
-from pennon.spark.pipeline.queries import Queries
-from pennon.spark.pipeline.report import ALREADY, RunReport
-from pennon.spark.pipeline.running import Run
+from pennon.spark.pipeline.interrupts import defer_signals, raise_on_signals
+from pennon.spark.pipeline.observer import Observer, SilentObserver
+from pennon.spark.pipeline.pipeline_run import PipelineRun
+from pennon.spark.pipeline.planning import PipelinePlan, make_plan
+from pennon.spark.pipeline.problems import InvalidPipelineError, Path, PipelineProblem, find_line, format_path
+from pennon.spark.pipeline.queries import PipelineQueries
+from pennon.spark.pipeline.report import ALREADY_PUBLISHED, RunReport
+from pennon.spark.pipeline.run_state import RunState, new_run_id, validate_run_id
 from pennon.spark.pipeline.scrubbing import Scrubber
-from pennon.spark.pipeline.state import RunState, checked_run_id, new_run_id
-from pennon.spark.pipeline.validation import defined, validated
+from pennon.spark.pipeline.staged_files import root_store
+from pennon.spark.pipeline.validation import validate_definition, validate_document
 
 if TYPE_CHECKING:
     import os
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
     from pennon.spark.sql.references import TimeTravel
     from pennon.store import Store
 
-# These can change between two tries of a run without making it another one.
+# These keys may change between two attempts of a run.
 _CIRCUMSTANCES = {"description", "catalog", "spark", "samples", "vars"}
 
 
 class Pipeline:
     """Sources, steps, targets and checks: `Pipeline.from_yaml("pipeline.yaml")`, or from a dict of the same form.
 
-    What is wrong raises InvalidPipelineError (13) with every problem that was found.
+    Raises InvalidPipelineError with all problems if the definition is invalid.
     """
 
     def __init__(self, definition: Definition | Mapping[str, Any]) -> None:
-        self.definition = defined(definition)
+        self.definition = validate_definition(definition)
         self.file = "pipeline"
         self.secrets: set[str] = set()
-        """Values that came from the environment or secret variables, and must not be shown."""
+        """Values of environment and secret variables, which must not be shown."""
         self._lines: Mapping[Path, int] = {}
-        self._shown: Any = self.definition.model_dump(mode="json", by_alias=True)
+        self._masked: Any = self.definition.model_dump(mode="json", by_alias=True)
 
     @classmethod
     def from_yaml(
@@ -65,8 +65,11 @@ class Pipeline:
         *,
         environment: Mapping[str, str] | None = None,
     ) -> Pipeline:
-        """Read a file; `variables` win over the defaults in it, and `environment` stands for the process's own."""
-        return cls._of(document.read(file, variables or {}, environment))
+        """Load a pipeline from a file.
+
+        `variables` override the defaults in the file. `environment` replaces the environment of the process.
+        """
+        return cls._from_document(document.load_document(file, variables or {}, environment))
 
     @classmethod
     def from_text(
@@ -76,16 +79,16 @@ class Pipeline:
         *,
         environment: Mapping[str, str] | None = None,
     ) -> Pipeline:
-        """Read YAML from a text, in the same way."""
-        return cls._of(document.parse(text, variables or {}, environment))
+        """Load a pipeline from YAML text; the arguments are those of `from_yaml`."""
+        return cls._from_document(document.parse_document(text, variables or {}, environment))
 
     @classmethod
-    def _of(cls, read: document.Document) -> Pipeline:
-        made = cls(validated(read))
+    def _from_document(cls, read: document.Document) -> Pipeline:
+        made = cls(validate_document(read))
         made.file = read.file
         made.secrets = {one for one in read.secrets if len(one) >= SHORTEST_SECRET}
         made._lines = read.lines
-        made._shown = read.shown
+        made._masked = read.masked
         return made
 
     @property
@@ -95,17 +98,19 @@ class Pipeline:
 
     @property
     def fingerprint(self) -> str:
-        """What makes two definitions the same: all that decides about the result, but no secret."""
-        content = {key: value for key, value in self._shown.items() if key not in _CIRCUMSTANCES}
+        """A hash of everything in the definition that determines the result; secrets do not change it."""
+        content = {key: value for key, value in self._masked.items() if key not in _CIRCUMSTANCES}
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
-    def plan(self, address: Address, *, lake_name: str = "lake", allow_code: bool = True) -> Plan:
-        """Say what a run would do now; nothing is changed, and Spark is not needed. Errors as of `run`."""
+    def plan(self, address: Address, *, lake_name: str = "lake", allow_code: bool = True) -> PipelinePlan:
+        """Return what a run would do now. Changes nothing and needs no Spark. Raises the errors of `run`."""
         if not allow_code:
             self._refuse_code()
-            found = reads.resolved(address, lake_name, Graph(self.definition), lambda *_: None, self._place)
+            found = pinned_reads.resolve_reads(
+                address, lake_name, Graph(self.definition), lambda *_: None, self._locate
+            )
             self._refuse_unknown_names(found)
-        return planned(self.definition, address, lake_name, self._place, self._scrubber)
+        return make_plan(self.definition, address, lake_name, self._locate, self._scrubber)
 
     def run(
         self,
@@ -117,91 +122,100 @@ class Pipeline:
         observer: Observer | None = None,
         allow_code: bool = True,
     ) -> RunReport:
-        """Stage all targets, check them, and publish them; the report says whether the checks let it.
+        """Stage all targets, check them, publish them, and return the report.
 
-        With the id of a run that did not come to its end, the run goes on; with one that did, nothing is done.
-        `take_over` takes the run from a process that still seems to be at work; `state` is where runs are noted, the
-        catalog's root unless it is given. With `allow_code=False`, a pipeline that may run programs or read files by
-        their path raises InvalidPipelineError. Errors 0 (the catalog cannot publish several tables at once), 1, 4, 13,
-        14 (others at work), 19 (the run was begun by another definition).
+        The report's status shows whether the checks passed and the targets were published. With the id of an unfinished
+        run, that run is resumed; with the id of a published run, nothing is done. `take_over` resumes a run even if
+        another process seems to be working on it. `state` is where runs are recorded, by default the root of the
+        catalog. With `allow_code=False`, a pipeline that may run programs or read files by path raises
+        InvalidPipelineError.
+
+        Raises UnsupportedOperationError if the catalog cannot publish several tables at once, NamespaceNotFoundError or
+        TableNotFoundError if a table does not exist, InvalidInputError if the pipeline does not fit the tables,
+        ConcurrentModificationError if another process is working on the run, and InvalidTableStateError if the run was
+        started with another definition.
         """
         if not allow_code:
             self._refuse_code()
         lake = self._lake(spark)
         found = self._state(lake.address, run_id, state)
-        done = self._already(found)
+        done = self._published_report(found)
         if done is not None:
             return done
         if self.definition.publish == "atomic":
-            targets.require_management(lake.address, self.definition)
+            target_tables.require_version_management(lake.address, self.definition)
         with found.lease(take_over=take_over) as lease:
-            return self._already(found) or self._run(lake, found, lease, observer or Silent(), allow_code=allow_code)
+            return self._published_report(found) or self._run(
+                lake, found, lease, observer or SilentObserver(), allow_code=allow_code
+            )
 
     def discard(self, address: Address, run_id: str, *, take_over: bool = False, state: str | None = None) -> bool:
-        """Remove what a run has staged, and forget it; False if there is nothing.
+        """Delete what a run has staged and its state; return False if there is nothing to delete.
 
-        Raises InvalidTableStateError if it has published, or if something was kept because its state names what is not
-        certainly its own; everything else is removed then.
+        Raises InvalidTableStateError if the run has published, or if something was kept because the run may not have
+        written it. Everything else is deleted then.
         """
         found = self._state(address, run_id, state)
-        if found.beginning() is None or found.outcome() is not None:
+        if found.read_start() is None or found.read_outcome() is not None:
             return False
         with found.lease(take_over=take_over):
-            cleaned = publishing.clean_up(address, found, self.definition)
+            cleaned = target_publishing.clean_up(address, found, self.definition)
         if cleaned.published:
             names = ", ".join(self.definition.targets[number].table for number in sorted(cleaned.published))
-            raise InvalidTableStateError(f"{found.subject} has published {names}: run it again to bring it to its end")
+            raise InvalidTableStateError(f"{found.subject} has published {names}: run it again to finish it")
         if cleaned.kept:
             raise InvalidTableStateError(
-                f"{found.subject} is not discarded completely. What is not certainly its own was kept: "
+                f"{found.subject} is not discarded completely. Files that it may not have written were kept: "
                 + "; ".join(cleaned.kept)
             )
         return True
 
     def _run(self, lake: Lake, state: RunState, lease: Lease, observer: Observer, *, allow_code: bool) -> RunReport:
-        noted = state.beginning()
+        noted = state.read_start()
         graph = Graph(self.definition)
         if noted is not None:
             state.require_same(noted, self.fingerprint)
-            found = reads.restored(noted.get("reads"), lake.address)
+            found = pinned_reads.restore_reads(noted.get("reads"), lake.address)
         else:
-            found = reads.resolved(lake.address, lake.name, graph, _moments(lake), self._place)
+            found = pinned_reads.resolve_reads(lake.address, lake.name, graph, _moment_resolver(lake), self._locate)
         if not allow_code:
             self._refuse_unknown_names(found)
-        queries = Queries(lake, graph, found)
+        queries = PipelineQueries(lake, graph, found)
         try:
-            with heard():
+            with raise_on_signals():
                 if noted is None:
-                    tables = targets.looked_up(lake.address, self.definition, self._place)
-                    shapes = preflight.looked_at(queries, tables, file=self.file, lines=self._lines)
-                    state.begin(self.fingerprint, {**found.note(), "unstageable": sorted(shapes.unstageable)})
+                    tables = target_tables.look_up_targets(lake.address, self.definition, self._locate)
+                    unstageable = preflight.find_unstageable_steps(queries, tables, file=self.file, lines=self._lines)
+                    state.begin(self.fingerprint, {**found.note(), "unstageable": sorted(unstageable)})
                 else:
-                    shapes = Shapes({}, reads.unstageable(noted.get("reads")))
-                run = Run(state, lease, queries, shapes, observer, scrubber=self._scrubber, resumed=noted is not None)
-                return run.go()
+                    unstageable = pinned_reads.noted_unstageable(noted.get("reads"))
+                run = PipelineRun(
+                    state, lease, queries, unstageable, observer, scrubber=self._scrubber, resumed=noted is not None
+                )
+                return run.execute()
         except KeyboardInterrupt:
-            done = state.outcome()
+            done = state.read_outcome()
             if done is not None:
-                # It came too late: all is done.
-                return self._scrubber.report(state.published_report(done))
-            with held_back():
+                # The signal arrived after the run was published.
+                return self._scrubber.scrub_report(state.published_report(done))
+            with defer_signals():
                 if lease.is_held:
-                    publishing.clean_up(lake.address, state, self.definition)
+                    target_publishing.clean_up(lake.address, state, self.definition)
             raise
         finally:
             queries.close()
 
-    def _already(self, state: RunState) -> RunReport | None:
-        done = state.outcome()
+    def _published_report(self, state: RunState) -> RunReport | None:
+        done = state.read_outcome()
         if done is None:
             return None
         state.require_same(done, self.fingerprint)
         report = state.published_report(done)
         state.tidy()
-        return replace(self._scrubber.report(report), status=ALREADY)
+        return replace(self._scrubber.scrub_report(report), status=ALREADY_PUBLISHED)
 
     def _state(self, address: Address, run_id: str | None, place: str | None) -> RunState:
-        return RunState(_store(address, place), self.name, checked_run_id(run_id or new_run_id()))
+        return RunState(_store(address, place), self.name, validate_run_id(run_id or new_run_id()))
 
     def _lake(self, spark: SparkSession | Lake) -> Lake:
         from pennon.spark.lake import Lake, attach
@@ -211,17 +225,17 @@ class Pipeline:
         properties = self.definition.catalog.all_properties()
         if not properties:
             raise InvalidInputError(
-                "The pipeline names no catalog: give a lake instead of a session, or write 'catalog'"
+                "The pipeline has no catalog: pass a lake instead of a session, or add the key 'catalog'"
             )
         return attach(spark, impl=self.definition.catalog.impl, **properties)
 
     def _refuse_code(self) -> None:
-        self._refuse(code_problems(self.definition, self._lines))
+        self._refuse(find_code(self.definition, self._lines))
 
-    def _refuse_unknown_names(self, found: reads.Reads) -> None:
-        self._refuse(unknown_names(found))
+    def _refuse_unknown_names(self, found: pinned_reads.PinnedReads) -> None:
+        self._refuse(find_unknown_names(found))
 
-    def _refuse(self, problems: list[Problem]) -> None:
+    def _refuse(self, problems: list[PipelineProblem]) -> None:
         if problems:
             raise InvalidPipelineError(self.file, problems)
 
@@ -229,14 +243,14 @@ class Pipeline:
     def _scrubber(self) -> Scrubber:
         return Scrubber(frozenset(self.secrets))
 
-    def _place(self, path: Path) -> str:
-        """Say where something stands in the file."""
-        line = line_of(self._lines, path)
-        return f"{self.file}: {dotted(path)}" if line is None else f"{self.file}:{line}: {dotted(path)}"
+    def _locate(self, path: Path) -> str:
+        """Return the file, line and key of a path, for messages."""
+        line = find_line(self._lines, path)
+        return f"{self.file}: {format_path(path)}" if line is None else f"{self.file}:{line}: {format_path(path)}"
 
 
-def _moments(lake: Lake) -> Any:
-    """Let Spark say which versions and times queries mean."""
+def _moment_resolver(lake: Lake) -> Any:
+    """Return a function that evaluates `VERSION AS OF` and `TIMESTAMP AS OF` with Spark."""
     from pennon.spark.sql.name_resolution import NameResolver
     from pennon.spark.sql.query_runner import QueryRunner
 
@@ -254,9 +268,9 @@ def _store(address: Address, place: str | None) -> Store:
 
     if place is not None:
         return open_store(make_root_absolute(place), address.storage_options)
-    store: Store | None = publishing.root_store(address)
+    store: Store | None = root_store(address)
     if store is None:
         raise InvalidInputError(
-            f"A catalog of the kind {address.impl!r} has no place for runs: say where they are noted (state)"
+            f"A catalog of type {address.impl!r} cannot record runs: pass a location for them (state)"
         )
     return store

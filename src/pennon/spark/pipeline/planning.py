@@ -1,4 +1,4 @@
-"""What a run would do, without Spark and without doing any of it."""
+"""The plan of a run, made without Spark and without changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pennon.identifiers import quote_identifier
-from pennon.spark.pipeline import reads, targets
+from pennon.spark.pipeline import pinned_reads, target_tables
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.reading.pinned import VersionSelector
 from pennon.spark.sql.query_plan import plan_query
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedRead:
-    """Something that a query reads: its columns (None: all, or not known before Spark looks at it) and version."""
+    """A table that a query reads. `columns` is None if all are read, or if only Spark can tell."""
 
     name: str
     version: int | None = None
@@ -35,7 +35,7 @@ class PlannedRead:
 
 @dataclass(frozen=True)
 class PlannedSource:
-    """A source; `used` is false if nothing comes of it."""
+    """A source; `used` is False if nothing depends on it."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ class PlannedSource:
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step, and what becomes of it: `staged`, part of what reads it (`within`), or `not used`."""
+    """A step and its `fate`: `staged`, part of its readers (`within`), or `not used`."""
 
     name: str
     fate: str
@@ -56,7 +56,7 @@ class PlannedStep:
 
 @dataclass(frozen=True)
 class PlannedTarget:
-    """A target; `version` is the one that is there now, None if the table is to be made."""
+    """A target; `version` is the current version, or None if the table will be created."""
 
     table: str
     source: str
@@ -67,7 +67,7 @@ class PlannedTarget:
 
 @dataclass(frozen=True)
 class PlannedCheck:
-    """A check and what it is about."""
+    """A check and its subject."""
 
     on: str
     name: str
@@ -76,7 +76,7 @@ class PlannedCheck:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PipelinePlan:
     """What a run would do now."""
 
     pipeline: str
@@ -87,70 +87,72 @@ class Plan:
     checks: tuple[PlannedCheck, ...]
 
     def document(self) -> dict[str, Any]:
-        """Give the plan in terms of JSON."""
+        """Return the plan as JSON values."""
         return asdict(self)
 
 
-def planned(
-    definition: Definition, address: Address, lake_name: str, place: Callable[[Path], str], scrubber: Scrubber
-) -> Plan:
-    """Look at everything that a run would look at before it begins, as far as that needs no Spark."""
+def make_plan(
+    definition: Definition, address: Address, lake_name: str, locate: Callable[[Path], str], scrubber: Scrubber
+) -> PipelinePlan:
+    """Return the plan of a run, with everything that a run reads first and that needs no Spark."""
     if definition.publish == "atomic":
-        targets.require_management(address, definition)
+        target_tables.require_version_management(address, definition)
     graph = Graph(definition)
-    tables = targets.looked_up(address, definition, place)
-    found = reads.resolved(address, lake_name, graph, _moment, place)
-    used = graph.used()
-    return Plan(
+    tables = target_tables.look_up_targets(address, definition, locate)
+    found = pinned_reads.resolve_reads(address, lake_name, graph, _plain_version, locate)
+    used = graph.used_names()
+    return PipelinePlan(
         definition.name,
         definition.publish,
         tuple(
             PlannedSource(
                 name,
                 source.format or "table",
-                scrubber.text(source.table or ", ".join(source.path or ())),
+                scrubber.scrub_text(source.table or ", ".join(source.path or ())),
                 found.sources[name].version if name in found.sources else None,
                 name in used,
             )
             for name, source in definition.sources.items()
         ),
-        tuple(_step(graph, found, name, scrubber) for name in definition.steps),
+        tuple(_plan_step(graph, found, name, scrubber) for name in definition.steps),
         tuple(
-            PlannedTarget(scrubber.text(target.table), target.from_, target.mode, target.on, table.version)
+            PlannedTarget(scrubber.scrub_text(target.table), target.from_, target.mode, target.on, table.version)
             for target, table in zip(definition.targets, tables, strict=True)
         ),
         tuple(
             PlannedCheck(
-                scrubber.text(one.label),
-                scrubber.title(check),
+                scrubber.scrub_text(one.label),
+                scrubber.scrub_title(check),
                 check.severity,
                 check.scope if one.target is not None else None,
             )
-            for one in graph.places()
+            for one in graph.check_groups()
             for check in one.checks
         ),
     )
 
 
-def _step(graph: Graph, found: reads.Reads, name: str, scrubber: Scrubber) -> PlannedStep:
+def _plan_step(graph: Graph, found: pinned_reads.PinnedReads, name: str, scrubber: Scrubber) -> PlannedStep:
     step = graph.definition.steps[name]
-    staged = name in graph.staged()
-    used = name in graph.used()
+    staged = name in graph.staged_steps()
+    used = name in graph.used_names()
     within = () if staged or not used else graph.readers(name)
     fate = "staged" if staged else "part of " + ", ".join(within) if used else "not used"
     read = [
-        replace(one, name=scrubber.text(one.name), where=None if one.where is None else scrubber.text(one.where))
-        for one in (_reads(graph, found, step.sql) if used else ())
+        replace(
+            one, name=scrubber.scrub_text(one.name), where=None if one.where is None else scrubber.scrub_text(one.where)
+        )
+        for one in (_plan_reads(graph, found, step.sql) if used else ())
     ]
     return PlannedStep(name, fate, within, tuple(read))
 
 
-def _reads(graph: Graph, found: reads.Reads, sql: str) -> list[PlannedRead]:
-    """Give what a step reads itself; of tables, just the columns and rows that it needs."""
+def _plan_reads(graph: Graph, found: pinned_reads.PinnedReads, sql: str) -> list[PlannedRead]:
+    """Return what a step reads; for tables, only the columns and rows that it needs."""
     known: dict[Identifier, tuple[str, int]] = {}
 
     def find(parts: Name, travel: TimeTravel | None) -> QueryTable | None:
-        local = graph.local(parts)
+        local = graph.find_local(parts)
         if local is not None:
             table = found.sources.get(local)
         else:
@@ -168,13 +170,13 @@ def _reads(graph: Graph, found: reads.Reads, sql: str) -> list[PlannedRead]:
         return [PlannedRead(name, version, (), made.count.where)]
     tables = [PlannedRead(*known[one.identifier], one.columns, one.where) for one in made.reads]
     named = {one.name for one in tables}
-    others = [name for name in graph.reads(sql) if name not in named]
-    others += [".".join(one.name) for one in graph.tables(sql) if found.names.get(one.name) is None]
+    others = [name for name in graph.local_reads(sql) if name not in named]
+    others += [".".join(one.name) for one in graph.external_reads(sql) if found.names.get(one.name) is None]
     return [*tables, *(PlannedRead(one) for one in dict.fromkeys(others))]
 
 
-def _moment(identifier: Identifier, travel: TimeTravel) -> VersionSelector | None:
-    """Tell which version a query means, if that needs nobody to evaluate an expression."""
+def _plain_version(identifier: Identifier, travel: TimeTravel) -> VersionSelector | None:
+    """Return the version that a query asks for, or None if only Spark can evaluate it."""
     del identifier
     text = travel.text.strip("'\"")
     return VersionSelector(version=int(text)) if travel.kind == "version" and text.isdigit() else None

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline, said so that its author finds the place: file, line and key."""
+"""Problems of a pipeline, with file, line and key."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 Path = tuple[str | int, ...]
-"""Where a value stands: the keys and positions that lead to it."""
+"""The position of a value: the keys and indexes that lead to it."""
 _ORDINARY_KEY = re.compile(r"[0-9A-Za-z_-]+")
 _MOST_SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One thing that is wrong, at one place."""
+class PipelineProblem:
+    """One problem at one position."""
 
     path: Path
     message: str
     line: int | None = None
 
-    def shown(self, file: str) -> str:
-        """Give the problem as one line of text."""
+    def format(self, file: str) -> str:
+        """Return the problem as one line of text."""
         place = file if self.line is None else f"{file}:{self.line}"
-        return f"{place}: {dotted(self.path)}: {self.message}" if self.path else f"{place}: {self.message}"
+        return f"{place}: {format_path(self.path)}: {self.message}" if self.path else f"{place}: {self.message}"
 
 
 class InvalidPipelineError(InvalidInputError):
-    """The pipeline cannot be run as it is written (13); `problems` has everything that was found, by line."""
+    """The pipeline is invalid; `problems` has everything that was found, sorted by line."""
 
-    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, file: str, problems: Iterable[PipelineProblem]) -> None:
         self.file = file
         self.problems = tuple(sorted(problems, key=lambda one: one.line or 0))
-        lines = [one.shown(file) for one in self.problems[:_MOST_SHOWN]]
+        lines = [one.format(file) for one in self.problems[:_MOST_SHOWN]]
         if len(self.problems) > _MOST_SHOWN:
             lines.append(f"{file}: and {len(self.problems) - _MOST_SHOWN} more")
         super().__init__("\n".join(lines))
 
 
-def dotted(path: Path) -> str:
-    """Write a path as people do: `targets[0].mode`."""
+def format_path(path: Path) -> str:
+    """Return a path as text, such as `targets[0].mode`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -56,21 +56,21 @@ def dotted(path: Path) -> str:
     return text
 
 
-def line_of(lines: Mapping[Path, int], path: Path) -> int | None:
-    """Give the line of a place, or of the nearest one around it that the file has."""
+def find_line(lines: Mapping[Path, int], path: Path) -> int | None:
+    """Return the line of a path, or of the nearest enclosing one that the file has."""
     for length in range(len(path), -1, -1):
         if path[:length] in lines:
             return lines[path[:length]]
     return None
 
 
-def suggestion(word: str, known: Sequence[str]) -> str:
-    """Ask whether a similar word was meant, or name those that there are if they are few; begins with a separator."""
+def suggest(word: str, known: Sequence[str]) -> str:
+    """Return a hint with a similar word, or with all known words if they are few; it begins with a separator."""
     lowered = {one.lower(): one for one in known}
     near = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
     if near:
         return f"; did you mean {lowered[near[0]]!r}?"
     few = 12
     if known and len(known) <= few:
-        return f"; there is {', '.join(map(repr, sorted(known)))}"
+        return f"; known: {', '.join(map(repr, sorted(known)))}"
     return ""

@@ -1,4 +1,4 @@
-"""What a run did: as frozen values, as JSON, and the other way round."""
+"""The report of a run: frozen values, converted to JSON and back."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     import os
 
 PUBLISHED = "published"
-"""All targets are visible."""
-ALREADY = "already published"
-"""An earlier run with this id has published them; nothing was done now."""
+"""All targets are published."""
+ALREADY_PUBLISHED = "already published"
+"""An earlier run with this id has published them; this one did nothing."""
 CHECKS_FAILED = "checks failed"
-"""A check with severity error failed: nothing was published, and what was staged is gone."""
+"""A check with severity error failed: nothing was published, and the staged data was deleted."""
 
 
 @dataclass(frozen=True)
 class SourceReport:
-    """Something that the run read; `version` for tables of the catalog."""
+    """A source that the run read; tables of the catalog have a `version`."""
 
     name: str
     kind: str
@@ -29,7 +29,7 @@ class SourceReport:
 
 @dataclass(frozen=True)
 class StepReport:
-    """A step. One that was not staged is part of what reads it (`within`), and has no figures of its own."""
+    """A step. A step that was not staged is part of its readers (`within`), and has no figures."""
 
     name: str
     staged: bool
@@ -38,12 +38,12 @@ class StepReport:
     seconds: float | None = None
     within: tuple[str, ...] = ()
     reused: bool = False
-    """It was finished by an earlier try of the same run."""
+    """Whether an earlier attempt of the same run finished it."""
 
 
 @dataclass(frozen=True)
 class TargetReport:
-    """A table that the run wrote; `version` once it is published."""
+    """A table that the run wrote; `version` is set once it is published."""
 
     table: str
     mode: str
@@ -57,7 +57,7 @@ class TargetReport:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check found: how many rows (or keys, or values) fail it, and a few of them."""
+    """The result of a check: how many rows, keys or values fail it, and some of them."""
 
     on: str
     name: str
@@ -70,18 +70,18 @@ class CheckReport:
     reused: bool = False
 
     def document(self) -> dict[str, Any]:
-        """Give the report in terms of JSON."""
-        return dict(json.loads(json.dumps(asdict(self), default=_plain, allow_nan=False)))
+        """Return the report as JSON values."""
+        return dict(json.loads(json.dumps(asdict(self), default=_to_json, allow_nan=False)))
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> CheckReport:
-        """Read a report back."""
-        return _made(cls, document)  # type: ignore[no-any-return]
+        """Return the report from JSON values. Raises TypeError if a value has the wrong type."""
+        return _from_dict(cls, document)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """All that is told of a run."""
+    """The report of a run."""
 
     pipeline: str
     run_id: str
@@ -97,27 +97,27 @@ class RunReport:
 
     @property
     def succeeded(self) -> bool:
-        """Tell whether the targets are visible, by this try or an earlier one."""
-        return self.status in {PUBLISHED, ALREADY}
+        """Whether the targets are published, by this attempt or an earlier one."""
+        return self.status in {PUBLISHED, ALREADY_PUBLISHED}
 
     @property
     def failures(self) -> tuple[CheckReport, ...]:
-        """Give the checks that kept the run from publishing."""
+        """The checks that prevented the run from publishing."""
         return tuple(one for one in self.checks if not one.passed and one.severity == "error")
 
     def document(self) -> dict[str, Any]:
-        """Give the report in terms of JSON."""
-        return dict(json.loads(json.dumps(asdict(self), default=_plain, allow_nan=False)))
+        """Return the report as JSON values."""
+        return dict(json.loads(json.dumps(asdict(self), default=_to_json, allow_nan=False)))
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Write the report into a file, as JSON."""
+        """Write the report to a file, as JSON."""
         with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 - any kind of path
             json.dump(self.document(), opened, ensure_ascii=False, indent=2)
             opened.write("\n")
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> RunReport:
-        """Read a report back."""
+        """Return the report from JSON values. Raises TypeError if a value has the wrong type."""
         kinds: dict[str, Any] = {
             "sources": SourceReport,
             "steps": StepReport,
@@ -126,7 +126,7 @@ class RunReport:
         }
         values = {key: document[key] for key in cls.__dataclass_fields__ if key in document}
         for key, kind in kinds.items():
-            values[key] = tuple(_made(kind, one) for one in values.get(key, ()))
+            values[key] = tuple(_from_dict(kind, one) for one in values.get(key, ()))
         _require_kinds(cls, values)
         return cls(**values)
 
@@ -139,22 +139,22 @@ _KINDS = {
     "int": (int,),
     "float": (int, float),
 }
-"""What values of fields can be, by the fields' annotations."""
+"""The types that values may have, by the annotation of their field."""
 
 
 def _require_kinds(kind: Any, values: dict[str, Any]) -> None:
-    """Raise TypeError if a value is not of the kind of its field."""
+    """Raise TypeError if a value does not have the type of its field."""
     for key, value in values.items():
         allowed = _KINDS.get(str(kind.__dataclass_fields__[key].type))
         if allowed is not None and type(value) not in allowed:
             raise TypeError(f"{key!r} is {str(value)[:100]!r}")
 
 
-def _made(kind: Any, content: dict[str, Any]) -> Any:
+def _from_dict(kind: Any, content: dict[str, Any]) -> Any:
     values = {key: content[key] for key in kind.__dataclass_fields__ if key in content}
     _require_kinds(kind, values)
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
-def _plain(value: object) -> Any:
+def _to_json(value: object) -> Any:
     return value.isoformat() if isinstance(value, datetime) else str(value)

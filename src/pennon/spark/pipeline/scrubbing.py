@@ -1,4 +1,4 @@
-"""Reports, plans and notes without the values of `${ENV:...}` and of secret variables."""
+"""Removing the values of `${ENV:...}` and of secret variables from reports, plans and notes."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scrubber:
-    """Hides the secrets of one pipeline, before anything is cut to length or written."""
+    """Removes the secrets of one pipeline, before anything is truncated or written."""
 
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
-    def text(self, text: str) -> str:
+    def scrub_text(self, text: str) -> str:
         """Return a text without secrets."""
         return hide_secrets(text, self.secrets) if self.secrets else text
 
-    def title(self, check: Check) -> str:
-        """Return the name of a check for people, without secrets."""
-        shown = check if check.sql is None else check.model_copy(update={"sql": self.text(check.sql)})
-        return self.text(shown.title)
+    def scrub_title(self, check: Check) -> str:
+        """Return the title of a check without secrets."""
+        shown = check if check.sql is None else check.model_copy(update={"sql": self.scrub_text(check.sql)})
+        return self.scrub_text(shown.title)
 
-    def scalar(self, value: Any) -> Any:
-        """Return a value that is no text, masked if it reads like a secret."""
+    def scrub_scalar(self, value: Any) -> Any:
+        """Return a value that is not a text, masked if its text is a secret."""
         return MASK if str(value) in self.secrets else value
 
-    def texts(self, document: Any) -> Any:
-        """Return a document with all its texts and keys scrubbed. Numbers stay: a report's figures are no secrets."""
+    def scrub_document(self, document: Any) -> Any:
+        """Return a document with all its texts and keys scrubbed. Numbers stay: a report's figures are not secrets."""
         if isinstance(document, str):
-            return self.text(document)
+            return self.scrub_text(document)
         if isinstance(document, dict):
-            return {self.text(key): self.texts(value) for key, value in document.items()}
+            return {self.scrub_text(key): self.scrub_document(value) for key, value in document.items()}
         if isinstance(document, (list, tuple)):
-            return [self.texts(value) for value in document]
+            return [self.scrub_document(value) for value in document]
         return document
 
-    def report(self, report: RunReport) -> RunReport:
+    def scrub_report(self, report: RunReport) -> RunReport:
         """Return a report without secrets."""
-        return RunReport.of(self.texts(report.document())) if self.secrets else report
+        return RunReport.of(self.scrub_document(report.document())) if self.secrets else report

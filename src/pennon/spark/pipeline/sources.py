@@ -1,11 +1,11 @@
-"""Reading what is no table of the catalog: any format that Spark knows."""
+"""Reading sources that are not tables of the catalog, in any format of Spark."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError, TableNotFoundError, UnsupportedOperationError
-from pennon.spark.pipeline.spark_errors import condition, short_message
+from pennon.spark.pipeline.spark_errors import error_condition, shorten_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +16,12 @@ _ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-<Spark's version>_2.13:<ver
 _MISSING = {"DATA_SOURCE_NOT_FOUND", "AVRO_DATA_SOURCE_NOT_ENABLED"}
 
 
-def opened(spark: SparkSession, name: str, source: Source) -> DataFrame:
-    """Give a source as a DataFrame; a format that Spark does not have is 0, files that are not there are 4."""
+def load_source(spark: SparkSession, name: str, source: Source) -> DataFrame:
+    """Return a source as a DataFrame.
+
+    Raises UnsupportedOperationError if Spark lacks the format, TableNotFoundError if the files do not exist, and
+    InvalidInputError if they cannot be read.
+    """
     reader = spark.read.format(str(source.format)).options(**source.options)
     try:
         if source.schema_ is not None:
@@ -25,17 +29,17 @@ def opened(spark: SparkSession, name: str, source: Source) -> DataFrame:
         frame = reader.load() if source.path is None else reader.load(list(source.path))
         frame.schema  # noqa: B018 - Spark Connect looks at it only now
     except Exception as error:  # what Spark raises here has several classes, some of them Java's
-        found = condition(error)
+        found = error_condition(error)
         if found == "PATH_NOT_FOUND":
             raise TableNotFoundError(f"Source {name!r}: there is nothing at {', '.join(source.path or ())}") from error
         if found in _MISSING:
-            raise UnsupportedOperationError(_missing(name, str(source.format))) from error
-        raise InvalidInputError(f"Source {name!r} cannot be read: {short_message(error)}") from error
+            raise UnsupportedOperationError(_missing_format(name, str(source.format))) from error
+        raise InvalidInputError(f"Source {name!r} cannot be read: {shorten_error(error)}") from error
     return frame
 
 
-def _missing(name: str, kind: str) -> str:
+def _missing_format(name: str, kind: str) -> str:
     message = f"Source {name!r}: Spark has no format {kind!r}"
     if kind.lower() == "iceberg":
-        return f"{message}; its jar has to be there: --spark-conf spark.jars.packages={_ICEBERG}"
-    return f"{message}; if it comes with a jar, give it with --spark-conf spark.jars.packages=..."
+        return f"{message}; add its jar: --spark-conf spark.jars.packages={_ICEBERG}"
+    return f"{message}; if it is in a jar, add that with --spark-conf spark.jars.packages=..."

@@ -1,4 +1,4 @@
-"""What Spark's errors say, in a line."""
+"""Short messages for errors of Spark."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*$")
 _LONGEST = 400
 
 
-def condition(error: BaseException) -> str | None:
-    """Give Spark's own name for an error, such as `PATH_NOT_FOUND`; None if it has none."""
+def error_condition(error: BaseException) -> str | None:
+    """Return Spark's name for an error, such as `PATH_NOT_FOUND`, or None if it has none."""
     asked = getattr(error, "getCondition", None)
     named = asked() if callable(asked) else None
     if named:
@@ -23,8 +23,8 @@ def condition(error: BaseException) -> str | None:
     return None if found is None else found[1]
 
 
-def short_message(error: BaseException, hide: Callable[[str], str] = str) -> str:
-    """Give what an error says without Java's stack, Spark's plans and what `hide` takes out."""
+def shorten_error(error: BaseException, hide: Callable[[str], str] = str) -> str:
+    """Return the message of an error in one line, without stack traces and plans, after applying `hide`."""
     text = hide(str(error)).strip()
     found = _CONDITION.search(text)
     line = _SQL_STATE.sub("", found[2]) if found is not None else text.partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Writing down what is staged for a target, so that another process can publish or remove it."""
+"""Notes of what is staged for a target, so that another process can publish or delete it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
-    from pennon.spark.pipeline.state import RunState
+    from pennon.spark.pipeline.run_state import RunState
 
 _FLAG, _NUMBER = (bool,), (int,)
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -28,15 +28,15 @@ _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("read_version", "preview", "rows", "bytes"), _NUMBER),
     "seconds": (int, float),
 }
-"""What each field of a note is; numbers are not negative."""
+"""The types of a note's fields; numbers are not negative."""
 # The numbers of versions beside a table's history need 64 bits.
 _TOO_LARGE = 1 << 64
 _SHOWN = 200
-"""How much of a bad value is shown."""
+"""The number of characters of a bad value that messages contain."""
 
 
-def noted(staged: StagedWrite) -> dict[str, Any]:
-    """Give what is staged, and readable, in terms of JSON; Lance itself keeps the operation, in the preview."""
+def to_note(staged: StagedWrite) -> dict[str, Any]:
+    """Return a staged write as JSON values. Its operation is not included: Lance stores it in the preview."""
     preview = staged.preview
     evolution: Evolution | None = staged.evolution
     return {
@@ -54,19 +54,19 @@ def noted(staged: StagedWrite) -> dict[str, Any]:
         "evolution": None
         if evolution is None
         else {
-            "schema": _packed(evolution.schema),
-            "base": _packed(evolution.base),
+            "schema": _encode_schema(evolution.schema),
+            "base": _encode_schema(evolution.base),
             "fragments": list(evolution.fragments),
         },
     }
 
 
-def parse(state: RunState, number: int, note: dict[str, Any], identifier: Identifier) -> dict[str, Any]:
-    """Return a note of what is staged for a target if each of its fields can be what `noted` wrote; 19 if not."""
-    where = state.place_of(f"target.{number}")
+def parse_note(state: RunState, number: int, note: dict[str, Any], identifier: Identifier) -> dict[str, Any]:
+    """Return the note of a target. Raises InvalidTableStateError if a field cannot be one that `to_note` wrote."""
+    where = state.note_path(f"target.{number}")
 
     def wrong(what: str, wanted: str, got: str) -> Exception:
-        return state.damaged(where, f"{what} must be {wanted}, not {got}")
+        return state.damaged_error(where, f"{what} must be {wanted}, not {got}")
 
     fields = FieldReader(wrong)
     for key, kind in _KINDS.items():
@@ -90,7 +90,7 @@ def _require_evolution(
 ) -> None:
     for key in ("schema", "base"):
         try:
-            _unpacked(fields.text(evolution, key, "evolution"))
+            _decode_schema(fields.text(evolution, key, "evolution"))
         except (ValueError, OSError) as error:
             raise wrong(key, "a schema", str(error)[:_SHOWN]) from error
     for fragment in fields.items(evolution, "fragments", "evolution"):
@@ -100,10 +100,11 @@ def _require_evolution(
                 raise wrong("a fragment", "made of the files of the note", repr(path)[:_SHOWN])
 
 
-def restored(lake: Lake, note: dict[str, Any], *, proven: bool = False) -> StagedWrite:
-    """Take up what another process has staged; error 14 if the table is another one by now, 19 if it is gone.
+def restore_write(lake: Lake, note: dict[str, Any], *, proven: bool = False) -> StagedWrite:
+    """Return the staged write of a note.
 
-    Unless it is `proven` that this process staged it, the catalog must not refer to the place of a new table.
+    Unless `proven` shows that this process staged it, the catalog must not refer to the location of a new table. Raises
+    ConcurrentModificationError if the table has been replaced, and InvalidTableStateError if the staged data is gone.
     """
     identifier = tuple(note["table"])
     if note["new"] and not proven:
@@ -115,9 +116,9 @@ def restored(lake: Lake, note: dict[str, Any], *, proven: bool = False) -> Stage
         try:
             transaction = preview.open().read_transaction(preview.version)
         except (OSError, ValueError) as error:
-            raise _gone(identifier) from error
+            raise _gone_error(identifier) from error
         if transaction is None:
-            raise _gone(identifier)
+            raise _gone_error(identifier)
         operation, properties = transaction.operation, dict(transaction.transaction_properties or {})
     evolution = note["evolution"]
     return StagedWrite(
@@ -134,7 +135,10 @@ def restored(lake: Lake, note: dict[str, Any], *, proven: bool = False) -> Stage
         evolution=None
         if evolution is None
         else Evolution(
-            identifier, _unpacked(evolution["schema"]), _unpacked(evolution["base"]), tuple(evolution["fragments"])
+            identifier,
+            _decode_schema(evolution["schema"]),
+            _decode_schema(evolution["base"]),
+            tuple(evolution["fragments"]),
         ),
         preview=preview,
         transaction=properties,
@@ -142,12 +146,12 @@ def restored(lake: Lake, note: dict[str, Any], *, proven: bool = False) -> Stage
 
 
 def require_files(staged: StagedWrite) -> None:
-    """Raise 19 unless the staged files are all there still: a table that was cleaned meanwhile may have lost them."""
+    """Raise InvalidTableStateError unless all staged files exist. A cleanup of the table may have deleted them."""
     folders = {path.rpartition("/")[0] for path in staged.files}
     with staged.destination.files() as files:
         there = {f"{folder}/{name}" for folder in folders for name in files.names(folder)}
     if not there.issuperset(staged.files):
-        raise _gone(staged.identifier)
+        raise _gone_error(staged.identifier)
 
 
 def _destination(lake: Lake, note: dict[str, Any]) -> Destination:
@@ -157,22 +161,21 @@ def _destination(lake: Lake, note: dict[str, Any]) -> Destination:
     destination = locate_table(lake.address, identifier)
     if destination.uri != note["uri"]:
         raise ConcurrentModificationError(
-            f"Table {format_identifier(identifier)} was dropped and made anew since it was staged"
+            f"Table {format_identifier(identifier)} was dropped and created again since it was staged"
         )
     return destination
 
 
-def _gone(identifier: tuple[str, ...]) -> InvalidTableStateError:
+def _gone_error(identifier: tuple[str, ...]) -> InvalidTableStateError:
     return InvalidTableStateError(
-        f"What was staged for table {format_identifier(identifier)} is not there any more. If it was "
-        "published before, the table's "
-        "versions tell; otherwise discard the run and start a new one"
+        f"The data that was staged for table {format_identifier(identifier)} no longer exists. The table's versions "
+        "show whether it was published; if not, discard the run and start a new one"
     )
 
 
-def _packed(schema: pa.Schema) -> str:
+def _encode_schema(schema: pa.Schema) -> str:
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
-def _unpacked(text: str) -> pa.Schema:
+def _decode_schema(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

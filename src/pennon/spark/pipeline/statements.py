@@ -1,4 +1,4 @@
-"""Queries of a pipeline: what they read, found with sqlglot."""
+"""Queries and table names in a pipeline, and the tables that a query reads."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from pennon.identifiers import Identifier, parse_identifier, table_identifier
 from pennon.spark.sql.cursor import tokenize
 from pennon.spark.sql.references import TimeTravel, find_references
 
 DIALECT = "spark"
+THIS = "this"
+"""The name under which a check reads the data that it checks."""
 Name = tuple[str, ...]
-"""The parts of a table's name as a query has them."""
+"""The parts of a table's name in a query."""
 
 
 class BadQueryError(ValueError):
-    """A text is no query that can be read; `line` is counted from its first line, which is 1."""
+    """A text is not a query; `line` is the line of the fault, starting with 1."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -28,27 +31,27 @@ class BadQueryError(ValueError):
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A table that a query names, and the version that it asks for itself, if it does."""
+class QueryReference:
+    """A table in a query, and the version that the query specifies."""
 
     name: Name
     travel: TimeTravel | None
 
 
 @lru_cache(maxsize=256)
-def references(text: str) -> tuple[Reference, ...]:
-    """Give what a query reads, each once, without its own common table expressions."""
-    found: dict[Reference, None] = {}
+def list_references(text: str) -> tuple[QueryReference, ...]:
+    """Return the tables that a query reads, each once, without its common table expressions."""
+    found: dict[QueryReference, None] = {}
 
     def find(parts: Name, travel: TimeTravel | None) -> None:
-        found[Reference(parts, travel)] = None
+        found[QueryReference(parts, travel)] = None
 
-    find_references(text, tokenize(text) or [], query(text), find)
+    find_references(text, tokenize(text) or [], parse_query(text), find)
     return tuple(found)
 
 
-def query(text: str) -> exp.Expression:
-    """Parse one query, as a tree of its own; raises BadQueryError."""
+def parse_query(text: str) -> exp.Expression:
+    """Parse a text that must be one query. Raises BadQueryError."""
     try:
         parsed = [one for one in sqlglot.parse(text, read=DIALECT) if one is not None]
     except SqlglotError as error:
@@ -56,9 +59,19 @@ def query(text: str) -> exp.Expression:
         description = re.sub(
             r"<Token token_type: \S+ text: (.*?), line: .*?>", r"'\1'", details[0].get("description") or str(error)
         )
-        raise BadQueryError(f"it cannot be read as SQL: {description.rstrip('.')}", details[0].get("line")) from error
+        raise BadQueryError(f"it cannot be parsed as SQL: {description.rstrip('.')}", details[0].get("line")) from error
     if len(parsed) != 1:
-        raise BadQueryError("it has to be one query" if parsed else "it is empty")
+        raise BadQueryError("it must be one query" if parsed else "it is empty")
     if not isinstance(parsed[0], exp.Query):
-        raise BadQueryError("it has to be a query (SELECT ...), which changes nothing")
+        raise BadQueryError("it must be a query (SELECT ...) that changes nothing")
     return cast("exp.Expression", parsed[0])
+
+
+def is_this(name: Name) -> bool:
+    """Return True if a name in a query stands for the checked data."""
+    return [part.lower() for part in name] == [THIS]
+
+
+def parse_table_name(text: str) -> Identifier:
+    """Parse the name of a table. Raises InvalidInputError if it is malformed."""
+    return table_identifier(parse_identifier(text))

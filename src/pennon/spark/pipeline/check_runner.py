@@ -1,4 +1,4 @@
-"""Running checks: as few passes over the data as they need, over the columns that they are about."""
+"""Running checks with as few passes over the data as possible, and only over the columns that they name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
 from pennon.spark.pipeline.report import CheckReport
-from pennon.spark.pipeline.samples import sampled
+from pennon.spark.pipeline.samples import sample_rows
 from pennon.spark.pipeline.scrubbing import Scrubber
-from pennon.spark.pipeline.spark_errors import short_message
+from pennon.spark.pipeline.spark_errors import shorten_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,35 +25,35 @@ _FIRST_NAME = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 @dataclass(frozen=True)
-class Subject:
-    """Data under check."""
+class CheckSubject:
+    """The data that checks read."""
 
     label: str
     schema: StructType
     frame: Callable[[Sequence[str]], DataFrame]
-    """Gives just these columns."""
+    """Returns a DataFrame with only these columns."""
     count: Callable[[], int]
     query: Callable[[str], DataFrame]
     """Runs a query in which `this` is the data."""
     published_rows: int | None = None
-    """How many rows the published version has; None if there is none."""
+    """The number of rows of the published version, or None if there is none."""
     scrubber: Scrubber = field(default_factory=Scrubber)
 
     def top_level(self, column: str) -> str:
-        """Give the name of the column in which a column of the checks is; error 13 if there is none."""
-        return self._resolved(column)[0]
+        """Return the top-level column of a column in a check. Raises InvalidInputError if there is none."""
+        return self._resolve(column)[0]
 
     def expression(self, column: str) -> str:
-        """Give a column of the checks as Spark's SQL has it."""
-        name, rest = self._resolved(column)
+        """Return a column of a check as an expression in Spark's SQL."""
+        name, rest = self._resolve(column)
         return f"`{name.replace('`', '``')}`{rest}"
 
     def type_of(self, column: str) -> str:
-        """Give the type of a column that is no part of another one; else nothing."""
-        name, rest = self._resolved(column)
+        """Return the type of a top-level column, or an empty text for a nested one."""
+        name, rest = self._resolve(column)
         return "" if rest else str(self.schema[name].dataType.typeName())
 
-    def _resolved(self, column: str) -> tuple[str, str]:
+    def _resolve(self, column: str) -> tuple[str, str]:
         names = {name.lower(): name for name in self.schema.names}
         if column.lower() in names:
             return names[column.lower()], ""
@@ -61,60 +61,63 @@ class Subject:
         first = "" if found is None else (found[1] or "").replace("``", "`") or found[2] or ""
         if found is None or first.lower() not in names:
             there = ", ".join(self.schema.names)
-            raise InvalidInputError(f"A check of {self.label} names the column {column!r}, and there is only {there}")
+            raise InvalidInputError(f"A check of {self.label} names the column {column!r}, but the columns are {there}")
         return names[first.lower()], column[found.end() :]
 
 
-def columns_of(check: Check) -> tuple[str, ...]:
-    """Give the columns that a check names, as it writes them; none for checks by SQL."""
+def checked_columns(check: Check) -> tuple[str, ...]:
+    """Return the columns that a check names; none for SQL checks."""
     return (*(check.not_null or ()), *(check.unique or ()), *(check.accepted_values or ()))
 
 
-def run_checks(subject: Subject, checks: Sequence[Check], *, samples: int) -> list[CheckReport]:
-    """Run the checks of one subject, and give a report for each, in order; a check that cannot be run raises 13."""
+def run_checks(subject: CheckSubject, checks: Sequence[Check], *, samples: int) -> list[CheckReport]:
+    """Run the checks of one subject, and return a report for each, in order.
+
+    Raises InvalidInputError if a check cannot be run.
+    """
     try:
-        found = _row_by_row(subject, [one for one in checks if one.not_null or one.accepted_values], samples)
-        return [found[id(one)] if id(one) in found else _alone(subject, one, samples) for one in checks]
+        found = _check_rows(subject, [one for one in checks if one.not_null or one.accepted_values], samples)
+        return [found[id(one)] if id(one) in found else _run_check(subject, one, samples) for one in checks]
     except LanceNamespaceError:
         raise
     except Exception as error:
-        reason = short_message(error, subject.scrubber.text)
+        reason = shorten_error(error, subject.scrubber.scrub_text)
         raise InvalidInputError(f"A check of {subject.label} cannot be run: {reason}") from error
 
 
-def _alone(subject: Subject, check: Check, samples: int) -> CheckReport:
+def _run_check(subject: CheckSubject, check: Check, samples: int) -> CheckReport:
     started = time.monotonic()
     if check.unique is not None:
-        report = _unique(subject, check, check.unique, samples)
+        report = _check_unique(subject, check, check.unique, samples)
     elif check.row_count is not None:
-        report = _row_count(subject, check, check.row_count)
+        report = _check_row_count(subject, check, check.row_count)
     else:
-        report = _by_sql(subject, check, str(check.sql), samples)
+        report = _check_sql(subject, check, str(check.sql), samples)
     return replace(report, seconds=round(time.monotonic() - started, 3))
 
 
-def _row_by_row(subject: Subject, checks: Sequence[Check], samples: int) -> dict[int, CheckReport]:
-    """Run all checks that look at each row by itself in one pass."""
+def _check_rows(subject: CheckSubject, checks: Sequence[Check], samples: int) -> dict[int, CheckReport]:
+    """Run all checks that examine single rows, in one pass."""
     if not checks:
         return {}
     started = time.monotonic()
-    faults = {id(check): _fault(subject, check) for check in checks}
-    columns = dict.fromkeys(subject.top_level(name) for check in checks for name in columns_of(check))
+    faults = {id(check): _fault_condition(subject, check) for check in checks}
+    columns = dict.fromkeys(subject.top_level(name) for check in checks for name in checked_columns(check))
     frame = subject.frame(list(columns))
-    counted = _counted(frame, list(faults.values()))
+    counted = _count_matches(frame, list(faults.values()))
     share = round((time.monotonic() - started) / len(checks), 3)
     reports = {}
     for check, failing in zip(checks, counted, strict=True):
         rows: tuple[dict[str, Any], ...] = ()
         if failing:
-            wanted = [subject.expression(name) for name in columns_of(check)]
-            rows = sampled(frame.where(faults[id(check)]).selectExpr(*wanted), samples, subject.scrubber)
+            wanted = [subject.expression(name) for name in checked_columns(check)]
+            rows = sample_rows(frame.where(faults[id(check)]).selectExpr(*wanted), samples, subject.scrubber)
         reports[id(check)] = _report(subject, check, failing=failing, what="rows", seconds=share, samples=rows)
     return reports
 
 
-def _fault(subject: Subject, check: Check) -> Column:
-    """Give the condition that a bad row meets; it is never null."""
+def _fault_condition(subject: CheckSubject, check: Check) -> Column:
+    """Return the condition that is true for rows that fail, and never null."""
     from pyspark.sql import functions as sql
 
     if check.not_null is not None:
@@ -131,7 +134,7 @@ def _fault(subject: Subject, check: Check) -> Column:
     return fault
 
 
-def _counted(frame: DataFrame, conditions: Iterable[Column]) -> list[int]:
+def _count_matches(frame: DataFrame, conditions: Iterable[Column]) -> list[int]:
     from pyspark.sql import functions as sql
 
     sums = [sql.count_if(condition).alias(f"c{number}") for number, condition in enumerate(conditions)]
@@ -139,8 +142,8 @@ def _counted(frame: DataFrame, conditions: Iterable[Column]) -> list[int]:
     return [int(value) for value in row]
 
 
-def _unique(subject: Subject, check: Check, keys: Sequence[str], samples: int) -> CheckReport:
-    """Count keys that stand more than once. A key with a null in it equals no other, as in SQL."""
+def _check_unique(subject: CheckSubject, check: Check, keys: Sequence[str], samples: int) -> CheckReport:
+    """Count duplicate keys. A key that contains a null equals no other, as in SQL."""
     expressions = [subject.expression(key) for key in keys]
     frame = subject.frame(list(dict.fromkeys(subject.top_level(key) for key in keys)))
     named = frame.selectExpr(*(f"{one} AS k{number}" for number, one in enumerate(expressions)))
@@ -150,11 +153,11 @@ def _unique(subject: Subject, check: Check, keys: Sequence[str], samples: int) -
     rows: tuple[dict[str, Any], ...] = ()
     if failing:
         shown = again.orderBy("count", ascending=False).toDF(*keys, "count")
-        rows = sampled(shown, samples, subject.scrubber)
-    return _report(subject, check, failing=failing, what="keys stand more than once", samples=rows)
+        rows = sample_rows(shown, samples, subject.scrubber)
+    return _report(subject, check, failing=failing, what="keys are not unique", samples=rows)
 
 
-def _row_count(subject: Subject, check: Check, bounds: RowCount) -> CheckReport:
+def _check_row_count(subject: CheckSubject, check: Check, bounds: RowCount) -> CheckReport:
     rows = subject.count()
     faults = []
     if bounds.min is not None and rows < bounds.min:
@@ -168,28 +171,29 @@ def _row_count(subject: Subject, check: Check, bounds: RowCount) -> CheckReport:
         if bounds.max_ratio is not None and rows > bounds.max_ratio * before:
             faults.append(f"more than {bounds.max_ratio:g} of the {before:,} that are published")
     message = f"{rows:,} rows" + (f": {' and '.join(faults)}" if faults else "")
-    return CheckReport(subject.label, subject.scrubber.title(check), check.severity, not faults, None, message)
+    return CheckReport(subject.label, subject.scrubber.scrub_title(check), check.severity, not faults, None, message)
 
 
-def _by_sql(subject: Subject, check: Check, text: str, samples: int) -> CheckReport:
+def _check_sql(subject: CheckSubject, check: Check, text: str, samples: int) -> CheckReport:
     frame = subject.query(text)
     if check.expect == "empty":
         failing = frame.count()
-        rows = sampled(frame, samples, subject.scrubber) if failing else ()
+        rows = sample_rows(frame, samples, subject.scrubber) if failing else ()
         return _report(subject, check, failing=failing, what="rows", samples=rows)
     if [field.dataType.typeName() for field in frame.schema.fields] != ["boolean"]:
         raise InvalidInputError(
-            f"The check {subject.scrubber.title(check)!r} of {subject.label} expects true: one column, a boolean"
+            f"The check {subject.scrubber.scrub_title(check)!r} of {subject.label} has 'expect: true', "
+            "so it must return one boolean column"
         )
     told = frame.toDF("told")
-    failing, held = _counted(told, [told["told"].isNull() | ~told["told"], told["told"]])
+    failing, held = _count_matches(told, [told["told"].isNull() | ~told["told"], told["told"]])
     if not failing and not held:
-        return replace(_report(subject, check, failing=0, what=""), passed=False, message="it gave no row")
+        return replace(_report(subject, check, failing=0, what=""), passed=False, message="it returned no row")
     return _report(subject, check, failing=failing, what="rows are not true")
 
 
 def _report(
-    subject: Subject,
+    subject: CheckSubject,
     check: Check,
     *,
     failing: int,
@@ -200,7 +204,7 @@ def _report(
     message = f"{failing:,} {what}" if failing else None
     return CheckReport(
         subject.label,
-        subject.scrubber.title(check),
+        subject.scrubber.scrub_title(check),
         check.severity,
         not failing,
         failing,

@@ -1,4 +1,4 @@
-"""Keeping the result of a step until the run is over: a Lance table in the run's own directory, in no catalog."""
+"""Staging the result of a step until the run ends, as a Lance table in the run's directory, outside the catalog."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.address import Address
-    from pennon.spark.pipeline.state import RunState
+    from pennon.spark.pipeline.run_state import RunState
     from pennon.spark.reading.scan import Scan
 
 _FIRST = 1
 
 
 def stage_step(address: Address, state: RunState, name: str, frame: DataFrame) -> dict[str, Any]:
-    """Write the rows of a step; gives what there is to note. A crash leaves files that go when the run is over."""
+    """Write the rows of a step, and return what to record.
+
+    A crash leaves files that are deleted when the run ends.
+    """
     from lance import LanceDataset, LanceOperation
     from lance.fragment import FragmentMetadata
 
@@ -49,8 +52,8 @@ def stage_step(address: Address, state: RunState, name: str, frame: DataFrame) -
     }
 
 
-def staged_scan(address: Address, state: RunState, name: str, note: dict[str, Any]) -> Scan:
-    """Give what was staged; error 19 if it is gone."""
+def open_staged_step(address: Address, state: RunState, name: str, note: dict[str, Any]) -> Scan:
+    """Return the staged rows of a step. Raises InvalidTableStateError if they are gone."""
     path = state.require_data_path(f"step.{name}", note.get("path"))
     pinned = _destination(address, state, name, path).pinned(_FIRST)
     try:

@@ -1,4 +1,4 @@
-"""Who is told how far a run has come."""
+"""Observers of the progress of a run."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ if TYPE_CHECKING:
 
 
 class Observer(Protocol):
-    """Is told how far a run has come."""
+    """Receives the progress of a run."""
 
     def planned(self, work: Sequence[str]) -> None:
-        """Hear what there is to do, in order."""
+        """Receive the names of all pieces of work, in order."""
 
     def begun(self, work: str) -> None:
-        """Hear that a piece of work begins."""
+        """Receive the name of a piece of work that begins."""
 
     def done(self, work: str, *, reused: bool) -> None:
-        """Hear that it is done, or was before."""
+        """Receive the name of a piece of work that is finished; `reused` if an earlier attempt finished it."""
 
 
-class Silent:
-    """Listens and says nothing."""
+class SilentObserver:
+    """Ignores the progress."""
 
     def planned(self, work: Sequence[str]) -> None:
         """Do nothing."""

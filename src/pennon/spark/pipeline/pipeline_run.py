@@ -1,15 +1,15 @@
-"""Running a pipeline: stage everything, check everything, then show everything.
+"""Running a pipeline: stage everything, check everything, then publish everything.
 
-What is finished is noted as it is finished (see `state`). A run that is taken up again goes on from there: it reads the
+Each piece of work is recorded when it is finished (see `run_state`). A resumed run continues from there: it reads the
 versions that it began with, computes no staged step twice, and publishes under one job id, which a table accepts once.
 
-| a crash | leaves | and taken up again, the run |
+| a crash | leaves | the resumed run |
 |---|---|---|
-| before the run is noted | nothing | begins |
-| while a step or target is staged | files that nothing refers to | removes them, and stages it anew |
-| after it is noted | what is staged, seen by nobody | goes on with it |
-| while it publishes | all targets shown, or none | finds its own job id in the tables, or publishes |
-| after it published | what is staged in the run's directory | notes that it is published, and tidies up |
+| before the run is recorded | nothing | begins |
+| while a step or target is staged | files that nothing refers to | deletes them, and stages it again |
+| after that is recorded | staged data, which is not visible | continues with it |
+| while it publishes | all targets published, or none | finds its job id in the tables, or publishes |
+| after it published | staged data in the run's directory | records that it is published, and deletes the data |
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.spark import writing
 from pennon.spark.merging import merge
-from pennon.spark.pipeline import publishing, staged_notes
-from pennon.spark.pipeline.auditing import Audit
-from pennon.spark.pipeline.interrupts import held_back
-from pennon.spark.pipeline.references import identifier_of
+from pennon.spark.pipeline import staged_notes, target_publishing
+from pennon.spark.pipeline.check_subjects import CheckAudit
+from pennon.spark.pipeline.interrupts import defer_signals
 from pennon.spark.pipeline.report import (
     CHECKS_FAILED,
     PUBLISHED,
@@ -35,36 +34,37 @@ from pennon.spark.pipeline.report import (
     StepReport,
     TargetReport,
 )
-from pennon.spark.pipeline.steps import stage_step, staged_scan
+from pennon.spark.pipeline.staged_files import has_versions
+from pennon.spark.pipeline.staged_steps import open_staged_step, stage_step
+from pennon.spark.pipeline.statements import parse_table_name
 from pennon.spark.reading import scan
 from pennon.spark.reading.pinned import VersionSelector
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.commits.staged_write import StagedWrite
-    from pennon.spark.pipeline.graph import CheckedPlace, Graph
+    from pennon.spark.pipeline.graph import CheckGroup, Graph
     from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Target
-    from pennon.spark.pipeline.observing import Observer
-    from pennon.spark.pipeline.preflight import Shapes
-    from pennon.spark.pipeline.queries import Queries
+    from pennon.spark.pipeline.observer import Observer
+    from pennon.spark.pipeline.queries import PipelineQueries
+    from pennon.spark.pipeline.run_state import RunState
     from pennon.spark.pipeline.scrubbing import Scrubber
-    from pennon.spark.pipeline.state import RunState
     from pennon.spark.reading.scan import Scan
 
 
 _ATTEMPTS = 3
 
 
-class Run:
-    """One try of a run, from the moment at which all is known to be in order."""
+class PipelineRun:
+    """One attempt of a run, after all checks of the definition."""
 
     def __init__(
         self,
         state: RunState,
         lease: Lease,
-        queries: Queries,
-        shapes: Shapes,
+        queries: PipelineQueries,
+        unstageable: frozenset[str],
         observer: Observer,
         *,
         scrubber: Scrubber,
@@ -76,111 +76,110 @@ class Run:
         self._graph: Graph = queries.graph
         self._definition = queries.graph.definition
         self._lake = queries.lake
-        self._shapes = shapes
         self._observer = observer
         self._scrubber = scrubber
         self._resumed = resumed
         self._began = time.monotonic()
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        self._staged_steps = [one for one in self._graph.staged() if one not in shapes.unstageable]
+        self._staged_steps = [one for one in self._graph.staged_steps() if one not in unstageable]
         self._steps: dict[str, StepReport] = {}
         self._targets: list[TargetReport] = []
         self._checks: list[CheckReport] = []
         self._staged: dict[int, StagedWrite] = {}
         self._earlier: dict[int, int] = {}
-        """Targets that an earlier try has published, with their versions."""
+        """Targets that an earlier attempt has published, with their versions."""
 
-    def go(self) -> RunReport:
-        """Do what is left to do; gives the report, whose status says whether the targets are visible."""
-        self._observer.planned(self._work())
-        self._earlier = publishing.earlier(self._lake.address, self._state, self._definition)
+    def execute(self) -> RunReport:
+        """Do the work that is left, and return the report. Its status shows whether the targets are published."""
+        self._observer.planned(self._list_work())
+        self._earlier = target_publishing.earlier(self._lake.address, self._state, self._definition)
         for name in self._definition.steps:
-            self._step(name)
+            self._run_step(name)
             if self._failed:
-                return self._given_up()
+                return self._give_up()
         for attempt in range(_ATTEMPTS):
             for number, target in enumerate(self._definition.targets):
-                self._target(number, target)
-            for place in self._graph.places():
-                if place.step is None:
-                    self._check(place)
+                self._prepare_target(number, target)
+            for group in self._graph.check_groups():
+                if group.step is None:
+                    self._run_checks(group)
             if self._failed:
-                return self._given_up()
+                return self._give_up()
             self._lease.require()
             try:
-                return self._published()
+                return self._publish()
             except (ConcurrentModificationError, TableAlreadyExistsError):
-                # Others have changed a table since: it is staged and checked anew, on what is there now.
-                if attempt == _ATTEMPTS - 1 or not self._restaged():
+                # Another writer has changed a table: stage and check it again, on its new version.
+                if attempt == _ATTEMPTS - 1 or not self._forget_outdated():
                     raise
         raise AssertionError
 
-    def _work(self) -> list[str]:
-        """Name all there is to do."""
-        places = list(self._graph.places())
+    def _list_work(self) -> list[str]:
+        """Return the names of all pieces of work."""
+        groups = list(self._graph.check_groups())
         work = []
         for name in self._definition.steps:
             work += [f"step {name}"] if name in self._staged_steps else []
-            work += [f"checks of {place.label}" for place in places if place.step == name]
+            work += [f"checks of {group.label}" for group in groups if group.step == name]
         work += [f"target {target.table}" for target in self._definition.targets]
-        work += [f"checks of {place.label}" for place in places if place.step is None]
+        work += [f"checks of {group.label}" for group in groups if group.step is None]
         return [*work, "publish"]
 
     # Steps
 
-    def _step(self, name: str) -> None:
+    def _run_step(self, name: str) -> None:
         if name in self._staged_steps:
             self._stage_step(name)
-        elif name in self._graph.used():
+        elif name in self._graph.used_names():
             self._steps[name] = StepReport(name, staged=False, within=self._graph.readers(name))
-        for place in self._graph.places():
-            if place.step == name:
-                self._check(place)
+        for group in self._graph.check_groups():
+            if group.step == name:
+                self._run_checks(group)
 
     def _stage_step(self, name: str) -> None:
         work = f"step {name}"
         self._observer.begun(work)
-        note = self._state.done(f"step.{name}")
+        note = self._state.read_note(f"step.{name}")
         reused = note is not None
         if note is None:
             self._lease.require()
             made = stage_step(
-                self._lake.address, self._state, name, self._queries.frame(self._definition.steps[name].sql)
+                self._lake.address, self._state, name, self._queries.dataframe(self._definition.steps[name].sql)
             )
             note, _ = self._state.record(f"step.{name}", made)
-        self._queries.steps[name] = staged_scan(self._lake.address, self._state, name, note)
+        self._queries.steps[name] = open_staged_step(self._lake.address, self._state, name, note)
         figures: dict[str, Any] = {key: note.get(key) for key in ("rows", "bytes", "seconds")}
         self._steps[name] = StepReport(name, staged=True, reused=reused, **figures)
         self._observer.done(work, reused=reused)
 
     # Targets
 
-    def _target(self, number: int, target: Target) -> None:
+    def _prepare_target(self, number: int, target: Target) -> None:
         work = f"target {target.table}"
         self._observer.begun(work)
-        note = self._state.done(f"target.{number}")
+        note = self._state.read_note(f"target.{number}")
         reused = note is not None
         mine = False
         if note is None:
             note, mine = self._stage_target(number, target)
-        note = staged_notes.parse(self._state, number, note, identifier_of(target.table))
+        note = staged_notes.parse_note(self._state, number, note, parse_table_name(target.table))
         if number not in self._earlier:
-            self._staged[number] = staged_notes.restored(self._lake, note, proven=mine)
+            self._staged[number] = staged_notes.restore_write(self._lake, note, proven=mine)
         figures = {key: note[key] for key in ("rows", "bytes", "seconds")}
         base = note["read_version"] or None
         self._targets.append(TargetReport(target.table, target.mode, base_version=base, reused=reused, **figures))
         self._observer.done(work, reused=reused)
 
     def _stage_target(self, number: int, target: Target) -> tuple[dict[str, Any], bool]:
-        """Stage a target; gives what is noted of it, and whether this process noted it."""
+        """Stage a target; return what is recorded, and whether this process recorded it."""
         self._lease.require()
         started = time.monotonic()
-        identifier = identifier_of(target.table)
-        intent = publishing.Intent(self._state, number, identifier)
+        identifier = parse_table_name(target.table)
+        intent = target_publishing.StagingIntent(self._state, number, identifier)
         intent.sweep(self._lake.address)
         run = intent.announce()
-        frame = self._queries.of(target.from_)
-        if target.mode == "merge" and publishing.is_there(self._lake.address, identifier):
+        frame = self._queries.read_local(target.from_)
+        if target.mode == "merge" and has_versions(self._lake.address, identifier):
             staged = merge.stage_merge(
                 self._lake,
                 frame,
@@ -198,29 +197,29 @@ class Run:
             staged = writing.stage(self._lake, frame, identifier, mode, merge_schema=target.merge_schema, run=run)
         staged = writing.make_readable(self._lake, staged)
         seconds = round(time.monotonic() - started, 3)
-        note, mine = self._state.record(f"target.{number}", {**staged_notes.noted(staged), "seconds": seconds})
+        note, mine = self._state.record(f"target.{number}", {**staged_notes.to_note(staged), "seconds": seconds})
         if not mine:
-            # Another process has taken the run over and was first: what it staged is what gets published.
+            # Another process has taken over the run and recorded its own staged data, which will be published.
             writing.discard(self._lake, staged)
         return note, mine
 
     # Checks
 
-    def _check(self, place: CheckedPlace) -> None:
-        work = f"checks of {place.label}"
+    def _run_checks(self, group: CheckGroup) -> None:
+        work = f"checks of {group.label}"
         self._observer.begun(work)
-        name = _work_of(place)
-        note = self._state.done(name)
+        name = _note_name(group)
+        note = self._state.read_note(name)
         reused = note is not None
         if note is None:
             self._lease.require()
-            audit = Audit(self._queries, self._staged, self._published_targets(), self._scrubber)
-            reports = audit.reports(place)
+            audit = CheckAudit(self._queries, self._staged, self._published_targets(), self._scrubber)
+            reports = audit.reports(group)
             note, _ = self._state.record(name, {"reports": [one.document() for one in reports]})
         try:
             reports = [CheckReport.of(one) for one in note["reports"]]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._state.damaged(self._state.place_of(name), f"{type(error).__name__}: {error}") from error
+            raise self._state.damaged_error(self._state.note_path(name), f"{type(error).__name__}: {error}") from error
         self._checks += [replace(one, reused=reused) for one in reports]
         self._observer.done(work, reused=reused)
 
@@ -230,61 +229,65 @@ class Run:
 
     # The end
 
-    def _restaged(self) -> bool:
-        """Forget what was staged for tables that others have changed, and the checks; False if there is none."""
-        self._earlier = publishing.earlier(self._lake.address, self._state, self._definition)
-        late = [number for number, one in self._staged.items() if number not in self._earlier and publishing.moved(one)]
-        for place in self._graph.places():
-            # Once some targets are published, one by one, nothing but those that are left can be looked at again.
-            if place.target in late or (place.step is None and not self._earlier):
-                self._state.undo(_work_of(place))
+    def _forget_outdated(self) -> bool:
+        """Forget what was staged for tables that others have changed, and the checks; return False if there is none."""
+        self._earlier = target_publishing.earlier(self._lake.address, self._state, self._definition)
+        late = [
+            number
+            for number, one in self._staged.items()
+            if number not in self._earlier and target_publishing.moved(one)
+        ]
+        for group in self._graph.check_groups():
+            # After some targets are published one by one, only the checks of the others can run again.
+            if group.target in late or (group.step is None and not self._earlier):
+                self._state.undo(_note_name(group))
         for number in late:
-            # Its files are found by the note that was made before, and removed before it is staged anew.
+            # The note of the intent remains; its files are deleted before the target is staged again.
             self._state.undo(f"target.{number}")
         self._checks = [one for one in self._checks if one.on.startswith("steps.")]
         self._targets.clear()
         self._staged.clear()
         return bool(late)
 
-    def _published(self) -> RunReport:
+    def _publish(self) -> RunReport:
         self._observer.begun("publish")
         together = self._definition.publish == "atomic"
         versions: dict[int, int | None] = dict(self._earlier)
         if self._resumed:
             for staged in self._staged.values():
                 staged_notes.require_files(staged)
-        with held_back():
+        with defer_signals():
             if len(versions) < len(self._targets):
-                versions |= publishing.publish(
-                    self._lake, self._state, self._staged, together=together, unchanged=self._checked_whole()
+                versions |= target_publishing.publish(
+                    self._lake, self._state, self._staged, together=together, unchanged=self._fully_checked_tables()
                 )
             self._targets = [replace(one, version=versions[number]) for number, one in enumerate(self._targets)]
-            report = self._report(PUBLISHED)
-            publishing.settle(self._lake.address, self._state, self._earlier, self._definition)
+            report = self._make_report(PUBLISHED)
+            target_publishing.settle(self._lake.address, self._state, self._earlier, self._definition)
             self._state.finish(report.document())
         self._observer.done("publish", reused=False)
         return report
 
     def _published_targets(self) -> dict[Identifier, Scan]:
         return {
-            identifier_of(self._definition.targets[number].table): scan.plan_scan(
+            parse_table_name(self._definition.targets[number].table): scan.plan_scan(
                 self._lake.address,
-                identifier_of(self._definition.targets[number].table),
+                parse_table_name(self._definition.targets[number].table),
                 VersionSelector(version=version),
             )
             for number, version in self._earlier.items()
         }
 
-    def _given_up(self) -> RunReport:
-        report = self._report(CHECKS_FAILED)
-        publishing.clean_up(self._lake.address, self._state, self._definition, report.document())
+    def _give_up(self) -> RunReport:
+        report = self._make_report(CHECKS_FAILED)
+        target_publishing.clean_up(self._lake.address, self._state, self._definition, report.document())
         return report
 
-    def _report(self, status: str) -> RunReport:
+    def _make_report(self, status: str) -> RunReport:
         sources = [
             SourceReport(name, source.format or "table", _version(self._queries.reads.sources.get(name)))
             for name, source in self._definition.sources.items()
-            if name in self._graph.used()
+            if name in self._graph.used_names()
         ]
         report = RunReport(
             self._state.pipeline,
@@ -299,27 +302,30 @@ class Run:
             tuple(self._targets),
             tuple(self._checks),
         )
-        return self._scrubber.report(report)
+        return self._scrubber.scrub_report(report)
 
-    def _checked_whole(self) -> set[Identifier]:
-        """Name the targets of which checks have seen more than the new rows: nobody may have changed those since."""
+    def _fully_checked_tables(self) -> set[Identifier]:
+        """Return the targets of which checks have read more than the new rows.
+
+        Other writers must not have changed those tables since.
+        """
         found = {
-            identifier_of(target.table)
+            parse_table_name(target.table)
             for target in self._definition.targets
             if any(one.scope == "table" for one in target.checks)
         }
-        for place in self._graph.places():
-            for check in place.checks:
-                named = self._graph.tables(check.sql) if check.sql is not None else ()
-                # A name may begin with the lake's own.
+        for group in self._graph.check_groups():
+            for check in group.checks:
+                named = self._graph.external_reads(check.sql) if check.sql is not None else ()
+                # A name may begin with that of the lake.
                 found |= {name for one in named for name in (one.name, one.name[1:])}
         return found
 
 
-def _work_of(place: CheckedPlace) -> str:
-    if place.step is not None:
-        return f"checks.{place.step}"
-    return "checks" if place.target is None else f"checks-{place.target}"
+def _note_name(group: CheckGroup) -> str:
+    if group.step is not None:
+        return f"checks.{group.step}"
+    return "checks" if group.target is None else f"checks-{group.target}"
 
 
 def _version(table: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""A run's state in the store: written once, one owner at a time, and nothing that a catalog would take for a table."""
+"""The state of a run: it is written once, has one owner at a time, and is never taken for a table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lance_namespace.errors import ConcurrentModificationError, InvalidInputErro
 
 from pennon import DirectoryNamespace
 from pennon.spark.pipeline import lease as leases
-from pennon.spark.pipeline.state import RunState, checked_run_id, new_run_id
+from pennon.spark.pipeline.run_state import RunState, new_run_id, validate_run_id
 from pennon.store import open_store
 from tests.support import fails, list_tables
 
 HOLDER = """
 import sys, time
-from pennon.spark.pipeline.state import RunState
+from pennon.spark.pipeline.run_state import RunState
 from pennon.store import open_store
 with RunState(open_store(sys.argv[1], {}), "p", "r").lease():
     print("held", flush=True)
@@ -36,7 +36,7 @@ def state(tmp_path):
 
 @pytest.fixture
 def other_process(tmp_path):
-    """Let another process hold the lease."""
+    """Start another process that holds the lease."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path / "root")],
         stdin=subprocess.PIPE,
@@ -49,19 +49,19 @@ def other_process(tmp_path):
     process.communicate()
 
 
-def test_run_ids():
+def test_malformed_run_id_raises_invalid_input():
     assert new_run_id() != new_run_id()
-    assert checked_run_id(new_run_id())
+    assert validate_run_id(new_run_id())
     for bad in ("", "a/b", "../x", ".x", "a b", "x" * 101, "a\n"):
         with pytest.raises(InvalidInputError, match="Bad run id"):
-            checked_run_id(bad)
+            validate_run_id(bad)
 
 
-def test_what_is_recorded_first_stays(state):
-    assert state.beginning() is None
+def test_first_record_wins(state):
+    assert state.read_start() is None
     noted = state.begin("f1", {"a": {"version": 3}})
     assert state.begin("f2", {})["fingerprint"] == "f1"
-    assert state.beginning()["reads"] == {"a": {"version": 3}}
+    assert state.read_start()["reads"] == {"a": {"version": 3}}
     state.require_same(noted, "f1")
     with pytest.raises(InvalidTableStateError, match="another definition or other variables"):
         state.require_same(noted, "f2")
@@ -69,36 +69,36 @@ def test_what_is_recorded_first_stays(state):
     assert (kept["rows"], mine) == (1, True)
     kept, mine = state.record("step.a", {"rows": 1})
     assert (kept["rows"], mine) == (1, False)
-    assert list(state.all_done()) == ["step.a"]
+    assert list(state.finished_work()) == ["step.a"]
     state.undo("step.a")
-    assert state.done("step.a") is None
+    assert state.read_note("step.a") is None
 
 
-def test_a_forgotten_run_can_begin_anew(state, tmp_path):
+def test_forgotten_run_can_begin_again(state, tmp_path):
     state.begin("f1", {})
     state.record("step.a", {})
     place = state.data_path("step.a")
     state.store.put(f"{place}/x", b"data")
     state.forget({"status": "checks failed"})
-    assert state.beginning() is None
-    assert state.all_done() == []
+    assert state.read_start() is None
+    assert state.finished_work() == []
     left = {path.name for path in (tmp_path / "root/__pennon").rglob("*") if path.is_file()}
     assert left == {"last-report.json"}
     assert state.begin("f2", {})["fingerprint"] == "f2"
 
 
-def test_damaged_state_is_refused(state):
+def test_malformed_state_raises_invalid_table_state(state):
     state.begin("f", {})
     state.store.put("__pennon/runs/p/r/run.json", b"{")
     with pytest.raises(InvalidTableStateError, match=r"run\.json' in its state cannot be used"):
-        state.beginning()
+        state.read_start()
     state.store.put("__pennon/runs/p/r/run.json", json.dumps({"format": 99, "fingerprint": "f"}).encode())
     with pytest.raises(InvalidTableStateError, match="another version of Pennon"):
-        state.require_same(state.beginning(), "f")
+        state.require_same(state.read_start(), "f")
 
 
 @pytest.mark.parametrize("flags", [{}, {"manifest_enabled": "false"}, {"dir_listing_enabled": "false"}])
-def test_no_catalog_takes_it_for_a_table(state, tmp_path, flags):
+def test_state_is_never_a_table_of_a_catalog(state, tmp_path, flags):
     state.begin("f", {})
     with DirectoryNamespace(root=str(tmp_path / "root"), **flags) as ns:
         assert list_tables(ns) == []
@@ -110,7 +110,7 @@ def test_no_catalog_takes_it_for_a_table(state, tmp_path, flags):
 # The lease
 
 
-def test_a_second_process_is_refused_until_the_first_is_done(state, other_process):
+def test_second_process_gets_the_lease_after_the_first_releases_it(state, other_process):
     with pytest.raises(ConcurrentModificationError) as caught, state.lease():
         pass
     assert f"process {other_process.pid} on " in str(caught.value)
@@ -122,14 +122,14 @@ def test_a_second_process_is_refused_until_the_first_is_done(state, other_proces
         pass
 
 
-def test_the_lease_of_a_killed_process_is_taken_at_once(state, other_process):
+def test_lease_of_a_killed_process_is_taken_over_immediately(state, other_process):
     other_process.send_signal(signal.SIGKILL)
     other_process.wait()
     with state.lease() as held:
         held.require()
 
 
-def test_a_stopped_process_finds_that_it_was_replaced(state, other_process):
+def test_stopped_process_loses_its_lease(state, other_process):
     os.kill(other_process.pid, signal.SIGSTOP)
     with state.lease(take_over=True) as second:
         second.require()
@@ -139,7 +139,7 @@ def test_a_stopped_process_finds_that_it_was_replaced(state, other_process):
             assert not second.is_held
             with pytest.raises(ConcurrentModificationError, match="was taken over by process"):
                 second.require()
-    # The first one must not remove what belongs to another by now.
+    # The first process must not delete the lease of another one.
     with state.lease():
         os.kill(other_process.pid, signal.SIGCONT)
         other_process.communicate("done")
@@ -148,7 +148,7 @@ def test_a_stopped_process_finds_that_it_was_replaced(state, other_process):
             pass
 
 
-def test_a_lease_that_is_not_renewed_is_over(state, monkeypatch, tmp_path):
+def test_lease_expires_without_renewal(state, monkeypatch, tmp_path):
     store = open_store(str(tmp_path / "root"), {})
     elsewhere = {"host": "h", "machine": "another machine", "process": 1, "token": "t"}
     path = "__pennon/runs/p/r/lease.json"
@@ -161,7 +161,7 @@ def test_a_lease_that_is_not_renewed_is_over(state, monkeypatch, tmp_path):
         held.require()
 
 
-def test_a_lease_is_renewed_in_the_background(state, monkeypatch):
+def test_lease_is_renewed_in_the_background(state, monkeypatch):
     monkeypatch.setattr(leases, "SECONDS", 0.2)
     renewed = threading.Event()
     swap = type(state.store).swap
@@ -180,7 +180,7 @@ def test_a_lease_is_renewed_in_the_background(state, monkeypatch):
         held.require()
 
 
-def test_what_a_weak_store_leaves_counts_as_absent(state):
+def test_released_lease_of_a_store_without_conditional_deletes_counts_as_absent(state):
     state.store.create("__pennon/runs/p/r/lease.json", b"-")
     with state.lease() as held:
         held.require()

@@ -1,4 +1,4 @@
-"""The versions of tables that a run reads: found once, written down, and the same whenever the run is taken up."""
+"""The table versions that a run reads. They are resolved once and recorded, so a resumed run reads the same ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import format_identifier
 from pennon.spark.commits.destination import locate_table
-from pennon.spark.pipeline.references import identifier_of
+from pennon.spark.pipeline.statements import parse_table_name
 from pennon.spark.reading.pinned import PinnedTable, VersionSelector, pin
 from pennon.spark.sql.references import TimeTravel
 
@@ -32,116 +32,116 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reads:
-    """What every name in the pipeline's queries means."""
+class PinnedReads:
+    """The tables that the names in the pipeline's queries refer to."""
 
     sources: dict[str, PinnedTable] = field(default_factory=dict)
     """Sources that are tables of the catalog."""
     tables: dict[tuple[Identifier, TimeTravel | None], PinnedTable] = field(default_factory=dict)
     names: dict[Name, Identifier | None] = field(default_factory=dict)
-    """Tables of the catalog by the names in queries; None for names that are left to Spark."""
+    """The table of each name in a query; None if Spark resolves the name."""
 
     def note(self) -> dict[str, Any]:
-        """Give all of it in terms of JSON."""
+        """Return everything as JSON values."""
         return {
-            "sources": {name: _noted(table) for name, table in self.sources.items()},
+            "sources": {name: _to_note(table) for name, table in self.sources.items()},
             "tables": [
-                {**_noted(table), "travel": None if travel is None else [travel.kind, travel.text]}
+                {**_to_note(table), "travel": None if travel is None else [travel.kind, travel.text]}
                 for (_, travel), table in self.tables.items()
             ],
             "names": [[list(name), None if found is None else list(found)] for name, found in self.names.items()],
         }
 
 
-def restored(note: Any, address: Address) -> Reads:
-    """Return the very same versions again; error 19 if the note cannot be used, or one of them is another by now.
+def restore_reads(note: Any, address: Address) -> PinnedReads:
+    """Return the recorded versions. A version that no longer exists fails when it is read.
 
-    One that is gone may not be needed any more: whoever reads it gets the error.
+    Raises InvalidTableStateError if the record is malformed, or if a table has been replaced.
     """
     try:
         tables = {}
         for one in note["tables"]:
-            travel = None if one["travel"] is None else TimeTravel(*map(_text, one["travel"]))
-            tables[_name(one["table"]), travel] = _pinned_again(one, address)
-        return Reads(
-            {_text(name): _pinned_again(one, address) for name, one in note["sources"].items()},
+            travel = None if one["travel"] is None else TimeTravel(*map(_require_text, one["travel"]))
+            tables[_require_name(one["table"]), travel] = _restore_pin(one, address)
+        return PinnedReads(
+            {_require_text(name): _restore_pin(one, address) for name, one in note["sources"].items()},
             tables,
-            {_name(name): None if found is None else _name(found) for name, found in note["names"]},
+            {_require_name(name): None if found is None else _require_name(found) for name, found in note["names"]},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidTableStateError(
-            f"What is noted of the tables that the run reads cannot be used ({type(error).__name__}: {error}); start a "
-            "new run"
+            f"The record of the tables that the run reads is malformed ({type(error).__name__}: {error}); "
+            "start a new run"
         ) from error
 
 
-def unstageable(note: Any) -> frozenset[str]:
-    """Return the steps that cannot be staged, as they were noted."""
+def noted_unstageable(note: Any) -> frozenset[str]:
+    """Return the steps that were recorded as unstageable."""
     return frozenset(map(str, note.get("unstageable") or ()))
 
 
-def _text(value: object) -> str:
+def _require_text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value
 
 
-def _name(value: object) -> tuple[str, ...]:
+def _require_name(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise TypeError(f"{value!r} is no name")
-    return tuple(map(_text, value))
+        raise TypeError(f"{value!r} is not a name")
+    return tuple(map(_require_text, value))
 
 
-def resolved(
+def resolve_reads(
     address: Address,
     lake_name: str,
     graph: Graph,
     moment_of: Callable[[Identifier, TimeTravel], VersionSelector | None],
-    place: Callable[[Path], str],
-) -> Reads:
-    """Find the versions that are current now, of all tables at one moment where the catalog manages versions.
+    locate: Callable[[Path], str],
+) -> PinnedReads:
+    """Return the latest versions of all tables, at one point in time if the catalog manages versions.
 
-    `moment_of` says what `VERSION AS OF` and `TIMESTAMP AS OF` mean; None leaves the table out. A source that is not
-    there raises 4, and `place` says where it is named.
+    `moment_of` evaluates `VERSION AS OF` and `TIMESTAMP AS OF`; None excludes the table. `locate` returns the position
+    of a source for messages. Raises TableNotFoundError if a source does not exist.
     """
-    used = graph.used()
+    used = graph.used_names()
     wanted = {
         name: source for name, source in graph.definition.sources.items() if name in used and source.table is not None
     }
     latest: dict[Identifier, None] = {}
     for name, source in wanted.items():
-        identifier = identifier_of(str(source.table))
-        if _existing(address, "", identifier) is None:
+        identifier = parse_table_name(str(source.table))
+        if _find_table(address, "", identifier) is None:
             raise TableNotFoundError(
-                f"{place(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
+                f"{locate(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
             )
-        if _moment(source) == VersionSelector():
+        if _moment_of(source) == VersionSelector():
             latest[identifier] = None
-    reads = Reads()
+    reads = PinnedReads()
     _resolve_names(reads, address, lake_name, graph, moment_of)
     named = [one for one in reads.names.values() if one is not None]
-    pinned = _at_one_moment(address, list(dict.fromkeys([*latest, *named])))
+    pinned = _pin_together(address, list(dict.fromkeys([*latest, *named])))
     for name, source in wanted.items():
-        identifier = identifier_of(str(source.table))
-        moment = _moment(source)
+        identifier = parse_table_name(str(source.table))
+        moment = _moment_of(source)
         reads.sources[name] = pinned[identifier] if moment == VersionSelector() else pin(address, identifier, moment)[0]
     reads.tables.update({(one, None): pinned[one] for one in named})
     return reads
 
 
 def _resolve_names(
-    reads: Reads,
+    reads: PinnedReads,
     address: Address,
     lake_name: str,
     graph: Graph,
     moment_of: Callable[[Identifier, TimeTravel], VersionSelector | None],
 ) -> None:
-    """Find out what the names in queries mean, and pin those that ask for a version themselves."""
-    for query in graph.queries():
-        for reference in graph.tables(query):
+    """Resolve the names in queries, and pin the tables whose version the query specifies."""
+    for query in graph.all_queries():
+        for reference in graph.external_reads(query):
             name, travel = reference.name, reference.travel
             if name not in reads.names:
-                reads.names[name] = _existing(address, lake_name, name)
+                reads.names[name] = _find_table(address, lake_name, name)
             found = reads.names[name]
             if found is None or travel is None or (found, travel) in reads.tables:
                 continue
@@ -150,7 +150,7 @@ def _resolve_names(
                 reads.tables[found, travel] = pin(address, found, moment)[0]
 
 
-def _at_one_moment(address: Address, identifiers: list[Identifier]) -> dict[Identifier, PinnedTable]:
+def _pin_together(address: Address, identifiers: list[Identifier]) -> dict[Identifier, PinnedTable]:
     try:
         versions = address.connect().latest_table_versions(identifiers)
     except UnsupportedOperationError:
@@ -161,8 +161,8 @@ def _at_one_moment(address: Address, identifiers: list[Identifier]) -> dict[Iden
     }
 
 
-def _existing(address: Address, lake_name: str, name: Name) -> Identifier | None:
-    """Find the table of the catalog that a name means, which may begin with the lake's own."""
+def _find_table(address: Address, lake_name: str, name: Name) -> Identifier | None:
+    """Return the table that a name refers to, or None. The name may begin with that of the lake."""
     from lance_namespace import TableExistsRequest
 
     candidates = [name[1:], name] if len(name) > 1 and name[0] == lake_name else [name]
@@ -175,57 +175,58 @@ def _existing(address: Address, lake_name: str, name: Name) -> Identifier | None
     return None
 
 
-def _moment(source: Source) -> VersionSelector:
+def _moment_of(source: Source) -> VersionSelector:
     return VersionSelector(source.version, source.tag, source.branch, source.as_of)
 
 
-def _noted(table: PinnedTable) -> dict[str, Any]:
+def _to_note(table: PinnedTable) -> dict[str, Any]:
     return {
         "table": list(table.identifier),
         "version": table.version,
         "branch": table.branch,
         "uri": table.uri,
-        "made": _made(table.open()),
+        "made": _creation_time(table.open()),
     }
 
 
-def _pinned_again(noted: dict[str, Any], address: Address) -> PinnedTable:
-    identifier, uri, version = _name(noted["table"]), _text(noted["uri"]), noted["version"]
-    branch = None if noted["branch"] is None else _text(noted["branch"])
+def _restore_pin(noted: dict[str, Any], address: Address) -> PinnedTable:
+    identifier, uri, version = _require_name(noted["table"]), _require_text(noted["uri"]), noted["version"]
+    branch = None if noted["branch"] is None else _require_text(noted["branch"])
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise TypeError(f"{version!r} is no version")
-    _require_place(address, identifier, uri)
+        raise TypeError(f"{version!r} is not a version")
+    _require_same_location(address, identifier, uri)
     table = PinnedTable(identifier, uri, version, branch, tuple(sorted(address.storage_options.items())))
     try:
         dataset = table.open()
     except (OSError, ValueError):
         return table
-    made = _made(dataset)
+    made = _creation_time(dataset)
     if made != noted["made"]:
         raise InvalidTableStateError(
-            f"Table {format_identifier(table.identifier)} is another one than when the run began: version "
-            f"{table.version} was "
-            f"made at {made}, not at {noted['made']}"
+            f"Table {format_identifier(table.identifier)} was replaced after the run began: version "
+            f"{table.version} was created at {made}, not at {noted['made']}"
         )
     return table.identified_by(dataset)
 
 
-def _require_place(address: Address, identifier: Identifier, uri: str) -> None:
-    """Raise 19 unless a table is where it was: the catalog says where; of a dropped one, that it is in the root."""
+def _require_same_location(address: Address, identifier: Identifier, uri: str) -> None:
+    """Raise InvalidTableStateError unless a table is at its recorded location.
+
+    The catalog provides the location; that of a dropped table must be in the root.
+    """
     try:
         now = locate_table(address, identifier).uri
     except (TableNotFoundError, NamespaceNotFoundError):
-        if _is_place(address, uri):
+        if _is_in_root(address, uri):
             return
-        now = "no place of the catalog"
+        now = "no location of the catalog"
     if now != uri:
         raise InvalidTableStateError(
-            f"Table {format_identifier(identifier)} is another one than when the run began: it is at {now!r}, "
-            f"not at {uri!r}"
+            f"Table {format_identifier(identifier)} was replaced after the run began: it is at {now!r}, not at {uri!r}"
         )
 
 
-def _is_place(address: Address, uri: str) -> bool:
+def _is_in_root(address: Address, uri: str) -> bool:
     from pennon.directory.layout import checked_location
     from pennon.store import open_store
 
@@ -237,5 +238,5 @@ def _is_place(address: Address, uri: str) -> bool:
         return False
 
 
-def _made(dataset: LanceDataset) -> str:
+def _creation_time(dataset: LanceDataset) -> str:
     return str(dataset.get_version()["timestamp"])
