@@ -19,7 +19,6 @@ from pennon.stored_json import parse_digits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_LONGEST_NUMBER = 20
 _BULK = 64
 """With at least this many new entries, sorting once is cheaper than inserting one by one."""
 _LAST_VERSION = (1 << 64) - 1

@@ -98,29 +98,19 @@ def prepare(catalog: Catalog, versions: Sequence[StagedVersion]) -> VersionCommi
     blobs = catalog.store.map(
         lambda version: catalog.store.get(version.record.path, max_bytes=LARGEST_MANIFEST), versions
     )
-    entries = []
+    entries: list[tuple[StagedVersion, bytes | None]] = []
     for version, blob in zip(versions, blobs, strict=True):
         staged = version.record
         if blob is not None:
             record = replace(staged, size=len(blob.body), timestamp_ms=now, staged_path=staged.path)
-            entries.append(_NewVersion(version.table, record, blob.body))
+            entries.append((replace(version, record=record), blob.body))
             continue
         created = _find_created(catalog, version)
         if created is None:
             path = catalog.store.absolute(staged.path)
             raise InvalidInputError(f"There is no staged manifest for '{version.table.key}' at {path!r}")
-        entries.append(_NewVersion(version.table, created, None))
+        entries.append((replace(version, record=created), None))
     return VersionCommit(observed, entries)
-
-
-@dataclass(frozen=True)
-class _NewVersion:
-    """The row to be added, and the content of the staged manifest."""
-
-    table: ManagedTable
-    record: VersionRecord
-    body: bytes | None
-    """None if an earlier attempt of the same request has created the version."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +118,8 @@ class VersionCommit:
     """A commit that adds versions, made by `prepare`."""
 
     observed: Mapping[ManagedTable, _ObservedVersions]
-    entries: Sequence[_NewVersion]
+    entries: Sequence[tuple[StagedVersion, bytes | None]]
+    """The versions, with the staged manifests. None if an earlier attempt of the same request created the version."""
 
     def plan(self, draft: Draft) -> list[VersionRecord]:
         """Add the version rows, or raise if one of the versions cannot be the next of its table."""
@@ -138,7 +129,7 @@ class VersionCommit:
             version_rows.require_table(draft, table)
             _require_continuation(draft, table, observed)
             _update_rows(draft, table, observed)
-        return [version_rows.add_next_version(draft, entry.table, entry.record) for entry in self.entries]
+        return [version_rows.add_next_version(draft, one.table, one.record) for one, _ in self.entries]
 
     def delete_leftovers(self, store: Store) -> None:
         """Delete staged manifests of older versions that readers have finished."""
@@ -154,15 +145,15 @@ class VersionCommit:
         """
         manifest = catalog.require_manifest("create_table_version")
         found: list[VersionRecord] = []
-        for entry in self.entries:
-            if entry.body is None:
-                found.append(entry.record)
+        for version, body in self.entries:
+            if body is None:
+                found.append(version.record)
                 continue
-            version = entry.record.version
-            existing = manifest.read(lambda snapshot: version_rows.find_record(snapshot, entry.table, version))  # noqa: B023
+            table, number = version.table, version.record.version
+            existing = manifest.read(lambda snapshot: version_rows.find_record(snapshot, table, number))  # noqa: B023
             blob = None if existing is None else catalog.store.get(existing.path, max_bytes=LARGEST_MANIFEST)
-            if existing is None or blob is None or blob.body != entry.body:
-                raise TableVersionAlreadyExistsError(f"Version {version} of table '{entry.table.key}' already exists")
+            if existing is None or blob is None or blob.body != body:
+                raise TableVersionAlreadyExistsError(f"Version {number} of table '{table.key}' already exists")
             found.append(existing)
         return found
 
