@@ -13,7 +13,7 @@ names = st.text(min_size=1, max_size=12).filter(lambda name: find_name_fault(nam
 
 
 @given(st.lists(names, max_size=4))
-def test_what_is_written_is_read_back(identifier):
+def test_quoted_identifier_is_parsed_to_the_same_identifier(identifier):
     assert parse_identifier(quote_identifier(tuple(identifier))) == tuple(identifier)
 
 
@@ -29,11 +29,11 @@ def test_what_is_written_is_read_back(identifier):
         ("a-b.c_d.7", ("a-b", "c_d", "7")),
     ],
 )
-def test_texts_and_what_they_mean(text, identifier):
+def test_identifiers_are_parsed(text, identifier):
     assert parse_identifier(text) == identifier
 
 
 @pytest.mark.parametrize("text", [".", "a.", ".a", "a..b", "`a", "a`b`", "`a`b", "``", "a$b", "a/b", "__x", "`..`"])
-def test_texts_that_mean_nothing_are_refused(text):
+def test_invalid_identifiers_raise_invalid_input(text):
     with fails(13):
         parse_identifier(text)

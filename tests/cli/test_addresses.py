@@ -23,7 +23,7 @@ from pennon.identifiers import find_name_fault
         ('"quoted"', ('"quoted"',)),
     ],
 )
-def test_a_table_is_read_from_its_address(text, names):
+def test_address_of_a_table_is_parsed(text, names):
     assert addresses.parse_table(text) == names
 
 
@@ -32,14 +32,14 @@ def test_the_root_has_several_spellings(text):
     assert addresses.parse_namespace(text) == ()
 
 
-def test_a_slash_at_the_end_of_a_namespace_says_nothing():
+def test_trailing_slash_of_a_namespace_is_ignored():
     assert addresses.parse_namespace("prod/raw/") == ("prod", "raw")
 
 
 @pytest.mark.parametrize(
     "text", ["", "/", ".", "prod.", ".events", "a..b", "a//b", "a/b$c", "a\x1b[31m", "__trash", "../up"]
 )
-def test_what_is_no_address_is_bad_input(text):
+def test_invalid_address_raises_invalid_input(text):
     with pytest.raises(InvalidInputError):
         addresses.parse_table(text)
 
@@ -48,5 +48,5 @@ names = st.text(min_size=1, max_size=8).filter(lambda name: find_name_fault(name
 
 
 @given(st.lists(names, min_size=1, max_size=4).map(tuple))
-def test_an_address_that_is_shown_is_read_back(identifier):
+def test_formatted_address_is_parsed_to_the_same_identifier(identifier):
     assert addresses.parse_table(addresses.format_address(identifier)) == identifier

@@ -49,12 +49,12 @@ def test_addresses_are_completed(complete, monkeypatch, lake, typed, expected):
     assert complete(f"pennon {typed}") == expected
 
 
-def test_options_on_the_line_say_which_catalog(complete, lake):
+def test_completion_uses_the_catalog_of_the_options(complete, lake):
     assert complete(f"pennon --root {lake} head pl") == ["plain"]
     assert complete(f"pennon head --root {lake} pl") == ["plain"]
 
 
-def test_without_a_catalog_there_is_nothing_to_complete(complete, monkeypatch, tmp_path):
+def test_completion_without_a_catalog_returns_nothing(complete, monkeypatch, tmp_path):
     assert complete("pennon head pl") == []
     for root in (str(tmp_path / "nope"), "s3://bucket/nowhere"):
         monkeypatch.setenv("PENNON_ROOT", root)
@@ -63,7 +63,7 @@ def test_without_a_catalog_there_is_nothing_to_complete(complete, monkeypatch, t
     assert complete("pennon head pl") == []
 
 
-def test_names_that_a_shell_would_split_are_not_offered(complete, monkeypatch, root):
+def test_names_with_spaces_are_not_completed(complete, monkeypatch, root):
     with DirectoryNamespace(root=str(root)) as namespace:
         for name in ("fine", "two words"):
             namespace.create_namespace({"id": [name]})
@@ -71,7 +71,7 @@ def test_names_that_a_shell_would_split_are_not_offered(complete, monkeypatch, r
     assert complete("pennon ls ") == ["fine."]
 
 
-def test_a_shell_is_told_how_to_complete(process):
+def test_show_completion_prints_a_script(process):
     # Which shell the tests run in is none of their business.
     environment = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     result = process("--show-completion", "bash", env=environment)

@@ -83,7 +83,7 @@ def test_columns_of_several_files_are_matched_by_name(pennon, root, tmp_path):
     assert rows[3] == {"id": 2.5, "name": None, "extra": True}
 
 
-def test_columns_that_do_not_fit_together_are_bad_input(pennon, root, tmp_path):
+def test_incompatible_columns_are_bad_input(pennon, root, tmp_path):
     a = write(tmp_path / "a.parquet", "parquet")
     b = write(tmp_path / "b.parquet", "parquet", pa.table({"id": [[1]]}))
     result = pennon("create", "made", str(a), str(b), root=root)
@@ -92,7 +92,7 @@ def test_columns_that_do_not_fit_together_are_bad_input(pennon, root, tmp_path):
     assert not root.exists()
 
 
-def test_much_data_goes_through_a_file(pennon, root, tmp_path, monkeypatch):
+def test_large_data_is_read_through_a_temporary_file(pennon, root, tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "_IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spool"))
     (tmp_path / "spool").mkdir()
@@ -117,25 +117,25 @@ def test_stdin_needs_a_format(pennon, root):
     assert not root.exists()
 
 
-def test_a_name_that_is_taken_is_refused_before_the_file_is_read(pennon, lake):
+def test_existing_name_is_a_conflict_before_the_file_is_read(pennon, lake):
     result = pennon("create", "plain", "no-such-file.parquet", root=lake)
     assert (result.code, result.err) == (4, "Error: Table already exists: 'plain'\n")
 
 
-def test_a_namespaces_name_is_taken(pennon, lake, tmp_path):
+def test_name_of_a_namespace_is_a_conflict(pennon, lake, tmp_path):
     file = write(tmp_path / "data.csv", "csv")
     for arguments in (["create", "prod", str(file)], ["create", "prod", str(file), "--dry-run"]):
         assert pennon(*arguments, root=lake).code == 4
 
 
-def test_overwriting_makes_a_version(pennon, lake, tmp_path):
+def test_overwrite_creates_a_version(pennon, lake, tmp_path):
     file = write(tmp_path / "data.json", "json", pa.table({"other": [1]}))
     assert pennon("create", "plain", str(file), "--mode", "overwrite", root=lake).json["version"] == 2
     assert pennon("head", "plain", root=lake).json["rows"] == [{"other": 1}]
     assert pennon("count", "plain", "--version", "1", root=lake).json["rows"] == 3
 
 
-def test_a_table_that_may_be_there_is_left_as_it_is(pennon, lake, tmp_path):
+def test_exist_ok_leaves_an_existing_table_unchanged(pennon, lake, tmp_path):
     file = write(tmp_path / "data.json", "json", pa.table({"other": [1]}))
     for mode in ("exist_ok", "ExistOk"):
         assert pennon("create", "plain", str(file), "--mode", mode, root=lake).json["created"] is False
@@ -181,7 +181,7 @@ def test_a_dry_run_reads_and_changes_nothing(pennon, root, tmp_path):
         ("data.csv", b"a\n1\n", ["--set", "nothing"]),
     ],
 )
-def test_what_cannot_be_read_is_bad_input_and_creates_nothing(pennon, root, name, body, options):
+def test_unreadable_file_is_bad_input_and_creates_nothing(pennon, root, name, body, options):
     file = Path(name)
     file.write_bytes(body)
     result = pennon("create", "made", str(file), *options, root=root)
@@ -191,7 +191,7 @@ def test_what_cannot_be_read_is_bad_input_and_creates_nothing(pennon, root, name
     assert not root.exists() or pennon("ls", root=root).json["entries"] == []
 
 
-def test_files_that_are_not_there_and_empty_directories(pennon, root, tmp_path):
+def test_missing_files_and_empty_directories_are_bad_input(pennon, root, tmp_path):
     assert "does not exist" in pennon("create", "made", str(tmp_path / "nope.csv"), root=root).err
     (tmp_path / "empty").mkdir()
     result = pennon("create", "made", str(tmp_path / "empty"), root=root)
@@ -203,7 +203,7 @@ def test_a_namespace_that_is_not_there_is_not_found(pennon, lake, tmp_path):
     assert pennon("create", "nope.made", str(file), root=lake).code == 3
 
 
-def test_ctrl_c_while_a_file_is_read_leaves_nothing(lake, tmp_path):
+def test_ctrl_c_while_a_file_is_read_creates_nothing(lake, tmp_path):
     spool = tmp_path / "spool"
     spool.mkdir()
     command = [sys.executable, "-m", "pennon", "create", "half", "-", "--format", "csv", "--root", str(lake)]
@@ -246,7 +246,7 @@ def test_namespaces_are_created(pennon, root):
     assert pennon("info", "prod", root=root).json["properties"] == {"owner": "me"}
 
 
-def test_missing_parents_are_made_if_asked(pennon, root):
+def test_parents_option_creates_missing_parents(pennon, root):
     result = pennon("create-namespace", "a.b.c", root=root)
     assert (result.code, "--parents" in result.err) == (3, True)
     assert pennon("create-namespace", "a.b.c", "--parents", "--dry-run", root=root).json["dry_run"] is True
@@ -255,7 +255,7 @@ def test_missing_parents_are_made_if_asked(pennon, root):
     assert pennon("tree", "--namespaces", "--table", root=root).out.splitlines()[-1] == "3 namespaces, 0 tables"
 
 
-def test_overwriting_a_namespace_is_asked_about(pennon, lake):
+def test_overwriting_a_namespace_needs_confirmation(pennon, lake):
     refused = pennon("create-namespace", "prod", "--mode", "overwrite", root=lake)
     assert (refused.code, "use --yes" in refused.err) == (6, True)
     assert pennon("count", "prod.events", root=lake).code == 0

@@ -35,7 +35,7 @@ def test_a_rename_moves_a_table_to_another_namespace(pennon, lake):
         ("plain", "__mine", 2),
     ],
 )
-def test_a_rename_that_cannot_be_is_refused_also_in_a_dry_run(pennon, lake, old, new, code):
+def test_impossible_rename_fails_also_in_a_dry_run(pennon, lake, old, new, code):
     for dry in ([], ["--dry-run"]):
         result = pennon("rename", old, new, *dry, root=lake)
         assert (result.code, result.out) == (code, "")
@@ -61,7 +61,7 @@ def test_drop_without_terminal_needs_yes(pennon, lake):
 
 
 @pytest.mark.parametrize("mode", ["v1", "v2", "compatibility"])
-def test_a_drop_hides_and_an_undrop_brings_back(pennon, root, mode):
+def test_drop_hides_a_table_and_undrop_restores_it(pennon, root, mode):
     options = mode_options(mode)
     with DirectoryNamespace(root=str(root), **dict(option.split("=") for option in options[1::2])) as namespace:
         namespace.create_table({"id": ["a"]}, ipc(ROWS))
@@ -93,7 +93,7 @@ def test_a_dry_run_drops_nothing(pennon, lake):
     assert pennon("count", "plain", root=lake).code == 0
 
 
-def test_what_is_protected_is_refused_unless_forced(pennon, lake):
+def test_drop_of_a_protected_table_needs_force(pennon, lake):
     with DirectoryNamespace(root=str(lake)) as namespace:
         namespace.set_table_protection(["plain"], True)
         namespace.set_table_protection(["prod", "events"], True)
@@ -105,7 +105,7 @@ def test_what_is_protected_is_refused_unless_forced(pennon, lake):
     assert pennon("drop", "plain", "prod.events", "--force", "--yes", root=lake).code == 0
 
 
-def test_generations_of_one_name_are_told_apart_by_the_id_of_their_drop(pennon, lake, tmp_path):
+def test_drop_id_selects_one_of_several_drops_of_a_name(pennon, lake, tmp_path):
     file = tmp_path / "data.csv"
     ids = []
     for content in ("old", "new"):
@@ -120,7 +120,7 @@ def test_generations_of_one_name_are_told_apart_by_the_id_of_their_drop(pennon, 
     assert pennon("undrop", "prod.again", "--id", "nope", root=lake).code == 3
 
 
-def test_an_undrop_under_a_name_that_is_taken_again_is_a_conflict(pennon, lake, tmp_path):
+def test_undrop_to_an_existing_name_is_a_conflict(pennon, lake, tmp_path):
     pennon("drop", "prod.events", "--yes", root=lake)
     file = tmp_path / "data.csv"
     file.write_text("a\n1\n")
@@ -133,13 +133,13 @@ def test_an_undrop_under_a_name_that_is_taken_again_is_a_conflict(pennon, lake, 
     assert pennon("undrop", "prod.events", "--as", "prod.before", root=lake).code == 0
 
 
-def test_a_dry_run_brings_nothing_back(pennon, lake):
+def test_dry_run_of_undrop_restores_nothing(pennon, lake):
     pennon("drop", "plain", "--yes", root=lake)
     assert pennon("undrop", "plain", "--dry-run", root=lake).json["id"] == ["plain"]
     assert pennon("count", "plain", root=lake).code == 3
 
 
-def test_a_namespace_goes_and_comes_back_as_a_whole(pennon, lake):
+def test_namespace_is_dropped_and_restored_with_its_contents(pennon, lake):
     refused = pennon("drop", "prod", "--namespace", "--yes", root=lake)
     assert (refused.code, "--cascade" in refused.err) == (6, True)
     dry = pennon("drop", "prod", "--namespace", "--cascade", "--dry-run", root=lake)
@@ -176,13 +176,13 @@ def test_a_namespace_goes_and_comes_back_as_a_whole(pennon, lake):
         ["purge", "plain", "--yes"],
     ],
 )
-def test_what_makes_no_sense_is_bad_input(pennon, lake, arguments):
+def test_contradictory_options_are_bad_input(pennon, lake, arguments):
     result = pennon(*arguments, root=lake)
     assert (result.code, result.out) == (2, "")
     assert names(pennon("ls", root=lake)) == ["prod", "/my.table", "plain"]
 
 
-def test_drop_for_good(pennon, lake):
+def test_drop_with_purge_deletes_the_data(pennon, lake):
     result = pennon("drop", "plain", "--purge", root=lake)
     assert (result.code, "permanently?" in result.err) == (6, True)
     assert pennon("drop", "plain", "prod.events", "--purge", "--yes", root=lake).json["purged"] is True
@@ -190,7 +190,7 @@ def test_drop_for_good(pennon, lake):
     assert pennon("trash", root=lake).json == {"dropped": []}
 
 
-def test_a_purge_takes_what_is_due_and_leaves_the_rest(pennon, lake):
+def test_purge_deletes_only_tables_that_are_due(pennon, lake):
     pennon("drop", "plain", "prod.events", "--ttl", "0", "--yes", root=lake)
     pennon("drop", "/my.table", "--yes", root=lake)
     due = [one["id"] for one in pennon("trash", "--due", root=lake).json["dropped"]]
@@ -206,14 +206,14 @@ def test_a_purge_takes_what_is_due_and_leaves_the_rest(pennon, lake):
     assert pennon("purge", root=lake).json["tables"] == []
 
 
-def test_a_purge_of_what_was_dropped_long_ago(pennon, lake):
+def test_purge_before_a_time_deletes_only_older_drops(pennon, lake):
     pennon("drop", "plain", "--ttl", "0", "--yes", root=lake)
     assert pennon("purge", "--before", "2020-01-01", "--yes", root=lake).json["tables"] == []
     assert pennon("purge", "--before", "1d ago", "--yes", root=lake).json["tables"] == []
     assert len(pennon("purge", "--before", "2999-01-01T00:00:00Z", "--yes", root=lake).json["tables"]) == 1
 
 
-def test_a_named_table_is_purged_before_its_time_only_by_force(pennon, lake):
+def test_purge_of_a_table_that_is_not_due_needs_force(pennon, lake):
     pennon("drop", "plain", "--yes", root=lake)
     early = pennon("purge", "plain", "--yes", root=lake)
     assert (early.code, "is kept until" in early.err) == (6, True)
@@ -221,7 +221,7 @@ def test_a_named_table_is_purged_before_its_time_only_by_force(pennon, lake):
     assert pennon("purge", "plain", "--force", "--yes", root=lake).code == 3
 
 
-def test_the_person_at_the_terminal_is_asked(pennon, lake):
+def test_drop_on_a_terminal_asks_for_confirmation(pennon, lake):
     with terminal("drop", "plain", "--root", str(lake)) as screen:
         screen.wait_for("[y/N]")
         assert "Drop table 'plain'? It can be restored for 7 days." in screen.seen
@@ -237,7 +237,7 @@ def test_the_person_at_the_terminal_is_asked(pennon, lake):
 
 
 @pytest.mark.parametrize(("keys", "code"), [("\x03", 130), ("\x04", 6)], ids=["ctrl-c", "ctrl-d"])
-def test_leaving_the_question_changes_nothing(pennon, lake, keys, code):
+def test_unconfirmed_drop_changes_nothing(pennon, lake, keys, code):
     with terminal("drop", "plain", "--root", str(lake)) as screen:
         screen.wait_for("[y/N]")
         if keys == "\x03":
@@ -255,7 +255,7 @@ def test_leaving_the_question_changes_nothing(pennon, lake, keys, code):
     assert pennon("count", "plain", root=lake).code == 0
 
 
-def test_root_tables_are_brought_into_the_manifest(pennon, v1_lake):
+def test_migrate_adds_root_tables_to_the_manifest(pennon, v1_lake):
     dry = pennon("migrate", "--dry-run", root=v1_lake).json
     assert [one["name"] for one in dry["migrated"]] == ["a", "my.table"]
     assert pennon("ls", *mode_options("v2"), root=v1_lake).json["entries"] == []
@@ -266,7 +266,7 @@ def test_root_tables_are_brought_into_the_manifest(pennon, v1_lake):
     assert pennon("migrate", *mode_options("v1"), root=v1_lake).code == 5
 
 
-def test_markers_are_lifted(pennon, v1_lake):
+def test_migrate_markers_copies_markers_to_the_root(pennon, v1_lake):
     (v1_lake / "a.lance" / ".lance-deregistered").write_bytes(b"")
     assert pennon("migrate", "--markers", "--dry-run", root=v1_lake).json["deregistered"] == ["a"]
     assert names(pennon("ls", root=v1_lake)) == ["a", "/my.table"]

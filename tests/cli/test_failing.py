@@ -49,7 +49,7 @@ def test_every_error_of_the_sdk_has_an_exit_code(code):
     assert exit_code(from_error_code(int(code), "told")) == expected[code]
 
 
-def test_the_guide_has_every_exit_code():
+def test_guide_documents_every_exit_code():
     table = {int(row) for row in re.findall(r"^\| `(\d+)` \|", GUIDE.read_text(), re.MULTILINE)}
     assert table == {int(code) for code in ExitCode}
 
@@ -86,14 +86,14 @@ def test_bad_input_is_one_line_and_exit_code_2(pennon, arguments, told):
     assert list(Path().iterdir()) == []
 
 
-def test_commands_on_an_iceberg_catalog_are_refused_with_a_hint(pennon):
+def test_commands_on_an_iceberg_catalog_fail_with_a_hint(pennon):
     result = pennon("ls", "--impl", "iceberg", "-p", "uri=http://127.0.0.1:1", "-p", "header.X-Key=hidden-7")
     assert (result.code, result.out) == (5, "")
     assert "'pennon run'" in result.err
     assert "hidden-7" not in result.err
 
 
-def test_a_root_that_is_not_there_is_not_found_and_not_made(pennon, root):
+def test_missing_root_is_not_found_and_not_created(pennon, root):
     for command in (
         ["ls"],
         ["tree"],
@@ -129,7 +129,7 @@ sys.exit(sum(main(["ls", "--root", root]) for root in roots))
 """
 
 
-def test_a_root_that_may_not_be_read_is_denied(lake, tmp_path):
+def test_unreadable_root_is_permission_denied(lake, tmp_path):
     locked, hidden = tmp_path / "locked", tmp_path / "closed" / "hidden"
     locked.mkdir()
     hidden.mkdir(parents=True)
@@ -151,7 +151,7 @@ def test_a_root_that_may_not_be_read_is_denied(lake, tmp_path):
     assert second == f"Error: Permission denied: '{hidden}'"
 
 
-def test_a_store_that_does_not_answer_is_unreachable_and_its_secrets_stay_secret(pennon):
+def test_unresponsive_store_is_unreachable_and_secrets_are_masked(pennon):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         # Bound and not listening: every connection is refused.
@@ -175,7 +175,7 @@ def test_a_store_that_does_not_answer_is_unreachable_and_its_secrets_stay_secret
         assert secret not in result.err
 
 
-def test_debug_shows_where_it_happened(pennon, lake, monkeypatch):
+def test_debug_shows_a_traceback(pennon, lake, monkeypatch):
     assert "Traceback" not in pennon("head", "nope", root=lake).err
     assert "Traceback" in pennon("head", "nope", "--debug", root=lake).err
     assert "Traceback" in pennon("--debug", "head", "nope", root=lake).err
@@ -201,12 +201,12 @@ def test_the_catalogs_secrets_are_not_shown_by_info(pennon, lake):
 
 
 @pytest.mark.parametrize("key", ["storage.anything", "storage.sas_key", "password", "my.api-key", "AUTH_TOKEN"])
-def test_keys_that_may_hold_secrets(key):
+def test_keys_of_secrets_are_recognized(key):
     assert is_secret(key)
 
 
 @pytest.mark.parametrize("key", ["root", "drop_ttl", "storage.region", "storage.aws_endpoint", "owner", "primary_key"])
-def test_keys_that_do_not(key):
+def test_harmless_keys_are_not_secret(key):
     assert not is_secret(key)
 
 
@@ -228,7 +228,7 @@ def test_control_characters_in_arguments_do_not_reach_the_terminal(pennon, lake)
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", result.err)
 
 
-def test_a_command_whose_extra_is_not_installed_says_what_to_install(tmp_path, monkeypatch):
+def test_missing_extra_is_reported_with_an_install_command(tmp_path, monkeypatch):
     (tmp_path / "needs_a_lot.py").write_text("import not_there_at_all\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(CommandFailure, match=r"needs not_there_at_all.*pip install 'pennon\[spark\]'") as failure:
@@ -241,7 +241,7 @@ def test_a_command_whose_extra_is_not_installed_says_what_to_install(tmp_path, m
 
 
 @pytest.mark.parametrize("entry", [entry for entry in COMMANDS if entry.extra is None], ids=lambda entry: entry.name)
-def test_the_list_of_commands_says_what_each_command_says_of_itself(pennon, entry):
+def test_help_of_the_group_matches_help_of_each_command(pennon, entry):
     own = load_command(entry).help.partition("\n")[0]
     assert own.startswith(entry.help.removesuffix("."))
     assert f"  {entry.name} " in pennon("--help").out
@@ -251,7 +251,7 @@ def test_the_list_of_commands_says_what_each_command_says_of_itself(pennon, entr
         assert option in result.out
 
 
-def test_the_guide_has_every_command_and_option():
+def test_guide_documents_every_command_and_option():
     guide = GUIDE.read_text()
     for entry in COMMANDS:
         assert re.search(rf"`(pennon )?{entry.name}[ `]", guide)
@@ -262,12 +262,12 @@ def test_the_guide_has_every_command_and_option():
                         assert option in guide, f"{entry.name} {option}"
 
 
-def test_no_arguments_is_help(pennon):
+def test_without_arguments_help_is_shown(pennon):
     result = pennon()
     assert (result.code, result.out) == (0, pennon("--help").out)
 
 
-def test_options_may_stand_before_or_behind_the_command(pennon, lake, tmp_path):
+def test_options_are_accepted_before_and_after_the_command(pennon, lake, tmp_path):
     assert pennon("--root", str(lake), "count", "plain").json["rows"] == 3
     assert pennon("count", "plain", "--root", str(lake)).json["rows"] == 3
     assert pennon("--root", str(tmp_path / "nope"), "count", "plain", "--root", str(lake)).json["rows"] == 3

@@ -31,7 +31,7 @@ def test_ls_lists_a_catalog_of_every_mode(pennon, root, mode):
 
 
 @pytest.mark.parametrize("mode", list(MODES))
-def test_an_empty_catalog_has_nothing_and_stays_empty(pennon, root, mode):
+def test_ls_of_an_empty_catalog_lists_and_creates_nothing(pennon, root, mode):
     root.mkdir()
     for command in ("ls", "tree"):
         assert pennon(command, *mode_options(mode), root=root).code == 0
@@ -44,7 +44,7 @@ def test_ls_of_a_table_lists_that_table(pennon, lake):
     assert [entry["address"] for entry in pennon("ls", "prod.events", root=lake).json["entries"]] == ["prod.events"]
 
 
-def test_ls_goes_through_all_entries_in_pages(pennon, lake):
+def test_pages_of_ls_contain_all_entries(pennon, lake):
     seen, page = [], []
     while True:
         document = pennon("ls", "prod", "--limit", "1", *page, root=lake).json
@@ -55,13 +55,13 @@ def test_ls_goes_through_all_entries_in_pages(pennon, lake):
     assert seen == ["raw", "events", "promised"]
 
 
-def test_ls_says_that_there_is_more(pennon, lake):
+def test_ls_reports_that_there_are_more_entries(pennon, lake):
     result = pennon("ls", "prod", "--limit", "1", "--table", root=lake)
     assert "there are more" in result.out
     assert "--page" in result.out
 
 
-def test_ls_refuses_a_page_that_it_did_not_give(pennon, lake):
+def test_ls_rejects_an_invalid_page_token(pennon, lake):
     result = pennon("ls", "--page", "nonsense", root=lake)
     assert (result.code, result.out) == (2, "")
     assert "Bad page token" in result.err
@@ -83,7 +83,7 @@ def test_long_ls_opens_the_tables(pennon, lake):
     assert "rows" not in entries["raw"]
 
 
-def test_long_ls_shows_the_others_beside_a_table_that_cannot_be_opened(pennon, lake):
+def test_long_ls_shows_other_tables_if_one_cannot_be_opened(pennon, lake):
     for manifest in (lake / "plain.lance" / "_versions").iterdir():
         manifest.write_bytes(b"no manifest at all")
     result = pennon("ls", "--long", root=lake)
@@ -94,7 +94,7 @@ def test_long_ls_shows_the_others_beside_a_table_that_cannot_be_opened(pennon, l
     assert "error" in pennon("ls", "--long", "--table", root=lake).out
 
 
-def test_a_person_gets_columns(pennon, lake):
+def test_ls_on_a_terminal_writes_columns(pennon, lake):
     lines = pennon("ls", "--table", root=lake).out.splitlines()
     assert lines == ["name      type", "prod      namespace", "my.table  table", "plain     table"]
 
@@ -113,7 +113,7 @@ def test_tree_nests_namespaces(pennon, lake):
     }
 
 
-def test_tree_draws_its_branches(pennon, lake):
+def test_tree_draws_lines_between_namespaces_and_tables(pennon, lake):
     assert pennon("tree", "--table", root=lake).out.splitlines() == [
         "/",
         "├── prod",
@@ -127,7 +127,7 @@ def test_tree_draws_its_branches(pennon, lake):
     ]
 
 
-def test_tree_stops_at_a_depth_and_leaves_out_tables(pennon, lake):
+def test_tree_respects_depth_and_namespaces_only(pennon, lake):
     assert pennon("tree", "--depth", "1", root=lake).json["namespaces"] == [
         {"name": "prod", "namespaces": [], "tables": [], "cut": True}
     ]
@@ -189,7 +189,7 @@ def test_odd_names_are_listed_opened_and_dropped(pennon, root):
     assert len(pennon("trash", root=root).json["dropped"]) == len(HOSTILE)
 
 
-def test_directories_whose_names_no_table_may_have_are_left_out(pennon, v1_lake):
+def test_directories_with_invalid_table_names_are_not_listed(pennon, v1_lake):
     (v1_lake / "evil\x1b[31m.lance" / "_versions").mkdir(parents=True)
     for options in (["--json"], ["--table"]):
         result = pennon("ls", *options, *mode_options("v1"), root=v1_lake)

@@ -45,7 +45,7 @@ def odd_values(root):
     return root
 
 
-def test_head_gives_rows_as_objects(pennon, lake):
+def test_head_writes_rows_as_objects(pennon, lake):
     assert pennon("head", "prod.events", "-n", "2", root=lake).json == {
         "id": ["prod", "events"],
         "version": 1,
@@ -62,12 +62,12 @@ def test_head_chooses_columns_rows_and_version(pennon, versioned):
     assert len(pennon("head", "prod.events", "--tag", "second", root=versioned).json["rows"]) == 4
 
 
-def test_head_of_no_rows(pennon, lake):
+def test_head_of_an_empty_result_says_no_rows(pennon, lake):
     assert pennon("head", "plain", "-n", "0", root=lake).json["rows"] == []
     assert pennon("head", "plain", "--where", "id > 9", "--table", root=lake).out == "no rows\n"
 
 
-def test_values_without_a_form_in_json_become_texts(pennon, odd_values):
+def test_values_without_a_json_type_become_strings(pennon, odd_values):
     result = pennon("head", "odd", root=odd_values)
     first, second = json.loads(result.out)["rows"]
     assert first["number"] == "NaN"
@@ -85,7 +85,7 @@ def test_values_without_a_form_in_json_become_texts(pennon, odd_values):
     assert "\u202e" not in result.out
 
 
-def test_cells_are_short_and_harmless_on_a_terminal(odd_values):
+def test_cells_on_a_terminal_are_short_and_escaped(odd_values):
     with terminal("--root", str(odd_values), "head", "odd", "--columns", "text,vector,body", columns=110) as screen:
         assert screen.end() == 0
     lines = screen.seen.replace("\r\n", "\n").splitlines()
@@ -97,7 +97,7 @@ def test_cells_are_short_and_harmless_on_a_terminal(odd_values):
     assert len(lines) == 3
 
 
-def test_columns_that_do_not_fit_become_records(root):
+def test_too_wide_tables_are_written_as_records(root):
     data = pa.table({f"column_{number:02}": [f"value {number}"] for number in range(30)})
     with DirectoryNamespace(root=str(root)) as namespace:
         namespace.create_table({"id": ["wide"]}, ipc(data))
@@ -128,7 +128,7 @@ def test_versions_are_listed_newest_first_with_tags(pennon, versioned):
     assert document["next_page"] is None
 
 
-def test_versions_come_in_pages(pennon, versioned):
+def test_versions_are_listed_in_pages(pennon, versioned):
     first = pennon("versions", "prod.events", "--limit", "2", root=versioned).json
     rest = pennon("versions", "prod.events", "--page", first["next_page"], root=versioned).json
     assert [one["version"] for one in first["versions"] + rest["versions"]] == [3, 2, 1]
@@ -195,7 +195,7 @@ def test_info_counts_everything_below(pennon, lake):
 
 
 @pytest.mark.parametrize("command", ["head", "count", "schema"])
-def test_a_table_without_data_is_refused(pennon, lake, command):
+def test_declared_table_raises_invalid_state(pennon, lake, command):
     result = pennon(command, "prod.promised", root=lake)
     assert (result.code, result.out) == (6, "")
     assert result.err == "Error: Table 'prod.promised' is declared and has no data yet\n"
@@ -215,7 +215,7 @@ def test_a_bad_filter_is_bad_input_in_one_line(pennon, lake, command, where):
     assert ".rs:" not in result.err
 
 
-def test_a_column_that_is_not_there_is_bad_input_with_those_that_are(pennon, lake):
+def test_missing_column_is_bad_input_and_lists_the_columns(pennon, lake):
     result = pennon("head", "plain", "--columns", "id,nope", root=lake)
     assert (result.code, result.err) == (2, "Error: The table has no column 'nope'; its columns are: id, name\n")
 
@@ -223,17 +223,17 @@ def test_a_column_that_is_not_there_is_bad_input_with_those_that_are(pennon, lak
 @pytest.mark.parametrize(
     "options", [["--version", "99"], ["--tag", "nope"], ["--branch", "nope"]], ids=["version", "tag", "branch"]
 )
-def test_a_version_that_is_not_there_is_not_found(pennon, lake, options):
+def test_missing_version_is_not_found(pennon, lake, options):
     result = pennon("count", "plain", *options, root=lake)
     assert (result.code, result.out) == (3, "")
     assert options[1] in result.err
 
 
-def test_a_tag_and_a_version_are_too_much(pennon, lake):
+def test_tag_and_version_exclude_each_other(pennon, lake):
     assert pennon("count", "plain", "--version", "1", "--tag", "a", root=lake).code == 2
 
 
-def test_info_of_a_dropped_table_says_how_to_get_it_back(pennon, lake):
+def test_info_of_a_dropped_table_shows_how_to_restore_it(pennon, lake):
     assert pennon("drop", "plain", "--yes", root=lake).code == 0
     result = pennon("info", "plain", root=lake)
     assert result.code == 3
@@ -245,7 +245,7 @@ def test_rows_of_a_v1_table(pennon, v1_lake):
     assert result.json["rows"] == ROWS.to_pylist()
 
 
-def test_the_catalog_takes_over_versions_and_gives_them_back(pennon, versioned):
+def test_manage_versions_is_turned_on_and_off(pennon, versioned):
     on = pennon("manage-versions", root=versioned)
     assert (on.code, on.json["manages_versions"]) == (0, True)
     assert on.json["versions"] >= 3

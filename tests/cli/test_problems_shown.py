@@ -25,7 +25,7 @@ def damaged(lake):
     return lake
 
 
-def test_programs_get_all_of_it(pennon, damaged):
+def test_info_as_json_contains_all_problems(pennon, damaged):
     problems = pennon("info", root=damaged).json["problems"]
     assert [one["entry"] for one in problems] == ["a\x1b[31m", "bad.deleted", "kept.deleted"]
     assert all(one["reason"] and one["fix"] for one in problems)
@@ -43,7 +43,7 @@ def test_programs_get_all_of_it(pennon, damaged):
     assert [one["entry"] for one in pennon("info", root=damaged).json["problems"]] == ["a\x1b[31m", "bad.deleted"]
 
 
-def test_a_person_gets_all_of_it(damaged):
+def test_info_on_a_terminal_shows_all_problems(damaged):
     with terminal("info", "--root", str(damaged), columns=200) as screen:
         assert screen.end() == 0
     assert "a\\x1b[31m" in screen.seen
@@ -59,5 +59,5 @@ def test_a_person_gets_all_of_it(damaged):
         assert "force" in screen.seen
 
 
-def test_nothing_is_wrong_with_a_sound_catalog(pennon, lake):
+def test_intact_catalog_has_no_problems(pennon, lake):
     assert pennon("info", root=lake).json["problems"] == []

@@ -44,7 +44,7 @@ def test_ls_imports_neither_pandas_nor_the_models_of_the_sdk(root, mode):
     assert "lance_namespace.errors" in found
 
 
-def test_other_commands_do_without_them_too(lake, tmp_path):
+def test_other_commands_do_not_import_them_either(lake, tmp_path):
     file = tmp_path / "data.csv"
     file.write_text("a\n1\n")
     unwanted = {"pandas", "pyspark", "fastapi", "urllib3", "rich", *SDK}
@@ -98,7 +98,7 @@ assert lance_namespace.TableNotFoundError is TableNotFoundError
         ("import lance_namespace_urllib3_client.models.table_version", "from pennon import DirectoryNamespace"),
     ],
 )
-def test_classes_are_the_same_whoever_imports_what_first(lake, first, second):
+def test_error_classes_are_the_same_in_any_import_order(lake, first, second):
     script = CLASSES.format(first=first, second=second)
     result = subprocess.run(
         [sys.executable, "-c", script, str(lake)], capture_output=True, text=True, timeout=120, check=False
@@ -115,7 +115,7 @@ def test_importing_pennon_imports_nothing_until_a_name_is_used():
     assert "'connect'" in result.stdout
 
 
-def test_a_reader_that_has_enough_is_no_error(root):
+def test_closed_pipe_is_not_reported_as_an_error(root):
     with DirectoryNamespace(root=str(root)) as namespace:
         namespace.create_namespace({"id": ["many" * 10]})
         for number in range(400):
@@ -131,7 +131,7 @@ def test_a_reader_that_has_enough_is_no_error(root):
         assert process.wait(60) == 141
 
 
-def test_output_in_a_pipe_is_json_and_utf8_whatever_the_locale(root):
+def test_piped_output_is_utf8_json_in_every_locale(root):
     name = "日本語 und é"
     with DirectoryNamespace(root=str(root)) as namespace:
         namespace.create_table({"id": [name]}, ipc(ROWS))
@@ -151,14 +151,14 @@ def test_a_terminal_gets_a_table_in_colour(lake):
 
 
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=lambda one: next(iter(one)))
-def test_a_terminal_gets_no_colour_if_nobody_wants_it(lake, variables):
+def test_environment_can_disable_colour(lake, variables):
     with terminal("ls", "--root", str(lake), **variables) as screen:
         assert screen.end() == 0
     assert "\x1b" not in screen.seen
     assert screen.seen.replace("\r\n", "\n").startswith("name      type\nprod      namespace\n")
 
 
-def test_a_terminal_gets_json_if_it_is_asked_for(lake):
+def test_json_option_writes_json_to_a_terminal(lake):
     with terminal("ls", "--json", "--root", str(lake)) as screen:
         assert screen.end() == 0
     assert [entry["name"] for entry in json.loads(screen.seen)["entries"]] == ["prod", "my.table", "plain"]
@@ -170,7 +170,7 @@ def test_long_work_shows_its_progress_on_a_terminal(lake):
     assert "opening tables" in screen.seen
 
 
-def test_columns_are_cut_for_a_narrow_terminal_and_names_are_not(root):
+def test_narrow_terminal_truncates_columns_but_not_names(root):
     name = "n" * 60
     with DirectoryNamespace(root=str(root)) as namespace:
         namespace.create_table({"id": [name]}, ipc({"text": ["x" * 200], "other": ["y" * 200]}))
@@ -183,7 +183,7 @@ def test_columns_are_cut_for_a_narrow_terminal_and_names_are_not(root):
     assert name in screen.seen
 
 
-def test_an_error_on_a_terminal_is_one_line_too(lake):
+def test_error_on_a_terminal_is_one_line(lake):
     with terminal("head", "nope", "--root", str(lake)) as screen:
         assert screen.end() == 3
     assert screen.seen == "\x1b[1;31mError:\x1b[0m Table not found: 'nope'\r\n"

@@ -34,12 +34,12 @@ def settings_file(tmp_path) -> Path:
     return path
 
 
-def test_nothing_given_names_every_way_to_give_it():
+def test_missing_root_lists_all_ways_to_set_it():
     with pytest.raises(CommandFailure, match=r"--root, set PENNON_ROOT.*pennon\.toml.*config\.toml"):
         resolve_connection(Options(), {})
 
 
-def test_a_file_gives_root_implementation_and_properties(settings_file):
+def test_file_sets_root_implementation_and_properties(settings_file):
     found = resolve_connection(Options(config=settings_file), {})
     assert found.impl == "dir"
     assert found.properties == {
@@ -51,7 +51,7 @@ def test_a_file_gives_root_implementation_and_properties(settings_file):
     }
 
 
-def test_options_go_before_the_environment_and_that_before_the_file(settings_file):
+def test_options_override_environment_and_environment_overrides_file(settings_file):
     environment = {
         "PENNON_CONFIG": str(settings_file),
         "PENNON_ROOT": "/by/environment",
@@ -68,21 +68,21 @@ def test_options_go_before_the_environment_and_that_before_the_file(settings_fil
     assert resolve_connection(Options(root="/by/option"), environment).properties["root"] == "/by/option"
 
 
-def test_a_profile_goes_on_top_of_what_stands_outside_of_profiles(settings_file):
+def test_profile_overrides_the_top_level(settings_file):
     found = resolve_connection(Options(config=settings_file, profile="test"), {})
     assert (found.properties["root"], found.properties["drop_ttl"]) == ("/elsewhere", "2d")
     assert found.properties["legacy_markers"] == "true"
     assert resolve_connection(Options(config=settings_file), {"PENNON_PROFILE": "test"}) == found
 
 
-def test_a_file_may_name_the_profile_that_is_used(tmp_path):
+def test_file_can_set_the_default_profile(tmp_path):
     path = tmp_path / "some.toml"
     path.write_text('profile = "b"\n[profiles.a]\nroot = "/a"\n[profiles.b]\nroot = "/b"\n')
     assert resolve_connection(Options(config=path), {}).properties["root"] == "/b"
     assert resolve_connection(Options(config=path, profile="a"), {}).properties["root"] == "/a"
 
 
-def test_the_file_of_the_directory_goes_before_that_of_the_user(tmp_path):
+def test_file_in_the_working_directory_is_used_before_the_users_file(tmp_path):
     mine = tmp_path / "xdg" / "pennon"
     mine.mkdir(parents=True)
     (mine / "config.toml").write_text('root = "/mine"')
@@ -123,7 +123,7 @@ def test_properties_of_the_environment_may_be_json():
         ("profile = 'x'\n[profiles.x]\nrooot = 1", r"unknown key 'profiles\.x\.rooot'"),
     ],
 )
-def test_a_bad_file_is_named_with_what_is_wrong_in_it(tmp_path, content, told):
+def test_invalid_file_is_reported_with_the_reason(tmp_path, content, told):
     path = tmp_path / "bad.toml"
     path.write_text(content)
     with pytest.raises(CommandFailure, match=told) as failure:
@@ -131,7 +131,7 @@ def test_a_bad_file_is_named_with_what_is_wrong_in_it(tmp_path, content, told):
     assert str(path) in str(failure.value)
 
 
-def test_a_file_that_is_not_there_is_an_error_and_so_is_a_profile_without_a_file():
+def test_missing_file_and_profile_without_file_are_errors():
     with pytest.raises(CommandFailure, match=r"The settings file 'nope\.toml' does not exist"):
         resolve_connection(Options(config=Path("nope.toml")), {})
     with pytest.raises(CommandFailure, match="profile 'p'"):
@@ -149,12 +149,12 @@ def test_a_property_without_its_key_is_not_repeated_in_the_message(given):
         assert "secret" not in str(failure.value)
 
 
-def test_an_empty_file_gives_nothing():
+def test_empty_file_sets_nothing():
     environment = {"PENNON_CONFIG": "/dev/null", "PENNON_ROOT": "/r"}
     assert resolve_connection(Options(), environment).properties == {"root": "/r"}
 
 
-def test_a_value_may_hold_an_equals_sign():
+def test_value_can_contain_an_equals_sign():
     assert (
         resolve_connection(Options(root="/r", properties=("storage.key=a=b==",)), {}).properties["storage.key"]
         == "a=b=="

@@ -90,7 +90,7 @@ def test_create_fails_if_a_namespace_has_the_name(nested):
     assert contents(nested) == before
 
 
-def test_a_dropped_table_can_be_created_anew(place):
+def test_dropped_table_can_be_created_again(place):
     ns, parent = place
     create_table(ns, *parent, "t", data=ipc({"x": [1]}))
     remove_table(ns, *parent, "t")
@@ -112,7 +112,7 @@ def test_a_table_without_properties_has_none(nested):
     assert describe_table(nested, "t").properties == {}
 
 
-def test_exist_ok_tells_the_properties_that_are_there(nested):
+def test_exist_ok_returns_the_existing_properties(nested):
     create_table(nested, "t", properties={"k": "1"})
     assert create_table(nested, "t", mode="exist_ok", properties={"k": "2"}).properties == {"k": "1"}
     assert describe_table(nested, "t").properties == {"k": "1"}
@@ -137,12 +137,12 @@ def test_v1_refuses_properties_that_it_cannot_keep(root, open_namespace):
 
 
 @pytest.mark.parametrize("mode_of_root", ["v1", "compatibility"])
-def test_root_tables_lie_in_a_directory_of_their_name_where_directories_are_listed(root, open_namespace, mode_of_root):
+def test_root_tables_are_in_a_directory_of_their_name(root, open_namespace, mode_of_root):
     ns = open_namespace(root, mode_of_root)
     assert create_table(ns, "t").location == str(directory(ns) / "t.lance")
 
 
-def test_other_tables_lie_in_hashed_directories_that_are_never_used_twice(root, open_namespace):
+def test_other_tables_are_in_hashed_directories_that_are_never_reused(root, open_namespace):
     ns = open_namespace(root, "v2")
     create_namespace(ns, "a")
     seen = set()

@@ -54,7 +54,7 @@ def test_declaring_fails_if_a_namespace_has_the_name(nested):
     assert contents(nested) == before
 
 
-def test_only_declared_is_told_to_those_who_ask(place):
+def test_is_only_declared_is_returned_on_request(place):
     ns, parent = place
     declare_table(ns, *parent, "declared")
     create_table(ns, *parent, "created")
@@ -64,7 +64,7 @@ def test_only_declared_is_told_to_those_who_ask(place):
     assert describe_table(ns, *parent, "created", check_declared=True).is_only_declared is False
 
 
-def test_details_of_a_declared_table_tell_that_it_is_only_declared(place):
+def test_detailed_description_of_a_declared_table_says_only_declared(place):
     ns, parent = place
     declare_table(ns, *parent, "t")
     found = describe_table(ns, *parent, "t", load_detailed_metadata=True)
@@ -172,7 +172,7 @@ def test_a_declared_table_can_be_deregistered_and_registered(place):
     assert describe_table(ns, *parent, "t", check_declared=True).is_only_declared is True
 
 
-def test_a_location_can_be_wished_for(nested):
+def test_location_can_be_requested(nested):
     create_namespace(nested, "a")
     made = declare_table(nested, "a", "t", location="my/place")
     assert made.location == str(directory(nested) / "my/place")
@@ -180,7 +180,7 @@ def test_a_location_can_be_wished_for(nested):
     assert describe_table(nested, "a", "t").location == made.location
 
 
-def test_a_location_may_be_wished_for_in_full(nested):
+def test_location_can_be_requested_as_full_uri(nested):
     create_namespace(nested, "a")
     top = directory(nested)
     assert declare_table(nested, "a", "t", location=str(top / "p1")).location == str(top / "p1")
@@ -194,7 +194,7 @@ def test_v1_declares_in_the_directory_of_the_name_only(root, open_namespace):
     assert declare_table(ns, "t", location="t.lance").location == str(directory(ns) / "t.lance")
 
 
-def test_a_location_that_is_taken_cannot_be_declared(nested):
+def test_location_in_use_cannot_be_declared(nested):
     create_namespace(nested, "a")
     taken = Path(create_table(nested, "a", "t").location).name
     write_table(directory(nested) / "stray")

@@ -23,7 +23,7 @@ def grown(place):
     return ns, [*parent, "t"]
 
 
-def test_a_plain_description_tells_where_the_table_is(grown):
+def test_plain_description_contains_the_location(grown):
     ns, names = grown
     found = describe_table(ns, *names)
     assert (found.table, found.namespace) == ("t", names[:-1])
@@ -56,7 +56,7 @@ def test_a_version_that_exists_can_be_asked_for(grown):
         ns.table_exists({"id": names, "version": version})
 
 
-def test_a_version_that_does_not_exist_is_11(grown):
+def test_missing_version_raises_version_not_found(grown):
     ns, names = grown
     for version in (0, 4, 99, 2**31, 2**63, 2**64 - 1):
         for details in (None, True):
@@ -66,7 +66,7 @@ def test_a_version_that_does_not_exist_is_11(grown):
             ns.table_exists({"id": names, "version": version})
 
 
-def test_a_version_beyond_all_numbers_is_11(grown):
+def test_huge_version_raises_version_not_found(grown):
     ns, names = grown
     for version in (2**64, 2**80):
         with fails(11, naming=str(version)):
@@ -88,7 +88,7 @@ def test_a_tag_leads_to_its_version(grown):
     assert describe_table(ns, *names, tag="second").location == found.location
 
 
-def test_a_tag_that_does_not_exist_is_8(grown):
+def test_missing_tag_raises_tag_not_found(grown):
     ns, names = grown
     for tag in ("third", "", "2", "a/b", "it's"):
         with fails(8, naming=tag):
@@ -101,7 +101,7 @@ def test_version_and_tag_together_are_refused(grown):
         describe_table(ns, *names, version=2, tag="second")
 
 
-def test_a_branch_that_does_not_exist_is_22(grown):
+def test_missing_branch_raises_branch_not_found(grown):
     ns, names = grown
     with fails(22, naming="nowhere"):
         describe_table(ns, *names, branch="nowhere", load_detailed_metadata=True)
@@ -123,7 +123,7 @@ def test_the_uri_is_complete_and_opens(grown):
     assert rows(uri) == [2, 3, 4]
 
 
-def test_the_uri_escapes_what_a_uri_cannot_hold(place):
+def test_uri_escapes_special_characters(place):
     ns, parent = place
     create_table(ns, *parent, "a b%41?#é")
     uri = describe_table(ns, *parent, "a b%41?#é", with_table_uri=True).table_uri
@@ -140,7 +140,7 @@ def test_details_hold_the_tables_metadata(place):
     assert describe_table(ns, *parent, "t", load_detailed_metadata=True).metadata == {"k": "v"}
 
 
-def test_what_is_gone_from_disk_is_not_described(place):
+def test_table_deleted_from_disk_is_not_described(place):
     ns, parent = place
     shutil.rmtree(create_table(ns, *parent, "t").location)
     with fails(4, naming="t'"):
@@ -149,7 +149,7 @@ def test_what_is_gone_from_disk_is_not_described(place):
         describe_table(ns, *parent, "t", version=1)
 
 
-def test_existence_is_told_by_an_answer_or_an_error(place):
+def test_table_exists_returns_or_raises_not_found(place):
     ns, parent = place
     create_table(ns, *parent, "t")
     assert table_exists(ns, *parent, "t") is not None

@@ -46,7 +46,7 @@ def described(tmp_path, open_namespace):
 
 
 @pytest.mark.parametrize("name", list(SIMPLE))
-def test_simple_types_go_by_their_name(described, name):
+def test_simple_types_are_described_by_name(described, name):
     column = described(SIMPLE[name])
     assert column.type.type == name
     assert (column.type.fields, column.type.length) == (None, None)
@@ -62,7 +62,7 @@ def test_metadata_of_a_column_is_kept(described):
 
 
 @pytest.mark.parametrize("item", [pa.float16(), pa.float32(), pa.float64(), pa.uint8()])
-def test_vectors_tell_their_length_and_their_items(described, item):
+def test_vectors_are_described_with_length_and_item_type(described, item):
     kind = described(pa.list_(item, 128)).type
     assert (kind.type, kind.length) == ("fixed_size_list", 128)
     assert [field.type.type for field in kind.fields] == [next(key for key in SIMPLE if SIMPLE[key] == item)]
@@ -71,12 +71,12 @@ def test_vectors_tell_their_length_and_their_items(described, item):
 @pytest.mark.parametrize(
     ("kind", "name"), [(pa.list_(pa.string()), "list"), (pa.large_list(pa.string()), "large_list")]
 )
-def test_lists_tell_their_items(described, kind, name):
+def test_lists_are_described_with_item_type(described, kind, name):
     found = described(kind).type
     assert (found.type, [field.type.type for field in found.fields]) == (name, ["utf8"])
 
 
-def test_structs_tell_their_fields(described):
+def test_structs_are_described_with_fields(described):
     inner = pa.struct(
         [pa.field("a", pa.int32(), nullable=False), pa.field("b", pa.struct([pa.field("c", pa.string())]))]
     )
@@ -89,7 +89,7 @@ def test_structs_tell_their_fields(described):
     assert [(field.name, field.type.type) for field in kind.fields[1].type.fields] == [("c", "utf8")]
 
 
-def test_maps_tell_keys_and_values(described):
+def test_maps_are_described_with_keys_and_values(described):
     kind = described(pa.map_(pa.string(), pa.int32())).type
     assert kind.type == "map"
     (entries,) = kind.fields
@@ -99,12 +99,12 @@ def test_maps_tell_keys_and_values(described):
 
 
 @pytest.mark.parametrize(("kind", "name"), [(pa.decimal128(20, 3), "decimal128"), (pa.decimal256(50, 3), "decimal256")])
-def test_decimals_tell_precision_and_scale(described, kind, name):
+def test_decimals_are_described_with_precision_and_scale(described, kind, name):
     found = described(kind).type
     assert (found.type, found.length) == (name, kind.precision * 1000 + kind.scale)
 
 
-def test_fixed_size_binary_tells_its_length(described):
+def test_fixed_size_binary_is_described_with_length(described):
     kind = described(pa.binary(16)).type
     assert (kind.type, kind.length) == ("fixed_size_binary", 16)
 
@@ -119,19 +119,19 @@ def test_fixed_size_binary_tells_its_length(described):
         (pa.time64("ns"), "time64"),
     ],
 )
-def test_times_tell_their_unit_and_zone(described, kind, name):
+def test_times_are_described_with_unit_and_zone(described, kind, name):
     column = described(kind)
     assert column.type.type == name
     assert column.metadata["ARROW:type"] == str(kind)
 
 
-def test_a_dictionary_is_what_its_values_are(described):
+def test_dictionary_is_described_by_its_value_type(described):
     column = described(pa.dictionary(pa.int16(), pa.string()))
     assert column.type.type == "utf8"
     assert "int16" in column.metadata["ARROW:type"]
 
 
-def test_units_inside_of_other_types_are_told_as_well(described):
+def test_units_in_nested_types_are_described(described):
     kind = described(pa.struct([pa.field("at", pa.list_(pa.timestamp("s", tz="UTC")))])).type
     items = kind.fields[0].type.fields[0]
     assert items.type.type == "timestamp"

@@ -43,14 +43,14 @@ def test_dropping_leaves_nothing_of_the_table(place):
     assert not [path for path in contents(ns) if not path.startswith("__manifest/")]
 
 
-def test_dropping_tells_the_properties(nested):
+def test_drop_returns_the_properties(nested):
     create_namespace(nested, "a")
     for names in (["t"], ["a", "t"]):
         create_table(nested, *names, properties={"k": "v"})
         assert remove_table(nested, *names).properties == {"k": "v"}
 
 
-def test_tables_of_one_name_in_several_namespaces_are_apart(nested):
+def test_tables_with_one_name_in_several_namespaces_are_independent(nested):
     for names in (["a"], ["b"], ["a", "b"]):
         create_namespace(nested, *names)
     homes = ([], ["a"], ["b"], ["a", "b"])
@@ -63,7 +63,7 @@ def test_tables_of_one_name_in_several_namespaces_are_apart(nested):
             assert rows(describe_table(nested, *home, "t").location) == [number]
 
 
-def test_a_table_whose_data_is_gone_can_be_dropped(nested):
+def test_table_without_files_can_be_dropped(nested):
     create_namespace(nested, "a")
     location = Path(create_table(nested, "a", "t").location)
     location.rename(location.parent / "moved")

@@ -81,7 +81,7 @@ def test_all_tables_of_v1_are_those_of_the_root(root, open_namespace):
 
 
 @pytest.mark.parametrize("mode_of_root", ["v1", "compatibility"])
-def test_what_is_no_table_is_not_listed(root, open_namespace, mode_of_root):
+def test_entries_that_are_not_tables_are_not_listed(root, open_namespace, mode_of_root):
     ns = open_namespace(root, mode_of_root)
     create_table(ns, "t")
     top = directory(ns)

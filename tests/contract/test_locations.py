@@ -159,7 +159,7 @@ def test_a_location_that_contains_another_table_is_refused(nested):
 
 
 @pytest.mark.parametrize("location", ["t.deleted", "t.deregistered", "x.declared"])
-def test_the_place_of_a_marker_is_no_place_for_a_table(nested, location):
+def test_location_of_a_marker_is_rejected(nested, location):
     # A directory there would stand in the way of the marker of that name.
     create_table(nested, "t")
     with fails(13):
@@ -171,7 +171,7 @@ def test_the_place_of_a_marker_is_no_place_for_a_table(nested, location):
     assert list_tables(nested) == ["t"]
 
 
-def test_the_directory_of_a_root_table_is_kept_for_its_name(nested):
+def test_directory_of_a_root_table_is_reserved_for_its_name(nested):
     create_namespace(nested, "a")
     for names in (["u"], ["a", "t"]):
         with fails(13, naming="t.lance"):

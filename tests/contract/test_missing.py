@@ -81,7 +81,7 @@ def by_name(operations):
 
 
 @by_name(TABLE_READS)
-def test_a_missing_table_is_4(place, call):
+def test_missing_table_raises_table_not_found(place, call):
     ns, parent = place
     create_table(ns, *parent, "there")
     before = contents(ns)
@@ -91,14 +91,14 @@ def test_a_missing_table_is_4(place, call):
 
 
 @by_name(TABLE_READS)
-def test_a_missing_table_in_an_empty_catalog_is_4(namespace, call):
+def test_missing_table_in_an_empty_catalog_raises_table_not_found(namespace, call):
     with fails(_missing(namespace, call)):
         call(namespace, "missing")
     assert not contents(namespace)
 
 
 @by_name(TABLE_READS)
-def test_a_namespace_is_no_table(nested, call):
+def test_namespace_is_not_a_table(nested, call):
     create_namespace(nested, "a")
     create_namespace(nested, "a", "b")
     for names in (["a"], ["a", "b"]):
@@ -108,7 +108,7 @@ def test_a_namespace_is_no_table(nested, call):
 
 
 @by_name({**TABLE_READS, **TABLE_WRITES})
-def test_a_missing_parent_is_1(nested, call):
+def test_missing_parent_raises_namespace_not_found(nested, call):
     create_namespace(nested, "a")
     create_table(nested, "t")
     write_table(directory(nested) / FREE)
@@ -120,7 +120,7 @@ def test_a_missing_parent_is_1(nested, call):
 
 
 @by_name({**TABLE_READS, **TABLE_WRITES})
-def test_v1_answers_1_for_a_table_below_the_root(root, open_namespace, call):
+def test_v1_raises_namespace_not_found_for_a_nested_table(root, open_namespace, call):
     ns = open_namespace(root, "v1")
     create_table(ns, "t")
     write_table(directory(ns) / FREE)
@@ -131,7 +131,7 @@ def test_v1_answers_1_for_a_table_below_the_root(root, open_namespace, call):
 
 
 @by_name(NAMESPACE_OPERATIONS)
-def test_a_missing_namespace_is_1(nested, call):
+def test_missing_namespace_raises_namespace_not_found(nested, call):
     create_namespace(nested, "a")
     create_table(nested, "t")
     for names in (["x"], ["a", "x"], ["x", "y"], ["t"]):

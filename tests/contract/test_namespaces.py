@@ -109,7 +109,7 @@ def test_exist_ok_creates_what_is_missing(nested):
         create_namespace(nested, "x", "b", mode="exist_ok")
 
 
-def test_overwrite_gives_a_new_empty_namespace(nested):
+def test_overwrite_creates_a_new_empty_namespace(nested):
     create_namespace(nested, "a", properties={"k": "1", "gone": "x"})
     create_namespace(nested, "a", "b")
     create_table(nested, "a", "b", "t")
@@ -164,7 +164,7 @@ def test_drop_of_a_table_as_a_namespace_does_not_touch_it(nested):
     assert rows(describe_table(nested, "t").location) == [1, 2, 3]
 
 
-def test_cascade_takes_everything_below_and_nothing_else(nested):
+def test_cascade_drops_everything_below_and_nothing_else(nested):
     for names in (["a"], ["a", "b"], ["a", "b", "c"], ["ab"]):
         create_namespace(nested, *names)
     for names in (["a", "t"], ["a", "b", "t"], ["a", "b", "c", "t"], ["ab", "t"], ["t"]):
@@ -181,7 +181,7 @@ def test_cascade_takes_everything_below_and_nothing_else(nested):
     assert list_namespaces(nested, "a") == []
 
 
-def test_a_dropped_namespace_can_be_created_anew_and_is_empty(nested):
+def test_dropped_namespace_can_be_created_again_and_is_empty(nested):
     create_namespace(nested, "a", properties={"k": "1"})
     drop_namespace(nested, "a")
     create_namespace(nested, "a")

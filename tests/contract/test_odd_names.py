@@ -129,7 +129,7 @@ def test_an_odd_name_survives_every_operation_on_namespaces_and_renames(nested, 
     assert not [path for path in contents(nested) if not path.startswith("__manifest/")]
 
 
-def test_odd_names_are_apart(place):
+def test_similar_odd_names_are_different_tables(place):
     ns, parent = place
     names = sorted(name for name in ODD if len(name) < 200)
     for number, name in enumerate(names):

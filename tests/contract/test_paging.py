@@ -74,7 +74,7 @@ def test_an_empty_token_is_the_beginning(seven):
     assert seven.page(limit=2, token="")[0] == ALL[:2]
 
 
-def test_a_token_without_a_limit_gives_the_rest(seven):
+def test_token_without_a_limit_returns_the_rest(seven):
     _, token = seven.page(limit=3)
     assert seven.page(token=token) == (ALL[3:], None)
 
@@ -84,7 +84,7 @@ def test_a_token_can_be_used_again(seven):
     assert seven.page(2, token) == seven.page(2, token)
 
 
-def test_a_limit_of_nothing_is_an_empty_page(seven):
+def test_limit_zero_returns_an_empty_page(seven):
     assert seven.page(limit=0) == ([], None)
     _, token = seven.page(limit=3)
     assert seven.page(limit=0, token=token) == ([], None)
@@ -96,7 +96,7 @@ def test_a_negative_limit_is_refused(seven):
             seven.page(limit=limit)
 
 
-def test_a_token_that_was_never_given_is_refused(seven):
+def test_invalid_token_is_rejected(seven):
     for token in ("p1.%%%", "p1.é", "p1.gICA", "p1."):
         with fails(13, naming=token):
             seven.page(limit=2, token=token)
@@ -111,7 +111,7 @@ def test_the_plain_last_name_is_a_token(seven):
     assert seven.page(limit=1, token="n6") == seven.page(token="z") == ([], None)
 
 
-def test_the_entry_of_the_token_may_vanish(seven):
+def test_token_stays_valid_after_its_entry_is_dropped(seven):
     names, token = seven.page(limit=3)
     seven.remove(names[-1])
     assert seven.page(limit=2, token=token)[0] == ["n3", "n4"]
@@ -138,7 +138,7 @@ def test_tokens_hold_any_name(listing):
     assert [name for names in listing.pages(1) for name in names] == odd
 
 
-def test_tokens_are_for_another_client_as_well(root, mode, open_namespace):
+def test_tokens_are_valid_for_other_clients(root, mode, open_namespace):
     ns, other = open_namespace(root, mode), open_namespace(root, mode)
     for number in range(4):
         create_table(ns, f"t{number}")

@@ -36,7 +36,7 @@ def test_missing_root_is_refused_by_name():
 
 
 @pytest.mark.parametrize("root", ["", "  ", None, "a\0b"])
-def test_root_that_is_no_place_is_refused(root):
+def test_invalid_root_is_rejected(root):
     with fails(13, naming="root"):
         DirectoryNamespace(root=root)
 
@@ -88,21 +88,21 @@ def test_properties_of_the_reference_client_do_no_harm(tmp_path):
         assert list_tables(ns) == ["t"]
 
 
-def test_storage_options_lose_their_prefix_and_are_given_to_those_who_ask(tmp_path):
+def test_storage_options_are_returned_without_prefix_on_request(tmp_path):
     with DirectoryNamespace(root=str(tmp_path), **{"storage.region": "nowhere-1"}) as ns:
         create_table(ns, "t")
         assert describe_table(ns, "t").storage_options is None
         assert describe_table(ns, "t", vend_credentials=True).storage_options == {"region": "nowhere-1"}
 
 
-def test_storage_options_are_always_given_if_the_namespace_is_set_up_to(tmp_path):
+def test_vend_input_storage_options_returns_storage_options_always(tmp_path):
     properties = {"storage.region": "nowhere-1", "vend_input_storage_options": "true"}
     with DirectoryNamespace(root=str(tmp_path), **properties) as ns:
         assert create_table(ns, "t").storage_options == {"region": "nowhere-1"}
         assert describe_table(ns, "t").storage_options == {"region": "nowhere-1"}
 
 
-def test_storage_options_that_are_handed_out_expire_if_asked_to(tmp_path):
+def test_returned_storage_options_expire_after_the_refresh_interval(tmp_path):
     properties = {"storage.region": "nowhere-1", "vend_input_storage_options": "true"}
     interval = {"vend_input_storage_options_refresh_interval_millis": "60000"}
     with DirectoryNamespace(root=str(tmp_path), **properties, **interval) as ns:
@@ -121,7 +121,7 @@ def test_bad_refresh_interval_is_refused_by_name(tmp_path, value):
         DirectoryNamespace(**{"root": str(tmp_path), key: value})
 
 
-def test_a_credential_vendor_is_refused_with_what_to_do(tmp_path):
+def test_credential_vendor_is_rejected_with_an_alternative(tmp_path):
     with fails(13, naming="cannot create temporary credentials"):
         DirectoryNamespace(**{"root": str(tmp_path), "credential_vendor.enabled": "true"})
 
@@ -148,7 +148,7 @@ def test_operations_are_not_counted_unless_asked_for(tmp_path):
         assert ns.retrieve_ops_metrics() == {}
 
 
-def test_operations_are_counted_in_threads_and_by_each_copy_for_itself(tmp_path):
+def test_operations_are_counted_across_threads_and_separately_by_copies(tmp_path):
     with DirectoryNamespace(root=str(tmp_path), ops_metrics_enabled="true") as ns:
         create_table(ns, "t")
         with ThreadPoolExecutor(4) as pool:
@@ -225,7 +225,7 @@ def test_trailing_slash_of_a_root_makes_no_difference(tmp_path):
         assert slash.namespace_id() == plain.namespace_id()
 
 
-def test_memory_roots_of_one_name_are_one_catalog_and_others_are_apart():
+def test_memory_roots_with_the_same_name_share_a_catalog():
     names = [f"memory://{uuid.uuid4().hex}" for _ in range(2)]
     with (
         DirectoryNamespace(root=names[0]) as first,

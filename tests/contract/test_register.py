@@ -68,7 +68,7 @@ def test_overwrite_registers_what_is_missing(nested):
     assert rows(describe_table(nested, "t").location) == [7]
 
 
-def test_a_table_that_was_registered_over_does_not_come_back(nested):
+def test_table_replaced_by_a_registration_does_not_reappear(nested):
     create_table(nested, "t", data=ipc({"x": [1]}))
     write_table(directory(nested) / "free", [7])
     register_table(nested, "t", location="free", mode="overwrite")
@@ -90,7 +90,7 @@ def test_deregistering_hides_the_table_and_keeps_its_data(place):
     assert rows(made.location) == [1]
 
 
-def test_deregistering_tells_the_properties(nested):
+def test_deregister_returns_the_properties(nested):
     create_namespace(nested, "a")
     for names in (["t"], ["a", "t"]):
         create_table(nested, *names, properties={"k": "v"})
@@ -173,7 +173,7 @@ def test_v1_registers_only_what_it_deregistered(root, open_namespace):
     assert list_tables(ns) == ["t"]
 
 
-def test_v1_registers_what_is_there_again_if_asked_to_overwrite(root, open_namespace):
+def test_v1_registers_an_existing_table_again_in_overwrite_mode(root, open_namespace):
     ns = open_namespace(root, "v1")
     location = create_table(ns, "t").location
     register_table(ns, "t", location="t.lance", mode="overwrite")

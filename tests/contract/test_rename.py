@@ -110,7 +110,7 @@ def test_two_tables_can_change_names(tree):
     assert list_tables(tree) == ["q"]
 
 
-def test_a_new_name_that_is_taken_is_5(tree):
+def test_rename_to_an_existing_name_raises_already_exists(tree):
     create_table(tree, "t", data=ipc({"x": [1]}))
     create_table(tree, "a", "t", data=ipc({"x": [2]}))
     create_table(tree, "created")
@@ -128,7 +128,7 @@ def test_a_new_name_that_is_taken_is_5(tree):
     assert rows(describe_table(tree, "t").location) == [1]
 
 
-def test_a_missing_namespace_is_1(tree):
+def test_missing_namespace_raises_namespace_not_found(tree):
     create_table(tree, "t")
     with fails(1, naming="missing"):
         rename_table(tree, "t", to="t", into=["missing"])
@@ -139,7 +139,7 @@ def test_a_missing_namespace_is_1(tree):
     table_exists(tree, "t")
 
 
-def test_a_missing_table_is_4_whatever_the_target(tree):
+def test_rename_of_a_missing_table_raises_not_found_for_any_target(tree):
     create_table(tree, "there")
     with fails(4, naming="missing"):
         rename_table(tree, "missing", to="new")
@@ -159,7 +159,7 @@ def test_a_table_may_keep_its_name(tree):
     assert contents(tree) == before
 
 
-def test_a_renamed_table_can_be_deregistered_and_the_old_name_stays_gone(tree):
+def test_renamed_table_can_be_deregistered_and_the_old_name_stays_free(tree):
     location = create_table(tree, "old", data=ipc({"x": [1]})).location
     rename_table(tree, "old", to="new")
     deregister_table(tree, "new")

@@ -65,7 +65,7 @@ def test_a_request_of_the_wrong_shape_is_refused(namespace, operation):
     assert not contents(namespace)
 
 
-def test_a_request_of_another_type_is_taken_by_its_contents(namespace):
+def test_request_of_another_type_is_converted_by_its_fields(namespace):
     create_table(namespace, "t")
     request = lance_namespace.DropTableRequest(id=["t"])
     assert namespace.describe_table(request).location == describe_table(namespace, "t").location

@@ -95,7 +95,7 @@ def test_a_refused_overwrite_leaves_the_table_as_it_was(place):
     assert lance.dataset(made.location).to_table().to_pydict() == {"x": [1]}
 
 
-def test_an_arrow_file_is_as_good_as_a_stream(place):
+def test_arrow_file_is_accepted_like_a_stream(place):
     ns, parent = place
     table = pa.table({"x": list(range(100)), "s": [str(i) for i in range(100)]})
     for name, data in (("file", ipc_file(table)), ("stream", ipc(table))):
@@ -104,7 +104,7 @@ def test_an_arrow_file_is_as_good_as_a_stream(place):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, pa.py_buffer])
-def test_data_may_be_anything_that_holds_bytes(namespace, kind):
+def test_data_can_be_any_bytes_like_object(namespace, kind):
     location = namespace.create_table({"id": ["t"]}, kind(ipc({"x": [1]}))).location
     assert lance.dataset(location).count_rows() == 1
 
@@ -137,7 +137,7 @@ WIDE = {
 
 @pytest.mark.parametrize("shift", range(4))
 @pytest.mark.parametrize("kind", list(WIDE))
-def test_values_wider_than_a_word_survive_wherever_their_bytes_lie(tmp_path, open_namespace, kind, shift):
+def test_wide_values_are_kept_at_any_memory_alignment(tmp_path, open_namespace, kind, shift):
     """Arrow IPC aligns to 8 bytes, Lance's decimals need 16: the buffer of a request is aligned by chance only."""
     table = pa.table({"x": WIDE[kind]})
     padding = b"\0" * 8 * shift

@@ -47,7 +47,7 @@ def test_threads_create_different_tables(place):
         assert rows(describe_table(ns, *parent, name).location) == [number]
 
 
-def test_of_threads_that_create_one_table_exactly_one_wins(place):
+def test_exactly_one_thread_creates_a_table(place):
     ns, parent = place
     for name in [f"t{number}" for number in range(5)]:
         outcomes = together(
@@ -62,7 +62,7 @@ def test_of_threads_that_create_one_table_exactly_one_wins(place):
     assert len(tables) == 5
 
 
-def test_of_threads_that_declare_one_table_exactly_one_wins(place):
+def test_exactly_one_thread_declares_a_table(place):
     ns, parent = place
     outcomes = together([lambda: declare_table(ns, *parent, "t")] * THREADS)
     assert len([outcome for outcome in outcomes if not isinstance(outcome, int)]) == 1
@@ -70,7 +70,7 @@ def test_of_threads_that_declare_one_table_exactly_one_wins(place):
     assert list_tables(ns, *parent) == ["t"]
 
 
-def test_of_threads_that_drop_one_table_exactly_one_wins(place):
+def test_exactly_one_thread_drops_a_table(place):
     ns, parent = place
     create_table(ns, *parent, "t")
     outcomes = together([lambda: remove_table(ns, *parent, "t")] * THREADS)
@@ -80,7 +80,7 @@ def test_of_threads_that_drop_one_table_exactly_one_wins(place):
     assert not [path for path in contents(ns) if not path.startswith("__manifest/")]
 
 
-def test_of_threads_that_rename_one_table_exactly_one_wins(nested):
+def test_exactly_one_thread_renames_a_table(nested):
     create_namespace(nested, "a")
     for names in (["t"], ["a", "t"]):
         create_table(nested, *names, data=ipc({"x": [1]}))
@@ -92,13 +92,13 @@ def test_of_threads_that_rename_one_table_exactly_one_wins(nested):
         assert rows(describe_table(nested, *names[:-1], f"new{won[0]}").location) == [1]
 
 
-def test_of_threads_that_create_one_namespace_exactly_one_wins(nested):
+def test_exactly_one_thread_creates_a_namespace(nested):
     outcomes = together([lambda: create_namespace(nested, "a")] * THREADS)
     assert sorted(str(outcome) for outcome in outcomes if isinstance(outcome, int)) == ["2"] * (THREADS - 1)
     assert list_namespaces(nested) == ["a"]
 
 
-def test_a_child_is_never_left_without_its_parent(nested):
+def test_child_is_never_left_without_its_parent(nested):
     for number in range(6):
         parent = f"p{number}"
         create_namespace(nested, parent)
@@ -116,7 +116,7 @@ def test_a_child_is_never_left_without_its_parent(nested):
             assert outcomes[1:] == [1, 1]
 
 
-def test_readers_see_every_table_that_stays_while_others_come_and_go(place):
+def test_readers_see_every_stable_table_during_other_changes(place):
     ns, parent = place
     for name in ("stays1", "stays2"):
         create_table(ns, *parent, name)

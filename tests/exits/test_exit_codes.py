@@ -66,14 +66,14 @@ def test_a_program_that_ends_during_upkeep_has_its_own_exit_code(tmp_path, endin
     assert ending.is_of(end), end
 
 
-def test_programs_that_share_a_root_and_do_not_close_it_end_well(tmp_path):
+def test_programs_that_do_not_close_a_shared_root_exit_with_0(tmp_path):
     programs = [(TEN_TABLES, arguments(str(tmp_path), "v2", f"p{number}")) for number in range(8)]
     assert Counter(run_all(programs, at_once=8)) == Counter({End(0, ""): len(programs)})
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
-def test_hundreds_of_programs_that_share_roots_end_well(tmp_path, mode):
+def test_hundreds_of_programs_that_share_roots_exit_with_0(tmp_path, mode):
     for crowd in range(6):
         root = str(tmp_path / f"root{crowd}")
         programs = [(TEN_TABLES, arguments(root, mode, f"p{number}")) for number in range(32)]

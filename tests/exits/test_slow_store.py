@@ -90,7 +90,7 @@ sys.exit(3)
     ],
     ids=["sys.exit", "ctrl-c during the wait", "sigterm"],
 )
-def test_a_program_ends_while_its_upkeep_waits_for_the_store(stalling, lines, expected):
+def test_program_exits_while_upkeep_waits_for_the_store(stalling, lines, expected):
     with started(stalling, WORKING + lines) as process:
         assert stalling.held.wait(SECONDS)
         # It ends before the request does.
@@ -111,7 +111,7 @@ sys.exit(3)
 """
 
 
-def test_an_answer_that_comes_while_the_interpreter_shuts_down_is_harmless(stalling):
+def test_response_during_interpreter_shutdown_is_harmless(stalling):
     with started(stalling, WORKING + LINGERING) as process:
         assert stalling.held.wait(SECONDS)
         process.stdin.write("\n")

@@ -90,7 +90,7 @@ def test_data_that_expands_is_refused(bomb, tmp_path, open_namespace):
     assert namespace.count_table_rows({"id": ["t"]}).count == 1
 
 
-def test_it_is_refused_before_it_is_decompressed(tmp_path):
+def test_expanding_data_is_rejected_before_decompression(tmp_path):
     """The process needs no memory for what the data would become."""
     (tmp_path / "data").write_bytes(BOMBS["compressed zeros"]())
     program = (
@@ -111,7 +111,7 @@ def test_it_is_refused_before_it_is_decompressed(tmp_path):
 @pytest.mark.parametrize(
     "name", ["compressed zeros", "rows of nothing", "views of one text", "a compressed dictionary"]
 )
-def test_a_stream_is_looked_at_while_it_is_read(name, size):
+def test_stream_is_checked_while_it_is_read(name, size):
     class Slow(io.BytesIO):
         def read(self, wanted: int = -1) -> bytes:
             return super().read(min(wanted, size) if wanted >= 0 else size)

@@ -114,7 +114,7 @@ def problem(ns, entry):
 
 
 @pytest.mark.parametrize("metadata", list(METADATA.values()), ids=list(METADATA))
-def test_a_table_with_unreadable_properties_is_there_and_keeps_them(ns, place, metadata):
+def test_table_with_unreadable_properties_is_usable_and_keeps_them(ns, place, metadata):
     plant_table(place, "0badcafe_bad", [5])
     plant_row(place, "a$bad", "table", "0badcafe_bad", metadata)
     works(ns)
@@ -140,7 +140,7 @@ def test_a_namespace_with_unreadable_properties_keeps_them(ns, place, metadata):
     assert manifest_rows(place)["bad"]["metadata"] == metadata
 
 
-def test_what_may_be_protected_is(ns, place):
+def test_protected_table_with_unreadable_properties_is_protected(ns, place):
     plant_table(place, "0badcafe_bad", [5])
     plant_row(place, "a$bad", "table", "0badcafe_bad", '{"pennon.protected": "true", "a": 1e999}')
     with fails(19, naming="protected"):
@@ -182,7 +182,7 @@ ODD_ROWS = {
 
 
 @pytest.mark.parametrize("row", list(ODD_ROWS.values()), ids=list(ODD_ROWS))
-def test_a_row_that_nobody_can_ask_for_is_skipped_and_stays(ns, place, row, caplog):
+def test_unusable_row_is_skipped_and_kept(ns, place, row, caplog):
     plant_rows(place, [row])
     with caplog.at_level(logging.WARNING, "pennon.directory"):
         works(ns)
@@ -195,7 +195,7 @@ def test_a_row_that_nobody_can_ask_for_is_skipped_and_stays(ns, place, row, capl
     assert row["object_id"] in manifest_rows(place)
 
 
-def test_rows_of_thousands_of_nested_namespaces_are_no_hindrance(ns, place):
+def test_rows_of_thousands_of_nested_namespaces_do_not_block_others(ns, place):
     names = ["n" * 2] * 1500
     rows = [{"object_id": "$".join(names[: depth + 1]), "object_type": "namespace"} for depth in range(len(names))]
     plant_rows(place, rows)
@@ -205,7 +205,7 @@ def test_rows_of_thousands_of_nested_namespaces_are_no_hindrance(ns, place):
 
 
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
-def test_rows_without_an_id_or_a_type_are_skipped_and_stay(mode, place, open_namespace):
+def test_rows_without_id_or_type_are_skipped_and_kept(mode, place, open_namespace):
     uri, options = f"{place.uri}/__manifest", place.options or None
     nullable = pa.schema([pa.field(field.name, field.type) for field in MANIFEST])
     new = [
@@ -264,7 +264,7 @@ VERSION_METADATA = {
 
 
 @pytest.mark.parametrize("metadata", list(VERSION_METADATA.values()), ids=list(VERSION_METADATA))
-def test_a_version_row_that_cannot_be_read_disables_nothing(ns, place, metadata):
+def test_unreadable_version_row_blocks_nothing(ns, place, metadata):
     ns.enable_table_version_management()
     for name in ("one", "two"):
         plant_row(place, f"a${name}$2", "table_version", None, metadata)
@@ -281,7 +281,7 @@ def test_a_version_row_that_cannot_be_read_disables_nothing(ns, place, metadata)
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, "-1", "1e3", "²", ""])
-def test_feature_flags_that_are_no_number_are_refused_clearly(ns, place, text):
+def test_non_numeric_feature_flags_are_rejected(ns, place, text):
     uri = f"{place.uri}/__manifest"
     dataset = lance.dataset(uri, storage_options=place.options or None)
     dataset.update_metadata({"lance.namespace.manifest.reader_feature_flags": text})
@@ -290,7 +290,7 @@ def test_feature_flags_that_are_no_number_are_refused_clearly(ns, place, text):
 
 
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
-def test_all_of_them_at_once_disable_nothing(mode, somewhere, open_namespace):
+def test_all_bad_entries_together_block_nothing(mode, somewhere, open_namespace):
     ns = open_namespace(somewhere, mode)
     ns.enable_table_version_management()
     create_namespace(ns, "a")
@@ -319,18 +319,18 @@ def test_all_of_them_at_once_disable_nothing(mode, somewhere, open_namespace):
 
 
 @pytest.mark.parametrize("text", list(METADATA.values()), ids=list(METADATA))
-def test_the_reader_raises_nothing_else(text):
+def test_stored_json_parser_raises_only_its_own_error(text):
     with pytest.raises(UnreadableJsonError):
         parse_stored_object(text)
 
 
 @pytest.mark.parametrize("value", [{}, {"a": "ü"}, {"a": {"b": [1, 2.5, None, True]}}, {"a": '[{"\\'}, {"a": "😀"}])
-def test_the_reader_reads_what_others_write(value):
+def test_stored_json_parser_accepts_output_of_other_writers(value):
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False).encode()):
         assert parse_stored_object(text) == value
 
 
-def test_the_reader_bounds_depth_and_size_exactly(monkeypatch):
+def test_stored_json_parser_bounds_depth_and_size_exactly(monkeypatch):
     deepest = "[" * stored_json.MAX_DEPTH + "]" * stored_json.MAX_DEPTH
     parse_stored_json(deepest)
     parse_stored_json(json.dumps(["[" * 1000 + '"' + "{" * 1000] * 50))

@@ -164,7 +164,7 @@ def test_a_file_may_have_credentials_of_its_own():
     assert resolve_connection(Options(), {}).properties["storage.endpoint"] == "https://mine"
 
 
-def test_addresses_that_the_user_chose_get_the_users_credentials(checkout):
+def test_addresses_set_by_the_user_receive_credentials(checkout):
     write('[properties]\nuri = "https://evil"\n')
     found = resolve_connection(Options(properties=("uri=https://mine",)), dict([TOKEN]))
     assert found.properties == {"uri": "https://mine", "token": SECRET}
@@ -181,7 +181,7 @@ def test_addresses_that_the_user_chose_get_the_users_credentials(checkout):
     assert resolve_connection(Options(), dict([TOKEN])).properties["uri"] == "https://mine"
 
 
-def test_profiles_of_a_found_file_are_no_more_trusted():
+def test_profiles_of_a_found_file_are_not_trusted_either():
     write('root = "lake"\n[profiles.p.properties]\nuri = "https://evil"\n')
     assert "uri" not in resolve_connection(Options(), dict([TOKEN])).properties
     refused({"PENNON_PROFILE": "p", **dict([TOKEN])})

@@ -144,7 +144,7 @@ def test_writing_over_a_link_and_deleting_it_leaves_its_target(store, root, outs
     assert fingerprint(outside) == before
 
 
-def test_a_root_behind_a_link_is_the_choice_of_its_owner(tmp_path, root):
+def test_root_may_be_a_link(tmp_path, root):
     (tmp_path / "alias").symlink_to(root)
     aliased = open_store(str(tmp_path / "alias"), {})
     aliased.put("a/b", b"body")
@@ -248,7 +248,7 @@ def odd(root) -> set[str]:
     return {"pipe", "dangling", "loop", "socket", "device"}
 
 
-def test_what_is_no_file_is_listed_as_odd_and_never_read(store, root, odd):
+def test_special_files_are_listed_as_odd_and_never_read(store, root, odd):
     (root / "file").write_bytes(b"body")
     level = store.list_level()
     assert [file.name for file in level.files] == ["file"]
@@ -262,7 +262,7 @@ def test_what_is_no_file_is_listed_as_odd_and_never_read(store, root, odd):
             store.create(name, b"new")
 
 
-def test_directories_and_files_in_each_others_place_are_absent(store, root):
+def test_directory_instead_of_file_and_reverse_count_as_absent(store, root):
     (root / "folder").mkdir()
     (root / "file").write_bytes(b"body")
     assert store.get("folder") is None
@@ -318,7 +318,7 @@ def test_an_object_that_is_too_large_is_not_read(somewhere):
 @pytest.mark.parametrize(
     "below", ["data", "_versions", "_transactions", "_deletions", "_indices", "_refs", "tree", "data/x", "_indices/u/x"]
 )
-def test_what_lance_would_follow_is_found_before(store, root, outside, below):
+def test_links_are_found_before_lance_follows_them(store, root, outside, below):
     for name in ("data", "_versions", "_transactions", "_indices/u"):
         (root / "t.lance" / name).mkdir(parents=True, exist_ok=True)
     place = root / "t.lance" / below
@@ -334,7 +334,7 @@ def test_what_lance_would_follow_is_found_before(store, root, outside, below):
             store.resolve("t.lance")
 
 
-def test_addresses_with_relative_parts_are_not_of_the_root(store, root):
+def test_uris_with_relative_parts_are_outside_the_root(store, root):
     assert store.relative(f"{root}/a/../../outside") is None
     assert store.relative(f"file://{root}/%2e%2e/outside") is None
     assert store.from_absolute(f"{root}/../outside") is None

@@ -73,7 +73,7 @@ def test_a_live_root_table_without_a_row_is_kept(ns, somewhere):
     assert values_at(somewhere, "live.lance") == [1, 2]
 
 
-def test_a_root_table_that_is_dropped_by_its_own_marker_keeps_its_time(somewhere, open_namespace):
+def test_root_table_dropped_by_its_marker_keeps_its_retention(somewhere, open_namespace):
     ns = open_namespace(somewhere, "compatibility")
     create_namespace(ns, "a")
     create_table(ns, "a", "mine")
@@ -96,7 +96,7 @@ def test_plain_files_below_a_generated_name_are_kept(ns, somewhere):
 
 
 @pytest.mark.parametrize("state", ["dropped", "purging"])
-def test_plain_files_are_kept_from_a_purge_that_claims_to_have_begun(ns, somewhere, state):
+def test_plain_files_are_kept_even_if_a_row_says_purge_has_started(ns, somewhere, state):
     plant_file(somewhere, "raw/data/two.csv", b"2")
     is_kept(ns, somewhere, "raw", state=state)
 
@@ -219,7 +219,7 @@ def test_a_renamed_root_table_is_purged(somewhere, open_namespace):
     assert contents(somewhere, "old.lance") == {}
 
 
-def test_an_interrupted_purge_goes_on(ns, somewhere):
+def test_interrupted_purge_is_continued(ns, somewhere):
     """In a bucket the versions go first: what is left shows that a table was there."""
     for place in ("0badcafe_t", "imports/t"):
         plant_file(somewhere, f"{place}/data/{'0' * 24}.lance", b"x")
@@ -249,7 +249,7 @@ def test_plain_files_under_a_marker_are_kept(listing, somewhere):
 
 
 @pytest.mark.parametrize("body", [PURGING, REVIVING], ids=["purging", "reviving"])
-def test_what_is_no_table_outlives_the_claim_of_a_dead_client(listing, somewhere, body):
+def test_foreign_files_survive_settling_a_dead_claim(listing, somewhere, body):
     plant_file(somewhere, "raw.lance/one.csv", b"1")
     plant_file(somewhere, "raw.lance/sub/__manifest/x", b"2")
     before = contents(somewhere, "raw.lance")
@@ -277,7 +277,7 @@ def test_a_trash_row_at_the_place_of_a_live_table_with_a_row_deletes_nothing(ns,
     assert list_tables(ns, "a") == ["mine"]
 
 
-def test_dropping_for_good_a_row_that_names_plain_files_drops_nothing(ns, somewhere):
+def test_drop_with_purge_of_a_row_that_names_plain_files_deletes_nothing(ns, somewhere):
     plant_file(somewhere, "raw/one.csv", b"1")
     plant_row(somewhere, "a$raw", "table", "raw")
     with fails(19, naming="raw"):

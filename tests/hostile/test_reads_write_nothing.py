@@ -146,7 +146,7 @@ def test_reading_changes_nothing(ns, somewhere):
     assert answered > 50
 
 
-def test_the_status_of_a_table_finishes_nobodys_work(ns, somewhere):
+def test_table_status_does_not_settle_claims(ns, somewhere):
     before = _contents(somewhere)
     status = {name: ns.table_status([name]).status for name in LEFTOVERS}
     if ns._settings.dir_listing_enabled:

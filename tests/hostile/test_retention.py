@@ -103,7 +103,7 @@ def test_a_marker_with_an_unreadable_retention_keeps_the_data(listing, place, bo
 
 
 @pytest.mark.parametrize("before", [timedelta(0), timedelta(days=400)], ids=["now", "later"])
-def test_a_moment_to_purge_up_to_does_not_help(listing, place, before):
+def test_deleted_before_does_not_purge_unreadable_retentions(listing, place, before):
     plant_table(place, "t.lance", [1])
     plant_marker(place, "t", BODIES["no ttl"])
     until = datetime.now(timezone.utc) + before
@@ -120,7 +120,7 @@ def test_a_table_with_an_unreadable_retention_can_be_restored(listing, place):
     assert listing.list_problems() == []
 
 
-def test_a_creation_that_fails_over_it_leaves_the_retention_as_it_was(listing, place, monkeypatch):
+def test_failed_creation_over_a_dropped_table_keeps_its_retention(listing, place, monkeypatch):
     plant_table(place, "t.lance", [1, 2])
     plant_marker(place, "t", BODIES["a text"])
 
@@ -194,7 +194,7 @@ def test_a_dropped_namespace_with_an_unreadable_retention_is_not_forgotten(place
 
 
 @pytest.mark.parametrize("ttl", ["0", "1s", "36h", "7d", "999999999999w"])
-def test_what_this_version_writes_it_reads(ns, ttl):
+def test_retention_written_by_this_version_is_readable(ns, ttl):
     create_table(ns, "t", data=ipc({"x": [1]}))
     drop_table(ns, "t", ttl=ttl)
     (dropped,) = ns.list_dropped_tables()[0]
@@ -205,7 +205,7 @@ def test_what_this_version_writes_it_reads(ns, ttl):
 
 
 @pytest.mark.parametrize("mode", ["v1", "compatibility"])
-def test_all_of_them_at_once_are_kept_while_others_go(mode, somewhere, open_namespace):
+def test_unreadable_retentions_are_kept_while_due_tables_are_purged(mode, somewhere, open_namespace):
     ns = open_namespace(somewhere, mode)
     for number, body in enumerate(BODIES.values()):
         plant_table(somewhere, f"m{number}.lance", [1])
@@ -222,7 +222,7 @@ def test_all_of_them_at_once_are_kept_while_others_go(mode, somewhere, open_name
     assert all(values_at(somewhere, f"m{number}.lance") == [1] for number in range(len(BODIES)))
 
 
-def test_one_unreadable_retention_does_not_keep_the_others(ns, place):
+def test_one_unreadable_retention_does_not_protect_other_tables(ns, place):
     for name in ("bad", "due"):
         create_table(ns, name, data=ipc({"x": [1]}))
         drop_table(ns, name, ttl="0")

@@ -134,7 +134,7 @@ def inside(ns) -> dict[str, int]:
     }
 
 
-def test_nothing_goes_where_hostile_rows_lead(catalog, somewhere):
+def test_hostile_row_locations_are_neither_read_nor_written(catalog, somewhere):
     before = beside(somewhere)
     evil = poison(catalog, somewhere)
     there = inside(catalog)
@@ -160,7 +160,7 @@ def test_every_operation_refuses_a_hostile_row(catalog, somewhere):
     assert beside(somewhere) == before
 
 
-def test_lance_is_not_sent_where_a_hostile_row_leads(catalog, somewhere):
+def test_lance_does_not_open_a_hostile_row_location(catalog, somewhere):
     before = beside(somewhere)
     for name in poison(catalog, somewhere, "above", "the catalog", "absolute"):
         with fails(19, f"a${name}"):
@@ -170,7 +170,7 @@ def test_lance_is_not_sent_where_a_hostile_row_leads(catalog, somewhere):
     assert beside(somewhere) == before
 
 
-def test_each_row_that_is_skipped_is_warned_about_once(catalog, somewhere, caplog):
+def test_each_skipped_row_is_logged_once(catalog, somewhere, caplog):
     with caplog.at_level(logging.WARNING, logger="pennon"):
         evil = poison(catalog, somewhere, *(kind for kind in LOCATIONS if kind != "in a table"))
         for _ in range(3):
@@ -180,7 +180,7 @@ def test_each_row_that_is_skipped_is_warned_about_once(catalog, somewhere, caplo
     assert any("a$evil0" in warning for warning in warnings)
 
 
-def test_tables_with_hostile_locations_are_not_listed_and_keep_nobody_from_the_others(catalog, somewhere):
+def test_tables_with_hostile_locations_are_not_listed_and_do_not_block_others(catalog, somewhere):
     poison(catalog, somewhere, *(kind for kind in LOCATIONS if kind != "in a table"))
     assert list_tables(catalog, "a") == ["mine"]
     assert list_tables(catalog, "a", include_declared=False) == ["mine"]
@@ -236,7 +236,7 @@ def test_callers_cannot_name_such_a_location(catalog, somewhere):
     assert beside(somewhere) == before
 
 
-def test_migration_and_management_pass_hostile_rows_by(somewhere, open_namespace):
+def test_migration_and_version_management_skip_hostile_rows(somewhere, open_namespace):
     ns = open_namespace(somewhere, "compatibility")
     create_table(ns, "t")
     create_namespace(ns, "a")
@@ -252,7 +252,7 @@ def test_migration_and_management_pass_hostile_rows_by(somewhere, open_namespace
     assert ns.count_table_rows(CountTableRowsRequest(id=["a", "mine"])).count == 1
 
 
-def test_a_table_inside_of_a_dropped_one_can_be_used(catalog):
+def test_table_below_a_dropped_one_can_be_used(catalog):
     where = catalog._store.location("outer/inner")
     options = catalog._store.storage_options or None
     lance.write_dataset(pa.table({"x": [5]}), catalog._store.location("outer"), storage_options=options)
@@ -273,7 +273,7 @@ def test_locations_that_other_clients_write_differently_are_understood(catalog, 
     assert described.location == catalog._store.location(mine)
 
 
-def test_every_hostile_row_is_reported_with_a_way_out(catalog, somewhere):
+def test_every_hostile_row_is_reported_with_a_fix(catalog, somewhere):
     evil = poison(catalog, somewhere)
     problems = {problem.entry: problem for problem in catalog.list_problems()}
     assert problems.keys() == {f"a${name}" for name in evil}

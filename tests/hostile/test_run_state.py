@@ -191,7 +191,7 @@ def test_what_a_run_staged_is_removed_by_its_intent_alone(home):
     assert home.files() == before
 
 
-def test_no_place_but_that_of_a_new_table_is_deleted(home):
+def test_discard_deletes_only_the_location_of_a_new_table(home):
     create_table(home.catalog, "live")
     home.put("raw/file.csv", b"a,b")
     root = home.uri("root")
@@ -303,7 +303,7 @@ BAD = {
 }
 
 
-def test_a_field_that_cannot_be_one_keeps_everything(tmp_path):
+def test_invalid_field_of_a_note_deletes_nothing(tmp_path):
     one_home = opened((str(tmp_path), {}), "compatibility")
     _, staged = one_home.stage()
     for field, values in BAD.items():
@@ -318,7 +318,7 @@ def test_a_field_that_cannot_be_one_keeps_everything(tmp_path):
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"1", b"null", b"\xff\xfe", DEEP, b'{"a": 1e999}', b'"' + b"9" * 5000]
 )
-def test_an_object_that_is_no_note_keeps_everything(one_home, body):
+def test_invalid_note_deletes_nothing(one_home, body):
     one_home.stage()
     one_home.begin()
     for work in ("target.0", "staging.0"):
@@ -333,7 +333,7 @@ def test_an_object_that_is_no_note_keeps_everything(one_home, body):
     assert one_home.files() == before
 
 
-def test_work_that_the_pipeline_does_not_have_keeps_everything(one_home):
+def test_note_of_unknown_work_deletes_nothing(one_home):
     _, staged = one_home.stage()
     for work in ("target.1", "target.", "target.x", "target.-1", "target.00", "staging.7"):
         one_home.begin(staged, work=work)
@@ -341,7 +341,7 @@ def test_work_that_the_pipeline_does_not_have_keeps_everything(one_home):
         one_home.root.delete(f"{STATE}/done/{work}.json")
 
 
-def test_one_bad_note_does_not_keep_the_rest(one_home):
+def test_one_invalid_note_does_not_protect_the_rest(one_home):
     before = one_home.files()
     _, staged = one_home.stage()
     one_home.begin(staged)
@@ -400,11 +400,11 @@ def test_a_run_reads_no_table_but_where_the_catalog_has_it(home):
     + [b'{"host": "h", "machine": "m", "token": "t", "process": %s}' % one for one in (b"-1", b"0", b"true", b'"1"')]
     + [b'{"host": "h", "machine": "m", "token": "t", "process": 99999999999999999999999}'],
 )
-def test_a_lease_that_cannot_be_read_is_nobodys(body):
+def test_unreadable_lease_has_no_owner(body):
     assert _parse_owner(Blob(body, "e")) is None
 
 
-def test_results_of_steps_lie_in_the_runs_own_directory(tmp_path):
+def test_step_results_are_in_the_directory_of_the_run(tmp_path):
     state = RunState(open_store(str(tmp_path), {}), "p", RUN)
     good = state.data_path("step.s")
     assert state.require_data_path("step.s", good) == good
@@ -426,7 +426,7 @@ def test_results_of_steps_lie_in_the_runs_own_directory(tmp_path):
 @pytest.mark.parametrize(
     "change", [{"pipeline": 1}, {"checks": 1}, {"checks": [1]}, {"checks": [{}]}, {"seconds": "x"}]
 )
-def test_a_report_that_is_none_is_refused(tmp_path, change):
+def test_invalid_report_is_rejected(tmp_path, change):
     state = RunState(open_store(str(tmp_path), {}), "p", RUN)
     report = RunReport("p", RUN, "published", "atomic", "now", 1.0, resumed=False).document()
     assert state.published_report(report).run_id == RUN

@@ -43,7 +43,7 @@ def test_presigned_urls_are_not_logged(caplog):
 
 
 @pytest.mark.s3
-def test_an_error_of_a_signed_request_does_not_tell_the_url():
+def test_error_of_a_signed_request_does_not_contain_the_url():
     options = {
         "aws_access_key_id": "AKIDOFTHEUSER",
         "aws_secret_access_key": SECRET,
@@ -93,7 +93,7 @@ HARMLESS = {
 }
 
 
-def test_no_dataclass_shows_a_field_that_holds_secrets():
+def test_repr_of_dataclasses_contains_no_secrets():
     found = []
     for module in pkgutil.walk_packages(pennon.__path__, "pennon."):
         if module.name.endswith("__main__"):

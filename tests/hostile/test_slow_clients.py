@@ -69,7 +69,7 @@ def many_files():
 
 
 @pytest.mark.usefixtures("many_files")
-def test_1200_half_headers_keep_nobody_out(tmp_path):
+def test_1200_incomplete_headers_do_not_block_other_clients(tmp_path):
     with facade(tmp_path, managed=False) as server, contextlib.ExitStack() as held:
         resource.prlimit(server.process, resource.RLIMIT_NOFILE, (1024, 1024))
         body = b'{"namespace": ["patient"]}'
@@ -151,20 +151,20 @@ def test_a_body_has_a_deadline(quick):
         assert read_all(connection).startswith(b"HTTP/1.1 408")
 
 
-def test_a_refused_request_may_not_go_on_sending_for_ever(quick):
+def test_rejected_request_cannot_send_forever(quick):
     with connect(quick) as connection:
         connection.sendall(post(b"{", 100).replace(b"Host: localhost", b"Host: evil.example"))
         assert read_all(connection).startswith(b"HTTP/1.1 403")
 
 
-def test_answers_that_nobody_reads_are_dropped(quick, monkeypatch):
+def test_unread_responses_are_dropped(quick, monkeypatch):
     monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.2)
     requests_ = b"GET /iceberg/v1/%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % (b"x" * 8000) * 10_000
     with connect(quick) as connection, pytest.raises((ConnectionResetError, BrokenPipeError)):
         connection.sendall(requests_)
 
 
-def test_a_large_answer_may_be_read_slowly(quick):
+def test_large_response_may_be_read_slowly(quick):
     """The deadline of a header does not cut off an answer that is still being read."""
     value = "v" * (3 << 20)
     assert Client(quick).post("/namespaces", {"namespace": ["a"], "properties": {"k": value}}).status == 200
@@ -181,7 +181,7 @@ def test_a_large_answer_may_be_read_slowly(quick):
             said += chunk
 
 
-def test_silent_tls_connections_keep_nobody_out(tmp_path, monkeypatch):
+def test_silent_tls_connections_do_not_block_other_clients(tmp_path, monkeypatch):
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 8)
     certificate = running.Certificate(*self_signed(tmp_path))
     trusting = ssl.create_default_context(cafile=str(certificate.certificate))
@@ -216,7 +216,7 @@ def test_a_body_of_too_many_values_is_refused(quick):
     assert "250,000 values" in answer.body["error"]["message"]
 
 
-def test_large_bodies_let_other_requests_pass(tmp_path):
+def test_large_bodies_do_not_block_other_requests(tmp_path):
     """Another request is answered while large bodies are parsed, not after them."""
     body = b'{"namespace": ["x"], "properties": [' + b"[[]]," * 80_000 + b"[]]}"
     with facade(tmp_path, managed=False) as server, contextlib.ExitStack() as held:

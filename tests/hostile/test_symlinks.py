@@ -76,7 +76,7 @@ def count(ns, *name: str) -> int:
     return ns.count_table_rows(CountTableRowsRequest(id=list(name))).count
 
 
-def test_a_linked_table_directory_is_no_table(ns, mode, root, outside):
+def test_linked_table_directory_is_not_a_table(ns, mode, root, outside):
     (root / "link.lance").symlink_to(outside / "t")
     before = fingerprint(outside)
     assert list_tables(ns) == ["mine"]
@@ -326,7 +326,7 @@ def make_odd(path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["pipe", "device", "loop", "directory", "huge"])
 @pytest.mark.parametrize("marker", ["mine.deleted", "mine.deregistered", "mine.declared"])
 @pytest.mark.parametrize("mode", ["v1", "compatibility"])
-def test_an_odd_marker_keeps_nobody_from_other_tables(mode, root, open_namespace, marker, kind):
+def test_odd_marker_does_not_block_other_tables(mode, root, open_namespace, marker, kind):
     ns = open_namespace(root, mode)
     create_table(ns, "mine")
     create_table(ns, "other", data=ipc({"x": [3]}))
@@ -343,7 +343,7 @@ def test_an_odd_marker_keeps_nobody_from_other_tables(mode, root, open_namespace
 @pytest.mark.parametrize("kind", ["pipe", "device", "loop", "directory", "huge"])
 @pytest.mark.parametrize("inner", [".lance-deregistered", ".lance-reserved", ".lance-protected"])
 @pytest.mark.parametrize("legacy", ["true", "false"])
-def test_an_odd_marker_inside_of_a_table_keeps_nobody_from_others(tmp_path, open_namespace, inner, kind, legacy):
+def test_odd_marker_in_a_table_does_not_block_other_tables(tmp_path, open_namespace, inner, kind, legacy):
     ns = open_namespace(tmp_path / "root", "v1", legacy_markers=legacy)
     create_table(ns, "mine")
     create_table(ns, "other", data=ipc({"x": [3]}))
@@ -355,7 +355,7 @@ def test_an_odd_marker_inside_of_a_table_keeps_nobody_from_others(tmp_path, open
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "loop"])
-def test_odd_entries_of_the_root_are_no_tables(ns, mode, root, kind):
+def test_odd_entries_of_the_root_are_not_tables(ns, mode, root, kind):
     make_odd(root / "odd.lance", kind)
     (root / os.fsdecode(b"\xff.lance")).mkdir()
     (root / os.fsdecode(b"\xff.lance") / "file").write_bytes(b"x")

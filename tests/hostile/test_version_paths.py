@@ -88,7 +88,7 @@ OPERATIONS = {
 }
 
 
-def test_a_version_staged_elsewhere_is_no_version(catalog, somewhere):
+def test_version_staged_outside_the_table_is_skipped(catalog, somewhere):
     before = beside(somewhere)
     other = catalog._store.relative(table_location(catalog, "other"))
     amount = catalog._store.measure(other)
@@ -103,7 +103,7 @@ def test_a_version_staged_elsewhere_is_no_version(catalog, somewhere):
     assert catalog._store.measure(other) == amount
 
 
-def test_the_table_goes_on_past_hostile_versions(catalog, somewhere):
+def test_table_with_hostile_versions_accepts_commits(catalog, somewhere):
     before = beside(somewhere)
     poison(catalog, *PATHS.values())
     catalog.insert_into_table(InsertIntoTableRequest(id=["t"]), ipc({"x": [5]}))
@@ -153,7 +153,7 @@ def test_a_version_that_lance_staged_is_still_finished(catalog):
     assert catalog._store.size(f"{location}/_versions/{naming.format_name(2, naming.V2)}") is not None
 
 
-def test_rows_that_are_no_versions_keep_nobody_from_the_table(catalog):
+def test_invalid_version_rows_do_not_block_the_table(catalog):
     metadata = {
         "9" * 5000: "{}",
         "0": "{}",

@@ -29,7 +29,7 @@ DIFFERS = {
     "test_declared_table_has_a_name_and_a_reserved_location": "the server's entry is the reservation; no file is",
     "test_listing_leaves_declared_tables_out_if_asked_to": "the server is shared by all tests, so it lists more tables",
     "test_a_declared_table_can_be_deregistered_and_registered": "nothing is left of it that could be registered",
-    "test_what_is_gone_from_disk_is_not_described": "the server knows of the table; describing it looks at no file",
+    "test_table_deleted_from_disk_is_not_described": "the server knows of the table; describing it looks at no file",
 }
 """Tests of the contract that do not hold here, each with the reason."""
 IMPL_DIFFERS = dict.fromkeys(
@@ -46,7 +46,7 @@ IMPL_DIFFERS = dict.fromkeys(
 """Those that do not hold where the server manages versions."""
 MINISTACK_DIFFERS = dict.fromkeys(
     (
-        "test_a_dropped_table_can_be_created_anew",
+        "test_dropped_table_can_be_created_again",
         "test_a_declared_table_can_be_dropped_and_declared_again",
         "test_a_dropped_table_is_gone_with_its_data",
         "test_dropping_leaves_nothing_of_the_table",
@@ -54,8 +54,8 @@ MINISTACK_DIFFERS = dict.fromkeys(
         "test_the_longest_names_work_in_every_operation",
         "test_deregistering_hides_the_table_and_keeps_its_data",
         "test_a_deregistered_table_can_be_registered_again",
-        "test_of_threads_that_drop_one_table_exactly_one_wins",
-        "test_readers_see_every_table_that_stays_while_others_come_and_go",
+        "test_exactly_one_thread_drops_a_table",
+        "test_readers_see_every_stable_table_during_other_changes",
     ),
     "MiniStack drops no tables",
 )
@@ -64,16 +64,16 @@ BUCKET_DIFFERS = {
     **dict.fromkeys(
         (
             "test_a_dropped_table_is_gone_with_its_data",
-            "test_of_threads_that_create_one_table_exactly_one_wins",
+            "test_exactly_one_thread_creates_a_table",
             "test_the_uri_is_complete_and_opens",
         ),
         "the test looks for files on a disk",
     ),
-    "test_a_plain_description_tells_where_the_table_is": "what opens the bucket is part of the description",
+    "test_plain_description_contains_the_location": "what opens the bucket is part of the description",
 }
 """Those that do not hold where tables are in a bucket."""
 RACES_ON_SEAWEED = {
-    "test_of_threads_that_drop_one_table_exactly_one_wins": "SeaweedFS tells several at once that they have renamed it"
+    "test_exactly_one_thread_drops_a_table": "SeaweedFS tells several at once that they have renamed it"
 }
 """Those that hold on SeaweedFS if no two requests meet."""
 SEAWEED_DIFFERS = {
@@ -88,8 +88,8 @@ SEAWEED_DIFFERS = {
     ),
     **dict.fromkeys(
         (
-            "test_the_uri_escapes_what_a_uri_cannot_hold",
-            "test_existence_is_told_by_an_answer_or_an_error",
+            "test_uri_escapes_special_characters",
+            "test_table_exists_returns_or_raises_not_found",
             "test_tables_are_listed_sorted",
         ),
         "SeaweedFS takes names of a-z, 0-9, _ and - alone",
@@ -104,7 +104,7 @@ NESSIE_DIFFERS = {
         ("test_a_deregistered_table_can_be_registered_again", "test_the_longest_names_work_in_every_operation"),
         "Nessie chooses the place of every table, so nothing can be registered",
     ),
-    "test_the_uri_escapes_what_a_uri_cannot_hold": "Nessie takes what follows # in a name for a point in time",
+    "test_uri_escapes_special_characters": "Nessie takes what follows # in a name for a point in time",
 }
 """Those that do not hold on Nessie."""
 OURS_DIFFERS = {

@@ -76,7 +76,7 @@ def test_lancedb_overwrites_and_keeps_what_is_there(ours, db):
     assert values(ours, "t") == [5, 6]
 
 
-def test_a_table_that_lancedb_drops_is_gone_and_can_be_made_anew(ours, db):
+def test_table_dropped_by_lancedb_can_be_created_again(ours, db):
     create_table(ours, "t", data=ipc({"x": [1]}))
     db.drop_table("t")
     assert list_tables(ours) == []
@@ -143,9 +143,7 @@ def test_lancedb_lists_tables_in_pages_by_the_last_name(ours, db):
         ("a/../../t.lance", "Path traversal is not allowed"),
     ],
 )
-def test_refusals_of_a_location_have_the_words_of_the_reference_client(
-    place, manifest_mode, open_namespace, location, words
-):
+def test_location_errors_have_the_texts_of_the_reference_client(place, manifest_mode, open_namespace, location, words):
     for client in (open_namespace(place, manifest_mode), reference_client(place, manifest_mode)):
         with fails(13, words):
             register_table(client, "t", location=location)

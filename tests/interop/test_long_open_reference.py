@@ -34,7 +34,7 @@ def commit_often(place, open_namespace):
     ns.close()
 
 
-def test_a_client_that_wrote_before_sees_all_and_loses_nothing(place, ours, reference, open_namespace):
+def test_client_that_wrote_before_sees_all_commits(place, ours, reference, open_namespace):
     create_namespace(ours, "first")
     create_namespace(reference, "second")
     commit_often(place, open_namespace)
@@ -45,7 +45,7 @@ def test_a_client_that_wrote_before_sees_all_and_loses_nothing(place, ours, refe
     assert values(ours, "n100", "t") == [1]
 
 
-def test_a_client_that_founded_the_manifest_sees_all_and_loses_nothing(place, ours, reference, open_namespace):
+def test_client_that_created_the_manifest_sees_all_commits(place, ours, reference, open_namespace):
     create_namespace(reference, "first")
     commit_often(place, open_namespace)
     create_namespace(reference, "second")
@@ -54,7 +54,7 @@ def test_a_client_that_founded_the_manifest_sees_all_and_loses_nothing(place, ou
     assert list_namespaces(ours) == list_namespaces(reference) == expected
 
 
-def test_a_client_that_only_read_is_not_told_that_a_lost_write_is_done(place, ours, reference, open_namespace):
+def test_lost_write_of_a_reading_client_is_not_acknowledged(place, ours, reference, open_namespace):
     create_namespace(ours, "first")
     assert list_namespaces(reference) == ["first"]
     commit_often(place, open_namespace)
@@ -68,9 +68,7 @@ def test_a_client_that_only_read_is_not_told_that_a_lost_write_is_done(place, ou
     assert list_namespaces(reference_client(place, "v2")) == expected
 
 
-def test_a_client_that_only_read_serves_one_whole_version_and_is_current_once_reopened(
-    place, ours, reference, open_namespace
-):
+def test_reading_client_serves_one_version_and_is_current_after_reopening(place, ours, reference, open_namespace):
     # It takes its version for the latest while the next number is absent (docs/adr/0003): stale, but never half of one.
     create_namespace(ours, "first")
     assert list_namespaces(reference) == ["first"]
@@ -81,7 +79,7 @@ def test_a_client_that_only_read_serves_one_whole_version_and_is_current_once_re
     assert list_namespaces(reference_client(place, "v2")) == everything
 
 
-def test_both_write_by_turns_over_hundreds_of_commits(ours, reference):
+def test_both_clients_alternate_over_hundreds_of_commits(ours, reference):
     for number, name in enumerate(NAMES):
         create_namespace(reference if number % 20 == 0 else ours, name)
     assert list_namespaces(ours) == list_namespaces(reference) == NAMES
@@ -92,7 +90,7 @@ def test_a_manifest_of_pennon_alone_stays_small(place, open_namespace):
     assert len(manifest(place).versions()) < 60
 
 
-def test_a_reader_of_an_old_version_reads_on_while_pennon_commits(place, ours):
+def test_reader_of_an_old_version_continues_while_pennon_commits(place, ours):
     create_namespace(ours, "first")
     create_table(ours, "first", "t")
     held = manifest(place)

@@ -68,7 +68,7 @@ def test_a_table_written_through_the_reference_is_read_through_pennon(ours, refe
     assert read(ours, table_id) == read(reference, table_id) == [1, 2]
 
 
-def test_a_table_that_is_there_is_not_written_over_in_create_mode(ours, table_id):
+def test_create_mode_does_not_overwrite_an_existing_table(ours, table_id):
     create_table(ours, *table_id, data=ipc({"x": [1]}))
     with fails(5):
         lance.write_dataset(pa.table({"x": [2]}), namespace_client=ours, table_id=table_id, mode="create")
@@ -107,7 +107,7 @@ def test_the_first_version_of_a_declared_table_is_committed_through_the_namespac
     assert describe_table(ours, *table_id, check_declared=True).is_only_declared is False
 
 
-def test_a_dataset_that_is_open_survives_changes_and_sees_them_when_asked(ours, table_id):
+def test_open_dataset_stays_valid_and_sees_changes_after_checkout(ours, table_id):
     create_table(ours, *table_id, data=ipc({"x": [1]}))
     dataset = lance.dataset(namespace_client=ours, table_id=table_id)
     lance.write_dataset(pa.table({"x": [2]}), describe_table(ours, *table_id).location, mode="append")

@@ -57,7 +57,7 @@ def count(ns, name, predicate="x > 0"):
     return ns.count_table_rows({"id": [name], "predicate": predicate}).count
 
 
-def test_a_dropped_table_still_shows_and_what_is_appended_is_restored(ns, plain):
+def test_dropped_table_is_visible_to_lancedb_and_appended_rows_are_restored(ns, plain):
     drop_table(ns, "t")
     assert plain.list_tables().tables == ["other", "t"]
     table = plain.open_table("t")
@@ -73,7 +73,7 @@ def test_a_dropped_table_still_shows_and_what_is_appended_is_restored(ns, plain)
     assert plain.open_table("t").to_arrow()["x"].to_pylist() == [1, 2, 3]
 
 
-def test_a_dropped_table_that_is_overwritten_is_restored_as_it_is_then_with_its_history(ns, plain):
+def test_overwritten_dropped_table_is_restored_with_its_history(ns, plain):
     drop_table(ns, "t")
     plain.create_table("t", pa.table({"x": [5, 6]}), mode="overwrite")
     ns.undrop_table(["t"])
@@ -83,7 +83,7 @@ def test_a_dropped_table_that_is_overwritten_is_restored_as_it_is_then_with_its_
     assert count(ns, "t") == 1
 
 
-def test_a_dropped_table_that_plain_lancedb_deletes_is_gone_and_its_name_is_free(ns, plain):
+def test_dropped_table_that_lancedb_deletes_frees_its_name(ns, plain):
     drop_table(ns, "t")
     plain.drop_table("t")
     with fails(4):
@@ -93,7 +93,7 @@ def test_a_dropped_table_that_plain_lancedb_deletes_is_gone_and_its_name_is_free
     assert count(ns, "t") == 1
 
 
-def test_an_append_after_the_purge_harms_nothing_else_and_the_remainder_can_be_dropped(ns, plain):
+def test_append_after_purge_leaves_a_remainder_that_can_be_dropped(ns, plain):
     late = plain.open_table("t")
     drop_table(ns, "t")
     ns.purge_table(["t"], force=True)
@@ -116,7 +116,7 @@ def test_an_append_after_the_purge_harms_nothing_else_and_the_remainder_can_be_d
     assert count(ns, "other") == 1
 
 
-def test_a_table_declared_over_a_dropped_one_keeps_its_rows_when_somebody_appends_to_the_old_one(place, open_namespace):
+def test_table_declared_over_a_dropped_one_ignores_appends_to_the_old_one(place, open_namespace):
     ns = open_namespace(place, "compatibility")
     create_table(ns, "t", data=ipc({"x": [1]}))
     late = lancedb.connect(place.uri, storage_options=place.options or None).open_table("t")

@@ -41,7 +41,7 @@ def test_pennon_fills_what_lancedb_declares(shared, tmp_path):
     assert column(tmp_path, "double") == [2, 4, 6]
 
 
-def test_metadata_of_a_column_keeps_what_lancedb_noted(shared):
+def test_column_metadata_of_lancedb_is_kept(shared):
     ns, table = shared
     table.add_columns(computed={"double": "x * 2"})
     table.refresh_column("double")

@@ -103,7 +103,7 @@ def test_a_write_of_the_reference_keeps_what_was_in_many_fragments(place, ours, 
     assert list_namespaces(open_namespace(place, "v2")) == kept
 
 
-def test_a_manifest_of_one_fragment_without_indexes_is_used_and_given_back(place, reference, open_namespace):
+def test_manifest_with_one_fragment_and_no_indexes_is_usable_by_both(place, reference, open_namespace):
     for name in names(20):
         create_namespace(reference, name)
     create_table(reference, "n003", "t", data=ipc({"x": [3]}))
@@ -122,7 +122,7 @@ def test_a_manifest_of_one_fragment_without_indexes_is_used_and_given_back(place
     assert list_all_tables(open_namespace(place, "v2")) == []
 
 
-def test_the_same_root_is_changed_by_turns_for_long(ours, reference):
+def test_clients_alternate_on_one_root_many_times(ours, reference):
     expected = set()
     for number in range(40):
         writer, other = (ours, reference) if number % 2 else (reference, ours)
@@ -139,9 +139,7 @@ def test_the_same_root_is_changed_by_turns_for_long(ours, reference):
 
 
 @pytest.mark.parametrize("writer", ["that was there all the time", "that came after the drop"])
-def test_rows_made_while_indexes_are_built_are_found_through_them(
-    place, reference, open_namespace, monkeypatch, writer
-):
+def test_rows_written_during_an_index_build_are_found(place, reference, open_namespace, monkeypatch, writer):
     ours = open_namespace(place, "v2")
     for name in names(5):
         create_namespace(ours, name)
@@ -169,7 +167,7 @@ def test_rows_made_while_indexes_are_built_are_found_through_them(
     assert list_tables(ours, "last") == ["t"]
 
 
-def test_indexes_that_the_reference_lost_are_made_again(place, ours, reference):
+def test_indexes_dropped_by_the_reference_are_rebuilt(place, ours, reference):
     for name in names(40):
         create_namespace(ours, name)
     create_namespace(reference, "theirs")

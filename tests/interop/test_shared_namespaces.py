@@ -39,7 +39,7 @@ def test_a_namespace_is_seen_with_its_properties(manifest_pair):
         create_namespace(other, "n")
 
 
-def test_namespaces_are_nested_by_turns(manifest_pair):
+def test_clients_alternately_nest_namespaces(manifest_pair):
     writer, other = manifest_pair
     create_namespace(writer, "a")
     create_namespace(other, "a", "b")
@@ -95,7 +95,7 @@ def test_a_namespace_with_a_table_of_the_other_client_is_not_dropped(manifest_pa
     assert list_namespaces(writer) == list_namespaces(other) == []
 
 
-def test_a_cascade_takes_what_both_clients_made(place, manifest_mode, open_namespace):
+def test_cascade_drops_objects_of_both_clients(place, manifest_mode, open_namespace):
     ours, reference = open_namespace(place, manifest_mode), reference_client(place, manifest_mode)
     create_namespace(reference, "n")
     create_namespace(ours, "n", "m")
@@ -134,7 +134,7 @@ def test_properties_of_the_root_survive_the_writes_of_the_reference(place, manif
     assert list_namespaces(ours) == ["n"]
 
 
-def test_metadata_that_the_reference_gives_a_schema_is_described(place, manifest_mode, open_namespace):
+def test_schema_metadata_of_the_reference_is_described(place, manifest_mode, open_namespace):
     ours, reference = open_namespace(place, manifest_mode), reference_client(place, manifest_mode)
     create_namespace(ours, "n")
     create_table(ours, "n", "t")

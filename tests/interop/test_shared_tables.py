@@ -48,7 +48,7 @@ def test_rows_that_the_other_client_appends_are_read(pair):
     assert describe_table(writer, "t", load_detailed_metadata=True).version == 3
 
 
-def test_a_table_that_the_other_client_made_is_in_the_way(pair):
+def test_table_of_the_other_client_is_a_conflict(pair):
     writer, other = pair
     create_table(writer, "t", data=ipc({"x": [1]}))
     with fails(5):
@@ -56,7 +56,7 @@ def test_a_table_that_the_other_client_made_is_in_the_way(pair):
     assert values(writer, "t") == [1]
 
 
-def test_a_table_that_the_other_client_drops_is_gone_and_can_be_made_anew_by_either(pair):
+def test_table_dropped_by_the_other_client_can_be_created_again_by_either(pair):
     writer, other = pair
     for maker in (writer, other):
         create_table(writer, "t", data=ipc({"x": [1]}))
@@ -99,7 +99,7 @@ def test_a_table_that_was_declared_by_the_other_client_can_be_dropped(pair):
     assert values(other, "t") == [1]
 
 
-def test_a_table_that_pennon_declared_is_left_out_by_the_other_client_when_asked_to(ours, reference):
+def test_other_client_can_omit_tables_that_pennon_declared(ours, reference):
     declare_table(ours, "declared")
     create_table(ours, "full")
     assert list_tables(reference, include_declared=False) == ["full"]
@@ -130,7 +130,7 @@ def test_a_table_that_the_reference_deregisters_is_gone_for_pennon(ours, referen
 
 
 @pytest.mark.parametrize("mode", ["v1"])
-def test_a_table_that_the_reference_deregistered_is_not_listed_once_its_marker_is_lifted(
+def test_table_deregistered_by_the_reference_is_not_listed_after_migrate_markers(
     place, ours, reference, mode, open_namespace
 ):
     create_table(ours, "t")
@@ -160,7 +160,7 @@ def test_a_table_that_pennon_deregistered_is_registered_again_by_the_reference(p
 
 @pytest.mark.parametrize("mode", ["v1", "compatibility"])
 @pytest.mark.parametrize("maker", ["pennon", "reference"])
-def test_a_table_that_pennon_deregistered_and_the_reference_dropped_can_be_made_anew(ours, reference, mode, maker):
+def test_table_deregistered_by_pennon_and_dropped_by_the_reference_can_be_created_again(ours, reference, mode, maker):
     create_table(ours, "t", data=ipc({"x": [1]}))
     deregister_table(ours, "t")
     if mode == "compatibility":
@@ -186,7 +186,7 @@ def test_names_that_both_clients_can_use(pair):
     assert list_tables(writer) == list_tables(other) == []
 
 
-def test_pennon_can_use_what_the_reference_can_only_make(place, ours, reference):
+def test_pennon_can_use_names_that_the_reference_can_only_create(place, ours, reference):
     for name in NAMES_THE_REFERENCE_ONLY_MAKES:
         create_table(reference, name, data=ipc({"x": [1]}))
     assert list_tables(ours) == sorted(list_tables(reference)) == sorted(NAMES_THE_REFERENCE_ONLY_MAKES)
@@ -217,7 +217,7 @@ def test_root_tables_of_the_v1_mode_are_shared_with_the_default_mode_of_the_refe
     assert list_tables(v1) == list_tables(reference) == ["a"]
 
 
-def test_a_root_table_that_a_client_without_manifest_dropped_can_be_made_anew(place, open_namespace):
+def test_root_table_dropped_by_a_v1_client_can_be_created_again(place, open_namespace):
     ours = open_namespace(place)
     for other in (reference_client(place, "v1"), open_namespace(place, "v1")):
         create_table(ours, "t", data=ipc({"x": [1]}))
@@ -264,7 +264,7 @@ def test_a_renamed_root_table_is_not_shown_under_its_old_name(place, open_namesp
     assert values(reference_client(place, "v2"), "new") == [1]
 
 
-def test_listings_of_all_tables_hold_what_both_clients_made(manifest_pair):
+def test_list_all_tables_contains_tables_of_both_clients(manifest_pair):
     writer, other = manifest_pair
     create_table(writer, "a")
     create_table(other, "b")

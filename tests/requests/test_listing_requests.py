@@ -124,7 +124,7 @@ def test_dropped_tables_cost_no_request_of_their_own(mode, s3, half_dropped, ope
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
 @pytest.mark.parametrize("before", [None, timedelta(days=-1), timedelta(hours=1)], ids=str)
-def test_what_may_be_purged_costs_one_small_read_for_each(mode, before, s3, half_dropped, open_namespace):
+def test_listing_purgeable_tables_reads_one_marker_for_each(mode, before, s3, half_dropped, open_namespace):
     ns = open_namespace(half_dropped, mode)
 
     with s3.count() as count:
@@ -146,7 +146,7 @@ def test_a_page_of_dropped_tables_costs_one_small_read_for_each(mode, s3, half_d
     assert count.total <= HALF_DROPPED_ENTRIES / 1000 + MANIFEST_REQUESTS[mode] + 20, brief(count)
 
 
-def test_what_may_be_purged_in_v2_is_known_from_the_manifest(s3, s3_root, open_namespace):
+def test_listing_purgeable_tables_in_v2_reads_only_the_manifest(s3, s3_root, open_namespace):
     ns = open_namespace(s3_root, "v2")
     for number in range(6):
         create_table(ns, f"t{number}")
@@ -160,7 +160,7 @@ def test_what_may_be_purged_in_v2_is_known_from_the_manifest(s3, s3_root, open_n
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
-def test_leaving_out_declared_tables_costs_one_look_at_each_of_them(mode, s3, mixed_tables, open_namespace):
+def test_omitting_declared_tables_costs_one_request_for_each_of_them(mode, s3, mixed_tables, open_namespace):
     ns = open_namespace(mixed_tables, mode)
 
     with s3.count() as count:
@@ -185,7 +185,7 @@ def test_listing_all_tables_lists_the_root_once(mode, s3, many_tables, open_name
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
-def test_tables_made_by_this_client_are_listed_at_the_same_price(mode, s3, s3_root, open_namespace):
+def test_tables_created_by_this_client_are_listed_at_the_same_cost(mode, s3, s3_root, open_namespace):
     ns = open_namespace(s3_root, mode)
     for number in range(3):
         create_table(ns, f"t{number}")

@@ -68,7 +68,7 @@ def test_warm_exists_and_describe_in_v2_make_at_most_one_request(operation, plac
 
 
 @pytest.mark.parametrize("warm_reads", [2, 20])
-def test_warm_reads_cost_the_same_however_many_came_before(warm_reads, s3, s3_root, open_namespace):
+def test_warm_reads_cost_the_same_after_many_reads(warm_reads, s3, s3_root, open_namespace):
     ns = open_namespace(s3_root, "v2")
     create_table(ns, "x")
 

@@ -65,7 +65,7 @@ def test_operations_on_rows_keep_to_their_budgets(kind, ns, s3):
     assert count.total <= inserting, f"insert, at most {inserting}: {count.summary()}"
 
 
-def test_what_others_do_is_seen(kind, ns):
+def test_changes_of_other_clients_are_seen(kind, ns):
     with DirectoryNamespace(**ns._properties) as other:
         for number in range(2, 5):
             insert(other, number)
@@ -84,7 +84,7 @@ def test_what_others_do_is_seen(kind, ns):
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-def test_a_change_of_a_table_that_is_purged_meanwhile_is_taken_back(ns, monkeypatch, made_anew):
+def test_change_of_a_table_that_is_purged_concurrently_is_undone(ns, monkeypatch, made_anew):
     original = ns._open_table
 
     def interrupted(*arguments, **options):

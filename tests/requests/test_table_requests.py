@@ -59,7 +59,7 @@ def ns(kind, s3_root, open_namespace) -> DirectoryNamespace:
     return opened
 
 
-def test_operations_inside_of_a_table_keep_to_their_budgets(kind, ns, s3):
+def test_table_operations_keep_their_budgets(kind, ns, s3):
     over = []
     for operation, (fields, budgets) in STEPS.items():
         limit = budgets[KINDS.index(kind)]

@@ -100,7 +100,7 @@ def test_operations_on_versions_keep_to_their_budgets(mode, place, s3, s3_root, 
     assert count.total <= APPEND[column], f"an append, at most {APPEND[column]}: {count.summary()}"
 
 
-def test_questions_about_versions_cost_the_same_beside_many_other_versions(s3, s3_root, open_namespace):
+def test_version_reads_cost_the_same_with_many_other_versions(s3, s3_root, open_namespace):
     writer = open_namespace(s3_root, "v2")
     managed(writer, [])
     rows = []

@@ -576,20 +576,20 @@ def run_in_a_bucket(machine: type[CatalogMachine], *, examples: int, steps: int,
 
 @pytest.mark.timeout(900)
 @machines
-def test_two_clients_on_one_root_do_what_the_model_says(machine):
+def test_two_clients_on_one_root_match_the_model(machine):
     run(machine, examples=15, steps=35)
 
 
 @pytest.mark.s3
 @pytest.mark.timeout(900)
-def test_two_clients_in_a_bucket_do_what_the_model_says():
+def test_two_clients_in_a_bucket_match_the_model():
     run_in_a_bucket(BesideV1, examples=6, steps=20)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @machines
-def test_two_clients_on_one_root_do_what_the_model_says_for_minutes(machine):
+def test_two_clients_on_one_root_match_the_model_for_minutes(machine):
     run(machine, examples=400, steps=50, anew=True)
 
 
@@ -597,5 +597,5 @@ def test_two_clients_on_one_root_do_what_the_model_says_for_minutes(machine):
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @machines
-def test_two_clients_in_a_bucket_do_what_the_model_says_for_minutes(machine):
+def test_two_clients_in_a_bucket_match_the_model_for_minutes(machine):
     run_in_a_bucket(machine, examples=40, steps=30, anew=True)

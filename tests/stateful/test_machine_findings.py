@@ -63,7 +63,7 @@ def rows_of(place, ns, *names):
 
 
 @pytest.mark.parametrize("mode", ["v1", "compatibility"])
-def test_a_deregistered_declaration_is_not_created_unseen(mode, place, open_namespace):
+def test_deregistered_declaration_is_not_created_silently(mode, place, open_namespace):
     ns = open_namespace(place, mode)
     declare_table(ns, "t")
     deregister_table(ns, "t")
@@ -98,7 +98,7 @@ def test_a_create_that_fails_leaves_the_declaration(place, mode, open_namespace)
 
 
 @pytest.mark.concurrency
-def test_of_two_declarations_of_one_location_the_loser_takes_nothing_away(place, open_namespace):
+def test_losing_declaration_of_a_location_deletes_nothing(place, open_namespace):
     clients = [open_namespace(place), open_namespace(place)]
     for client in clients:
         list_tables(client)
@@ -171,7 +171,7 @@ def test_a_renamed_table_that_was_deregistered_can_be_registered_again_by_v1(pla
     assert list_tables(v1) == list_tables(ns) == ["old"]
 
 
-def test_registering_a_renamed_table_anew_is_refused_as_for_any_other(place, open_namespace):
+def test_registering_a_renamed_table_again_is_a_conflict(place, open_namespace):
     ns = open_namespace(place)
     create_table(ns, "old", properties={"k": "v"})
     rename_table(ns, "old", to="new")
@@ -185,7 +185,7 @@ def test_registering_a_renamed_table_anew_is_refused_as_for_any_other(place, ope
 
 
 @pytest.mark.parametrize("how", ["exist_ok", "overwrite"])
-def test_a_namespace_comes_before_a_directory_of_its_name(how, place, open_namespace):
+def test_namespace_hides_a_directory_of_its_name(how, place, open_namespace):
     ns = open_namespace(place)
     create_namespace(ns, "n", properties={"k": "v"})
     write_plainly(place, "n")
@@ -205,7 +205,7 @@ def test_properties_given_when_a_directory_is_overwritten_are_kept(place, open_n
     assert answer.properties == describe_table(ns, "t").properties == {"k": "v"}
 
 
-def test_a_registration_that_replaces_a_directory_hides_it_from_everybody(place, open_namespace):
+def test_registration_that_replaces_a_directory_hides_it_from_all_clients(place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     write_plainly(place, "t")
     create_namespace(ns, "n")
@@ -220,7 +220,7 @@ def test_a_registration_that_replaces_a_directory_hides_it_from_everybody(place,
         table_exists(ns, "t")
 
 
-def test_a_table_declared_deeper_down_is_left_out_until_it_has_data(place, open_namespace):
+def test_nested_declared_table_is_omitted_until_it_has_data(place, open_namespace):
     ns = open_namespace(place)
     declare_table(ns, "t", location="deep/down")
 
@@ -228,7 +228,7 @@ def test_a_table_declared_deeper_down_is_left_out_until_it_has_data(place, open_
     assert list_tables(ns, include_declared=False) == []
 
 
-def test_a_missing_namespace_is_told_before_a_taken_location(place, open_namespace):
+def test_missing_namespace_is_reported_before_a_used_location(place, open_namespace):
     ns = open_namespace(place)
     declare_table(ns, "t", location="taken")
 
@@ -260,7 +260,7 @@ def test_a_name_that_v1_dropped_does_not_inherit_properties(place, open_namespac
 
 
 @pytest.mark.parametrize("went", [remove_table, deregister_table])
-def test_a_name_that_v1_took_away_can_become_a_namespace(went, place, open_namespace):
+def test_name_of_a_table_removed_by_v1_can_become_a_namespace(went, place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_table(ns, "t")
     went(v1, "t")
@@ -271,7 +271,7 @@ def test_a_name_that_v1_took_away_can_become_a_namespace(went, place, open_names
 
 
 @pytest.mark.parametrize("went", [remove_table, deregister_table])
-def test_a_name_that_v1_took_away_can_be_given_to_another_table(went, place, open_namespace):
+def test_name_of_a_table_removed_by_v1_can_be_reused_by_rename(went, place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_namespace(ns, "n")
     create_table(ns, "t")
@@ -285,7 +285,7 @@ def test_a_name_that_v1_took_away_can_be_given_to_another_table(went, place, ope
 
 
 @pytest.mark.parametrize("went", [remove_table, deregister_table])
-def test_a_name_that_v1_took_away_can_be_declared_elsewhere(went, place, open_namespace):
+def test_name_of_a_table_removed_by_v1_can_be_declared_elsewhere(went, place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_table(ns, "t")
     went(v1, "t")
@@ -295,7 +295,7 @@ def test_a_name_that_v1_took_away_can_be_declared_elsewhere(went, place, open_na
     assert list_tables(ns) == ["t"]
 
 
-def test_a_registration_that_replaces_what_v1_dropped_makes_no_directory(place, open_namespace):
+def test_registration_over_a_table_dropped_by_v1_creates_no_directory(place, open_namespace):
     ns, v1 = open_namespace(place), open_namespace(place, "v1")
     create_table(ns, "t")
     remove_table(v1, "t")
@@ -376,7 +376,7 @@ def test_storage_options_of_a_request_are_used_to_write_its_data(s3, tmp_path, o
     assert rows_of(place, ns, "t") == [1, 2, 3]
 
 
-def test_what_a_v1_client_dropped_is_not_found_by_a_drop(place, open_namespace):
+def test_drop_of_a_table_dropped_by_v1_raises_not_found(place, open_namespace):
     first, second = open_namespace(place, "compatibility"), open_namespace(place, "v1")
     create_table(first, "t")
     remove_table(second, "t")
