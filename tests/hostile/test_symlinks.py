@@ -22,7 +22,7 @@ from lance_namespace.errors import LanceNamespaceError
 
 from pennon.spark.address import Address
 from pennon.spark.commits import table_commits
-from pennon.spark.jobs import asking
+from pennon.spark.jobs import catalog_access
 from tests.hostile.hostile_support import add_rows, fingerprint, table_row
 from tests.support import (
     MODES,
@@ -274,7 +274,7 @@ def test_a_commit_of_spark_to_a_table_that_cleans_itself_deletes_nothing_behind_
         with fails(19, "symbolic link"):
             commit_append(address, table)
     with fails(19, "symbolic link"):
-        asking.through(address, ("mine",))
+        catalog_access.open_for_commit(address, ("mine",))
     assert fingerprint(outside) == before
     (table / "_indices" / "link").unlink()
     commit_append(address, table)
