@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +91,23 @@ def quote_identifier(identifier: Identifier) -> str:
 def format_identifier(identifier: Identifier) -> str:
     """Return the identifier as it is written in messages."""
     return f"'{object_id(identifier)}'" if identifier else "the root namespace"
+
+
+def namespace_not_found(identifier: Identifier) -> NamespaceNotFoundError:
+    """Return the error for a namespace that does not exist."""
+    return NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
+
+
+def parent_not_found(identifier: Identifier) -> NamespaceNotFoundError:
+    """Return the error for an object whose parent namespace does not exist."""
+    return NamespaceNotFoundError(
+        f"Namespace not found: {format_identifier(identifier[:-1])}, parent of {format_identifier(identifier)}"
+    )
+
+
+def table_not_found(identifier: Identifier) -> TableNotFoundError:
+    """Return the error for a table that does not exist."""
+    return TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
 
 
 def find_name_fault(name: object, *, at_root: bool) -> str | None:

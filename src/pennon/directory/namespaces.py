@@ -18,9 +18,8 @@ from pennon.errors import (
     InvalidInputError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
-    NamespaceNotFoundError,
 )
-from pennon.identifiers import ROOT, Identifier, format_identifier, object_id
+from pennon.identifiers import ROOT, Identifier, format_identifier, namespace_not_found, object_id, parent_not_found
 from pennon.modes import CreateMode, DropBehavior, DropMode
 from pennon.paging import select_page
 
@@ -50,10 +49,7 @@ def create(
         existing = draft.get(key)
         if existing is None:
             if not draft.parent_exists(key):
-                raise NamespaceNotFoundError(
-                    f"Namespace not found: {format_identifier(identifier[:-1])}, parent of "
-                    f"{format_identifier(identifier)}"
-                )
+                raise parent_not_found(identifier)
             draft.put(wanted)
             return wanted
         if existing.object_type != NAMESPACE or mode is CreateMode.CREATE:
@@ -93,7 +89,7 @@ def drop(
         if row is None or row.object_type != NAMESPACE or not draft.parent_exists(key):
             if mode is DropMode.SKIP:
                 return None
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
+            raise namespace_not_found(identifier)
         if behavior is DropBehavior.RESTRICT and draft.has_children(key):
             raise NamespaceNotEmptyError(f"Namespace not empty: {format_identifier(identifier)}")
         if behavior is DropBehavior.RESTRICT:
@@ -118,7 +114,7 @@ def describe(catalog: Catalog, identifier: Identifier) -> dict[str, str] | None:
             return flags.root_properties(snapshot.metadata)
         row = snapshot.get(object_id(identifier))
         if row is None or not namespace_exists(snapshot, identifier):
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
+            raise namespace_not_found(identifier)
         return row.properties()
 
     return catalog.manifest.read(look)
@@ -139,7 +135,7 @@ def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[
     def plan(draft: Draft) -> dict[str, str]:
         row = draft.get(object_id(identifier))
         if row is None or row.object_type != NAMESPACE:
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
+            raise namespace_not_found(identifier)
         row.require_readable_metadata()
         merged = {**row.properties(), **changes}
         kept = {key: value for key, value in merged.items() if value is not None}
@@ -159,7 +155,7 @@ def list_children(
 
     def look(snapshot: Snapshot) -> tuple[list[str], str | None]:
         if not namespace_exists(snapshot, identifier):
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
+            raise namespace_not_found(identifier)
         return select_page(snapshot.namespace_names(object_id(identifier)), token, limit)
 
     return catalog.manifest.read(look)
@@ -183,7 +179,7 @@ def list_all(catalog: Catalog, below: Identifier) -> list[str]:
 
     def look(snapshot: Snapshot) -> list[str]:
         if not namespace_exists(snapshot, below):
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(below)}")
+            raise namespace_not_found(below)
         return list(walk(snapshot, object_id(below)))
 
     return catalog.manifest.read(look)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.directory.manifest import NAMESPACE, TABLE
-from pennon.errors import InvalidInputError, InvalidTableStateError, NamespaceNotFoundError, TableNotFoundError
-from pennon.identifiers import ROOT, Identifier, format_identifier, object_id
+from pennon.errors import InvalidInputError, InvalidTableStateError
+from pennon.identifiers import ROOT, Identifier, format_identifier, namespace_not_found, object_id, table_not_found
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
@@ -60,8 +60,8 @@ def _set_on_row(catalog: Catalog, identifier: Identifier, kind: str, *, protecte
         row = draft.get(key)
         if row is None or row.object_type != kind:
             if kind == TABLE:
-                raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
+                raise table_not_found(identifier)
+            raise namespace_not_found(identifier)
         draft.put(row.with_protection(protected=protected))
 
     catalog.require_manifest("protection").mutate(plan)

@@ -16,7 +16,7 @@ from pennon.iceberg.http import UnknownOutcomeError
 from pennon.iceberg.places import Places, checked
 from pennon.iceberg.reserved import TRASHES, require_not_reserved
 from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS, ONLY_LANCE
-from pennon.identifiers import ROOT, Identifier, format_identifier
+from pennon.identifiers import ROOT, Identifier, format_identifier, namespace_not_found, table_not_found
 from pennon.table.handles import HandleCache
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Catalog:
         entry = self.any_table(require_not_reserved(identifier))
         if entry is None or not entry.is_lance:
             self.require_namespace(identifier[:-1])
-            raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+            raise table_not_found(identifier)
         return entry
 
     def any_table(self, identifier: Identifier) -> Entry | None:
@@ -81,7 +81,7 @@ class Catalog:
         try:
             answer = self.server.call(rest.LOAD_NAMESPACE, identifier)
         except NamespaceNotFoundError:
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}") from None
+            raise namespace_not_found(identifier) from None
         return answers.texts(answer, "properties", f"Namespace {format_identifier(identifier)}")
 
     def children(self, identifier: Identifier) -> list[Identifier]:
@@ -96,7 +96,7 @@ class Catalog:
             if identifier == ROOT:
                 # The server's own words: it does not know the prefix, or hides it from this user.
                 raise
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}") from None
+            raise namespace_not_found(identifier) from None
         # A server without levels may answer with all that it has.
         below = {one for one in found if len(one) == len(identifier) + 1 and one[:-1] == identifier}
         if identifier and not below:
@@ -123,7 +123,7 @@ class Catalog:
                 answers.mapping(one, what) for one in self.server.pages(rest.LIST_TABLES, identifier, "identifiers")
             ]
         except NamespaceNotFoundError:
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}") from None
+            raise namespace_not_found(identifier) from None
         return sorted({answers.text(one, "name", what) for one in listed})
 
     def side_by_side(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -21,7 +21,7 @@ from pennon.iceberg.entry import CHOSEN, CREATION_ID, LANCE, MANAGED_BY, OURS, T
 from pennon.iceberg.http import UnknownOutcomeError
 from pennon.iceberg.places import checked
 from pennon.iceberg.settings import checked_manager
-from pennon.identifiers import Identifier, format_identifier
+from pennon.identifiers import Identifier, format_identifier, namespace_not_found, parent_not_found, table_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,7 +119,7 @@ def remove(catalog: Catalog, entry: Entry, how: Mapping[str, str] | None = None,
                 ) from None
             if attempt:
                 return
-            raise TableNotFoundError(f"Table not found: {format_identifier(entry.identifier)}") from None
+            raise table_not_found(entry.identifier) from None
         except UnknownOutcomeError:
             there = catalog.any_table(entry.identifier)
             if there is None or there.uuid != entry.uuid:
@@ -142,7 +142,7 @@ def rename(catalog: Catalog, entry: Entry, target: Identifier) -> None:
         try:
             catalog.server.call(rest.RENAME_TABLE, source, body)
         except NamespaceNotFoundError:
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(target[:-1])}") from None
+            raise namespace_not_found(target[:-1]) from None
         except (TableNotFoundError, TableAlreadyExistsError, UnknownOutcomeError) as error:
             is_lost = isinstance(error, UnknownOutcomeError)
             if (is_lost or attempt) and _is_at(catalog, entry, target):
@@ -150,7 +150,7 @@ def rename(catalog: Catalog, entry: Entry, target: Identifier) -> None:
             if isinstance(error, TableAlreadyExistsError):
                 raise TableAlreadyExistsError(f"Table already exists: {format_identifier(target)}") from None
             if not is_lost:
-                raise TableNotFoundError(f"Table not found: {format_identifier(source)}") from None
+                raise table_not_found(source) from None
             if attempt + 1 == _ATTEMPTS:
                 raise
         else:
@@ -176,9 +176,7 @@ def _create(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], m
         try:
             return parsed(identifier, catalog.server.call(rest.CREATE_TABLE, identifier[:-1], body))
         except NamespaceNotFoundError:
-            raise NamespaceNotFoundError(
-                f"Namespace not found: {format_identifier(identifier[:-1])}, of table {format_identifier(identifier)}"
-            ) from None
+            raise parent_not_found(identifier) from None
         except (TableAlreadyExistsError, UnknownOutcomeError) as error:
             is_lost = isinstance(error, ServiceUnavailableError)
             there = catalog.any_table(identifier) if is_lost or attempt else None

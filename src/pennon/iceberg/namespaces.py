@@ -12,7 +12,7 @@ from pennon.errors import (
 )
 from pennon.iceberg import answers, dropping, rest
 from pennon.iceberg.http import UnknownOutcomeError
-from pennon.identifiers import ROOT, Identifier, format_identifier
+from pennon.identifiers import ROOT, Identifier, format_identifier, parent_not_found
 from pennon.modes import CreateMode, DropBehavior, DropMode
 from pennon.paging import select_page
 
@@ -135,9 +135,7 @@ def _require_parent(catalog: Catalog, identifier: Identifier) -> None:
     try:
         catalog.require_namespace(identifier[:-1])
     except NamespaceNotFoundError:
-        raise NamespaceNotFoundError(
-            f"Namespace not found: {format_identifier(identifier[:-1])}, parent of {format_identifier(identifier)}"
-        ) from None
+        raise parent_not_found(identifier) from None
 
 
 def _require_data_stays(catalog: Catalog, identifier: Identifier, properties: Mapping[str, str]) -> None:

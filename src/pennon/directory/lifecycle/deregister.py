@@ -10,8 +10,8 @@ from pennon.directory.claims import claim
 from pennon.directory.claims.marker import DELETED
 from pennon.directory.manifest import TABLE, Draft, Row
 from pennon.directory.versions import managed
-from pennon.errors import TableNotFoundError, UnusableEntryError
-from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.errors import UnusableEntryError
+from pennon.identifiers import Identifier, object_id, table_not_found
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
@@ -131,7 +131,7 @@ def _remove_row(catalog: Catalog, identifier: Identifier, found: Found) -> None:
     def plan(draft: Draft) -> None:
         row = draft.get(key)
         if row is None or row.location != found.location:
-            raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+            raise table_not_found(identifier)
         draft.remove(key)
 
     catalog.require_manifest("deregister_table").mutate(plan)

@@ -20,7 +20,7 @@ from pennon.directory.manifest import TABLE, Draft, Row
 from pennon.directory.manifest_tables import trash
 from pennon.directory.root_tables import purge
 from pennon.errors import TableNotFoundError, UnusableEntryError
-from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.identifiers import Identifier, format_identifier, object_id, table_not_found
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
@@ -81,7 +81,7 @@ def drop(
         dropped = _drop_root_table(catalog, found, ttl_ms, force=force)
         if dropped is not None:
             return dropped
-    raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+    raise table_not_found(identifier)
 
 
 def _known_row(catalog: Catalog, identifier: Identifier) -> Row | None:
@@ -114,7 +114,7 @@ def _drop_by_row(catalog: Catalog, identifier: Identifier, ttl_ms: int, *, force
     def plan(draft: Draft) -> trash.Trashed:
         row = draft.get(key)
         if row is None or row.object_type != TABLE or not draft.parent_exists(key):
-            raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+            raise table_not_found(identifier)
         protection.require_unprotected(row, force=force)
         return trash.put_into(draft, row, deletion)
 
@@ -148,7 +148,7 @@ def _drop_root_table(catalog: Catalog, found: Found, ttl_ms: int, *, force: bool
     """Hide a root table by its marker; None if a dead client's work had to be settled first."""
     name, directory = found.identifier[0], found.directory
     if directory is None or not directory.has_files:
-        raise TableNotFoundError(f"Table not found: {format_identifier(found.identifier)}")
+        raise table_not_found(found.identifier)
     if catalog.manifest is not None:
         catalog.manifest.require_writable(validated=True)
     protection.require_unprotected_directory(found.identifier, directory, force=force)
@@ -167,7 +167,7 @@ def _drop_root_table(catalog: Catalog, found: Found, ttl_ms: int, *, force: bool
     if not look_at(catalog.store, found.location).has_files:
         # Somebody else has dropped and purged it since it was found.
         claim.remove(catalog.store, claim.Standing(name, marker, e_tag))
-        raise TableNotFoundError(f"Table not found: {format_identifier(found.identifier)}")
+        raise table_not_found(found.identifier)
     deregister.hide_dropped(catalog, name, marker)
     properties = found.row.properties() if found.row is not None else None if catalog.manifest is None else {}
     return Dropped(found.location, properties, marker.deletion_id)

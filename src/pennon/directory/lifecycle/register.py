@@ -14,12 +14,17 @@ from pennon.directory.manifest_tables.table_rows import forgetting_dead_rows, re
 from pennon.directory.versions import managed, version_rows
 from pennon.errors import (
     InvalidInputError,
-    NamespaceNotFoundError,
     TableAlreadyExistsError,
-    TableNotFoundError,
     UnsupportedOperationError,
 )
-from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.identifiers import (
+    Identifier,
+    format_identifier,
+    namespace_not_found,
+    object_id,
+    parent_not_found,
+    table_not_found,
+)
 from pennon.modes import RegisterMode
 
 if TYPE_CHECKING:
@@ -58,9 +63,7 @@ def register(
 
     def plan(draft: Draft) -> Row | None:
         if not draft.parent_exists(row.object_id):
-            raise NamespaceNotFoundError(
-                f"Namespace not found: {format_identifier(identifier[:-1])}, parent of {format_identifier(identifier)}"
-            )
+            raise parent_not_found(identifier)
         existing = draft.get(row.object_id)
         home = is_root_table(identifier, chosen)
         returning = home and existing is not None and existing.location == chosen and directory.deregistered
@@ -103,11 +106,9 @@ def rename(catalog: Catalog, identifier: Identifier, target: Identifier) -> None
     def plan(draft: Draft) -> None:
         row = draft.get(old)
         if found.row is not None and (row is None or row.location != found.location):
-            raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+            raise table_not_found(identifier)
         if not draft.parent_exists(new):
-            raise NamespaceNotFoundError(
-                f"Namespace not found: {format_identifier(target[:-1])}, parent of {format_identifier(target)}"
-            )
+            raise parent_not_found(target)
         if draft.get(new) is not None:
             raise TableAlreadyExistsError(
                 f"Cannot rename {format_identifier(identifier)}: {format_identifier(target)} already exists"
@@ -155,7 +156,7 @@ def _register_again(
 ) -> tuple[str, None]:
     """V1: bring a deregistered table back."""
     if len(identifier) > 1:
-        raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier[:-1])}")
+        raise namespace_not_found(identifier[:-1])
     if properties:
         raise UnsupportedOperationError("register_table with properties needs the manifest (manifest_enabled=true)")
     if not is_root_table(identifier, location):

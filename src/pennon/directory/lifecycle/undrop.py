@@ -21,7 +21,7 @@ from pennon.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.identifiers import Identifier, format_identifier, object_id, parent_not_found
 from pennon.table.writing import find_last_version_before, read_latest_version, restore_version
 
 if TYPE_CHECKING:
@@ -63,9 +63,7 @@ def undrop_namespace(catalog: Catalog, identifier: Identifier, deletion_id: str 
             raise NamespaceNotFoundError(f"Namespace {format_identifier(identifier)} is not dropped")
         latest = max(drops, key=lambda entry: entry.deletion.deleted_at_ms)
         if not draft.parent_exists(object_id(identifier)):
-            raise NamespaceNotFoundError(
-                f"Namespace not found: {format_identifier(identifier[:-1])}, parent of {format_identifier(identifier)}"
-            )
+            raise parent_not_found(identifier)
         group = [
             entry
             for entry in contents
@@ -78,7 +76,7 @@ def undrop_namespace(catalog: Catalog, identifier: Identifier, deletion_id: str 
                     f"Cannot restore {format_identifier(entry.identifier)}: the name is taken again"
                 )
             if not draft.parent_exists(key):
-                raise NamespaceNotFoundError(f"Namespace not found: parent of {format_identifier(entry.identifier)}")
+                raise parent_not_found(entry.identifier)
             trash.take_out(draft, entry, entry.identifier)
         return [entry.identifier for entry in group if entry.original.object_type == TABLE]
 
@@ -192,9 +190,7 @@ def _bring_row_back(catalog: Catalog, before: Marker, location: str, target: Ide
 def _require_free(draft: Draft, target: Identifier) -> None:
     key = object_id(target)
     if not draft.parent_exists(key):
-        raise NamespaceNotFoundError(
-            f"Namespace not found: {format_identifier(target[:-1])}, parent of {format_identifier(target)}"
-        )
+        raise parent_not_found(target)
     if draft.get(key) is not None:
         raise TableAlreadyExistsError(
             f"Cannot restore {format_identifier(target)}: the name is taken again; restore it under another "

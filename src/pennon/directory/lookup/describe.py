@@ -11,7 +11,6 @@ from pennon.directory.lookup.resolve import namespace_exists
 from pennon.directory.versions import managed
 from pennon.errors import (
     InvalidTableStateError,
-    NamespaceNotFoundError,
     TableBranchNotFoundError,
     TableIsOnlyDeclaredError,
     TableNotFoundError,
@@ -20,7 +19,7 @@ from pennon.errors import (
     is_damaged,
     is_not_found,
 )
-from pennon.identifiers import DELIMITER, ROOT, Identifier, format_identifier, object_id
+from pennon.identifiers import DELIMITER, ROOT, Identifier, format_identifier, namespace_not_found, object_id
 from pennon.paging import select_page
 from pennon.table.description import Description, describe, open_table
 from pennon.table.version_selector import VersionSelector
@@ -213,7 +212,7 @@ def _is_empty(catalog: Catalog, location: str) -> bool:
 
 def _required(snapshot: Snapshot, identifier: Identifier) -> Snapshot:
     if not namespace_exists(snapshot, identifier):
-        raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
+        raise namespace_not_found(identifier)
     return snapshot
 
 

@@ -16,11 +16,17 @@ from pennon.directory.manifest import NAMESPACE, TABLE, Manifest, Row, Snapshot,
 from pennon.directory.manifest_tables import trash
 from pennon.errors import (
     ConcurrentModificationError,
-    NamespaceNotFoundError,
-    TableNotFoundError,
     UnusableEntryError,
 )
-from pennon.identifiers import DELIMITER, ROOT, Identifier, format_identifier, object_id
+from pennon.identifiers import (
+    DELIMITER,
+    ROOT,
+    Identifier,
+    format_identifier,
+    namespace_not_found,
+    object_id,
+    table_not_found,
+)
 from pennon.store.root_paths import shorten_text
 
 if TYPE_CHECKING:
@@ -74,7 +80,7 @@ class Resolver:
         if identifier == ROOT:
             return
         if self._manifest is None or not self._manifest.read(lambda snapshot: namespace_exists(snapshot, identifier)):
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier)}")
+            raise namespace_not_found(identifier)
 
     def table(self, identifier: Identifier, *, look: bool = False) -> Found:
         """Find a table that is visible, or raise 1 (no such namespace), 4 (no such table) or 19 (not to be used).
@@ -83,7 +89,7 @@ class Resolver:
         """
         found = self.find(identifier, look=look)
         if found is None or (found.directory is not None and found.is_root_table and not found.directory.visible):
-            raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}")
+            raise table_not_found(identifier)
         return found
 
     def find(self, identifier: Identifier, *, look: bool = False, marker: bool = True) -> Found | None:
@@ -131,12 +137,12 @@ class Resolver:
         """Find the row of a table, and tell whether its directory belongs to a table of another name."""
         if self._manifest is None:
             if len(identifier) > 1:
-                raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier[:-1])}")
+                raise namespace_not_found(identifier[:-1])
             return _Seen()
 
         def look(snapshot: Snapshot) -> _Seen:
             if not namespace_exists(snapshot, identifier[:-1]):
-                raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier[:-1])}")
+                raise namespace_not_found(identifier[:-1])
             managed = flags.manages_versions(snapshot.metadata)
             row = snapshot.get(object_id(identifier))
             if row is not None:

@@ -18,8 +18,15 @@ from pennon.directory.lookup.resolve import is_root_table, namespace_exists
 from pennon.directory.manifest import TABLE, Draft, Row, Snapshot
 from pennon.directory.root_tables import purge
 from pennon.directory.versions import managed, version_rows
-from pennon.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableAlreadyExistsError
-from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.errors import NamespaceAlreadyExistsError, TableAlreadyExistsError
+from pennon.identifiers import (
+    Identifier,
+    format_identifier,
+    namespace_not_found,
+    object_id,
+    parent_not_found,
+    split_object_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +50,7 @@ def require_free(catalog: Catalog, identifier: Identifier, *, root_table: bool =
     """Fail early, before anything is written, if the name is taken (5) or its namespace is missing (1)."""
     if catalog.manifest is None:
         if len(identifier) > 1:
-            raise NamespaceNotFoundError(f"Namespace not found: {format_identifier(identifier[:-1])}")
+            raise namespace_not_found(identifier[:-1])
         return
     key = object_id(identifier)
 
@@ -59,9 +66,7 @@ def require_free(catalog: Catalog, identifier: Identifier, *, root_table: bool =
         return
     found = catalog.manifest.read(verdict)
     if found == "orphan":
-        raise NamespaceNotFoundError(
-            f"Namespace not found: {format_identifier(identifier[:-1])}, parent of {format_identifier(identifier)}"
-        )
+        raise parent_not_found(identifier)
     if found == "taken":
         raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
 
@@ -121,7 +126,7 @@ def insert_into(draft: Draft, row: Row) -> Row:
         what = "Table" if existing.object_type == TABLE else "A namespace of that name"
         raise TableAlreadyExistsError(f"{what} already exists: '{row.object_id}'")
     if not draft.parent_exists(row.object_id):
-        raise NamespaceNotFoundError(f"Namespace not found: the parent of table '{row.object_id}'")
+        raise parent_not_found(split_object_id(row.object_id))
     if row.location is not None and draft.overlapping(row.location):
         raise TableAlreadyExistsError(f"The location {row.location!r} of '{row.object_id}' belongs to another table")
     draft.put(row)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pennon.directory.lifecycle import deregister, register
 from pennon.directory.lifecycle import drop as table_drop
 from pennon.directory.lookup import describe
-from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError, TableNotFoundError
-from pennon.identifiers import Identifier, format_identifier
+from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError
+from pennon.identifiers import Identifier, format_identifier, table_not_found
 from pennon.server.iceberg import documents, fields
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def looking_for(identifier: Identifier) -> Iterator[None]:
     try:
         yield
     except NamespaceNotFoundError as error:
-        raise TableNotFoundError(f"Table not found: {format_identifier(identifier)}") from error
+        raise table_not_found(identifier) from error
 
 
 def listed(catalog: Catalog, namespace: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
