@@ -92,7 +92,7 @@ def test_commit_appends_and_names_the_job_in_the_transaction(place):
     assert made.transaction_properties == {"pennon.job": "nightly 7"}
 
 
-def test_commit_again_with_the_same_job_finds_the_first(place):
+def test_second_commit_with_the_same_job_returns_the_first(place):
     place.commit(place.append(2), job_id="j")
     place.commit(place.append(3))
     again = place.commit(place.append(2), job_id="j")
@@ -102,14 +102,14 @@ def test_commit_again_with_the_same_job_finds_the_first(place):
     assert (other.version, other.already) == (4, False)
 
 
-def test_append_is_rebased_on_what_came_meanwhile(place):
+def test_append_is_rebased_on_concurrent_commits(place):
     first, second = place.append(2), place.append(3)
     assert place.commit(first).version == 2
     assert place.commit(second, job_id="late").version == 3
     assert place.rows() == [1, 2, 3]
 
 
-def test_append_beside_an_overwrite_raises_14(place):
+def test_append_during_an_overwrite_raises_concurrent_modification(place):
     late = place.append(2)
     schema = pa.schema([("x", pa.int64())])
     place.commit(LanceOperation.Overwrite(schema, place.append(9).fragments))
@@ -119,7 +119,7 @@ def test_append_beside_an_overwrite_raises_14(place):
     assert place.rows() == [9]
 
 
-def test_dropped_table_raises_4(near):
+def test_commit_to_dropped_table_raises_not_found(near):
     operation = near.append(2)
     drop_table(near.catalog, *near.identifier)
     for job_id in (None, "j"):
@@ -127,7 +127,7 @@ def test_dropped_table_raises_4(near):
             near.commit(operation, job_id=job_id)
 
 
-def test_table_made_anew_elsewhere_raises_14(tmp_path):
+def test_commit_to_recreated_table_raises_concurrent_modification(tmp_path):
     near = _place(None, tmp_path, "local", "v2")
     operation, uri = near.append(2), near.destination.uri
     drop_table(near.catalog, *near.identifier)
@@ -138,13 +138,13 @@ def test_table_made_anew_elsewhere_raises_14(tmp_path):
 
 
 @pytest.mark.parametrize("bad", ["", "x" * 513, 7])
-def test_bad_job_id_raises_13_and_commits_nothing(near, bad):
+def test_bad_job_id_raises_invalid_input_and_commits_nothing(near, bad):
     with fails(13):
         near.commit(near.append(2), job_id=bad)
     assert near.rows() == [1]
 
 
-def test_failure_after_the_commit_is_found_out_by_looking(place, monkeypatch):
+def test_commit_with_lost_response_is_found(place, monkeypatch):
     real = LanceDataset.commit
 
     def answer_lost(*arguments, **options):
@@ -157,7 +157,7 @@ def test_failure_after_the_commit_is_found_out_by_looking(place, monkeypatch):
     assert place.rows() == [1, 2]
 
 
-def test_failure_before_the_commit_is_raised(near, monkeypatch):
+def test_error_before_the_commit_is_raised(near, monkeypatch):
     def unreachable(*_, **__):
         raise OSError("connection refused")
 
@@ -168,7 +168,7 @@ def test_failure_before_the_commit_is_raised(near, monkeypatch):
     assert near.rows() == [1]
 
 
-def test_job_that_tried_and_did_not_commit_is_not_taken_for_done(place):
+def test_job_without_a_commit_is_not_done(place):
     """The transaction's file is there, as after a crash just before the commit, and no version is of the job."""
     where = place.destination
     leftover = table_commits.create_transaction(place.append(5), 1, "j")
@@ -179,7 +179,7 @@ def test_job_that_tried_and_did_not_commit_is_not_taken_for_done(place):
     assert place.rows() == [1, 2]
 
 
-def test_two_runs_of_a_job_at_one_moment_commit_once(near, monkeypatch):
+def test_concurrent_runs_of_a_job_commit_once(near, monkeypatch):
     """Both have looked and found nothing before either of them commits."""
     both = threading.Barrier(2)
     real = table_commits.find_job_in
@@ -201,7 +201,7 @@ def test_two_runs_of_a_job_at_one_moment_commit_once(near, monkeypatch):
 
 
 @pytest.mark.s3
-def test_looking_for_a_job_costs_the_same_whatever_the_history(s3, tmp_path, request):
+def test_finding_a_job_costs_the_same_for_any_history(s3, tmp_path, request):
     place = _place(request, tmp_path, "s3", "compatibility")
     with s3.count() as short:
         assert table_commits.find_job(place.address, place.identifier, "j") is None
@@ -212,7 +212,7 @@ def test_looking_for_a_job_costs_the_same_whatever_the_history(s3, tmp_path, req
     assert long.total == short.total, long.summary()
 
 
-def test_branch_is_committed_to_and_main_is_not(near):
+def test_commit_to_branch_leaves_main_unchanged(near):
     main = lance.dataset(near.destination.uri)
     main.create_branch("dev")
     branch = locate_table(near.address, near.identifier, "dev")

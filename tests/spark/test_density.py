@@ -43,26 +43,26 @@ def found(path, **changes):
     [({}, {"v"}), ({"null": 5}, set()), ({"null_inside": 5}, set())],
     ids=["none", "one", "inside"],
 )
-def test_files_tell(tmp_path, version, rows, nulls, expected) -> None:
+def test_vectors_without_nulls_are_found_in_file_metadata(tmp_path, version, rows, nulls, expected) -> None:
     lance.write_dataset(vectors(rows, **nulls), tmp_path / "t", data_storage_version=version)
     assert found(tmp_path / "t") == expected
 
 
 @pytest.mark.parametrize("version", ["legacy", "2.0"])
-def test_old_files_are_not_asked(tmp_path, version) -> None:
+def test_old_file_formats_are_not_examined(tmp_path, version) -> None:
     lance.write_dataset(vectors(), tmp_path / "t", data_storage_version=version)
     assert found(tmp_path / "t") == set()
 
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
-def test_wide_vectors_and_constant_ones_are_told_too(tmp_path, kind) -> None:
+def test_wide_and_constant_vectors_are_dense(tmp_path, kind) -> None:
     wide = pa.array([[float(n)] * 900 for n in range(100)], pa.list_(kind, 900))
     same = pa.array([[1.0, 1.0]] * 100, pa.list_(kind, 2))
     lance.write_dataset(pa.table({"wide": wide, "same": same}), tmp_path / "t")
     assert found(tmp_path / "t") == {"wide", "same"}
 
 
-def test_every_fragment_counts(tmp_path) -> None:
+def test_one_fragment_with_nulls_is_enough(tmp_path) -> None:
     path = tmp_path / "t"
     for _ in range(2):
         lance.write_dataset(vectors(), path, mode="append")
@@ -90,7 +90,7 @@ def test_a_fragment_that_lacks_the_column_has_nulls(tmp_path) -> None:
 @pytest.mark.parametrize(
     "damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"")], ids=["gone", "empty"]
 )
-def test_of_a_file_that_cannot_be_read_nothing_is_known(tmp_path, damage) -> None:
+def test_unreadable_file_is_not_dense(tmp_path, damage) -> None:
     lance.write_dataset(vectors(), tmp_path / "t")
     (file,) = (tmp_path / "t" / "data").iterdir()
     damage(file)
@@ -98,12 +98,12 @@ def test_of_a_file_that_cannot_be_read_nothing_is_known(tmp_path, damage) -> Non
 
 
 @pytest.mark.parametrize("changes", [{"uri": "s3://bucket/t"}, {"branch": "b"}], ids=["a bucket", "a branch"])
-def test_elsewhere_nothing_is_opened(tmp_path, changes) -> None:
+def test_remote_files_are_not_opened(tmp_path, changes) -> None:
     lance.write_dataset(vectors(), tmp_path / "t")
     assert found(tmp_path / "t", **changes) == set()
 
 
-def test_a_look_must_be_worth_it(tmp_path) -> None:
+def test_small_reads_examine_no_files(tmp_path) -> None:
     dataset = lance.write_dataset(vectors(), tmp_path / "t")
     table = PinnedTable(("t",), str(tmp_path / "t"), 1)
     assert find_dense_vectors(table, dataset.schema, 4 * 1024 * 1024 - 1).columns == set()
@@ -115,7 +115,7 @@ def test_a_look_must_be_worth_it(tmp_path) -> None:
     assert find_dense_vectors(table, twins, LARGE).columns == set()
 
 
-def test_what_a_page_holds_is_not_taken_for_what_it_tells() -> None:
+def test_data_in_a_page_is_not_parsed_as_its_encoding() -> None:
     told = "layers: [\n  RepdefAllValidItem,\n ], values: FixedSizeList { has_validity: false, x: %s }"
     assert module._is_dense(told % "None")
     assert module._is_dense(told % r'b"\" has_validity: true \\"')
@@ -125,7 +125,7 @@ def test_what_a_page_holds_is_not_taken_for_what_it_tells() -> None:
     assert not module._is_dense("layers: [RepdefAllValidItem, RepdefNullableList]")
 
 
-def test_a_null_that_must_not_be_is_told() -> None:
+def test_unexpected_null_raises_internal_error() -> None:
     batch = pa.record_batch({"v": pa.array([[1.0, None]], pa.list_(pa.float32()))})
     assert DenseVectors().check(batch) is batch
     with pytest.raises(InternalError, match="vectors of column v"):
@@ -133,7 +133,7 @@ def test_a_null_that_must_not_be_is_told() -> None:
 
 
 @pytest.mark.parametrize("null_inside", [None, 17, ROWS - 1])
-def test_spark_reads_the_same_and_says_the_same(lake, monkeypatch, capsys, null_inside) -> None:
+def test_spark_reads_the_same_rows_and_schema(lake, monkeypatch, capsys, null_inside) -> None:
     monkeypatch.setattr(module, "_BYTES_PER_LOOK", 1)
     data = vectors(ROWS, null_inside=null_inside)
     create_table(lake.catalog, "t", data=ipc(data))

@@ -65,7 +65,7 @@ def ran(program, root, signals, **variables):
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "create", "ignore"])
-def test_job_that_is_run_again_writes_nothing(spark, lake, mode):
+def test_second_run_of_a_job_writes_nothing(spark, lake, mode):
     first = lake.write(numbers(spark, 1, 2), "t", mode, job_id="nightly")
     again = lake.write(numbers(spark, 1, 2), "t", mode, job_id="nightly")
     assert (again.version, again.rows, again.already) == (first.version, 2, True)
@@ -74,7 +74,7 @@ def test_job_that_is_run_again_writes_nothing(spark, lake, mode):
     assert_only_used_files(directory(lake, "t"))
 
 
-def test_job_is_found_below_what_others_wrote_since(spark, managed_lake):
+def test_job_is_found_below_later_writes(spark, managed_lake):
     lake = managed_lake
     lake.write(numbers(spark, 1), "t")
     lake.write(numbers(spark, 2), "t", job_id="nightly")
@@ -91,7 +91,7 @@ def test_one_job_may_write_several_tables(spark, lake):
         assert lake.write(numbers(spark, 1), table, job_id="nightly").already
 
 
-def test_bad_job_id_raises_13(spark, lake):
+def test_bad_job_id_raises_invalid_input(spark, lake):
     with fails(13):
         lake.write(numbers(spark, 1), "t", job_id="")
     assert list_tables(lake.catalog) == []
@@ -100,7 +100,7 @@ def test_bad_job_id_raises_13(spark, lake):
 # Attempts of which nobody hears
 
 
-def test_files_of_attempts_that_did_not_count_are_removed(lake):
+def test_files_of_unused_attempts_are_deleted(lake):
     """Two attempts write the same rows, as with speculation; the report of one is used."""
     from pyspark.sql.types import LongType, StructField, StructType
 
@@ -119,7 +119,7 @@ def test_files_of_attempts_that_did_not_count_are_removed(lake):
         assert_only_used_files(directory(lake, *identifier))
 
 
-def test_attempt_that_ends_after_its_write_takes_its_files_back(spark, lake):
+def test_attempt_that_outlives_its_write_deletes_its_files(spark, lake):
     """Spark does not wait for the slower of two attempts, nor for the other tasks when one fails."""
     for table, ended in (("t", writing.publish), ("t", writing.discard), ("new", writing.publish)):
         if table == "t":
@@ -135,7 +135,7 @@ def test_attempt_that_ends_after_its_write_takes_its_files_back(spark, lake):
         assert_only_used_files(directory(lake, table))
 
 
-def test_files_of_an_attempt_that_was_killed_are_removed(lake, tmp_path):
+def test_files_of_a_killed_attempt_are_deleted(lake, tmp_path):
     """A process that writes a task's rows dies when two of its files are complete."""
     create_table(lake.catalog, "t", data=ipc(pa.table({"id": pa.array([0], pa.int64())})))
     killed = ran("die_writing", lake.catalog._store.identity(), tmp_path / "signals")
@@ -153,7 +153,7 @@ def test_files_of_an_attempt_that_was_killed_are_removed(lake, tmp_path):
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("table", ["t", pytest.param("a.new", marks=pytest.mark.soak)])
-def test_driver_that_dies_between_staging_and_commit(spark, lake, tmp_path, table):
+def test_job_after_a_driver_died_before_the_commit_writes_once(spark, lake, tmp_path, table):
     create_namespace(lake.catalog, "a")
     if table == "t":
         lake.write(spark.range(1000, 1001).selectExpr("id", "'old' AS text"), "t")
@@ -172,7 +172,7 @@ def test_driver_that_dies_between_staging_and_commit(spark, lake, tmp_path, tabl
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_driver_that_dies_after_the_commit(spark, lake, tmp_path):
+def test_job_after_a_driver_died_after_the_commit_writes_once(spark, lake, tmp_path):
     create_namespace(lake.catalog, "a")
     dead = ran("die_committed", lake.catalog._store.identity(), tmp_path / "signals", PENNON_TEST_TABLE="a.new")
     assert dead.returncode == -signal.SIGKILL, dead.stderr
@@ -183,7 +183,7 @@ def test_driver_that_dies_after_the_commit(spark, lake, tmp_path):
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("program", ["kill_executor", pytest.param("speculate", marks=pytest.mark.soak)])
-def test_executor_that_dies_and_attempts_that_race(lake, tmp_path, program):
+def test_killed_executors_and_racing_attempts_write_each_row_once(lake, tmp_path, program):
     ended = ran(program, lake.catalog._store.identity(), tmp_path / "signals")
     assert ended.returncode == 0, ended.stderr
     done = json.loads(ended.stdout.splitlines()[-1])
@@ -193,7 +193,7 @@ def test_executor_that_dies_and_attempts_that_race(lake, tmp_path, program):
     assert_only_used_files(directory(lake, "t"))
 
 
-def test_reports_add_up():
+def test_written_fragments_of_tasks_are_added_up():
     report = {"files": [{"path": "x.lance", "file_size_bytes": 5}], "physical_rows": 3}
     assert WrittenFragments((report, report), 6).files == ("data/x.lance", "data/x.lance")
     assert WrittenFragments((report, report), 6).bytes == 10

@@ -322,7 +322,7 @@ def _values(name: str) -> list:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=".".join)
-def test_every_comparison_with_a_value_of_the_column_is_pushed(path) -> None:
+def test_every_comparison_with_a_valid_value_is_pushed_down(path) -> None:
     schema = _table().schema
     values = _values(path[-1])
     made = [kind(path, value) for kind in COMPARISONS for value in values]
@@ -366,18 +366,18 @@ MORE = [
 
 
 @pytest.mark.parametrize("filter_", STAYING.values(), ids=STAYING.keys())
-def test_what_lance_cannot_do_exactly_stays_with_spark(filter_) -> None:
+def test_filters_that_lance_evaluates_differently_are_not_pushed_down(filter_) -> None:
     assert translate_filter(filter_, pa.schema([*_table().schema, *MORE])) is None
 
 
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.int32()), pa.list_(pa.float32(), 2), pa.map_(pa.string(), pa.int8()), pa.json_()], ids=str
 )
-def test_nulls_of_every_type_are_pushed(kind) -> None:
+def test_null_checks_of_every_type_are_pushed_down(kind) -> None:
     assert translate_filter(IsNull(("c",)), pa.schema([("c", kind)])) == "`c` IS NULL"
 
 
-def test_long_lists_are_pushed(tmp_path) -> None:
+def test_long_lists_are_pushed_down(tmp_path) -> None:
     dataset = lance.write_dataset(pa.table({"i": range(20_000)}), str(tmp_path / "t.lance"))
     predicate = translate_filter(In(("i",), list(range(0, 20_000, 2))), dataset.schema)
 
@@ -387,7 +387,7 @@ def test_long_lists_are_pushed(tmp_path) -> None:
 @pytest.mark.parametrize(
     "name", ["a b", "UPPER", "1st", "select", 'quo"te', "it's", "é", "a:b", "[0]", "\\", "\n", "a`b.c"]
 )
-def test_columns_of_any_name_can_be_named(name, tmp_path) -> None:
+def test_columns_with_any_name_are_pushed_down(name, tmp_path) -> None:
     inner = pa.array([{name: 1}, {name: 2}, None], pa.struct([(name, pa.int64())]))
     path = [name.replace("`", "").replace(".", ""), name]
     dataset = lance.write_dataset(pa.table({path[0]: inner}), str(tmp_path / "t.lance"))
@@ -411,6 +411,6 @@ def test_columns_of_any_name_can_be_named(name, tmp_path) -> None:
     ],
     ids=str,
 )
-def test_a_value_that_the_type_does_not_have_is_refused(value, kind) -> None:
+def test_literal_outside_the_type_raises_invalid_input(value, kind) -> None:
     with pytest.raises(InvalidInputError, match="is not a value of the Arrow type"):
         format_literal(value, kind)

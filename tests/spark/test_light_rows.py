@@ -31,14 +31,14 @@ def referenced(lake, name):
     return {file.path for one in lake.catalog._open_table((name,)).get_fragments() for file in one.metadata.files}
 
 
-def test_small_rows_are_handed_over_by_their_number_in_this_thread_alone(spark) -> None:
+def test_small_rows_are_limited_by_number_only_in_this_thread(spark) -> None:
     frame = light_rows.mark_light_rows(spark.range(0, 5000, 1, 1).selectExpr("id", "cast(id AS string) AS s"))
     with light_rows.without_weighing(spark):
         assert rows_of_batches(frame) == [1024, 1024, 1024, 1024, 904]
     assert rows_of_batches(frame) == [5000]
 
 
-def test_of_large_rows_only_what_is_small_is_handed_over(spark) -> None:
+def test_strings_and_lists_of_large_rows_are_replaced_by_nulls(spark) -> None:
     df = spark.range(0, 4, 1, 1).selectExpr(
         "id",
         f"repeat('x', IF(id = 2, {LARGE}, 1)) AS s",
@@ -62,18 +62,18 @@ def test_of_large_rows_only_what_is_small_is_handed_over(spark) -> None:
         "named_struct('a', array('x')) AS x",
     ],
 )
-def test_rows_whose_size_is_not_told_at_a_glance_are_weighed(spark, column) -> None:
+def test_rows_of_unknown_size_are_measured_by_spark(spark, column) -> None:
     assert light_rows.mark_light_rows(spark.range(1).selectExpr(column)) is None
 
 
 @pytest.mark.parametrize(("count", "is_told"), [(64, True), (65, False)])
-def test_rows_of_many_texts_are_weighed(spark, count, is_told) -> None:
+def test_rows_with_many_strings_are_measured_by_spark(spark, count, is_told) -> None:
     df = spark.range(1).selectExpr(*(f"cast(id AS string) AS s{number}" for number in range(count)))
     assert (light_rows.mark_light_rows(df) is not None) is is_told
 
 
 @pytest.mark.parametrize("setting", ["maxRecordsPerBatch", "maxBytesPerBatch"])
-def test_who_says_how_much_is_handed_over_is_obeyed(spark, setting) -> None:
+def test_batch_limits_of_the_session_are_respected(spark, setting) -> None:
     df = spark.range(1)
     assert light_rows.mark_light_rows(df) is not None
     key = f"spark.sql.execution.arrow.{setting}"
@@ -95,7 +95,7 @@ def test_a_large_row_among_small_ones_is_written_with_them(spark, lake, place) -
     assert data_files(lake, "t") == referenced(lake, "t")
 
 
-def test_a_large_row_ends_the_first_try_without_a_failed_task(spark, lake, monkeypatch) -> None:
+def test_large_row_restarts_the_write_without_a_failed_task(spark, lake, monkeypatch) -> None:
     tried = []
     real = fragment_writer._create_task
     monkeypatch.setattr(fragment_writer, "_create_task", lambda writer: tried.append(writer.run) or real(writer))
@@ -107,7 +107,7 @@ def test_a_large_row_ends_the_first_try_without_a_failed_task(spark, lake, monke
     assert lake.count("t") == 20
 
 
-def test_all_kinds_of_values_arrive_as_they_were(spark, lake) -> None:
+def test_all_kinds_of_values_arrive_unchanged(spark, lake) -> None:
     schema = (
         "`odd name` int, b boolean, s string, c binary, d decimal(20, 3), day date, ts timestamp, ntz timestamp_ntz,"
         " span interval day to second, l array<double>, n struct<a: string, b: struct<c: binary, d: array<int>>>"

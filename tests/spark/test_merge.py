@@ -36,7 +36,7 @@ def test_upsert_touches_only_fragments_with_changed_rows(spark, lake):
     assert_clean(lake)
 
 
-def test_nothing_to_do_makes_no_version(spark, lake):
+def test_merge_without_changes_creates_no_version(spark, lake):
     table(lake, "t", DATA)
     result = lake.merge(frame(spark, (9, "I", 90.0)), "t", on="id", when_not_matched="ignore")
     assert (result.version, result.updated) == (1, 0)
@@ -45,7 +45,7 @@ def test_nothing_to_do_makes_no_version(spark, lake):
     assert_clean(lake)
 
 
-def test_columns_are_matched_by_name_and_missing_ones_kept_or_null(spark, lake):
+def test_columns_are_matched_by_name_and_missing_ones_are_kept_or_null(spark, lake):
     table(lake, "t", DATA)
     source = frame(spark, (50.0, 5), (60.0, 6), schema="X double, id int")
     result = lake.merge(source, "t", on=["ID"])
@@ -54,7 +54,7 @@ def test_columns_are_matched_by_name_and_missing_ones_kept_or_null(spark, lake):
     assert by_id(lake)[6] == (None, 60.0)
 
 
-def test_a_row_that_two_source_rows_would_change_is_refused_with_its_key(spark, lake):
+def test_row_changed_by_two_source_rows_is_refused_with_its_key(spark, lake):
     table(lake, "t", DATA)
     source = frame(spark, (3, "x", 0.0), (3, "y", 1.0), (7, "new", 0.0), (7, "again", 0.0))
     with fails(13, "id = 3"):
@@ -67,7 +67,7 @@ def test_a_row_that_two_source_rows_would_change_is_refused_with_its_key(spark, 
     assert (deleted.deleted, sorted(by_id(lake))) == (3, [1, 2, 4, 5])
 
 
-def test_names_mean_what_they_mean_in_sql(spark, lake):
+def test_names_in_clauses_have_the_scopes_of_sql(spark, lake):
     table(lake, "t", DATA)
     source = frame(spark, (1, "s1"), (8, "s8"), schema="id bigint, name string")
     lake.merge(
@@ -125,7 +125,7 @@ def test_expressions_are_evaluated_only_for_the_rows_of_their_clause(spark, lake
         ({"on": ["id"], "target_alias": "s", "source_alias": "S"}, 13, "two names"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_written(spark, lake, options, code, said):
+def test_invalid_merges_are_refused_before_anything_is_written(spark, lake, options, code, said):
     table(lake, "t", DATA)
     with fails(code, said):
         lake.merge(frame(spark, (1, 2), schema="id bigint, extra int"), "t", **options)
@@ -133,7 +133,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(spark, lake, 
     assert_clean(lake)
 
 
-def test_a_value_that_does_not_fit_is_refused_and_leaves_nothing(spark, lake):
+def test_value_that_does_not_fit_is_refused_and_leaves_no_files(spark, lake):
     table(lake, "t", pa.table({"id": pa.array([1], pa.int64()), "small": pa.array([1], pa.int8())}))
     with fails(13, "Column small"):
         lake.merge(frame(spark, (1, 1000), (2, 3), schema="id bigint, small int"), "t", on="id")
@@ -148,7 +148,7 @@ def test_a_value_that_does_not_fit_is_refused_and_leaves_nothing(spark, lake):
     assert_clean(lake, "n")
 
 
-def test_tables_that_are_not_there(spark, lake):
+def test_merge_into_missing_table_raises_not_found(spark, lake):
     source = frame(spark, (1, "a", 1.0))
     with fails(4, "nowhere"):
         lake.merge(source, "nowhere", on="id")
@@ -159,7 +159,7 @@ def test_tables_that_are_not_there(spark, lake):
         lake.merge(spark.readStream.format("rate").load(), "nowhere", on="id")
 
 
-def test_a_job_merges_once(spark, lake):
+def test_job_merges_once(spark, lake):
     table(lake, "t", DATA)
     first = lake.merge(frame(spark, (1, "A", 9.0), (8, "h", 8.0)), "t", on="id", job_id="nightly")
     again = lake.merge(frame(spark, (2, "never", 0.0)), "t", on="id", job_id="nightly")
@@ -195,7 +195,7 @@ def test_merge_into_a_branch(spark, lake):
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_new_columns_come_with_the_rows_in_one_version(spark, lake, stable):
+def test_new_columns_and_rows_are_one_version(spark, lake, stable):
     table(lake, "t", DATA, rows_per_file=2, enable_stable_row_ids=stable)
     source = frame(spark, (1, "A", 10), (9, "i", 90), schema="id bigint, name string, rank int")
     with fails(13, "rank"):
@@ -218,7 +218,7 @@ def test_new_columns_come_with_the_rows_in_one_version(spark, lake, stable):
     assert lake.merge(source, "t", on="id", when_matched="delete", when_not_matched=None).deleted == 2
 
 
-def test_odd_names(spark, lake):
+def test_tables_and_columns_with_odd_names_are_merged(spark, lake):
     table(lake, "odd", pa.table({"a b": [1, 2], "select": ["x", "y"], "with space": [1, 2], "Ünï": [5, 6]}))
     columns = "`a b` bigint, `select` string, `with space` bigint, `Ünï` bigint"
     source = frame(spark, (2, "Z", 7, 8), (3, "W", 9, 10), schema=columns)
@@ -228,7 +228,7 @@ def test_odd_names(spark, lake):
     assert [row["Ünï"] for row in rows(lake, "odd", by="a b")] == [5, 9, 12]
 
 
-def test_a_dead_job_leaves_no_files(spark, lake):
+def test_failed_job_leaves_no_files(spark, lake):
     table(lake, "t", DATA)
     before = files(lake)
     broken = frame(spark, (1, "a", 1.0)).selectExpr("id", "name", "CAST(raise_error('broken source') AS double) AS x")
@@ -237,7 +237,7 @@ def test_a_dead_job_leaves_no_files(spark, lake):
     assert files(lake) == before
 
 
-def test_a_large_table_and_a_source_that_the_caller_keeps(spark, lake):
+def test_merge_into_large_table_keeps_the_callers_cached_source(spark, lake):
     numbers = pa.array(range(9000), pa.int64())
     data = pa.table({"id": numbers, "name": ["old"] * 9000, "x": pa.array([0.0] * 9000)})
     before = table(lake, "t", data, rows_per_file=400)

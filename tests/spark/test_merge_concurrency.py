@@ -47,7 +47,7 @@ def interrupting(spark, tmp_path, uri, change):
     return source.repartition(1).mapInArrow(once, source.schema)
 
 
-def test_appends_and_indexes_of_others_go_together_with_a_staged_merge(spark, lake):
+def test_staged_merge_is_rebased_on_appends_and_indexes(spark, lake):
     dataset = table(lake, "t", DATA)
     made = staged(lake, frame(spark, (1, "M1"), (20, "M20")))
     assert (made.rows, made.read_version, len(made.files)) == (2, 1, 2)
@@ -64,7 +64,7 @@ def test_appends_and_indexes_of_others_go_together_with_a_staged_merge(spark, la
     assert_clean(lake)
 
 
-def test_staged_rows_can_be_read_before_they_are_published_and_discarded(spark, lake):
+def test_staged_merge_can_be_read_and_discarded(spark, lake):
     table(lake, "t", DATA)
     made = writing.make_readable(
         lake, staged(lake, frame(spark, (1, "M1"), (20, "M20")), when_not_matched_by_source="delete")
@@ -79,7 +79,7 @@ def test_staged_rows_can_be_read_before_they_are_published_and_discarded(spark, 
 
 
 @pytest.mark.parametrize("change", ["delete", "update", "compact"])
-def test_a_staged_merge_is_refused_if_its_fragments_were_changed(spark, lake, change):
+def test_staged_merge_conflicts_with_changes_to_its_fragments(spark, lake, change):
     table(lake, "t", DATA)
     made = staged(lake, frame(spark, (1, "M1")))
     if change == "delete":
@@ -95,7 +95,7 @@ def test_a_staged_merge_is_refused_if_its_fragments_were_changed(spark, lake, ch
     writing.discard(lake, made)
 
 
-def test_a_merge_is_done_anew_on_what_others_changed(spark, lake, tmp_path):
+def test_merge_is_repeated_after_concurrent_changes(spark, lake, tmp_path):
     dataset = table(lake, "t", DATA)
     source = interrupting(
         spark, tmp_path, dataset.uri, lambda there: there.update({"name": "'theirs'"}, where="id < 3")
@@ -106,7 +106,7 @@ def test_a_merge_is_done_anew_on_what_others_changed(spark, lake, tmp_path):
     assert_clean(lake)
 
 
-def test_a_key_that_another_merge_inserts_meanwhile_is_updated(spark, lake):
+def test_key_inserted_by_a_concurrent_merge_is_updated(spark, lake):
     table(lake, "t", DATA)
     one, other = (staged(lake, frame(spark, (20, name))) for name in ("one", "other"))
     writing.publish(lake, one)
@@ -118,7 +118,7 @@ def test_a_key_that_another_merge_inserts_meanwhile_is_updated(spark, lake):
     assert_clean(lake)
 
 
-def test_two_merges_into_an_empty_table(spark, lake):
+def test_concurrent_merges_into_an_empty_table_insert_each_key_once(spark, lake):
     table(lake, "t", DATA)
     opened(lake).create_scalar_index("id", "BTREE")
     opened(lake).delete("true")
@@ -129,7 +129,7 @@ def test_two_merges_into_an_empty_table(spark, lake):
     assert opened(lake).to_table(filter="id = 5").to_pylist() == [{"id": 5, "name": "one"}]
 
 
-def test_a_table_that_is_changed_every_time_gives_up_with_14(spark, lake, tmp_path, monkeypatch):
+def test_merge_gives_up_after_repeated_conflicts(spark, lake, tmp_path, monkeypatch):
     from pennon.spark.merging import attempts
 
     dataset = table(lake, "t", DATA)

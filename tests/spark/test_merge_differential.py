@@ -163,7 +163,7 @@ def counted(rows):
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_random_merges_do_what_sql_says(spark, lake, stable):
+def test_random_merges_equal_a_model_of_sql(spark, lake, stable):
     seen = Counter()
     for seed in range(100 * stable, 100 * stable + 6):
         case = Case(seed)

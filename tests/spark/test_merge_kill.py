@@ -24,7 +24,7 @@ DRIVER = Path(__file__).parent / "cluster" / "merge_driver.py"
 @pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java 17 or newer"
 )
-def test_executors_killed_while_they_write_rows_and_deletion_vectors(root, tmp_path):
+def test_merge_survives_killed_executors(root, tmp_path):
     lake = SimpleNamespace(address=Address.of("dir", {"root": root}))
     numbers = pa.array(range(6000), pa.int64())
     data = pa.table({"id": numbers, "x": numbers, "text": [f"text {number}" for number in range(6000)]})

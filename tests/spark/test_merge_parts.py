@@ -13,7 +13,7 @@ from pennon.spark.reading.pinned import PinnedTable
 from tests.support import fails
 
 
-def test_words_are_clauses():
+def test_words_are_parsed_as_clauses():
     read = clauses.parse_clauses("update", "insert", None)
     assert read.all() == (Update(), Insert())
     assert clauses.parse_clauses("delete", "ignore", "delete").all() == (Delete(), Delete())
@@ -37,7 +37,7 @@ def test_words_are_clauses():
         (([Update({"a": 1})], None, None), "SQL expressions"),
     ],
 )
-def test_clauses_that_make_no_sense(given, said):
+def test_invalid_clauses_raise_invalid_input(given, said):
     with fails(13, said):
         clauses.parse_clauses(*given)
 
@@ -52,12 +52,12 @@ def test_clauses_that_make_no_sense(given, said):
         ("concat(Ü, 'x')", ["ü"]),
     ],
 )
-def test_columns_that_an_expression_speaks_of(text, columns):
+def test_mentioned_columns_are_found(text, columns):
     assert find_mentioned_columns(["a", "b c", "odd `name", "ü"], [None, text]) == columns
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_rows_by_address_come_in_order_whether_looked_up_or_scanned(tmp_path, stable):
+def test_rows_by_address_are_in_order_whether_looked_up_or_scanned(tmp_path, stable):
     data = pa.table({"id": pa.array(range(4000), pa.int64()), "text": [f"t{number}" for number in range(4000)]})
     uri = str(tmp_path / "t.lance")
     dataset = lance.write_dataset(data, uri, max_rows_per_file=1000, enable_stable_row_ids=stable)
@@ -75,7 +75,7 @@ def test_rows_by_address_come_in_order_whether_looked_up_or_scanned(tmp_path, st
         list(row_lookup.read_rows(table, pa.array([5], pa.uint64()), ["text"], row_ids=False))
 
 
-def test_gone_rows_are_told_by_fragment():
+def test_deleted_rows_are_reported_by_fragment():
     gone = deletions.DeletedRows()
     gone.add(pa.array([1, 7, (2 << 32) + 3], pa.uint64()))
     gone.add(pa.array([9, (2 << 32) + 4_000_000_000], pa.uint64()))

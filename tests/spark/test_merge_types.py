@@ -65,7 +65,7 @@ def kept(dataset):
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_columns_that_are_not_set_stay_bit_by_bit(spark, lake, stable):
+def test_columns_that_are_not_set_keep_every_bit(spark, lake, stable):
     data = everything()
     before = table(lake, "t", data, enable_stable_row_ids=stable)
     ids = {row["id"]: row["_rowid"] for row in before.to_table(columns=["id"], with_row_id=True).to_pylist()}
@@ -101,7 +101,7 @@ def test_rows_keep_their_ids_beside_new_rows(spark, lake):
     assert {row["id"]: row["name"] for row in now} == dict(zip([0, 1, 2, 3, 4, 5, 8, 9], "aBcDEFij", strict=True))
 
 
-def test_all_kinds_can_be_set_from_a_source(lake):
+def test_columns_of_all_types_are_set_from_a_source(lake):
     """A source that was read from the table puts back what was there."""
     data = everything().drop_columns(["wide", "nanos", "time", "lasting"])
     before = table(lake, "t", data)
@@ -112,7 +112,7 @@ def test_all_kinds_can_be_set_from_a_source(lake):
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
-def test_blobs_stay_and_can_be_set(spark, lake, version):
+def test_blobs_are_kept_and_can_be_set(spark, lake, version):
     if version == "2.0":
         field = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
         values = pa.array([bytes([number]) * 3000 for number in range(6)], pa.large_binary())
@@ -142,7 +142,7 @@ def test_blobs_stay_and_can_be_set(spark, lake, version):
 
 
 @pytest.mark.parametrize("stable", [False, True])
-def test_indexes_find_changed_rows_by_their_new_values_alone(spark, lake, stable):
+def test_indexes_find_changed_rows_only_by_their_new_values(spark, lake, stable):
     vectors = np.random.default_rng(1).random((300, 8), dtype=np.float32)
     data = pa.table(
         {

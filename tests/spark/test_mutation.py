@@ -46,7 +46,7 @@ def test_update_of_all_rows_removes_the_old_fragments(lake):
     assert_clean(lake)
 
 
-def test_delete_with_what_lance_can_do_and_what_it_cannot(lake):
+def test_delete_evaluates_predicates_in_lance_and_in_spark(lake):
     table(lake, "t", DATA)
     assert lake.delete("t", "id >= 8").rows == 2
     assert lake.delete("t", "name RLIKE '[12]$' AND id > 1").rows == 1
@@ -59,13 +59,13 @@ def test_delete_with_what_lance_can_do_and_what_it_cannot(lake):
     assert_clean(lake)
 
 
-def test_null_is_not_true(lake):
+def test_rows_with_a_null_predicate_are_not_deleted(lake):
     table(lake, "t", DATA)
     assert lake.delete("t", "NOT (name = 'n1')").rows == 8
     assert sorted(by_id(lake)) == [1, 7]
 
 
-def test_no_row_no_version_and_all_rows(lake):
+def test_mutation_of_no_row_creates_no_version(lake):
     table(lake, "t", DATA)
     assert lake.delete("t", "id = 77") == lake.update("t", {"name": "'x'"}, where="id = 77")
     assert opened(lake).version == 1
@@ -92,7 +92,7 @@ def test_no_row_no_version_and_all_rows(lake):
         ({"set": {"v": "array(1)"}}, 13, "Column v"),
     ],
 )
-def test_bad_updates(lake, options, code, said):
+def test_invalid_updates_are_refused(lake, options, code, said):
     table(lake, "t", DATA)
     with fails(code, said):
         lake.update("t", **options)
@@ -100,7 +100,7 @@ def test_bad_updates(lake, options, code, said):
     assert_clean(lake)
 
 
-def test_bad_deletes(lake):
+def test_invalid_deletes_are_refused(lake):
     table(lake, "t", DATA)
     for where in ("", "nope = 1", "id = ", "CAST(name AS int) = 1", "id"):
         with fails(13, "'t'"):
@@ -110,7 +110,7 @@ def test_bad_deletes(lake):
     assert opened(lake).version == 1
 
 
-def test_managed_versions_and_branches(spark, managed_lake):
+def test_managed_tables_and_branches_are_changed(spark, managed_lake):
     lake = managed_lake
     lake.write(spark.range(6).selectExpr("id", "'a' AS name"), "m")
     assert lake.update("m", {"name": "'b'"}, where="id < 2").version == 2

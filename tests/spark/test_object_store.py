@@ -21,7 +21,7 @@ def bucket(spark):
 
 
 @pytest.mark.s3
-def test_a_lake_in_a_bucket(spark, bucket):
+def test_lake_in_a_bucket_is_read_and_written(spark, bucket):
     lake, properties = bucket
     lake.catalog.enable_table_version_management()
     lake.sql("CREATE NAMESPACE prod")

@@ -19,7 +19,7 @@ def test_every_option_is_documented_with_its_default():
             assert f"| `{name}` | {default or 'none'} | {meaning} |" in text
 
 
-def test_options_are_told_from_properties_without_regard_to_case():
+def test_options_are_separated_from_properties_case_insensitively():
     asked = SourceOptions.of({"ROOT": "/r", "path": "a.b", "MERGEschema": "TRUE", "Version": "3", "impl": "dir"})
     assert asked.identifier == ("a", "b")
     assert asked.flag("mergeSchema")
@@ -31,7 +31,7 @@ def test_options_are_told_from_properties_without_regard_to_case():
     "options",
     [{}, {"path": ""}, {"path": "a..b"}, {"path": "a$b"}, {"path": "`a"}, {"path": ".a"}, {"path": "a."}],
 )
-def test_a_table_that_is_not_named_is_refused(options):
+def test_missing_table_name_raises_invalid_input(options):
     with fails(13):
         SourceOptions.of({"root": "/r", **options})
 
@@ -45,12 +45,12 @@ def test_a_table_that_is_not_named_is_refused(options):
         ("mergeSchema", "perhaps", lambda asked: asked.flag("mergeSchema")),
     ],
 )
-def test_values_that_make_no_sense_are_refused_by_name(name, value, ask):
+def test_invalid_option_values_are_refused_by_name(name, value, ask):
     asked = SourceOptions.of({"root": "/r", "path": "t", name: value})
     with fails(13, name):
         ask(asked)
 
 
-def test_secrets_are_not_shown():
+def test_repr_contains_no_secrets():
     asked = SourceOptions.of({"root": "/r", "path": "t", "storage.aws_secret_access_key": "hidden"})
     assert "hidden" not in repr(asked)

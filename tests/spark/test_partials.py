@@ -50,7 +50,7 @@ def same(one, other):
 
 @settings(max_examples=300)
 @given(batches=st.lists(ROWS, max_size=3), grouped=st.booleans())
-def test_partial_results_add_up(batches, grouped) -> None:
+def test_partial_results_add_up_to_the_aggregates(batches, grouped) -> None:
     partials = PartialAggregates(("k",) if grouped else (), MEASURES)
     given_rows: dict = {}
     for row in (row for rows in batches for row in rows):
@@ -77,7 +77,7 @@ def test_few_groups_become_few_rows() -> None:
     assert sorted(found.column("sx").to_pylist()) == [249_500, 250_000]
 
 
-def test_rows_of_many_groups_are_handed_over_as_they_are() -> None:
+def test_rows_of_many_groups_are_passed_on_unaggregated() -> None:
     rows = [(str(number), number, 0.5) for number in range(100)]
     alike = [("a", number, 0.5) for number in range(100)]
     first, second = PartialAggregates(("k",), MEASURES).aggregate([batch(rows), batch(alike)])

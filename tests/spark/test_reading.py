@@ -21,7 +21,7 @@ def made(lake, name="t", rows=10, **columns):
     return lake.catalog.describe_table({"id": name.split(".")}).location
 
 
-def test_a_table_is_read_as_it_is(lake):
+def test_table_is_read_unchanged(lake):
     made(lake)
     frame = lake.table("t")
     assert frame.columns == ["x", "s"]
@@ -30,7 +30,7 @@ def test_a_table_is_read_as_it_is(lake):
     ]
 
 
-def test_a_large_table_is_cut_inside_of_its_fragments(lake):
+def test_large_fragments_are_split(lake):
     made(lake, rows=ROWS)
     frame = lake.table("t")
     tasks = frame.select(F.spark_partition_id().alias("p")).distinct().count()
@@ -42,7 +42,7 @@ def test_a_large_table_is_cut_inside_of_its_fragments(lake):
     )
 
 
-def test_columns_predicate_and_limit_are_the_tables_own(lake):
+def test_columns_predicate_and_limit_are_applied(lake):
     made(lake)
     assert lake.table("t", columns=["s"]).columns == ["s"]
     assert lake.table("t", columns=["s", "x"]).columns == ["s", "x"]
@@ -61,7 +61,7 @@ def test_a_read_stays_at_its_version(lake):
     assert lake.table("t").count() == 11
 
 
-def test_versions_tags_branches_and_times(lake):
+def test_versions_tags_branches_and_times_are_read(lake):
     location = made(lake)
     before = datetime.now(timezone.utc)
     dataset = lance.write_dataset(pa.table({"x": [100], "s": ["new"]}), location, mode="append")
@@ -77,7 +77,7 @@ def test_versions_tags_branches_and_times(lake):
     assert lake.table("t").count() == 11
 
 
-def test_what_is_not_there_is_refused_before_anything_runs(lake):
+def test_missing_objects_are_refused_before_a_job_runs(lake):
     made(lake)
     for code, ask in [
         (4, lambda: lake.table("nothing")),
@@ -97,7 +97,7 @@ def test_what_is_not_there_is_refused_before_anything_runs(lake):
             ask()
 
 
-def test_counts_come_from_metadata_or_lance(lake):
+def test_count_uses_metadata_or_lance(lake):
     location = made(lake, rows=1000)
     assert lake.count("t") == 1000
     lance.dataset(location).delete("x >= 900")
@@ -119,7 +119,7 @@ def test_a_declared_table_cannot_be_read_yet(lake):
         lake.table("t")
 
 
-def test_odd_names_of_tables_and_columns(lake):
+def test_tables_and_columns_with_odd_names_are_read(lake):
     lake.catalog.create_namespace({"id": ["a.b"]})
     name = "t ü`'\"x"
     columns = {"a-b": [1], "c d": [2], "SELECT": [3], "ü 'x": [4], "UP": [5]}
@@ -176,13 +176,13 @@ def test_plain_spark_reads_the_same(lake, spark, root):
         ({}, "Name the table"),
     ],
 )
-def test_plain_spark_names_what_is_wrong(lake, spark, root, options, code):
+def test_plain_spark_reports_the_reason_of_an_error(lake, spark, root, options, code):
     made(lake)
     with pytest.raises(Exception, match=code):
         spark.read.format("pennon").options(root=root, **options).load().count()
 
 
-def test_looking_around(lake):
+def test_lake_lists_its_contents(lake):
     for name in (["prod"], ["prod", "eu"], ["test"]):
         lake.catalog.create_namespace({"id": name})
     made(lake, "prod.events")
@@ -203,7 +203,7 @@ def test_looking_around(lake):
     assert lake.indexes("prod.events").collect() == []
 
 
-def test_workers_read_without_the_models_of_the_sdk(lake, spark):
+def test_workers_read_without_importing_the_sdk_models(lake, spark):
     made(lake, rows=ROWS)
     assert lake.table("t").where("x < 10").count() == 10
 

@@ -47,7 +47,7 @@ def source(location, started, go_on):
     return Source
 
 
-def test_a_spark_read_over_a_drop_gets_all_rows(spark, tmp_path, mode, open_namespace):
+def test_spark_read_during_a_drop_returns_all_rows(spark, tmp_path, mode, open_namespace):
     ns = open_namespace(Root(str(tmp_path / "root")), mode)
     location = create_table(ns, "t", data=ipc({"x": list(range(ROWS))})).location
     for number in range(1, FRAGMENTS):

@@ -26,7 +26,7 @@ def rows(lake, text):
     return sorted(tuple(row) for row in lake.sql(text).collect())
 
 
-def test_every_statement_sees_the_table_that_is_there(lake):
+def test_every_statement_sees_the_recreated_table(lake):
     write(lake, 1)
     assert rows(lake, "SELECT * FROM t") == [(1,)]
     assert lake.count("t") == 1
@@ -39,7 +39,7 @@ def test_every_statement_sees_the_table_that_is_there(lake):
     assert sorted(row.a for row in lake.table("t").collect()) == [2, 3]
 
 
-def test_changes_meet_the_rows_that_are_there(lake):
+def test_changes_apply_to_the_recreated_table(lake):
     for values in ([1], [2, 3, 4]):
         write(lake, *values)
         assert rows(lake, "SELECT * FROM t WHERE a + 0 >= 0") == [(value,) for value in values]
@@ -53,7 +53,7 @@ def test_changes_meet_the_rows_that_are_there(lake):
     assert sorted(lance.dataset(location).to_table()["a"].to_pylist()) == [4, 9]
 
 
-def test_another_schema_is_the_one_that_is_read(lake):
+def test_schema_of_the_recreated_table_is_read(lake):
     write(lake, 1)
     assert rows(lake, "SELECT * FROM t") == [(1,)]
     lake.sql("DROP TABLE t")
@@ -63,7 +63,7 @@ def test_another_schema_is_the_one_that_is_read(lake):
     assert lake.count("t", where="b = 5") == 1
 
 
-def test_tasks_read_the_table_that_is_there(lake):
+def test_tasks_read_the_recreated_table(lake):
     lake.write(lake.spark.range(MANY).selectExpr("id AS a"), "t")
     query = "SELECT count(a + 0), sum(a + 0) FROM t WHERE pmod(a, 2) >= 0"
     assert rows(lake, query) == [(MANY, MANY * (MANY - 1) // 2)]
@@ -72,7 +72,7 @@ def test_tasks_read_the_table_that_is_there(lake):
     assert rows(lake, query) == [(MANY, -MANY * (MANY - 1) // 2)]
 
 
-def test_a_query_that_was_planned_before_fails(lake):
+def test_query_planned_before_the_recreation_fails(lake):
     lake.write(lake.spark.range(MANY).selectExpr("id AS a"), "t")
     planned = lake.sql("SELECT a + 1 FROM t")
     lake.sql("DROP TABLE t PURGE")
@@ -82,7 +82,7 @@ def test_a_query_that_was_planned_before_fails(lake):
     assert rows(lake, "SELECT max(a + 0) FROM t") == [(0,)]
 
 
-def test_another_process_purges_and_creates_it_again(lake, root):
+def test_table_recreated_by_another_process_is_read(lake, root):
     write(lake, 1)
     assert rows(lake, "SELECT * FROM t") == [(1,)]
     program = """
@@ -97,7 +97,7 @@ ns.close()
     assert lake.count("t") == 2
 
 
-def test_a_branch_that_is_deleted_and_created_again(lake):
+def test_recreated_branch_is_read(lake):
     write(lake, 1)
     location = describe_table(lake.catalog, "t").location
     for values in ([2], [3, 4]):
@@ -108,7 +108,7 @@ def test_a_branch_that_is_deleted_and_created_again(lake):
         lance.dataset(location).branches.delete("dev")
 
 
-def test_a_pinned_version_is_known_by_its_content(root, open_namespace):
+def test_pinned_version_is_identified_by_its_content(root, open_namespace):
     from pennon.spark.address import Address
 
     ns = open_namespace(root)
@@ -124,7 +124,7 @@ def test_a_pinned_version_is_known_by_its_content(root, open_namespace):
     assert pin(address, ("t",), VersionSelector(version=1))[0].open().to_table()["a"].to_pylist() == [4]
 
 
-def test_a_version_that_is_not_the_pinned_one_is_refused(root, open_namespace):
+def test_other_content_of_a_pinned_version_is_refused(root, open_namespace):
     from pennon.spark.address import Address
 
     location = create_table(open_namespace(root), "t").location
@@ -136,7 +136,7 @@ def test_a_version_that_is_not_the_pinned_one_is_refused(root, open_namespace):
 
 
 @pytest.mark.s3
-def test_a_table_in_a_bucket_is_read_as_it_is_now(spark):
+def test_recreated_table_in_a_bucket_is_read(spark):
     from pennon.spark import attach
 
     with CountingS3() as server:

@@ -11,7 +11,7 @@ from tests.support import create_table, ipc
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 
 
-def test_several_sessions_of_a_program_are_attached(spark, root):
+def test_several_sessions_of_a_program_can_be_attached(spark, root):
     from pennon.spark import attach
 
     lakes = [attach(one, root=root) for one in (spark, spark.newSession(), spark)]
@@ -22,7 +22,7 @@ def test_several_sessions_of_a_program_are_attached(spark, root):
         assert lake.sql("SELECT sum(x + 0) FROM t").first() == (3,)
 
 
-def test_the_active_session_stays_the_one_it_was(spark, root):
+def test_attach_does_not_change_the_active_session(spark, root):
     from pyspark.sql import SparkSession
 
     from pennon.spark import attach
@@ -37,7 +37,7 @@ def test_the_active_session_stays_the_one_it_was(spark, root):
     assert java.getActiveSession().get().equals(before)
 
 
-def test_large_tables_are_not_broadcast_where_nothing_is_set(spark, lake, capsys):
+def test_large_tables_are_not_broadcast_by_default(spark, lake, capsys):
     rows = 12_000
     body = [os.urandom(1200) for _ in range(rows)]  # 14 MB that no codec makes smaller; Spark broadcasts 10 MB
     create_table(lake.catalog, "facts", data=ipc({"id": range(rows), "v": body}))

@@ -54,14 +54,14 @@ def test_managed_table_is_written_through_the_catalog(spark, managed_lake, root)
     assert ids(managed_lake) == [1, 2]
 
 
-def test_other_modes_are_refused_by_spark_itself(spark, lake, root):
+def test_other_modes_are_rejected_by_spark(spark, lake, root):
     for mode in ("error", "ignore"):
         with pytest.raises(PySparkException, match=r"(?i)append"):
             save(numbers(spark, 1), root, mode=mode)
     assert list_tables(lake.catalog) == []
 
 
-def test_options(spark, lake, root):
+def test_write_options_are_applied(spark, lake, root):
     save(spark.range(0, 10, 1, 1), root, maxRowsPerFile="4", dataStorageVersion="2.1")
     table = lance.dataset(describe_table(lake.catalog, "t").location)
     assert (len(table.get_fragments()), table.data_storage_version) == (3, "2.1")
@@ -73,7 +73,7 @@ def test_options(spark, lake, root):
     }
 
 
-def test_job_is_written_once(spark, lake, root):
+def test_job_writes_once(spark, lake, root):
     for _ in range(2):
         save(numbers(spark, 1), root, jobId="nightly")
     save(numbers(spark, 2), root, jobId="next")
@@ -95,7 +95,7 @@ def test_bad_options_write_nothing(spark, lake, root, options, message):
     assert list_tables(lake.catalog) == []
 
 
-def test_failing_task_leaves_nothing(spark, lake, root):
+def test_failing_task_leaves_no_files(spark, lake, root):
     save(numbers(spark, 1), root)
     before = on_storage(lake, "t")
     bad = spark.range(0, 10, 1, 2).selectExpr("id", "if(id = 7, raise_error('spoilt'), 'x') AS name")
@@ -106,7 +106,7 @@ def test_failing_task_leaves_nothing(spark, lake, root):
     assert left_in(root) == {"t.lance"}
 
 
-def test_commit_that_loses_leaves_nothing(spark, lake, root):
+def test_conflicting_commit_leaves_no_files(spark, lake, root):
     """The DataFrame overwrites the table while it is appended to it."""
     import pyarrow as pa
 

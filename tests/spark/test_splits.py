@@ -63,7 +63,7 @@ def test_the_number_of_splits_follows_cores_and_bytes(sizes, parallelism, count)
     assert len(plan_splits(sizes, parallelism=parallelism)) == count
 
 
-def test_conditions_of_splits_read_each_row_once_also_beside_deleted_rows(tmp_path):
+def test_conditions_of_splits_read_each_row_once_despite_deleted_rows(tmp_path):
     path = str(tmp_path / "t.lance")
     lance.write_dataset(pa.table({"x": range(200_000)}), path, max_rows_per_file=150_000)
     dataset = lance.dataset(path)

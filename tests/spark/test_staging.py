@@ -41,7 +41,7 @@ def any_lake(request, lake):
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_staged_rows_are_read_and_not_seen(spark, any_lake, mode):
+def test_staged_rows_can_be_read_but_are_not_visible(spark, any_lake, mode):
     lake = any_lake
     lake.write(numbers(spark, 1), "t")
     before = on_storage(lake)
@@ -56,7 +56,7 @@ def test_staged_rows_are_read_and_not_seen(spark, any_lake, mode):
     assert len(left) == 2
 
 
-def test_discarded_write_leaves_nothing(spark, any_lake):
+def test_discarded_write_leaves_no_files(spark, any_lake):
     lake = any_lake
     lake.write(numbers(spark, 1), "t")
     before = on_storage(lake)
@@ -67,7 +67,7 @@ def test_discarded_write_leaves_nothing(spark, any_lake):
     assert ids(lake) == [1]
 
 
-def test_new_table_is_read_before_the_catalog_knows_of_it(spark, any_lake, root):
+def test_new_table_can_be_read_before_it_is_published(spark, any_lake, root):
     lake = any_lake
     create_namespace(lake.catalog, "a")
     for table in (("t",), ("a", "t")):
@@ -82,7 +82,7 @@ def test_new_table_is_read_before_the_catalog_knows_of_it(spark, any_lake, root)
     assert not list(Path(root).glob("*other*"))
 
 
-def test_staged_columns_are_read_and_not_seen(spark, any_lake):
+def test_staged_columns_can_be_read_but_are_not_visible(spark, any_lake):
     lake = any_lake
     lake.write(numbers(spark, 1), "t")
     wide = spark.createDataFrame([(2, 0.5)], "id bigint, score double")
@@ -107,7 +107,7 @@ def test_publishing_twice_with_a_job_keeps_the_rows(spark, any_lake):
         assert 2 in ids(lake, list(table))
 
 
-def test_new_table_that_others_made_meanwhile_raises_5_and_write_appends_to_it(spark, lake):
+def test_staged_table_created_by_others_raises_already_exists_and_write_appends(spark, lake):
     staged = writing.stage(lake, numbers(spark, 1), ("t",))
     lake.write(numbers(spark, 2), "t")
     with fails(5, naming="'t'"):
@@ -116,7 +116,7 @@ def test_new_table_that_others_made_meanwhile_raises_5_and_write_appends_to_it(s
     assert ids(lake) == [2]
 
 
-def test_nothing_is_staged_with_ignore_nor_over_a_table_with_create(spark, lake):
+def test_staging_with_ignore_or_over_an_existing_table_is_refused(spark, lake):
     lake.write(numbers(spark, 1), "t")
     with fails(13):
         writing.stage(lake, numbers(spark, 1), ("t",), "ignore")
@@ -148,7 +148,7 @@ def shown(lake):
     return {name: ids(lake, name) for name in ("a.t", "u", *(["a.new"] if list_tables(lake.catalog, "a")[1:] else []))}
 
 
-def test_several_tables_are_shown_together(spark, house):
+def test_several_tables_are_published_together(spark, house):
     staged = three(spark, house)
     assert shown(house) == {"a.t": [1], "u": [1]}
     before = lance.dataset(str(Path(house.catalog._store.identity()) / "__manifest")).version
@@ -185,7 +185,7 @@ def test_the_same_staged_writes_published_again_keep_their_rows(spark, house):
     assert shown(house) == {"a.t": [1, 2], "u": [5], "a.new": [6]}
 
 
-def test_answer_that_is_lost_is_found_out(spark, house, monkeypatch):
+def test_lost_response_of_a_publication_is_resolved(spark, house, monkeypatch):
     staged = three(spark, house)
     real = type(house.catalog).commit_tables
 
@@ -199,7 +199,7 @@ def test_answer_that_is_lost_is_found_out(spark, house, monkeypatch):
     assert shown(house) == {"a.t": [1, 2], "u": [5], "a.new": [6]}
 
 
-def test_one_that_cannot_be_published_keeps_all_back(spark, house):
+def test_one_conflict_prevents_the_whole_publication(spark, house):
     staged = three(spark, house)
     house.write(numbers(spark, 8), "u", "overwrite")
     with fails(14, naming="u"):
@@ -209,7 +209,7 @@ def test_one_that_cannot_be_published_keeps_all_back(spark, house):
         writing.discard(house, one)
 
 
-def test_columns_added_together_with_others_rows(spark, house):
+def test_new_columns_are_published_together_with_other_tables(spark, house):
     wide = spark.createDataFrame([(2, 0.5)], "id bigint, score double")
     staged = [
         writing.stage(house, wide, ("a", "t"), merge_schema=True),
@@ -223,7 +223,7 @@ def test_columns_added_together_with_others_rows(spark, house):
     assert ids(house, "u2") == []
 
 
-def test_declared_table_is_filled_together_with_others(spark, house):
+def test_declared_table_is_published_together_with_others(spark, house):
     declare_table(house.catalog, "a", "declared")
     staged = [
         writing.stage(house, numbers(spark, 2), ("a", "t")),
@@ -233,21 +233,21 @@ def test_declared_table_is_filled_together_with_others(spark, house):
     assert ids(house, "a.declared") == [7]
 
 
-def test_without_management_nothing_is_published_together(spark, lake):
+def test_publishing_together_needs_version_management(spark, lake):
     staged = [writing.stage(lake, numbers(spark, 1), ("t",))]
     with fails(0, naming="version management"):
         writing.publish_together(lake, staged)
     assert list_tables(lake.catalog) == []
 
 
-def test_branches_are_not_published_together(spark, house):
+def test_publishing_branches_together_is_refused(spark, house):
     lance.dataset(describe_table(house.catalog, "u").location).create_branch("dev")
     staged = writing.stage(house, numbers(spark, 1), ("u",), branch="dev")
     with fails(0, naming="dev"):
         writing.publish_together(house, [staged])
 
 
-def test_two_runs_of_a_publication_at_one_moment(spark, house, monkeypatch):
+def test_concurrent_publications_of_a_job_commit_once(spark, house, monkeypatch):
     """The second run looks and finds nothing; then the first one commits, and then the second one."""
     first, second = three(spark, house)[:2], three(spark, house)[:2]
     real = type(house.catalog).commit_tables
@@ -265,7 +265,7 @@ def test_two_runs_of_a_publication_at_one_moment(spark, house, monkeypatch):
     assert ids(house, "a.t") == [1, 2]
 
 
-def test_store_that_fails_after_the_commit_does_not_fail_the_write(spark, lake, monkeypatch, caplog):
+def test_store_error_after_the_commit_does_not_fail_the_write(spark, lake, monkeypatch, caplog):
     lake.write(numbers(spark, 1), "t")
     staged = writing.stage(lake, numbers(spark, 2), ("t",))
     real = LanceDataset.commit

@@ -126,7 +126,7 @@ def test_every_type_goes_through_spark_and_back(tmp_path) -> None:
     assert plan.cast(batch).select(stored).to_pylist() == table([FULL, EMPTY, FULL]).select(stored).to_pylist()
 
 
-def test_spark_sees_the_values(tmp_path) -> None:
+def test_values_of_every_type_are_read_by_spark(tmp_path) -> None:
     row = read(lance.write_dataset(table([FULL]), str(tmp_path / "t.lance"))).to_pylist()[0]
 
     assert row["uint64"] == Decimal(2**64 - 1)
@@ -153,7 +153,7 @@ def test_some_columns_are_read_by_name(tmp_path) -> None:
         types.to_spark(batch, types.read_schema(SCHEMA))
 
 
-def test_fields_that_may_not_be_null_are_in_structs_that_may(tmp_path) -> None:
+def test_not_nullable_fields_of_nullable_structs_are_read(tmp_path) -> None:
     inner = pa.struct([pa.field("a", pa.uint8(), nullable=False), pa.field("u", pa.uuid(), nullable=False)])
     schema = pa.schema(
         [pa.field("s", inner), pa.field("l", pa.list_(inner)), pa.field("m", pa.map_(pa.string(), inner))]
@@ -200,14 +200,14 @@ def test_nanoseconds_are_refused_or_truncated_downwards(kind, nested) -> None:
     [(pa.timestamp("s"), 2**62), (pa.duration("s"), 2**62), (pa.date64(), 1)],
     ids=str,
 )
-def test_what_spark_cannot_hold_is_an_error(kind, count) -> None:
+def test_value_that_spark_cannot_represent_raises_invalid_input(kind, count) -> None:
     batch = pa.record_batch({"c": pa.array([count], pa.int64()).cast(kind)})
 
     with pytest.raises(InvalidInputError, match="Column c"):
         types.to_spark(batch, types.read_schema(batch.schema))
 
 
-def test_a_vector_is_read_and_written_without_a_copy() -> None:
+def test_vectors_are_read_and_written_without_copying() -> None:
     values = pa.array(np.arange(12, dtype=np.float32))
     batch = pa.record_batch({"v": pa.FixedSizeListArray.from_arrays(values, 3)})
     seen = types.spark_schema(batch.schema)
@@ -219,7 +219,7 @@ def test_a_vector_is_read_and_written_without_a_copy() -> None:
     assert addresses == {values.buffers()[1].address}
 
 
-def test_large_batches_are_cut() -> None:
+def test_large_batches_are_split() -> None:
     batch = pa.record_batch({"s": pa.array(["x" * 100] * 64, pa.large_string())})
 
     cut = list(types.split_batch(batch, 1_000))
@@ -248,7 +248,7 @@ def test_bfloat16_is_rounded_as_lance_does(numbers, start) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.uuids() | st.none(), max_size=20), st.integers(0, 3))
-def test_uuids_are_text_and_bytes(ids, start) -> None:
+def test_uuids_are_converted_between_text_and_bytes(ids, start) -> None:
     stored = pa.array([None if one is None else one.bytes for one in ids], pa.binary(16)).slice(start)
 
     text = uuid_to_text(stored)

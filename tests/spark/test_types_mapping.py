@@ -151,7 +151,7 @@ def test_field_metadata_nullability_and_unknown_extensions_come_back() -> None:
     assert types.table_schema(seen).equals(plain_schema(schema), check_metadata=True)
 
 
-def test_a_query_that_cannot_be_null_makes_no_column_that_may_not() -> None:
+def test_column_is_nullable_unless_its_metadata_forbids_nulls() -> None:
     seen = spark_types.StructType([spark_types.StructField("id", spark_types.LongType(), nullable=False)])
     again = types.spark_schema(pa.schema([pa.field("id", pa.int64(), nullable=False)]))
     again["id"].nullable = True  # as after an outer join
@@ -167,7 +167,7 @@ def test_metadata_of_spark_and_pennon_stays_out_of_the_table() -> None:
     assert types.table_schema(spark_types.StructType([field])).field("s").metadata == {b"comment": b"c"}
 
 
-def test_variants_come_back() -> None:
+def test_variants_round_trip() -> None:
     seen = spark_types.StructType([spark_types.StructField("v", spark_types.VariantType())])
 
     kept = types.table_schema(seen)
@@ -237,7 +237,7 @@ class PointUDT(spark_types.UserDefinedType):
         (spark_types.StructType([spark_types.StructField("", spark_types.LongType())]), {}, "no name"),
     ],
 )
-def test_what_lance_cannot_keep_is_refused_with_the_column(kind, metadata, word) -> None:
+def test_types_that_lance_cannot_store_are_refused_with_the_column(kind, metadata, word) -> None:
     column = spark_types.StructField("c", kind, metadata=metadata)
     schema = spark_types.StructType([spark_types.StructField("deep", spark_types.StructType([column]))])
 

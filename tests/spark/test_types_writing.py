@@ -91,7 +91,7 @@ NOW = dt.datetime(2024, 2, 29, 12, 30, 15, 123_456, tzinfo=UTC)
     ],
     ids=str,
 )
-def test_a_value_goes_back_to_the_type_of_the_table(kind, incoming, value, kept) -> None:
+def test_value_is_cast_to_the_type_of_the_table(kind, incoming, value, kept) -> None:
     assert written(kind, incoming, value) == kept
 
 
@@ -124,7 +124,7 @@ def test_a_value_goes_back_to_the_type_of_the_table(kind, incoming, value, kept)
     ],
     ids=str,
 )
-def test_a_value_that_does_not_fit_is_an_error_and_not_another_value(kind, incoming, value, words) -> None:
+def test_value_that_does_not_fit_raises_invalid_input(kind, incoming, value, words) -> None:
     inside = pa.struct([pa.field("c", kind)])
     schema = StructType([StructField("deep", frame(c=incoming))])
     plan = types.plan_write(schema, pa.schema([pa.field("deep", inside)]))
@@ -195,12 +195,12 @@ def test_columns_are_matched_by_name_in_any_order_and_case() -> None:
     ]
 
 
-def test_case_counts_where_spark_says_so() -> None:
+def test_names_are_case_sensitive_if_spark_is() -> None:
     with pytest.raises(InvalidInputError, match=r"Column id of the table .* missing"):
         types.plan_write(FRAME, TABLE, case_sensitive=True)
 
 
-def test_an_exact_name_comes_before_one_in_another_case() -> None:
+def test_exact_name_is_preferred_to_one_in_another_case() -> None:
     table = pa.schema([("a", pa.int8()), ("A", pa.int16())])
 
     plan = types.plan_write(frame(A=LongType(), a=LongType()), table)
@@ -211,7 +211,7 @@ def test_an_exact_name_comes_before_one_in_another_case() -> None:
 
 
 @pytest.mark.parametrize("merge_schema", [True, False])
-def test_two_columns_for_one_are_refused(merge_schema) -> None:
+def test_two_columns_for_one_target_are_refused(merge_schema) -> None:
     with pytest.raises(InvalidInputError, match="a and A of the DataFrame are one"):
         types.plan_write(frame(a=LongType(), A=LongType()), pa.schema([("a", pa.int64())]), merge_schema=merge_schema)
     with pytest.raises(InvalidInputError, match="b and B of the DataFrame are one"):
@@ -277,7 +277,7 @@ def test_extra_columns_are_refused_unless_the_schema_is_merged() -> None:
     assert plan.cast(sent(incoming, [{"id": 1, "v": 1.5}])).to_pylist()[0]["v"] == 1.5
 
 
-def test_new_fields_in_structs_are_given_as_lance_adds_them() -> None:
+def test_new_fields_of_structs_have_the_form_that_lance_adds() -> None:
     element = StructField("w", ArrayType(FloatType()), metadata={types.VECTOR_WIDTH: 2})
     incoming = StructType(
         [
@@ -300,14 +300,14 @@ def test_new_fields_in_structs_are_given_as_lance_adds_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.b", "a`b", "_rowid"])
-def test_new_columns_get_no_names_that_lance_refuses(name) -> None:
+def test_new_columns_with_names_that_lance_refuses_are_refused(name) -> None:
     with pytest.raises(InvalidInputError, match=name):
         types.plan_write(StructType([StructField(name, LongType())]), pa.schema([]), merge_schema=True)
 
 
 @pytest.mark.parametrize("shift", [0, 8])
 @pytest.mark.parametrize("kind", [pa.decimal128(20, 3), pa.decimal256(20, 3)], ids=str)
-def test_decimals_are_taken_from_any_place_in_memory(tmp_path, shift, kind) -> None:
+def test_decimals_are_written_from_unaligned_memory(tmp_path, shift, kind) -> None:
     numbers = pa.array([Decimal("1.500"), None, Decimal("-2.250")], pa.decimal128(20, 3))
     valid, values = numbers.buffers()
     room = pa.allocate_buffer(values.size + shift)
@@ -325,7 +325,7 @@ def test_decimals_are_taken_from_any_place_in_memory(tmp_path, shift, kind) -> N
     assert written.to_pylist() == batch.to_pylist()
 
 
-def test_slices_and_large_texts_are_written_as_what_they_are() -> None:
+def test_slices_and_large_strings_are_written_unchanged() -> None:
     incoming = frame(
         id=LongType(),
         name=StringType(),
@@ -356,7 +356,7 @@ def test_vectors_may_be_null_anywhere(values) -> None:
     cast.validate(full=True)
 
 
-def test_a_plan_travels_to_a_worker_whole() -> None:
+def test_write_plan_can_be_pickled() -> None:
     table = pa.schema(
         [pa.field("v", pa.list_(pa.field("part", pa.uuid(), metadata={"k": "v"}), 2)), pa.field("j", pa.json_())]
     )

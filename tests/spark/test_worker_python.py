@@ -94,7 +94,7 @@ def test_workers_of_a_local_session_use_the_interpreter_of_the_program(start):
 
 
 @pytest.mark.soak
-def test_an_interpreter_without_pennon_that_was_chosen_is_told_at_once(start, other):
+def test_chosen_interpreter_without_pennon_is_refused_by_attach(start, other):
     done = start("local[1]", PYSPARK_PYTHON=str(other))
     assert done.returncode != 0
     assert "rows:" not in done.stdout
@@ -105,7 +105,7 @@ def test_an_interpreter_without_pennon_that_was_chosen_is_told_at_once(start, ot
 
 
 @pytest.mark.soak
-def test_an_interpreter_without_pennon_of_a_connect_server_is_told_at_once(start, other):
+def test_connect_server_without_pennon_is_refused_by_attach(start, other):
     done = start("connect", PYSPARK_PYTHON=str(other))
     assert done.returncode != 0
     assert "rows:" not in done.stdout
@@ -114,7 +114,7 @@ def test_an_interpreter_without_pennon_of_a_connect_server_is_told_at_once(start
 
 
 @pytest.mark.soak
-def test_workers_of_a_connect_server_that_find_pennon_are_used(start):
+def test_connect_server_with_pennon_is_used(start):
     done = start("connect", PYSPARK_PYTHON=sys.executable)
     assert done.returncode == 0, done.stderr
     assert "rows: 6" in done.stdout
@@ -128,7 +128,7 @@ def context(spark):
     return found
 
 
-def test_a_chosen_interpreter_is_refused_if_it_has_no_pennon_and_kept_if_it_has(spark, context, other, monkeypatch):
+def test_chosen_interpreter_is_used_only_if_it_has_pennon(spark, context, other, monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
     monkeypatch.setattr(context, "pythonExec", str(other))
     with fails(13, f"PYSPARK_PYTHON={sys.executable}"):
@@ -138,7 +138,7 @@ def test_a_chosen_interpreter_is_refused_if_it_has_no_pennon_and_kept_if_it_has(
     assert context.pythonExec == str(other)
 
 
-def test_an_interpreter_that_nobody_chose_is_replaced_by_that_of_the_program(spark, context, other, monkeypatch):
+def test_default_interpreter_is_replaced_by_that_of_the_program(spark, context, other, monkeypatch):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.setattr(context, "pythonExec", str(other))
     require_pennon_in_workers(spark)

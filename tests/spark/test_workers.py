@@ -14,7 +14,7 @@ from pennon.spark.reading import scan
 from tests.support import create_table, ipc
 
 
-def test_a_worker_that_has_read_leaves_its_imports_out_of_later_looks_for_garbage(spark, lake) -> None:
+def test_imports_of_a_worker_are_excluded_from_garbage_collection(spark, lake) -> None:
     create_table(lake.catalog, "t", data=ipc({"x": range(10)}))
     wanted = scan.plan_scan(lake.address, ("t",))
     (split,) = wanted.splits(1)
@@ -29,7 +29,7 @@ def test_a_worker_that_has_read_leaves_its_imports_out_of_later_looks_for_garbag
     assert found.left_out > 10_000
 
 
-def test_the_program_itself_is_left_alone(lake) -> None:
+def test_garbage_collection_of_the_program_is_unchanged(lake) -> None:
     create_table(lake.catalog, "t", data=ipc({"x": range(10)}))
     wanted = scan.plan_scan(lake.address, ("t",))
     assert len(list(scan.read_split(wanted, wanted.splits(1)[0], wanted.read_schema()))) == 1
@@ -56,7 +56,7 @@ print("loaded:", before, loaded())
 """
 
 
-def test_hotspot_knows_of_arrow_before_it_compiles_anything_for_columns(tmp_path) -> None:
+def test_arrow_class_is_loaded_before_hotspot_compiles(tmp_path) -> None:
     done = subprocess.run([sys.executable, "-c", LOADED, tmp_path], capture_output=True, text=True, check=True)
     assert "loaded: False True" in done.stdout
 
@@ -98,9 +98,7 @@ sys.exit(3)
     "idle_seconds",
     [0, pytest.param(100, marks=pytest.mark.soak)],
 )
-def test_a_program_whose_queries_stop_early_prints_no_traceback_and_has_its_own_exit_code(
-    tmp_path, idle_seconds
-) -> None:
+def test_queries_that_stop_early_print_no_traceback(tmp_path, idle_seconds) -> None:
     command = [sys.executable, "-c", ENDING.replace("IDLE", str(idle_seconds)), tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 3

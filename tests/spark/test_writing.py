@@ -70,7 +70,7 @@ def test_write_into_a_namespace(spark, lake):
 
 
 @pytest.mark.parametrize("mode", ["create", "error", "ErrorIfExists"])
-def test_create_raises_5_if_the_table_is_there(spark, lake, mode):
+def test_create_raises_already_exists_if_the_table_exists(spark, lake, mode):
     assert lake.write(numbers(spark, 1), "t", mode).created
     with fails(5, naming="'t'"):
         lake.write(numbers(spark, 2), "t", mode)
@@ -78,7 +78,7 @@ def test_create_raises_5_if_the_table_is_there(spark, lake, mode):
     assert_no_leftovers(lake, "t")
 
 
-def test_ignore_writes_only_where_nothing_is(spark, lake):
+def test_ignore_writes_only_a_missing_table(spark, lake):
     assert lake.write(numbers(spark, 1), "t", "ignore").created
     second = lake.write(numbers(spark, 2), "t", "ignore")
     assert (second.skipped, second.version, second.rows) == (True, 1, 0)
@@ -94,7 +94,7 @@ def test_overwrite_replaces_rows_and_columns_and_keeps_history(spark, lake):
     assert sorted(row.id for row in lake.table("t", version=1).collect()) == [1, 2]
 
 
-def test_overwrite_keeps_arrow_types_that_spark_does_not_know(lake):
+def test_overwrite_keeps_arrow_types_that_spark_lacks(lake):
     schema = pa.schema([("id", pa.uint32()), ("v", pa.list_(pa.float32(), 2)), ("gone", pa.string())])
     create_table(lake.catalog, "t", data=ipc(pa.table([[1], [[1.0, 2.0]], ["x"]], schema=schema)))
     frame = lake.table("t").selectExpr("id + 0 as id", "transform(v, x -> float(x * 2)) as v", "'new' as note")
@@ -105,7 +105,7 @@ def test_overwrite_keeps_arrow_types_that_spark_does_not_know(lake):
     assert after.to_table().to_pylist() == [{"id": 1, "v": [2.0, 4.0], "note": "new"}]
 
 
-def test_unknown_mode_and_options_raise_13(spark, lake):
+def test_unknown_mode_and_options_raise_invalid_input(spark, lake):
     with fails(13, naming="upsert"):
         lake.write(numbers(spark, 1), "t", "upsert")
     with fails(13, naming="compression"):
@@ -115,7 +115,7 @@ def test_unknown_mode_and_options_raise_13(spark, lake):
     assert list_tables(lake.catalog) == []
 
 
-def test_append_fills_a_declared_table_at_its_place(spark, lake):
+def test_append_fills_a_declared_table_at_its_location(spark, lake):
     create_namespace(lake.catalog, "a")
     for names in (["root_table"], ["a", "t"]):
         location = declare_table(lake.catalog, *names).location
@@ -124,7 +124,7 @@ def test_append_fills_a_declared_table_at_its_place(spark, lake):
         assert lance.dataset(location).count_rows() == 1
 
 
-def test_write_over_a_dropped_table_begins_anew(spark, lake):
+def test_write_after_a_drop_creates_a_new_table(spark, lake):
     lake.write(numbers(spark, 1), "t")
     drop_table(lake.catalog, "t")
     assert lake.write(numbers(spark, 2), "t").created
@@ -140,7 +140,7 @@ def test_columns_are_matched_by_name(spark, lake):
     assert {(row.id, row.name) for row in lake.table("t").collect()} == {(1, "name-1"), (2, "two")}
 
 
-def test_case_of_names_counts_where_the_session_says_so(spark, lake):
+def test_names_are_case_sensitive_if_the_session_is(spark, lake):
     lake.write(numbers(spark, 1), "t")
     other = numbers(spark, 2).withColumnRenamed("id", "ID")
     lake.write(other, "t")
@@ -155,7 +155,7 @@ def test_case_of_names_counts_where_the_session_says_so(spark, lake):
         spark.conf.set("spark.sql.caseSensitive", "false")
 
 
-def test_column_that_the_table_lacks_raises_13_before_anything_is_written(spark, lake):
+def test_unknown_column_raises_invalid_input_before_anything_is_written(spark, lake):
     lake.write(numbers(spark, 1), "t")
     before = files(lake, "t")
     with fails(13, naming="extra"):
@@ -180,7 +180,7 @@ def test_merge_schema_adds_columns_and_rows_in_one_commit(spark, lake):
     assert_no_leftovers(lake, "t")
 
 
-def test_merge_schema_after_a_column_was_dropped_does_not_show_its_values(spark, lake):
+def test_merge_schema_after_a_dropped_column_does_not_restore_its_values(spark, lake):
     lake.write(numbers(spark, 1), "t")
     dataset(lake, "t").drop_columns(["name"])
     lake.write(spark.createDataFrame([(2, "b")], "id bigint, other string"), "t", merge_schema=True)
@@ -193,7 +193,7 @@ def test_merge_schema_with_no_new_column_is_an_append(spark, lake):
     assert type(dataset(lake, "t").read_transaction(2).operation).__name__ == "Append"
 
 
-def test_value_that_does_not_fit_raises_13_and_leaves_nothing(spark, lake):
+def test_value_that_does_not_fit_raises_invalid_input_and_leaves_no_files(spark, lake):
     create_table(lake.catalog, "t", data=ipc(pa.table({"id": pa.array([1], pa.int8())})))
     before = files(lake, "t")
     with fails(13, naming="'t'"):
@@ -201,7 +201,7 @@ def test_value_that_does_not_fit_raises_13_and_leaves_nothing(spark, lake):
     assert files(lake, "t") == before
 
 
-def test_what_cannot_be_kept_is_refused_before_anything_is_written(spark, lake, root):
+def test_types_that_lance_cannot_store_are_refused_before_anything_is_written(spark, lake, root):
     with fails(13, naming="'t'"):
         lake.write(spark.sql("SELECT 1 AS id, null AS nothing"), "t")
     assert list_tables(lake.catalog) == []
@@ -222,12 +222,12 @@ def test_empty_dataframe_creates_a_table_and_appends_nothing(spark, lake):
     assert ids(lake) == []
 
 
-def test_dataframe_without_columns_raises_13(spark, lake):
+def test_dataframe_without_columns_raises_invalid_input(spark, lake):
     with fails(13, naming="'t'"):
         lake.write(spark.range(3).select(), "t")
 
 
-def test_partitions_and_limits_make_the_files(spark, lake):
+def test_partitions_and_limits_determine_the_files(spark, lake):
     frame = spark.range(0, 100, 1, 4)
     assert lake.write(frame, "t", "overwrite").files == 4
     assert lake.write(frame, "t", "overwrite", max_rows_per_file=10).files == 12
@@ -237,7 +237,7 @@ def test_partitions_and_limits_make_the_files(spark, lake):
     assert ids(lake) == sorted([*range(100), *range(100)])
 
 
-def test_rows_that_are_larger_than_a_batch(spark, lake):
+def test_rows_larger_than_a_batch_are_written(spark, lake):
     frame = spark.range(0, 6, 1, 1).selectExpr("id", "repeat('x', 3000000) AS text")
     assert lake.write(frame, "t").rows == 6
     assert ids(lake) == list(range(6))
@@ -257,7 +257,7 @@ def test_format_version_is_chosen_for_new_tables_only(spark, lake):
         lake.write(numbers(spark, 5), "t", data_storage_version="2.2")
 
 
-def test_properties_are_those_of_a_new_table(spark, lake):
+def test_properties_are_set_on_a_new_table(spark, lake):
     create_namespace(lake.catalog, "a")
     lake.write(numbers(spark, 1), "a.t", properties={"owner": "me"})
     lake.write(numbers(spark, 1), "t", properties={"owner": "you"})
@@ -265,7 +265,7 @@ def test_properties_are_those_of_a_new_table(spark, lake):
     assert describe_table(lake.catalog, "t").properties == {"owner": "you"}
 
 
-def test_branch_is_written_and_main_is_not(spark, lake):
+def test_write_to_branch_leaves_main_unchanged(spark, lake):
     lake.write(numbers(spark, 1), "t")
     dataset(lake, "t").create_branch("dev")
     done = lake.write(numbers(spark, 2), "t", branch="dev", job_id="j")
@@ -282,7 +282,7 @@ def test_branch_is_written_and_main_is_not(spark, lake):
 # Failures
 
 
-def test_failing_task_leaves_nothing(spark, lake, root):
+def test_failing_task_leaves_no_files(spark, lake, root):
     lake.write(numbers(spark, 1), "t")
     before = files(lake, "t")
     bad = spark.range(0, 10, 1, 2).selectExpr("id", "if(id = 7, raise_error('spoilt'), 'x') AS name")
@@ -299,7 +299,7 @@ def test_stream_is_refused(spark, lake):
         lake.write(spark.readStream.format("rate").load(), "t")
 
 
-def test_append_beside_an_overwrite_raises_14_and_leaves_nothing(spark, lake):
+def test_append_during_an_overwrite_raises_concurrent_modification(spark, lake):
     """The DataFrame itself overwrites the table while it is written, after its version was looked up."""
     lake.write(numbers(spark, 1), "t")
     location = describe_table(lake.catalog, "t").location
@@ -321,7 +321,7 @@ def test_append_beside_an_overwrite_raises_14_and_leaves_nothing(spark, lake):
 
 
 @pytest.mark.parametrize("managed", [False, True])
-def test_append_beside_a_cast_raises_14_and_the_job_can_be_run_again(spark, lake, managed):
+def test_append_during_a_cast_is_reverted_and_can_be_repeated(spark, lake, managed):
     """Lance would show the rows without the values of the column that was cast."""
     if managed:
         lake.catalog.enable_table_version_management()

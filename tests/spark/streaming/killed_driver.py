@@ -1,7 +1,7 @@
 """A driver that streams files into a table, one in each epoch, and is killed at a chosen point of an epoch's commit.
 
-Started as `killed_driver.py FILES ROOT CHECKPOINT POINT EPOCH`; the point is `within` (a commit that is written down,
-but not made), `after` or `never`.
+Started as `killed_driver.py FILES ROOT CHECKPOINT POINT EPOCH`; the point is `within` (the attempt is logged, but not
+committed), `after` or `never`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ def main(files: str, root: str, checkpoint: str, point: str, epoch: int) -> None
     driver = spark._jvm.java.lang.ProcessHandle.current().pid()
 
     class Deadly(PennonDataSource):
-        """Its commits kill the driver, which is Java's process, and themselves."""
+        """A source whose commits kill the driver (the Java process) and their own process."""
 
         @classmethod
         def name(cls) -> str:
             return "deadly"
 
         def streamWriter(self, schema, overwrite):
-            from pennon.spark.commits import publish
+            from pennon.spark.commits import publish as publish_module
 
             writer = super().streamWriter(schema, overwrite)
-            commit, publish = writer.commit, publish.publish
+            commit, publish = writer.commit, publish_module.publish
 
             def die() -> None:
                 os.kill(driver, signal.SIGKILL)
@@ -41,7 +41,7 @@ def main(files: str, root: str, checkpoint: str, point: str, epoch: int) -> None
                 return publish(*given, **named)
 
             def deadly(messages, number) -> None:
-                publish.publish = within if number == epoch else publish
+                publish_module.publish = within if number == epoch else publish
                 commit(messages, number)
                 if number == epoch and point == "after":
                     die()

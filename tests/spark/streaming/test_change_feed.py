@@ -27,7 +27,7 @@ def _sorted(state: list[dict]) -> list[dict]:
     return sorted(state, key=lambda row: row["id"])
 
 
-def test_inserts_and_deletes_are_told_with_version_and_time(table):
+def test_feed_has_inserts_and_deletes_with_version_and_time(table):
     before = datetime.now(timezone.utc)
     stream = table.stream(changes="feed", startingVersion="0")
     table.write(rows(3, 4))
@@ -47,14 +47,14 @@ def test_inserts_and_deletes_are_told_with_version_and_time(table):
     assert times[-1] >= before
 
 
-def test_an_update_is_told_by_both_images_where_rows_have_ids(table, stable):
+def test_feed_has_both_images_of_an_update_with_stable_row_ids(table, stable):
     stream = table.stream(changes="feed", startingVersion="1")
     table.open().update({"x": "'new'"}, where="id = 1")
     old, new = ("update_preimage", "update_postimage") if stable else ("delete", "insert")
     assert told(stream.all()) == sorted([(2, old, 1, "x1"), (2, new, 1, "new")])
 
 
-def test_a_merge_tells_updates_inserts_and_deletes_apart(table, stable):
+def test_feed_of_a_merge_distinguishes_updates_inserts_and_deletes(table, stable):
     stream = table.stream(changes="feed", startingVersion="1")
     source = pa.table({"id": [1, 5], "x": ["new", "x5"]})
     merge = table.open().merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
@@ -71,7 +71,7 @@ def test_an_overwrite_deletes_all_and_inserts_all(table):
     assert told(stream.all()) == sorted(expected)
 
 
-def test_a_restored_version_is_told_by_the_rows_that_go_and_come(table):
+def test_feed_of_a_restore_has_removed_and_returned_rows(table):
     stream = table.stream(changes="feed", startingVersion="1")
     table.open().delete("id = 1")
     table.write(rows(3, 4))
@@ -80,7 +80,7 @@ def test_a_restored_version_is_told_by_the_rows_that_go_and_come(table):
     assert told(feed) == [(4, "delete", 3, "x3"), (4, "insert", 1, "x1")]
 
 
-def test_compaction_tells_nothing_even_if_it_drops_deleted_rows(table):
+def test_feed_of_a_compaction_is_empty_even_if_it_drops_deleted_rows(table):
     table.open().delete("id = 1")
     table.write(rows(3, 4))
     stream = table.stream(changes="feed", startingVersion="latest")
@@ -92,7 +92,7 @@ def test_compaction_tells_nothing_even_if_it_drops_deleted_rows(table):
     assert told(stream.all()) == [(table.open().version, "delete", 2, "x2")]
 
 
-def test_values_that_are_put_in_place_are_told_for_rows_that_differ(table):
+def test_feed_of_rewritten_columns_has_only_rows_that_differ(table):
     table.open().add_columns({"y": "CAST(id AS double)"})
     stream = table.stream(changes="feed", startingVersion="latest")
     stream.batch()
@@ -108,7 +108,7 @@ def test_values_that_are_put_in_place_are_told_for_rows_that_differ(table):
     assert table.stream(columns="id", startingVersion="2").all() == []
 
 
-def test_a_column_that_is_filled_is_an_update_after_a_restart(table):
+def test_filled_column_is_an_update_after_a_restart(table):
     stream = table.stream(changes="feed")
     stream.all()
     table.open().add_columns({"y": "id * 2"})
@@ -129,7 +129,7 @@ def test_columns_and_a_predicate_apply_to_every_row_of_the_feed(table, stable):
     assert feed == [(2, "insert", "x3"), (2, "insert", "x4"), (3, "delete", "x4"), (4, old, "x1")]
 
 
-def test_new_rows_of_a_feed_are_limited_and_changes_are_told_as_a_whole(table):
+def test_new_rows_of_a_feed_are_limited_and_changes_are_not_divided(table):
     stream = table.stream(changes="feed", startingVersion="1")
     table.write(rows(3, 8))
     table.open().delete("id < 5")
@@ -137,7 +137,7 @@ def test_new_rows_of_a_feed_are_limited_and_changes_are_told_as_a_whole(table):
     assert sizes == [(2, 2), (2, 2), (2, 1), (3, 5)]
 
 
-def test_many_deleted_rows_are_told(root, stable):
+def test_feed_has_many_deleted_rows(root, stable):
     table = Table(root, stable=stable, data=rows(0, 9000))
     stream = table.stream(changes="feed", startingVersion="1")
     table.open().delete("id % 3 = 0")
@@ -192,7 +192,7 @@ class Changing:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_feed_of_random_changes_gives_the_table_again(root, stable, seed):
+def test_feed_of_random_changes_reproduces_the_table(root, stable, seed):
     chance = random.Random(seed)
     table = Table(root, stable=stable, managed=seed % 2 == 1, data=rows(0, 20))
     stream = table.stream(changes="feed")

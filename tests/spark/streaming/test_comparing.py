@@ -44,12 +44,12 @@ STRUCT = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
         (pa.list_(LIST), [[[1.0], [2.0]], [[1.0]]], [[[1.0], [2.0]], [[1.5]]], [False, True]),
     ],
 )
-def test_rows_that_differ_are_found(kind, left, right, expected):
+def test_differing_rows_of_every_type_are_found(kind, left, right, expected):
     assert find_differing_rows(pa.array(left, kind), pa.array(right, kind)).tolist() == expected
     assert find_differing_rows(pa.array(right, kind), pa.array(left, kind)).tolist() == expected
 
 
-def test_parts_of_columns_are_compared():
+def test_slices_are_compared():
     left, right = pa.array([[0], [1, 2], [3]]), pa.array([[9], [1, 2], [4]])
     assert find_differing_rows(left.slice(1), right.slice(1)).tolist() == [False, True]
     assert find_differing_rows(left.slice(0, 0), right.slice(0, 0)).tolist() == []

@@ -58,7 +58,7 @@ def _files(table: Table) -> set[str]:
     return {path.name for path in Path(describe_table(table.catalog, "t").location, "data").iterdir()}
 
 
-def test_every_epoch_is_one_version_that_names_it(table, root):
+def test_each_epoch_is_one_version_that_names_it(table, root):
     sink = Sink(root)
     sink.epoch(0, rows(3, 6))
     sink.epoch(1, rows(6, 7))
@@ -70,7 +70,7 @@ def test_every_epoch_is_one_version_that_names_it(table, root):
     assert properties["pennon.epoch"] == "1"
 
 
-def test_an_epoch_that_is_repeated_after_its_commit_changes_nothing(table, root):
+def test_epoch_repeated_after_its_commit_changes_nothing(table, root):
     Sink(root).epoch(0, rows(3, 6))
     before = _files(table)
     Sink(root).epoch(0, rows(3, 6))
@@ -82,7 +82,7 @@ def test_an_epoch_that_is_repeated_after_its_commit_changes_nothing(table, root)
     assert table.ids() == list(range(7))
 
 
-def test_an_epoch_that_is_repeated_finds_its_commit_among_others(table, root):
+def test_repeated_epoch_finds_its_commit_among_others(table, root):
     Sink(root).epoch(0, rows(3, 6))
     for first in range(100, 105):
         table.write(rows(first, first + 1))
@@ -92,7 +92,7 @@ def test_an_epoch_that_is_repeated_finds_its_commit_among_others(table, root):
     assert table.ids() == [*range(6), *range(100, 105)]
 
 
-def test_an_epoch_that_is_repeated_before_its_commit_is_written_once(table, root):
+def test_epoch_repeated_before_its_commit_is_written_once(table, root):
     sink = Sink(root)
     lost = sink.staged(rows(3, 6))
     destination = lost[0].prepared.writer.destination
@@ -103,7 +103,7 @@ def test_an_epoch_that_is_repeated_before_its_commit_is_written_once(table, root
     assert table.ids() == [*range(6), 100]
 
 
-def test_the_epoch_that_makes_the_table_is_not_repeated_either(root):
+def test_epoch_that_creates_the_table_is_written_once(root):
     sink = Sink(root)
     sink.epoch(0, rows(0, 4))
     catalog = connect("dir", {"root": root})
@@ -124,7 +124,7 @@ def test_two_drivers_of_one_query_do_not_write_an_epoch_twice(table, root):
     assert table.ids() == [0, 1, 2, 3, 4, 5]
 
 
-def test_an_epoch_without_rows_makes_no_version(table, root):
+def test_epoch_without_rows_creates_no_version(table, root):
     Sink(root).epoch(0, rows(0, 0))
     Sink(root).committed([], 1)
     assert table.open().version == 1
@@ -142,7 +142,7 @@ def test_complete_mode_replaces_all_rows_once_for_each_epoch(table, root):
     assert table.ids() == []
 
 
-def test_streams_to_one_table_do_not_know_each_other(table, root):
+def test_streams_to_one_table_are_independent(table, root):
     one, other = Sink(root, "query one"), Sink(root, "query two")
     one.epoch(0, rows(3, 4))
     other.epoch(0, rows(4, 5))
@@ -162,7 +162,7 @@ def test_a_named_stream_refuses_another_checkpoint(table, root):
     assert table.ids() == [0, 1, 2, 3, 4]
 
 
-def test_a_checkpoint_that_was_put_back_is_refused(table, root):
+def test_older_checkpoint_is_refused(table, root):
     for number in range(3):
         Sink(root).epoch(number, rows(3 + number, 4 + number))
     with fails(19, "has written epoch 2"):
@@ -170,7 +170,7 @@ def test_a_checkpoint_that_was_put_back_is_refused(table, root):
     assert table.ids() == list(range(6))
 
 
-def test_an_epoch_of_which_nobody_can_tell_any_more_is_refused(table, root):
+def test_epoch_in_deleted_versions_is_refused(table, root):
     Sink(root).epoch(0, rows(3, 4))
     Sink(root).epoch(1, rows(4, 5))
     for first in range(100, 103):
@@ -182,7 +182,7 @@ def test_an_epoch_of_which_nobody_can_tell_any_more_is_refused(table, root):
     assert table.ids() == [*range(6), *range(100, 103)]
 
 
-def test_a_query_that_nobody_can_name_is_refused(table, root):
+def test_stream_without_a_query_id_is_refused(table, root):
     with fails(13, "queryId"):
         Sink(root, None).epoch(0, rows(3, 4))
     Sink(root, None, queryId="orders").epoch(0, rows(3, 4))
@@ -218,7 +218,7 @@ def test_an_epoch_whose_commit_failed_can_be_repeated(table, root):
     assert table.ids() == list(range(6))
 
 
-def test_new_columns_are_added_if_asked(table, root):
+def test_new_columns_are_added_with_merge_schema(table, root):
     wider = rows(3, 5).append_column("y", pa.array([1.5, None]))
     with fails(13, "y"):
         Sink(root).epoch(0, wider)
@@ -229,7 +229,7 @@ def test_new_columns_are_added_if_asked(table, root):
 
 
 @pytest.mark.parametrize("option", ["version", "columns", "where", "jobId"])
-def test_options_that_make_no_sense_for_a_stream_to_a_table_are_refused(table, root, option):
+def test_options_that_do_not_apply_to_stream_writes_are_refused(table, root, option):
     with fails(13, option):
         Sink(root, **{option: "1"}).staged(rows(table.open().count_rows(), 5))
 

@@ -58,7 +58,7 @@ class Driver:
         return sorted(table.to_table()["id"].to_pylist())
 
 
-def test_rows_are_there_once_wherever_the_driver_is_killed(root, tmp_path):
+def test_each_row_is_written_once_wherever_the_driver_is_killed(root, tmp_path):
     driver = Driver(root, tmp_path)
     # Epoch 1 is committed, and Spark does not know it.
     assert driver.run("after", 1) != 0

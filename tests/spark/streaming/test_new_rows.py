@@ -17,7 +17,7 @@ def table(request, root):
     return Table(root, managed=request.param)
 
 
-def test_a_new_stream_begins_with_the_table_as_it_is_and_goes_on_with_new_rows(table):
+def test_new_stream_starts_with_all_rows_and_continues_with_new_rows(table):
     table.write(rows(3, 5))
     stream = table.stream()
     assert stream.batch() == rows(0, 5).to_pylist()
@@ -27,7 +27,7 @@ def test_a_new_stream_begins_with_the_table_as_it_is_and_goes_on_with_new_rows(t
     assert stream.batch() == rows(5, 8).to_pylist()
 
 
-def test_a_stream_goes_on_from_its_checkpoint(table):
+def test_stream_continues_from_its_checkpoint(table):
     stream = table.stream()
     stream.all()
     table.write(rows(3, 5))
@@ -40,7 +40,7 @@ def test_a_stream_goes_on_from_its_checkpoint(table):
     ("starting", "expected"),
     [("0", [0, 1, 2, 3, 4]), ("1", [3, 4]), ("2", [4]), ("3", []), ("earliest", [0, 1, 2, 3, 4]), ("LATEST", [])],
 )
-def test_a_stream_begins_after_the_version_that_is_asked_for(table, starting, expected):
+def test_stream_starts_after_the_starting_version(table, starting, expected):
     table.write(rows(3, 4))
     table.write(rows(4, 5))
     stream = table.stream(startingVersion=starting)
@@ -49,7 +49,7 @@ def test_a_stream_begins_after_the_version_that_is_asked_for(table, starting, ex
     assert stream.ids() == [5]
 
 
-def test_the_earliest_version_is_the_oldest_that_is_left(table):
+def test_earliest_is_the_oldest_existing_version(table):
     table.write(rows(3, 4))
     table.write(rows(4, 5))
     table.open().cleanup_old_versions(retain_versions=1)
@@ -82,7 +82,7 @@ def test_versions_of_a_batch_are_limited(table):
     assert [[row["id"] for row in batch] for batch in stream.batches(BatchLimits(versions=2))] == [[3, 4], [5, 6], [7]]
 
 
-def test_what_comes_after_the_target_of_a_run_waits(table):
+def test_versions_after_the_target_of_a_run_are_not_read(table):
     stream = table.stream()
     table.write(rows(3, 4))
     assert [row["id"] for row in stream.batch(target=2)] == [0, 1, 2, 3]
@@ -91,13 +91,13 @@ def test_what_comes_after_the_target_of_a_run_waits(table):
     assert stream.ids() == [4]
 
 
-def test_a_snapshot_is_not_younger_than_the_target_of_a_run(table):
+def test_snapshot_is_not_later_than_the_target_of_a_run(table):
     stream = table.stream()
     table.write(rows(3, 4))
     assert stream.planner.initial_position(target=1).next == 1
 
 
-def test_a_branch_is_read_by_itself(root):
+def test_stream_of_a_branch_reads_only_the_branch(root):
     table = Table(root)
     branch = table.open().create_branch("dev")
     table.write(rows(100, 101))
@@ -108,7 +108,7 @@ def test_a_branch_is_read_by_itself(root):
     assert table.stream().ids() == [0, 1, 2, 100]
 
 
-def test_a_batch_reads_the_same_whenever_it_is_read(table):
+def test_batch_always_reads_the_same_rows(table):
     table.write(rows(3, 9), max_rows_per_file=4)
     stream = table.stream(startingVersion="1")
     start = stream.planner.initial_position()
@@ -133,7 +133,7 @@ def test_compaction_indexes_and_settings_deliver_nothing(table):
     assert stream.batch() is None
 
 
-def test_versions_without_rows_are_passed_so_that_they_can_be_cleaned_away(table):
+def test_versions_without_rows_are_passed_so_that_they_can_be_deleted(table):
     stream = table.stream()
     stream.all()
     table.open().update_config({"some": "setting"})
@@ -150,7 +150,7 @@ def test_rows_that_a_merge_only_inserts_are_new_rows(table):
     assert stream.ids() == [3, 4]
 
 
-def test_an_empty_table_that_is_filled_by_an_overwrite_brings_new_rows(root):
+def test_overwrite_of_an_empty_table_delivers_new_rows(root):
     table = Table(root, data=rows(0, 0))
     stream = table.stream()
     assert stream.all() == []
@@ -158,13 +158,13 @@ def test_an_empty_table_that_is_filled_by_an_overwrite_brings_new_rows(root):
     assert stream.ids() == [0, 1]
 
 
-def test_columns_and_a_predicate_are_honoured(table):
+def test_columns_and_predicate_are_applied(table):
     stream = table.stream(columns="x", where="id % 2 = 1")
     table.write(rows(3, 8))
     assert stream.all(BatchLimits(rows=2)) == [{"x": "x1"}, {"x": "x3"}, {"x": "x5"}, {"x": "x7"}]
 
 
-def test_a_predicate_that_lance_does_not_understand_is_refused(table):
+def test_invalid_predicate_is_refused(table):
     with fails(13, "'t'"):
         table.stream(where="no such thing")
 
@@ -183,7 +183,7 @@ def test_a_predicate_that_lance_does_not_understand_is_refused(table):
         {"limit": "3"},
     ],
 )
-def test_options_that_make_no_sense_for_a_stream_are_refused(table, options):
+def test_options_that_do_not_apply_to_streams_are_refused(table, options):
     with fails(13):
         table.stream(**options)
 
@@ -195,7 +195,7 @@ def test_a_checkpoint_of_another_source_is_refused(table):
         stream.batch()
 
 
-def test_rows_of_concurrent_writers_come_once_and_in_the_order_of_versions(table):
+def test_rows_of_concurrent_writers_are_read_once_in_order_of_versions(table):
     writers, appends, each = 3, 6, 4
     stream = table.stream(startingVersion="latest")
     stream.batch()

@@ -38,7 +38,7 @@ class Query:
         return [[row["id"] for row in batch] for batch in self.batches if batch]
 
 
-def test_all_that_is_there_is_read_in_batches_and_a_restart_goes_on(lake, table, tmp_path):
+def test_table_is_read_in_batches_and_a_restart_continues(lake, table, tmp_path):
     table.write(rows(3, 6), max_rows_per_file=2)
     checkpoint = tmp_path / "checkpoint"
     assert Query(lake, checkpoint, maxRowsPerTrigger="4").available() == [[0, 1, 2, 3], [4, 5]]
@@ -50,7 +50,7 @@ def test_all_that_is_there_is_read_in_batches_and_a_restart_goes_on(lake, table,
     assert query.batches == [[{"id": 6}, {"id": 7}]]
 
 
-def test_a_query_that_runs_delivers_a_change_feed_as_versions_come(lake, table, tmp_path):
+def test_running_query_delivers_a_change_feed(lake, table, tmp_path):
     query = Query(lake, tmp_path / "checkpoint", changes="feed", startingVersion="1")
     running = query.writer.start()
     try:
@@ -65,7 +65,7 @@ def test_a_query_that_runs_delivers_a_change_feed_as_versions_come(lake, table, 
         running.stop()
 
 
-def test_a_change_feed_can_be_read_at_once(lake, table):
+def test_change_feed_can_be_read_as_a_batch(lake, table):
     table.write(rows(3, 4))
     table.open().delete("id = 0")
     source = lake.spark.read.format("pennon").options(root=table.root, changes="feed", startingVersion="1").load("t")
@@ -73,7 +73,7 @@ def test_a_change_feed_can_be_read_at_once(lake, table):
     assert source.where("_change_type = 'delete'").count() == 1
 
 
-def test_a_merge_that_only_inserts_brings_its_new_rows_alone(lake, table, tmp_path):
+def test_inserting_merge_delivers_only_its_new_rows(lake, table, tmp_path):
     """Such a merge names a fragment as changed that it leaves as it is, so that two at a time conflict."""
     checkpoint = tmp_path / "checkpoint"
     assert Query(lake, checkpoint).available() == [[0, 1, 2]]
@@ -85,7 +85,7 @@ def test_a_merge_that_only_inserts_brings_its_new_rows_alone(lake, table, tmp_pa
     assert told([row.asDict() for row in feed.collect()]) == [(2, "insert", 3, "x3")]
 
 
-def test_the_reader_for_older_pyspark_reads_the_same(lake, table, tmp_path):
+def test_reader_for_older_pyspark_reads_the_same(lake, table, tmp_path):
     from pennon.spark.source import PennonDataSource  # imported here so that the class below is pickled by value
 
     class Older(PennonDataSource):

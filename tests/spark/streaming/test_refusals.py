@@ -51,7 +51,7 @@ def _restore(table: Table) -> None:
         (_restore, "Restore"),
     ],
 )
-def test_changes_stop_a_stream_of_new_rows_after_all_that_came_before(table, change, operation):
+def test_changes_stop_a_stream_after_earlier_versions_are_delivered(table, change, operation):
     stream = table.stream(startingVersion="1")
     table.write(rows(3, 5))
     change(table)
@@ -83,7 +83,7 @@ def test_replaced_tables_cannot_be_ignored(table, change):
         stream.batch()
 
 
-def test_a_failed_stream_goes_on_when_changes_are_ignored(table):
+def test_failed_stream_continues_if_changes_are_ignored(table):
     stream = table.stream()
     stream.all()
     _delete(table)
@@ -93,7 +93,7 @@ def test_a_failed_stream_goes_on_when_changes_are_ignored(table):
     assert stream.again(changes="ignore").ids() == [3]
 
 
-def test_a_table_that_was_dropped_is_noticed(table):
+def test_dropped_table_stops_the_stream(table):
     stream = table.stream()
     stream.all()
     drop_table(table.catalog, "t")
@@ -102,7 +102,7 @@ def test_a_table_that_was_dropped_is_noticed(table):
 
 
 @pytest.mark.parametrize("appends", [0, 1, 4])
-def test_a_table_that_was_made_anew_is_noticed_whatever_its_versions(table, appends):
+def test_recreated_table_stops_the_stream_for_any_version(table, appends):
     table.write(rows(3, 5))
     stream = table.stream()
     stream.all()
@@ -115,7 +115,7 @@ def test_a_table_that_was_made_anew_is_noticed_whatever_its_versions(table, appe
 
 
 @pytest.mark.parametrize("appends", [1, 2])
-def test_a_table_that_is_made_anew_in_the_same_place_is_noticed_by_a_stream_that_runs(root, appends):
+def test_table_recreated_at_the_same_location_stops_a_running_stream(root, appends):
     table = Table(root)
     table.write(rows(3, 5))
     stream = table.stream()
@@ -130,7 +130,7 @@ def test_a_table_that_is_made_anew_in_the_same_place_is_noticed_by_a_stream_that
         stream.batch()
 
 
-def test_a_history_forgets_a_table_that_was_there_before(root):
+def test_history_forgets_a_replaced_table(root):
     table = Table(root)
     table.write(rows(3, 5))
     stream = table.stream()
@@ -144,7 +144,7 @@ def test_a_history_forgets_a_table_that_was_there_before(root):
     assert history.open_version(2).count_rows() == 9
 
 
-def test_a_table_of_which_an_older_copy_was_put_back_is_noticed(root, tmp_path):
+def test_older_copy_of_a_table_stops_the_stream(root, tmp_path):
     import shutil
 
     table = Table(root)
@@ -162,7 +162,7 @@ def test_a_table_of_which_an_older_copy_was_put_back_is_noticed(root, tmp_path):
         stream.again().batch()
 
 
-def test_versions_that_were_cleaned_away_are_missed(table):
+def test_deleted_versions_stop_the_stream(table):
     stream = table.stream()
     stream.all()
     table.write(rows(3, 5))
@@ -172,7 +172,7 @@ def test_versions_that_were_cleaned_away_are_missed(table):
         stream.again().batch()
 
 
-def test_a_snapshot_that_was_cleaned_away_before_it_was_read_is_missed(table):
+def test_deleted_snapshot_stops_the_stream(table):
     stream = table.stream()
     stream.batch(BatchLimits(rows=1))
     table.write(rows(3, 5))
@@ -181,7 +181,7 @@ def test_a_snapshot_that_was_cleaned_away_before_it_was_read_is_missed(table):
         stream.again().batch()
 
 
-def test_a_column_that_is_added_stops_the_stream_and_is_read_after_a_restart(table):
+def test_added_column_stops_the_stream_and_is_read_after_a_restart(table):
     stream = table.stream()
     stream.all()
     table.write(rows(3, 4))
@@ -201,7 +201,7 @@ def test_rows_from_before_a_column_was_added_have_null_in_it(table):
     assert stream.again().all() == [{"id": 3, "x": "x3", "y": None}]
 
 
-def test_columns_that_a_stream_does_not_read_may_come_and_go(table):
+def test_columns_that_a_stream_does_not_read_may_change(table):
     stream = table.stream(columns="id", startingVersion="1")
     table.open().add_columns({"y": "id * 2"})
     table.open().drop_columns(["x"])
@@ -243,7 +243,7 @@ def test_rows_from_before_a_rename_are_refused_after_a_restart(table):
         stream.again().batch()
 
 
-def test_rows_of_a_table_that_became_another_are_refused_by_a_feed(table):
+def test_feed_refuses_rows_of_an_overwritten_schema(table):
     stream = table.stream(changes="feed")
     stream.all()
     table.write(pa.table({"k": ["a"], "v": [1.0]}), "overwrite")
@@ -253,7 +253,7 @@ def test_rows_of_a_table_that_became_another_are_refused_by_a_feed(table):
         stream.again().batch()
 
 
-def test_a_batch_goes_forward_only(table):
+def test_batch_cannot_go_backwards(table):
     stream = table.stream(startingVersion="1")
     table.write(rows(3, 4))
     start = stream.planner.initial_position().to_offset()

@@ -26,7 +26,7 @@ def _done(writer, checkpoint, target=None):
     return query
 
 
-def test_a_stream_makes_a_table_and_appends_to_it_epoch_by_epoch(lake, table, tmp_path):
+def test_stream_creates_a_table_and_appends_each_epoch(lake, table, tmp_path):
     def run():
         writer = _source(lake, table, maxRowsPerTrigger="2").writeStream.format("pennon").option("root", table.root)
         return _done(writer, tmp_path / "checkpoint", "copy")
@@ -42,7 +42,7 @@ def test_a_stream_makes_a_table_and_appends_to_it_epoch_by_epoch(lake, table, tm
     assert history[3]["pennon.epoch"] == "2"
 
 
-def test_complete_mode_and_merged_batches_keep_one_row_for_each_key(lake, table, tmp_path):
+def test_complete_mode_and_merged_batches_keep_one_row_per_key(lake, table, tmp_path):
     table.write(rows(3, 6))
     counts = _source(lake, table, maxRowsPerTrigger="4").selectExpr("id % 2 AS k").groupBy("k").count()
     writer = counts.writeStream.outputMode("complete").format("pennon").option("root", table.root)
