@@ -9,21 +9,21 @@ from tests.spark_session import mark, spark
 __all__ = ["spark"]
 
 
-@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
+@pytest.hookimpl(tryfirst=True)  # before the marks are evaluated
 def pytest_collection_modifyitems(items) -> None:
-    """Mark what uses Spark."""
+    """Mark tests that use Spark."""
     mark(items, "tests/spark/")
 
 
 @pytest.fixture
 def root(tmp_path):
-    """Name an empty root."""
+    """Return the path of a new root."""
     return str(tmp_path / "root")
 
 
 @pytest.fixture
 def lake(spark, root):
-    """Attach a lake in an empty root."""
+    """Return a lake in a new root."""
     from pennon.spark import attach
 
     return attach(spark, root=root)
@@ -31,6 +31,6 @@ def lake(spark, root):
 
 @pytest.fixture
 def managed_lake(lake):
-    """Attach a lake whose catalog manages versions."""
+    """Return a lake whose catalog manages versions."""
     lake.catalog.enable_table_version_management()
     return lake

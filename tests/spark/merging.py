@@ -1,4 +1,4 @@
-"""Tables of several fragments for tests of merges, what is in them, and what is left on storage."""
+"""Tables of several fragments for tests of merges, their rows, and their files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import lance
 
 
 def table(lake, name, data, *, rows_per_file=4, **options):
-    """Write a table of small fragments into the root of a lake, with Lance alone."""
+    """Write a table of small fragments into the root of a lake with Lance."""
     uri = f"{dict(lake.address.properties)['root']}/{name}.lance"
     return lance.write_dataset(data, uri, max_rows_per_file=rows_per_file, **options)
 
@@ -19,13 +19,13 @@ def opened(lake, name="t"):
 
 
 def rows(lake, name="t", by="id"):
-    """Give the rows of a table, sorted by a column, nulls first."""
+    """Return the rows of a table, sorted by a column, nulls first."""
     found = opened(lake, name).to_table().to_pylist()
     return sorted(found, key=lambda row: (row[by] is not None, row[by]))
 
 
 def files(lake, name="t"):
-    """Name the data and deletion files, and the notes, in a table's directory."""
+    """Return the data files, deletion files and notes in a table's directory."""
     root = Path(dict(lake.address.properties)["root"]) / f"{name}.lance"
     kinds = ("data", "_deletions", "_pennon")
     there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
@@ -33,7 +33,7 @@ def files(lake, name="t"):
 
 
 def used(lake, name="t"):
-    """Name the files to which any version of a table refers."""
+    """Return the files to which any version of a table refers."""
     found = set()
     latest = opened(lake, name)
     for version in latest.versions():
@@ -45,5 +45,5 @@ def used(lake, name="t"):
 
 
 def assert_clean(lake, name="t"):
-    """Check that nothing is on storage but what versions refer to."""
+    """Assert that the table has only files to which a version refers."""
     assert files(lake, name) == used(lake, name)

@@ -1,4 +1,4 @@
-"""One commit to one table through the catalog, and at most one for each job. Needs Lance, but no Spark."""
+"""Commits to one table through the catalog, at most one for each job. Needs Lance, but no Spark."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_error_before_the_commit_is_raised(near, monkeypatch):
 
 
 def test_job_without_a_commit_is_not_done(place):
-    """The transaction's file is there, as after a crash just before the commit, and no version is of the job."""
+    """The file of the transaction exists, as after a crash just before the commit, but no version."""
     where = place.destination
     leftover = table_commits.create_transaction(place.append(5), 1, "j")
     LanceDataset.commit(where.uri, leftover, storage_options=where.options, detached=True)
@@ -180,7 +180,7 @@ def test_job_without_a_commit_is_not_done(place):
 
 
 def test_concurrent_runs_of_a_job_commit_once(near, monkeypatch):
-    """Both have looked and found nothing before either of them commits."""
+    """Both runs search for the job before either of them commits."""
     both = threading.Barrier(2)
     real = table_commits.find_job_in
 

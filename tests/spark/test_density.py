@@ -1,4 +1,4 @@
-"""Vectors of which the files tell that there is no null in them."""
+"""Vectors without nulls, as recorded in the metadata of files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support import create_table, ipc
 
 VECTOR = pa.list_(pa.float32(), 2)
 LARGE = 1 << 40
-ROWS = 5000  # more than what the driver reads itself
+ROWS = 5000  # more than the driver reads itself
 
 
 def vectors(rows=8, *, null=None, null_inside=None):
-    """Make vectors, one of them null, or one with a null inside."""
+    """Return vectors; optionally one is null, or contains a null."""
     values = [[float(n), n + 0.5] for n in range(rows)]
     if null is not None:
         values[null] = None

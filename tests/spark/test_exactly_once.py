@@ -1,4 +1,4 @@
-"""Exactly once: jobs that are run again, drivers and executors that die, attempts of which nobody hears."""
+"""Writes exactly once: repeated jobs, dead drivers and executors, attempts without a report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def directory(lake, *names):
 
 
 def assert_only_used_files(folder):
-    """Every data file belongs to a version, and no notes of writes are left."""
+    """Assert that every data file belongs to a version, and that no notes are left."""
     table = lance.dataset(str(folder))
     used = {
         file.path
@@ -48,7 +48,7 @@ def assert_only_used_files(folder):
 
 
 def ran(program, root, signals, **variables):
-    """Run a driver in a process of its own."""
+    """Run a driver in a separate process."""
     signals.mkdir(exist_ok=True)
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", **variables}
     return subprocess.run(
@@ -61,7 +61,7 @@ def ran(program, root, signals, **variables):
     )
 
 
-# Jobs that are run again
+# Repeated jobs
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "create", "ignore"])
@@ -97,7 +97,7 @@ def test_bad_job_id_raises_invalid_input(spark, lake):
     assert list_tables(lake.catalog) == []
 
 
-# Attempts of which nobody hears
+# Attempts without a report
 
 
 def test_files_of_unused_attempts_are_deleted(lake):
@@ -148,7 +148,7 @@ def test_files_of_a_killed_attempt_are_deleted(lake, tmp_path):
     assert_only_used_files(folder)
 
 
-# Drivers and executors that die. Each starts a Spark of its own.
+# Dead drivers and executors. Each test starts its own Spark.
 
 
 @pytest.mark.timeout(900)

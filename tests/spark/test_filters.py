@@ -1,5 +1,4 @@
-"""Filters that are pushed down give the rows that Spark would keep: Lance's answers against Spark's rules, written down
-once more here."""
+"""Filters that are pushed down keep the same rows as Spark: Lance's results, compared with a model of Spark's rules."""
 
 from __future__ import annotations
 
@@ -84,7 +83,7 @@ def _local(moments):
     return [moment.replace(tzinfo=None) for moment in moments]
 
 
-# The types whose values are compared, with values at their edges.
+# The types whose values are compared, with their extreme values.
 KINDS = {
     "int8": (pa.int8(), _integers(8, signed=True)),
     "int16": (pa.int16(), _integers(16, signed=True)),
@@ -133,7 +132,7 @@ def _array(kind: pa.DataType, values: list, chooser: random.Random) -> pa.Array:
     if pa.types.is_floating(kind):
         return pa.array(chosen, pa.float64(), from_pandas=False).cast(kind)
     made = pa.array(chosen, kind)
-    # Nanoseconds that Spark does not see.
+    # Nanoseconds, which Spark truncates.
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         noise = pa.array([chooser.choice([0, 0, 1, 999]) for _ in range(ROWS)])
         return pa.compute.add(made.cast(pa.int64()), noise).cast(kind)
@@ -143,7 +142,7 @@ def _array(kind: pa.DataType, values: list, chooser: random.Random) -> pa.Array:
 def _table() -> pa.Table:
     chooser = random.Random(7)
     arrays = {name: _array(kind, values, chooser) for name, (kind, values) in KINDS.items()}
-    # Structs that are null over fields that are not.
+    # Null structs with fields that are not null.
     nulls = pa.array([chooser.random() < 0.2 for _ in range(ROWS)])
     deep = pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=nulls)
     odd = {name: pa.StructArray.from_arrays([deep], names=[f"{name}.`in side`"], mask=nulls) for name in ODD_NAMES}
@@ -157,12 +156,12 @@ PATHS = [(name,) for name in KINDS] + [(odd, f"{odd}.`in side`", name) for odd i
 @dataclass(frozen=True)
 class Seen:
     dataset: lance.LanceDataset
-    rows: list = field(repr=False)  # as Spark sees them
+    rows: list = field(repr=False)  # as Spark reads them
 
 
 @pytest.fixture(scope="module", params=[None, "BTREE", "ZONEMAP"])
 def table(request, tmp_path_factory):
-    """Write all types, with and without indexes, and look at them as Spark does."""
+    """Write all types, with and without indexes, and read them as Spark does."""
     path = str(tmp_path_factory.mktemp("filters") / "t.lance")
     for part in (range(50), range(50, ROWS)):
         dataset = lance.write_dataset(_table().take(list(part)), path, mode="append" if part.start else "create")
@@ -182,7 +181,7 @@ def order(value):
 
 
 def truth(filter_, row) -> bool | None:
-    """Evaluate a filter on a row as Spark does: true, false or null."""
+    """Return the value of a filter for a row in Spark: true, false or null."""
     if isinstance(filter_, Not):
         inner = truth(filter_.child, row)
         return None if inner is None else not inner
@@ -214,7 +213,7 @@ def truth(filter_, row) -> bool | None:
 
 
 def _near(name: str):
-    """Draw values as Spark hands them over: those of the column, others of its type, and such as no row has."""
+    """Draw values as Spark passes them: values of the column, others of its type, and values of no row."""
     kind, values = KINDS[name]
     if pa.types.is_timestamp(kind):
         zone = UTC if kind.tz else None
@@ -310,7 +309,7 @@ def test_lance_keeps_the_rows_that_spark_keeps_at_the_edges(table, filter_) -> N
 
 
 def _values(name: str) -> list:
-    """Give values of a column that Spark hands over and that the column can have."""
+    """Return values that Spark passes and that the column can have."""
     kind, values = KINDS[name]
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         return [moment.replace(tzinfo=UTC if kind.tz else None) for moment in RECENT]

@@ -1,4 +1,4 @@
-"""The filters that Spark really hands over: Lance keeps the rows that Spark itself keeps."""
+"""The filters that Spark actually passes: Lance keeps the same rows as Spark."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ DAYS = [
     "{} IN (DATE'0001-01-01', DATE'9999-12-31')",
     "{} > '2024-02-29'",
 ]
-# In the zone of the session, except where they name another one.
+# In the zone of the session, unless they name another one.
 INSTANTS = [
     "{} = TIMESTAMP'2024-02-29 07:30:15.123456'",
     "{} = TIMESTAMP'2024-02-29 12:30:15 UTC'",
@@ -99,7 +99,7 @@ MORE = {
     "uint8": ["{} = 256", "{} > -1"],
     "decimal": ["{} = 123456789012345.0000000001", "{} < 1234567890123456789012345678.0123456789"],
 }
-# What Spark evaluates itself: patterns, values that the column cannot have, and a number that PySpark rounds.
+# Conditions that Spark evaluates itself: patterns, values that the column cannot have, a number that PySpark rounds.
 STAYING = {
     "string LIKE '%_b%'",
     "words LIKE '%_b%'",
@@ -116,7 +116,7 @@ STAYING = {
 
 
 def recorder() -> type[DataSource]:
-    """Give a source that writes down what Spark wants to push, and reads nothing; workers cannot import this module."""
+    """Return a source that records the filters and reads nothing; workers cannot import this module."""
 
     class Recorder(DataSource):
         @classmethod
@@ -147,7 +147,7 @@ def recorder() -> type[DataSource]:
 
 
 def test_lance_keeps_the_rows_that_spark_keeps(spark, tmp_path) -> None:
-    # Each condition has a copy of its column, so that what Spark makes of it can be told by the name.
+    # Each condition has its own copy of the column, whose name identifies the filter.
     table = _table()
     wanted = {name: [*texts, *MORE.get(name, [])] for name, texts in CONDITIONS.items()}
     conditions = {f"{name}_{number}": text for name, texts in wanted.items() for number, text in enumerate(texts)}
@@ -159,7 +159,7 @@ def test_lance_keeps_the_rows_that_spark_keeps(spark, tmp_path) -> None:
         dataset.to_table().combine_chunks().to_batches()[0], types.read_schema(schema), truncate_nanoseconds=True
     )
 
-    # Without inferred filters Spark plans the many conditions sooner, and none helps another one to be right.
+    # Without inferred filters, Spark plans the many conditions faster, and no condition hides the fault of another.
     settings = {"spark.sql.session.timeZone": "America/New_York", "spark.sql.constraintPropagation.enabled": "false"}
     for key, value in settings.items():
         spark.conf.set(key, value)
@@ -185,7 +185,7 @@ def test_lance_keeps_the_rows_that_spark_keeps(spark, tmp_path) -> None:
         true = {row["id"] for row in truths if row[copy]}
         kept = {row["id"] for row in answers.select(["id", copy]).to_pylist() if row[copy]}
         assert true <= kept, (text, handed_of[copy], together[copy])
-        # Of a condition that Spark cannot hand over, it says only that the column is not null.
+        # For a condition that Spark cannot pass, it only passes that the column is not null.
         if None in predicates[copy] or (together[copy] in {"", f"(`{copy}` IS NOT NULL)"} and "NULL" not in text):
             staying.add(conditions[copy].format(copy.rsplit("_", 1)[0]))
         else:

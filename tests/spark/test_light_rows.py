@@ -1,4 +1,4 @@
-"""Rows that are handed to Python without being weighed, and those that are too large for that."""
+"""Rows that are sent to Python without measuring batches, and rows that are too large for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lake.merge: what it promises beyond what the differential test sees."""
+"""lake.merge: guarantees that the differential test does not cover."""
 
 from __future__ import annotations
 

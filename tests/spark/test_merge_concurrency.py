@@ -1,4 +1,4 @@
-"""Merges beside other writers: what goes together, what is done anew, and what is refused."""
+"""Merges with concurrent writers: what is rebased, what is repeated, and what conflicts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def staged(lake, *args, **options):
 
 
 def interrupting(spark, tmp_path, uri, change):
-    """Give a source in which, when it is first read, a change is made to the table."""
+    """Return a source that changes the table when it is first read."""
     flag = str(tmp_path / "changed")
 
     def once(batches):

@@ -1,4 +1,4 @@
-"""Merges of random tables, sources and clauses do what a plain reading of SQL's MERGE says."""
+"""Merges of random tables, sources and clauses, compared with a simple model of SQL's MERGE."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCE = "id bigint, a int, s string"
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition as SQL, and what it says of a row of the table and one of the source."""
+    """A condition as SQL, and as a function of a row of the table and a row of the source."""
 
     text: str | None
     holds: Any
@@ -69,7 +69,7 @@ def added(left, right):
 
 @dataclass(frozen=True)
 class Rule:
-    """A clause, and what it does with a row: None if it is deleted."""
+    """A clause, and its effect on a row: None if it deletes the row."""
 
     clause: Any
     holds: Any
@@ -126,7 +126,7 @@ class Case:
         return rules
 
     def expected(self):
-        """Give the rows after the merge and the counts; None if a row would be changed twice."""
+        """Return the rows after the merge and the counts; None if a row would be changed twice."""
         _, matches = self.joining
         kept, counts = [], Counter()
         for row in self.target:

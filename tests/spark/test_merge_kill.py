@@ -1,4 +1,4 @@
-"""Executors die in the middle of a merge: all rows are there, once."""
+"""Executors that die during a merge: the table has each row once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of merges that need no Spark: clauses, columns that expressions speak of, rows by address."""
+"""Parts of merges that need no Spark: clauses, columns that expressions mention, rows by address."""
 
 from __future__ import annotations
 

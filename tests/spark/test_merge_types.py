@@ -1,4 +1,4 @@
-"""What a merge or an update does not set stays what it is, in every Arrow type; indexes and row ids stay right."""
+"""Merges and updates keep the values that they do not set, in every Arrow type, and indexes and row ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = 12
 
 
 def columns():
-    """Give a column of each kind, every third value null."""
+    """Return a column of each kind; every third value is null."""
     numbers = range(COUNT)
     day = dt.datetime(2024, 1, 31, 12, 30, 1, 123456, dt.timezone.utc)
     kinds = {
@@ -52,7 +52,7 @@ def columns():
 
 
 def everything():
-    """Give a table of all kinds, extension types among them."""
+    """Return a table of all kinds, including extension types."""
     made = {"id": pa.array(range(COUNT), pa.int64()), **columns()}
     keys = [uuid.UUID(int=number + 1).bytes for number in range(COUNT)]
     made["uuid"] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array(keys, pa.binary(16)))
@@ -102,7 +102,7 @@ def test_rows_keep_their_ids_beside_new_rows(spark, lake):
 
 
 def test_columns_of_all_types_are_set_from_a_source(lake):
-    """A source that was read from the table puts back what was there."""
+    """A source that was read from the table restores the same values."""
     data = everything().drop_columns(["wide", "nanos", "time", "lasting"])
     before = table(lake, "t", data)
     source = lake.table("t").where("id < 4")
@@ -156,7 +156,7 @@ def test_indexes_find_changed_rows_only_by_their_new_values(spark, lake, stable)
     dataset.create_scalar_index("x", "BTREE")
     dataset.create_scalar_index("words", "INVERTED")
     dataset.create_index("v", "IVF_FLAT", num_partitions=2)
-    # First a pure update of one column, which leaves other indexes as they are, then a merge that also inserts.
+    # First an update of one column, which does not affect other indexes, then a merge that also inserts.
     assert lake.update("t", {"x": "x + 1000"}, where="id IN (3, 200)").rows == 2
     source = spark.createDataFrame([(7, 2007, [9.0] * 8), (500, 2500, [5.0] * 8)], "id bigint, x int, v array<float>")
     lake.merge(source, "t", on="id", when_matched=[Update({"x": "source.x", "v": "source.v"})])

@@ -1,4 +1,4 @@
-"""Spark on an S3 server: every task reaches the tables with the options that the lake was given."""
+"""Spark with an S3 server: every task uses the storage options of the lake."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROWS = 10_000  # more than the driver reads itself
 
 @pytest.fixture
 def bucket(spark):
-    """Attach a lake in a bucket of its own."""
+    """Return a lake in a new bucket."""
     from pennon.spark import attach
 
     with CountingS3() as server:

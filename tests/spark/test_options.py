@@ -1,4 +1,4 @@
-"""Options of the data source: read strictly, documented completely."""
+"""Options of the data source are parsed strictly and documented completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks compute of rows adds up to what the rows themselves give."""
+"""Partial aggregates of tasks add up to the aggregates of all rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEASURES = (
 )
 SCHEMA = pa.schema({"k": pa.string(), "x": pa.int64(), "y": pa.float64()})
 LONGS = st.none() | st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1)
-# Sums of these are exact in any order.
+# Their sums are exact in any order.
 DOUBLES = st.none() | st.integers(-8, 8).map(lambda number: number / 4) | st.just(math.nan)
 ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "", None]), LONGS, DOUBLES), max_size=40)
 
@@ -39,7 +39,7 @@ def added(rows, name):
 
 
 def greatest(values):
-    """Give the greatest number as Spark has it: NaN is greater than all others."""
+    """Return the maximum as Spark computes it: NaN is greater than all numbers."""
     return math.nan if any(map(math.isnan, values)) else max(values, default=None)
 
 

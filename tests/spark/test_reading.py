@@ -15,7 +15,7 @@ ROWS = 100_000
 
 
 def made(lake, name="t", rows=10, **columns):
-    """Create a table, and give its location."""
+    """Create a table and return its location."""
     content = {"x": list(range(rows)), "s": [f"s{n % 5}" if n % 10 else None for n in range(rows)], **columns}
     create_table(lake.catalog, *name.split("."), data=ipc(content))
     return lake.catalog.describe_table({"id": name.split(".")}).location
@@ -143,7 +143,7 @@ def test_filters_are_pushed_into_lance(lake):
 
 
 def explained(frame):
-    """Give the plan as text."""
+    """Return the plan as text."""
     import contextlib
     import io
 

@@ -1,4 +1,4 @@
-"""A Spark job that reads a table while it is dropped gets all of its rows."""
+"""Spark jobs that read a table while it is dropped return all of its rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FRAGMENTS, ROWS = 6, 50
 
 
 def source(location, started, go_on):
-    """Make a Spark data source that reads one fragment per task; the first one waits in the middle of its work."""
+    """Return a Spark data source that reads one fragment per task; the first task waits halfway."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class Reader(DataSourceReader):
@@ -23,7 +23,7 @@ def source(location, started, go_on):
             return [InputPartition(number) for number in range(FRAGMENTS)]
 
         def read(self, partition):
-            import lance  # it does not survive a fork
+            import lance  # Lance does not survive a fork
 
             fragment = lance.dataset(location).get_fragments()[partition.value]
             for number, batch in enumerate(fragment.to_batches(batch_size=10)):
@@ -59,7 +59,7 @@ def test_spark_read_during_a_drop_returns_all_rows(spark, tmp_path, mode, open_n
 
     with ThreadPoolExecutor(2) as pool:
         reading = pool.submit(lambda: spark.read.format("one_table").load().collect())
-        reading.add_done_callback(lambda _: os.close(os.open(pipes[0], os.O_RDWR)))  # nobody waits for a failed job
+        reading.add_done_callback(lambda _: os.close(os.open(pipes[0], os.O_RDWR)))  # do not wait for a failed job
         pool.submit(Path(pipes[0]).read_text).result(timeout=120)
         drop_table(ns, "t")
         assert list_tables(ns) == []

@@ -1,4 +1,4 @@
-"""Tables that are purged and created again under the same name: nothing of the old one is ever shown."""
+"""Tables that are purged and recreated under the same name: rows of the old table are never returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that a lake is attached to: several of one program, and such in which nothing is set."""
+"""Sessions with a lake: several in one program, and sessions with default settings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_attach_does_not_change_the_active_session(spark, root):
 
 def test_large_tables_are_not_broadcast_by_default(spark, lake, capsys):
     rows = 12_000
-    body = [os.urandom(1200) for _ in range(rows)]  # 14 MB that no codec makes smaller; Spark broadcasts 10 MB
+    body = [os.urandom(1200) for _ in range(rows)]  # 14 MB that cannot be compressed; Spark broadcasts 10 MB
     create_table(lake.catalog, "facts", data=ipc({"id": range(rows), "v": body}))
     create_table(lake.catalog, "names", data=ipc({"id": range(9), "name": list("abcdefghi")}))
     before = spark.conf.get(BROADCAST)

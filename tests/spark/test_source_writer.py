@@ -1,4 +1,4 @@
-"""df.write.format("pennon"): the same rules as lake.write, in Spark's own steps."""
+"""df.write.format("pennon"): the same rules as lake.write, through Spark's interface."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_failing_task_leaves_no_files(spark, lake, root):
 
 
 def test_conflicting_commit_leaves_no_files(spark, lake, root):
-    """The DataFrame overwrites the table while it is appended to it."""
+    """Reading the DataFrame overwrites the table during the append."""
     import pyarrow as pa
 
     save(numbers(spark, 1), root)

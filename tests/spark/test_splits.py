@@ -1,4 +1,4 @@
-"""Cutting scans into tasks: every row in exactly one task, tasks of about equal size."""
+"""Splitting scans into tasks: every row in exactly one task, tasks of about equal size."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_no_split_is_much_larger_than_its_share(sizes, parallelism):
     ("sizes", "parallelism", "count"),
     [
         ([FragmentSize(0, 1_000_000, 64_000_000)], 4, 4),  # one large fragment feeds all cores
-        ([FragmentSize(0, 1_000, 64_000)], 8, 1),  # little work is not cut
+        ([FragmentSize(0, 1_000, 64_000)], 8, 1),  # small tables are not split
         ([FragmentSize(n, 10, 640) for n in range(1000)], 8, 1),  # tiny fragments share a task
         ([FragmentSize(n, 100_000, 6_400_000) for n in range(8)], 4, 4),
         ([FragmentSize(0, 1_000, 2**30)], 1, 8),  # rows of a megabyte: by bytes, not by rows

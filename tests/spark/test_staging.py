@@ -1,4 +1,4 @@
-"""Write, audit, publish: what is staged can be read by executors and by nobody else, and is shown all at once."""
+"""Write, audit, publish: executors can read staged rows, others cannot, and they are published at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ids(lake, table="t"):
 
 
 def previewed(lake, staged):
-    """Read what is staged on executors; gives the ids."""
+    """Return the ids of staged rows, read on executors."""
     frame = scan.to_dataframe(lake.spark, scan.scan_pinned(staged.preview))
     return sorted(row.id for row in frame.collect())
 
@@ -88,14 +88,14 @@ def test_staged_columns_can_be_read_but_are_not_visible(spark, any_lake):
     wide = spark.createDataFrame([(2, 0.5)], "id bigint, score double")
     staged = writing.make_readable(lake, writing.stage(lake, wide, ("t",), merge_schema=True))
     assert previewed(lake, staged) == [1, 2]
-    # Others append meanwhile: columns and rows are put on top of that.
+    # Others append before publication: the new columns and rows are rebased on that.
     lake.write(numbers(spark, 3), "t")
     assert writing.publish(lake, staged).version == 3
     assert {row.id: row.score for row in lake.table("t").collect()} == {1: None, 2: 0.5, 3: None}
 
 
 def test_publishing_twice_with_a_job_keeps_the_rows(spark, any_lake):
-    """As after a crash between the commit and the note of it: the files of the version must not go."""
+    """As after a crash between the commit and its note: the files of the version must be kept."""
     lake = any_lake
     for table in (("old",), ("new",)):
         if table == ("old",):
@@ -153,7 +153,7 @@ def test_several_tables_are_published_together(spark, house):
     assert shown(house) == {"a.t": [1], "u": [1]}
     before = lance.dataset(str(Path(house.catalog._store.identity()) / "__manifest")).version
     results = writing.publish_together(house, staged, job_id="nightly")
-    # One commit shows them, one more says that they are finished.
+    # One commit publishes them, and another one completes it.
     assert lance.dataset(str(Path(house.catalog._store.identity()) / "__manifest")).version == before + 2
     assert [(one.version, one.rows, one.created, one.already) for one in results] == [
         (2, 1, False, False),
@@ -248,7 +248,7 @@ def test_publishing_branches_together_is_refused(spark, house):
 
 
 def test_concurrent_publications_of_a_job_commit_once(spark, house, monkeypatch):
-    """The second run looks and finds nothing; then the first one commits, and then the second one."""
+    """The second run searches before the first one commits."""
     first, second = three(spark, house)[:2], three(spark, house)[:2]
     real = type(house.catalog).commit_tables
     rounds = []

@@ -1,4 +1,4 @@
-"""Tables of real Lance through Spark's form and back: every type, with values at its edges and nulls everywhere."""
+"""Tables of Lance to Spark's types and back: every type, with extreme values and nulls everywhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _extension(name: str, kind: str) -> pa.Field:
     return pa.field(name, STORAGE[kind], metadata=extension_metadata(kind))
 
 
-# A field for each type, and a value.
+# A field and a value for each type.
 COLUMNS = [
     (pa.field("flag", pa.bool_()), True),
     (pa.field("int8", pa.int8()), -128),

@@ -1,4 +1,4 @@
-"""How tables look in Spark and DataFrames as tables: schemas only, both ways."""
+"""Conversion of schemas between tables and Spark, both ways."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pennon.spark import types
 from pennon.spark.types.extension import plain_schema
 from pennon.spark.types.type_text import format_type, parse_type
 
-# Every Arrow type that Lance keeps, the type that Spark shows for it, and the metadata that leads back.
+# Every Arrow type that Lance stores, its Spark type, and the metadata that restores it.
 LEAVES = [
     (pa.bool_(), "boolean", None),
     (pa.int8(), "tinyint", None),

@@ -1,4 +1,4 @@
-"""Every type through real Spark: read by both ways, written to a new table and to the table itself."""
+"""Every type through real Spark: read in both ways, written to a new table and to the same table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def opened(lake, name: str) -> lance.LanceDataset:
 
 
 def arrow(frame) -> pa.Table:
-    """Collect a DataFrame as Arrow, in the order of its key, with times as Spark holds them."""
+    """Return a DataFrame as Arrow, sorted by its key, with times in Spark's types."""
     return frame.orderBy("id").toArrow()
 
 

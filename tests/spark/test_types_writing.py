@@ -1,4 +1,4 @@
-"""What of a DataFrame goes into which column, and what is refused: by name, by type and by value."""
+"""Matching the columns of a DataFrame with a table: names, types and values, and what is refused."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def frame(**columns) -> StructType:
 
 
 def sent(schema: StructType, rows: list[dict]) -> pa.RecordBatch:
-    """Give rows as Spark sends them to a worker, with timestamps in the zone of the session."""
+    """Return rows as Spark sends them to a worker, with timestamps in the zone of the session."""
     return pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(schema, timezone="Asia/Tokyo"))
 
 
 def written(kind: pa.DataType, incoming, value) -> object:
-    """Write one value into a column of a table, and give what is kept."""
+    """Return one value as it is written to a column of a table."""
     schema = frame(c=incoming)
     plan = types.plan_write(schema, pa.schema([pa.field("c", kind)]))
     return plan.cast(sent(schema, [{"c": value}, {"c": None}])).column("c").to_pylist()[0]

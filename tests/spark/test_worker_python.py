@@ -1,7 +1,7 @@
-"""Programs that run without an activated environment: Spark's workers find Pennon, or `attach` says what to set.
+"""Programs that run without an activated environment: Spark's workers find Pennon, or `attach` names the setting.
 
-Each test starts a real program by the interpreter of an environment, with a search path on which `python3` is another
-one, which has no Pennon.
+Each test starts a real program with the interpreter of an environment, and with a search path on which `python3` is an
+interpreter without Pennon.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ spark.stop()
 
 @pytest.fixture
 def other(tmp_path):
-    """Give an interpreter that has the standard library alone."""
+    """Return an interpreter with only the standard library."""
     other = tmp_path / "tools" / "python3"
     other.parent.mkdir()
     other.write_text(f'#!/bin/sh\nexec "{os.path.realpath(sys.executable)}" -S "$@"\n')
@@ -50,7 +50,7 @@ def other(tmp_path):
 
 @pytest.fixture
 def start(tmp_path, other):
-    """Start the program with a search path that leads to an interpreter without Pennon."""
+    """Run the program with a search path to an interpreter without Pennon."""
     tools = other.parent
     (tools / "java").symlink_to(str(shutil.which("java")))
     for name in (

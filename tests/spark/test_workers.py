@@ -1,4 +1,4 @@
-"""What Python workers of Spark keep from task to task."""
+"""Python workers of Spark: garbage collection, class loading and closed connections."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ sys.exit(3)
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    # Spark closes workers that were idle for a minute.
+    # Spark stops workers that were idle for a minute.
     "idle_seconds",
     [0, pytest.param(100, marks=pytest.mark.soak)],
 )

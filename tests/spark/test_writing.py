@@ -1,4 +1,4 @@
-"""lake.write: modes, schemas, what is refused, and what is left on storage."""
+"""lake.write: modes, schemas, refused writes, and the files that remain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def dataset(lake, *names):
 
 
 def files(lake, *names):
-    """Name everything in a table's directory, and the data files that its latest version refers to."""
+    """Return all files in a table's directory, and the data files of its latest version."""
     table = dataset(lake, *names)
     root = Path(table.uri)
     there = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
@@ -300,7 +300,7 @@ def test_stream_is_refused(spark, lake):
 
 
 def test_append_during_an_overwrite_raises_concurrent_modification(spark, lake):
-    """The DataFrame itself overwrites the table while it is written, after its version was looked up."""
+    """Reading the DataFrame overwrites the table after its version was resolved."""
     lake.write(numbers(spark, 1), "t")
     location = describe_table(lake.catalog, "t").location
 
@@ -322,7 +322,7 @@ def test_append_during_an_overwrite_raises_concurrent_modification(spark, lake):
 
 @pytest.mark.parametrize("managed", [False, True])
 def test_append_during_a_cast_is_reverted_and_can_be_repeated(spark, lake, managed):
-    """Lance would show the rows without the values of the column that was cast."""
+    """Lance would return nulls in the column that was cast."""
     if managed:
         lake.catalog.enable_table_version_management()
     lake.write(spark.range(1).selectExpr("CAST(id AS INT) AS n"), "t")

@@ -1,7 +1,7 @@
-"""Programs that the tests run as drivers of their own: one Spark job each, on executors that are processes.
+"""Programs that tests run as separate drivers: one Spark job each, on executors in processes of their own.
 
-`python driver.py <program> <root> <signals>`; the last line of the output is JSON. Tasks tell each other what they have
-done by files in the directory `signals`.
+`python driver.py <program> <root> <signals>`; the last line of the output is JSON. Tasks signal each
+other through files in the directory `signals`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def session(master="local-cluster[2,1,1024]", **settings):
 
 @contextmanager
 def two_hosts(work):
-    """Run a cluster whose two workers are on hosts of different names: Spark speculates on another host only."""
+    """Run a cluster with two workers on different host names: Spark speculates only on another host."""
     home = Path(pyspark.__file__).parent
     launcher = [str(home / "bin" / "spark-class")]
     environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_WORKER_DIR": work, "SPARK_LOG_DIR": work}
@@ -62,7 +62,7 @@ def two_hosts(work):
 
 
 def once(signals, name):
-    """Tell whether this is the first call anywhere that asks for a name."""
+    """Return True for the first call with this name in any process."""
     try:
         os.close(os.open(f"{signals}/{name}", os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -71,7 +71,7 @@ def once(signals, name):
 
 
 def until(condition):
-    """Wait for something that another process does."""
+    """Wait until a condition holds that another process fulfils."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
         if time.monotonic() > deadline:
@@ -80,7 +80,7 @@ def until(condition):
 
 
 def ancestors(pid):
-    """Give the processes above one, the nearest first."""
+    """Return the ancestors of a process, the nearest first."""
     above = []
     while pid > 1:
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
@@ -89,12 +89,12 @@ def ancestors(pid):
 
 
 def executor(pid):
-    """Give the Java process that runs the task of a Python worker."""
+    """Return the Java process that runs the task of a Python worker."""
     return next(one for one in ancestors(pid) if "java" in str(Path(f"/proc/{one}/exe").readlink()))
 
 
 def rows(spark, act):
-    """Give rows in four partitions; `act` is done in each task, when half of its rows are on their way."""
+    """Return rows in four partitions; each task calls `act` after half of its rows."""
 
     def flowing(batches):
         import pyarrow as pa
@@ -133,7 +133,7 @@ def kill_executor(root, signals):
 
 
 def speculate(root, signals):
-    """A task waits in the middle until Spark starts a second attempt of it, and then both write to the end."""
+    """A task waits halfway until Spark starts a second attempt of it; then both finish."""
     from pennon.spark import attach
 
     def act(partition):
@@ -167,7 +167,7 @@ def speculate(root, signals):
 
 
 def die_writing(root, signals):
-    """Write the rows of one task, and be killed after two files. Needs no Spark session."""
+    """Write the rows of one task and get killed after two files. Needs no Spark session."""
     import pyarrow as pa
     from pyspark.sql.types import LongType, StructField, StructType
 
@@ -193,7 +193,7 @@ def die_writing(root, signals):
 
 
 def die_staged(root, signals):
-    """Stage a write, and be killed before it is published."""
+    """Stage a write and get killed before it is published."""
     from pennon.spark import attach, writing
 
     spark = session("local[1]")
@@ -204,7 +204,7 @@ def die_staged(root, signals):
 
 
 def die_committed(root, signals):
-    """Write, and be killed before anybody hears of it."""
+    """Write and get killed before the result is reported."""
     from pennon.spark import attach
 
     spark = session("local[1]")

@@ -1,4 +1,4 @@
-"""A merge on executors that are killed in its middle: `python merge_driver.py <root> <signals>` prints what it did."""
+"""A merge whose executors are killed: `python merge_driver.py <root> <signals>` prints the results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from threading import Thread
 from tests.spark.cluster.driver import once, session, until
 
 
-def tell_of_last_tasks(spark, signals):
-    """When a task waits for it, tell that it is the last one of its stage."""
+def signal_last_tasks(spark, signals):
+    """Signal a waiting task when it is the last one of its stage."""
     tracker = spark.sparkContext.statusTracker()
 
     def is_last():
@@ -40,7 +40,7 @@ def merged(root, signals):
         }
     )
     lake = attach(spark, root=root)
-    Thread(target=tell_of_last_tasks, args=(spark, signals), daemon=True).start()
+    Thread(target=signal_last_tasks, args=(spark, signals), daemon=True).start()
     source = spark.range(0, 12_000, 20, 3).selectExpr("id", "id * 10 AS x", "concat('merged ', id) AS text")
     clauses = [Delete("source.id % 200 = 0"), Update()]
     result = lake.merge(source, "t", on="id", when_matched=clauses, job_id="nightly")

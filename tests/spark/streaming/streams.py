@@ -1,4 +1,4 @@
-"""A stream as a test drives it: the planner of the source and its tasks in this process, without Spark's engine."""
+"""A stream for tests: the planner of the source and its tasks run in this process, without Spark's engine."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CHANGE_COLUMNS = {"_change_type", "_commit_version", "_commit_timestamp"}
 
 
 def rows(first: int, stop: int) -> pa.Table:
-    """Make rows with ids from `first` on."""
+    """Return rows with ids from `first` on."""
     ids = range(first, stop)
     return pa.table({"id": pa.array(ids, pa.int64()), "x": pa.array([f"x{one}" for one in ids], pa.string())})
 
 
 class Table:
-    """A table of a catalog, changed as any client of Lance would."""
+    """A table of a catalog, which is changed with plain Lance."""
 
     def __init__(self, root: str, *, managed: bool = False, stable: bool = False, data: pa.Table | None = None) -> None:
         self.root = root
@@ -44,7 +44,7 @@ class Table:
         return lance.dataset(namespace_client=self.catalog, table_id=["t"])
 
     def ids(self) -> list[int]:
-        """Give the ids of all rows."""
+        """Return the ids of all rows."""
         return sorted(self.open().to_table(columns=["id"])["id"].to_pylist())
 
     def stream(self, **options: str) -> Stream:
@@ -53,7 +53,7 @@ class Table:
 
 
 class Stream:
-    """A query's life: it goes on from where it is, and can be started again from its checkpoint."""
+    """A streaming query, which can be restarted from its checkpoint."""
 
     def __init__(self, table: Table, options: dict[str, str], position: dict[str, Any] | None = None) -> None:
         self.table = table
@@ -68,11 +68,11 @@ class Stream:
         return BatchPlanner(settings, columns.spark_schema())
 
     def again(self, **options: str) -> Stream:
-        """Start the query again from its checkpoint, perhaps with other options."""
+        """Restart the query from its checkpoint, optionally with other options."""
         return Stream(self.table, {**self.options, **options}, self.position)
 
     def batch(self, limits: BatchLimits | None = None, target: int | None = None) -> list[dict[str, Any]] | None:
-        """Do one micro-batch, and give its rows; None if there was nothing to do."""
+        """Run one micro-batch and return its rows; None if there is nothing to do."""
         if self.position is None:
             self.position = self.planner.initial_position().to_offset()
         start = StreamPosition.from_offset(self.position)
@@ -84,35 +84,35 @@ class Stream:
         return read
 
     def read(self, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
-        """Read what lies between two offsets, by tasks that have travelled."""
+        """Return the rows between two offsets, read by tasks that were pickled."""
         tasks = pickle.loads(
             pickle.dumps(self.planner.plan_tasks(StreamPosition.from_offset(start), StreamPosition.from_offset(end)))
         )
         return [row for task in tasks for batch in task.read() for row in batch.to_pylist()]
 
     def batches(self, limits: BatchLimits | None = None) -> list[list[dict[str, Any]]]:
-        """Do micro-batches until there is nothing left."""
+        """Run micro-batches until there is nothing left; return their rows."""
         found = []
         while (batch := self.batch(limits)) is not None:
             found.append(batch)
         return found
 
     def all(self, limits: BatchLimits | None = None) -> list[dict[str, Any]]:
-        """Give the rows of all micro-batches that there are to do."""
+        """Run all micro-batches; return their rows together."""
         return [row for batch in self.batches(limits) for row in batch]
 
     def ids(self, limits: BatchLimits | None = None) -> list[int]:
-        """Give the ids of all rows that there are to read, in the order in which they come."""
+        """Run all micro-batches; return the ids of their rows in order."""
         return [row["id"] for row in self.all(limits)]
 
 
 def told(feed: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Give what a change feed tells, in an order that does not depend on tasks."""
+    """Return version, change type, id and x of a change feed, sorted, because the order of tasks varies."""
     return sorted((row["_commit_version"], row["_change_type"], row["id"], row["x"]) for row in feed)
 
 
 def applied(feed: list[dict[str, Any]], state: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
-    """Apply a change feed, version by version, to what its reader has; what it takes away must be there."""
+    """Return the rows after a change feed is applied, version by version; removed rows must exist."""
     held = list(state or [])
     for version in sorted({row["_commit_version"] for row in feed}):
         of_version = [row for row in feed if row["_commit_version"] == version]

@@ -1,4 +1,4 @@
-"""The change feed: applied to what its reader has, it gives the table, version by version."""
+"""The change feed, which reproduces the table version by version when it is applied."""
 
 from __future__ import annotations
 

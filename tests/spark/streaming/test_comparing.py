@@ -1,4 +1,4 @@
-"""Which rows of two columns differ, for every kind of type."""
+"""Comparison of two columns row by row, for every kind of type."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ QUERY = "4730cc7d-c6b6-4458-8a66-29c59e6e267c"
 
 
 class Sink:
-    """A query that writes to a table, as far as the table sees it."""
+    """A query that writes to a table, without Spark."""
 
     def __init__(self, root: str, query: str | None = QUERY, *, overwrite: bool = False, **options: str) -> None:
         self.asked = SourceOptions.of({"root": root, "path": "t", "checkpointLocation": "there", **options})
@@ -29,7 +29,7 @@ class Sink:
         self.overwrite = overwrite
 
     def staged(self, data: pa.Table, tasks: int = 2) -> list:
-        """Plan an epoch and run its tasks, each of which writes a part of the rows."""
+        """Plan an epoch and run its tasks; each task writes a part of the rows."""
         schema = types.spark_schema(data.schema)
         writer = stream_writer(self.asked, schema, overwrite=self.overwrite)
         each = -(-data.num_rows // tasks)
@@ -45,7 +45,7 @@ class Sink:
         stream_writer(self.asked, schema, overwrite=self.overwrite).abort(messages, number)
 
     def epoch(self, number: int, data: pa.Table) -> None:
-        """Do a whole epoch."""
+        """Write and commit an epoch."""
         self.committed(self.staged(data), number, data)
 
 

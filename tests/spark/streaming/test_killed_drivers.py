@@ -1,4 +1,4 @@
-"""A driver that is killed while it commits an epoch: started again, every row is there once."""
+"""Drivers that are killed while they commit an epoch: after a restart, each row is written once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 
 class Driver:
-    """Starts the same query again and again."""
+    """Restarts the same query."""
 
     def __init__(self, root: str, place: Path) -> None:
         self.root = root
@@ -39,36 +39,36 @@ class Driver:
             os.utime(file, (1_000_000 + number, 1_000_000 + number))  # Spark reads the oldest first
 
     def run(self, point: str, epoch: int) -> int:
-        """Run the query until it ends, or is killed."""
+        """Run the query until it ends or is killed."""
         command = [sys.executable, SCRIPT, self.files, self.root, self.checkpoint, point, epoch]
         done = subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=600, check=False)
         print(done.stdout, done.stderr[-5000:])
         return done.returncode
 
     def logged(self) -> tuple[int, int]:
-        """Give the last epochs that Spark has planned and knows to be done."""
+        """Return the last epochs that Spark has planned and recorded as done."""
         return self._last("offsets"), self._last("commits")
 
     def _last(self, log: str) -> int:
         return max((int(one.name) for one in (self.checkpoint / log).glob("*") if one.name.isdigit()), default=-1)
 
     def ids(self) -> list[int]:
-        """Give what is in the table."""
+        """Return the rows of the table."""
         table = lance.dataset(namespace_client=connect("dir", {"root": self.root}), table_id=["t"])
         return sorted(table.to_table()["id"].to_pylist())
 
 
 def test_each_row_is_written_once_wherever_the_driver_is_killed(root, tmp_path):
     driver = Driver(root, tmp_path)
-    # Epoch 1 is committed, and Spark does not know it.
+    # Epoch 1 is committed, but Spark has not recorded it.
     assert driver.run("after", 1) != 0
     assert driver.logged() == (1, 0)
     assert driver.ids() == [0, 1, 2, 3]
-    # It is passed over when it is repeated. Epoch 2 is written to files, and not committed.
+    # Its repetition changes nothing. The files of epoch 2 are written, but not committed.
     assert driver.run("within", 2) != 0
     assert driver.logged() == (2, 1)
     assert driver.ids() == [0, 1, 2, 3]
-    # It is committed when it is repeated.
+    # Its repetition commits it.
     assert driver.run("never", 0) == 0
     assert driver.logged() == (2, 2)
     assert driver.ids() == [0, 1, 2, 3, 4, 5]

@@ -1,4 +1,4 @@
-"""Streams of new rows: each row once, in the order of versions, from any start, in batches of any size."""
+"""Streams of new rows: each row once, in order of versions, from any start, in batches of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of tables as Spark runs them."""
+"""Streams of tables, run by Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def table(lake, root):
 
 
 class Query:
-    """A query that keeps what each of its batches brought."""
+    """A query that keeps the rows of each batch."""
 
     def __init__(self, lake, checkpoint, source="pennon", **options: str) -> None:
         self.batches: list[list[dict]] = []
@@ -29,7 +29,7 @@ class Query:
         self.batches.append([row.asDict() for row in batch.collect()])
 
     def available(self) -> list[list[int]]:
-        """Read all that is there, and stop."""
+        """Read all available rows, and stop."""
         query = self.writer.trigger(availableNow=True).start()
         query.awaitTermination()
         return self.ids()
@@ -74,7 +74,7 @@ def test_change_feed_can_be_read_as_a_batch(lake, table):
 
 
 def test_inserting_merge_delivers_only_its_new_rows(lake, table, tmp_path):
-    """Such a merge names a fragment as changed that it leaves as it is, so that two at a time conflict."""
+    """Such a merge marks an unchanged fragment as changed, so that concurrent merges conflict."""
     checkpoint = tmp_path / "checkpoint"
     assert Query(lake, checkpoint).available() == [[0, 1, 2]]
     source = lake.spark.createDataFrame([(2, "other"), (3, "x3")], "id bigint, x string")

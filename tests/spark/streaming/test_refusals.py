@@ -1,4 +1,4 @@
-"""What a stream cannot tell it refuses, naming the version, after it has delivered all that comes before."""
+"""Versions that a stream cannot deliver: it fails with the version's number, after all earlier versions."""
 
 from __future__ import annotations
 

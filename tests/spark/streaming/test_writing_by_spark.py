@@ -1,4 +1,4 @@
-"""Streams to tables as Spark runs them."""
+"""Streams to tables, run by Spark."""
 
 from __future__ import annotations
 

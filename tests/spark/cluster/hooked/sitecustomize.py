@@ -1,8 +1,8 @@
-"""Kills executors in the middle of a merge: on the path of their Python workers, which import this when they start.
+"""Kills executors during a merge. It is on the path of their Python workers, which import it when they start.
 
-When a worker has written the rows of its task, and once more when it has written deletion vectors, it kills the Java
-process of its executor before it reports, if no other worker did so before. The driver has the reports of all other
-tasks by then, and some of what they depended on is lost.
+The first worker that has written the rows of its task kills the Java process of its executor before it reports, and so
+does the first that has written deletion vectors. By then the driver has the reports of all other tasks, and some of
+their inputs are lost.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _executor():
 
 
 class Hooks(importlib.abc.MetaPathFinder):
-    """Puts the hooks into the modules as they are imported."""
+    """Installs the hooks in the modules when they are imported."""
 
     def find_spec(self, name, path, target=None):
         if name not in HOOKED:
