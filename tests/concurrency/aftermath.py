@@ -11,8 +11,8 @@ from lance_namespace.errors import TableNotFoundError
 
 from pennon.store import local
 from tests.concurrency.places import MANIFEST, TRASH, column, entries, files
-from tests.concurrency.storm_model import Generation, Rules, State, fault
-from tests.concurrency.workers import ROWS, opened
+from tests.concurrency.storm_model import Generation, Rules, State, find_fault
+from tests.concurrency.workers import ROWS, open_client
 from tests.support import Root, create_table, drop_table, ipc
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ PROBE = ".lance-probe-"
 _one_at_a_time = Lock()
 
 
-def faults(place: Place, ns: Any, name: str, calls: Sequence[Call], *, alone: bool) -> Iterator[str]:
+def find_faults(place: Place, ns: Any, name: str, calls: Sequence[Call], *, alone: bool) -> Iterator[str]:
     """Compare a name with the possible results of the calls, then use the name and purge it."""
     try:
-        wrong = fault(calls, Rules(place.one_lineage, alone), found(place, ns, name))
+        wrong = find_fault(calls, Rules(place.one_lineage, alone), settle_and_read(place, ns, name))
         if wrong is not None:
             yield f"{place.mode}: {name}: {wrong}"
         use(place, ns, name)
@@ -37,7 +37,7 @@ def faults(place: Place, ns: Any, name: str, calls: Sequence[Call], *, alone: bo
         raise AssertionError(f"{place.mode}: {name} cannot be used ({error!r}) after\n{history}") from error
 
 
-def found(place: Place, ns: Any, name: str) -> State:
+def settle_and_read(place: Place, ns: Any, name: str) -> State:
     """Settle a name, return what is live and what is dropped, and leave everything dropped."""
     live = None
     # Reads change nothing. The first undrop completes or undoes the work of a killed process.
@@ -102,7 +102,7 @@ def leftovers(place: Place, calls: Sequence[Call]) -> Iterator[str]:
 
 def sweep_trash(root: Root) -> None:
     """Delete what killed purges had moved aside, as a later purge does."""
-    with _one_at_a_time, pytest.MonkeyPatch.context() as patch, opened(root, "v1") as ns:
+    with _one_at_a_time, pytest.MonkeyPatch.context() as patch, open_client(root, "v1") as ns:
         patch.setattr(local, "_LEFTOVER_SECONDS", -60.0)
         create_table(ns, "last")
         drop_table(ns, "last", purge="true")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pennon.errors import ConcurrentModificationError
 from tests.concurrency import hooks
 from tests.concurrency.crew import PATIENCE, Child, CrewError
-from tests.concurrency.workers import ROWS, attempt, opened
+from tests.concurrency.workers import ROWS, attempt, open_client
 from tests.support import Root, create_table, drop_table, ipc
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Call:
 def work(places: list[Place], supervisor: Connection) -> None:
     """Wait for a part, then make random calls until the supervisor ends the storm or a named point is reached."""
     with ExitStack() as stack:
-        clients = [stack.enter_context(opened(place.root, place.mode)) for place in places]
+        clients = [stack.enter_context(open_client(place.root, place.mode)) for place in places]
         supervisor.send_bytes(READY)
         part: Part = supervisor.recv()
         file = os.open(part.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -144,7 +144,7 @@ def one_call(client: Any, _: int, name: str, *, what: str) -> None:
     do(client, name, what, "killed", [])
 
 
-def recorded(client: Any, name: str, what: str, token: str) -> Call:
+def record_call(client: Any, name: str, what: str, token: str) -> Call:
     """Make one call and return it with its outcome."""
     told: list[Any] = []
     begun = time.monotonic()

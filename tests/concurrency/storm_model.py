@@ -160,7 +160,7 @@ def _status(state: State) -> str:
     return "SoftDeleted" if state.dropped or state.doomed else "NotFound"
 
 
-def fault(calls: Sequence[Call], rules: Rules, seen: State) -> str | None:
+def find_fault(calls: Sequence[Call], rules: Rules, seen: State) -> str | None:
     """Return what is wrong with the final state of a name after all these calls, or None if it is possible."""
     strange = [call for call in calls if not call.killed and call.code not in {None, *REFUSALS[call.what]}]
     told = [f"unexpected answer: {call}" for call in strange]

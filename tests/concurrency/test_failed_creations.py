@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tests.concurrency.places import column, entries
-from tests.concurrency.workers import attempt, look_around
+from tests.concurrency.workers import attempt, read_catalog
 from tests.servers import CountingS3
 from tests.support import Root, create_table, declare_table, fails, ipc, list_tables
 
@@ -52,7 +52,7 @@ def two_clients(somewhere, mode, open_namespace):
     """Return a client that does not know the table `t`, and the client that created it."""
     owner, stale = open_namespace(somewhere, mode), open_namespace(somewhere, mode)
     create_table(owner, "known")
-    look_around(stale)
+    read_catalog(stale)
     create_table(owner, "t", data=ipc({"who": ["owner"]}))
     return stale, owner
 
@@ -91,7 +91,7 @@ def test_store_that_fails_temporarily_does_not_harm_an_existing_table(server, mo
     root = Root(server.endpoint.uri(f"root-{next(_prefixes)}"), server.endpoint.storage_options())
     owner, stale = open_namespace(root, mode), open_namespace(root, mode)
     create_table(owner, "known")
-    look_around(stale)
+    read_catalog(stale)
     create_table(owner, "t", data=ipc({"who": ["owner"]}))
     server.refusing = True
     try:

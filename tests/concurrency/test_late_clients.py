@@ -71,7 +71,7 @@ def test_resumed_drop_does_not_hide_a_restored_table(bucket, ns):
         assert child.result().acknowledged
     assert list_tables(ns) == ["t"]
     assert column(bucket, ns, "t") == FIRST
-    with workers.opened(bucket, ns.mode, "reference") as other:
+    with workers.open_client(bucket, ns.mode, "reference") as other:
         assert column(bucket, other, "t") == FIRST
 
 

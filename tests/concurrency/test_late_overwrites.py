@@ -13,7 +13,7 @@ from tests.support import create_table, drop_table, fails, ipc, list_tables, rem
 pytestmark = pytest.mark.concurrency
 
 FIRST, SECOND, OVER = [0, 0], [2, 2], [1] * workers.ROWS
-ON_DISK = [after(WRITE_DATA)]  # Later it holds the lock of the name, and whoever drops waits.
+ON_DISK = [after(WRITE_DATA)]  # At later points it holds the lock of the name, and drops wait.
 IN_BUCKET = [after(WRITE_DATA), before(COMMIT_DATA)]
 
 
@@ -38,7 +38,7 @@ def stopped(where, mode, open_namespace):
         yield root, ns, child
 
 
-def told(child):
+def wait_for_outcome(child):
     child.go_on()
     return child.result()
 
@@ -50,7 +50,7 @@ def leftovers(root):
 def test_overwrite_of_a_purged_table_leaves_nothing(stopped):
     root, ns, child = stopped
     remove_table(ns, "t")
-    assert told(child).code == 14
+    assert wait_for_outcome(child).code == 14
     with fails(4):
         table_exists(ns, "t")
     assert leftovers(root) == set()
@@ -61,7 +61,7 @@ def test_overwrite_of_a_purged_table_leaves_nothing(stopped):
 def test_overwrite_of_a_dropped_table_leaves_it_dropped_and_restorable(stopped):
     root, ns, child = stopped
     drop_table(ns, "t")
-    assert told(child).code == 14
+    assert wait_for_outcome(child).code == 14
     assert list_tables(ns) == []
     assert ns.table_status(["t"]).status == "SoftDeleted"
     ns.undrop_table(["t"])
@@ -75,7 +75,7 @@ def test_overwrite_of_a_recreated_table_leaves_it_complete(stopped):
     root, ns, child = stopped
     remove_table(ns, "t")
     create_table(ns, "t", data=ipc({"who": SECOND}))
-    outcome = told(child)
+    outcome = wait_for_outcome(child)
     assert outcome.acknowledged or outcome.code == 14, outcome
     assert column(root, ns, "t") == (OVER if outcome.acknowledged else SECOND)
     remove_table(ns, "t")
@@ -86,7 +86,7 @@ def test_overwrite_during_a_restore_is_complete(stopped):
     root, ns, child = stopped
     drop_table(ns, "t")
     ns.undrop_table(["t"])
-    outcome = told(child)
+    outcome = wait_for_outcome(child)
     assert outcome.acknowledged, outcome
     assert column(root, ns, "t") == OVER
 
@@ -101,6 +101,6 @@ def test_overwrite_during_a_purge_leaves_nothing(disk, open_namespace):
         # It has deleted the directory, but not yet the row.
         with Child(stop, disk, "v2", before(COMMIT_ROWS, 2), workers.purge, "t") as purger:
             purger.wait_until_stopped()
-            assert told(writer).code == 14
-            assert told(purger).acknowledged
+            assert wait_for_outcome(writer).code == 14
+            assert wait_for_outcome(purger).acknowledged
     assert leftovers(disk) == set()

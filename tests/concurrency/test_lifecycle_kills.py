@@ -18,7 +18,7 @@ from functools import partial
 import pytest
 
 from tests.concurrency import workers
-from tests.concurrency.aftermath import faults, leftovers
+from tests.concurrency.aftermath import find_faults, leftovers
 from tests.concurrency.crew import Child
 from tests.concurrency.hooks import (
     COMMIT_DATA,
@@ -39,7 +39,7 @@ from tests.concurrency.hooks import (
     before,
     count_at,
 )
-from tests.concurrency.storm import Call, Place, do, one_call, recorded
+from tests.concurrency.storm import Call, Place, do, one_call, record_call
 from tests.support import Root
 
 pytestmark = pytest.mark.concurrency
@@ -66,10 +66,10 @@ class Case:
 
 def prepare(place, what):
     """Create a live table for a drop, or a dropped one for other operations, and return the calls."""
-    with workers.opened(place.root, place.mode) as ns:
-        calls = [recorded(ns, "t", "create", "old")]
+    with workers.open_client(place.root, place.mode) as ns:
+        calls = [record_call(ns, "t", "create", "old")]
         if what != "drop":
-            calls.append(recorded(ns, "t", "drop", ""))
+            calls.append(record_call(ns, "t", "drop", ""))
         return calls
 
 
@@ -86,8 +86,8 @@ def measure(places, calls):
     measured = {}
     for place, what in places:
         prepare(place, what)
-        with workers.opened(place.root, place.mode) as ns:
-            workers.look_around(ns)
+        with workers.open_client(place.root, place.mode) as ns:
+            workers.read_catalog(ns)
             counts.update(dict.fromkeys(counts, 0))
             do(ns, "t", what, "new", [])
             measured[place.mode, what] = {call: count for call, count in counts.items() if count}
@@ -140,13 +140,13 @@ def wrong_after_kill(case, calls):
     shown = f"{place.mode} {case.what} killed {case.point}, then {case.next_call}"
     try:
         calls.append(killed(case))
-        with workers.opened(place.root, place.mode) as ns:
+        with workers.open_client(place.root, place.mode) as ns:
             doomed = [table for table in ns.list_dropped_tables()[0] if table.being_purged]
-            calls.append(recorded(ns, "t", case.next_call, "next"))
+            calls.append(record_call(ns, "t", case.next_call, "next"))
             if doomed:
-                calls.append(recorded(ns, "t", "undrop", ""))
+                calls.append(record_call(ns, "t", "undrop", ""))
                 assert calls[-1].code in REFUSED | ({5} if calls[-2].what in {"create", "write"} else set())
-            wrong = list(faults(place, ns, "t", calls, alone=True))
+            wrong = list(find_faults(place, ns, "t", calls, alone=True))
         wrong += leftovers(place, calls)
     except AssertionError as error:
         wrong = [str(error)]

@@ -17,7 +17,7 @@ def test_unchanged_tables_are_in_every_listing(crew, disk, mode, open_namespace)
     ns = open_namespace(disk, mode)
     for name in STABLE:
         create_table(ns, name)
-    results = crew.run(workers.come_and_go, disk, mode, 12)
+    results = crew.run(workers.create_and_drop_or_list, disk, mode, 12)
     listings = [listing for told in results for listing in told]
     assert listings
     for listing in listings:

@@ -41,7 +41,7 @@ def expect_all_accounts(root, mode, ns, accounts):
 @pytest.mark.parametrize("founder", ["pennon", "reference"])
 def test_six_writers_of_both_kinds_lose_nothing(crew, disk, manifest_mode, founder, open_namespace):
     # The reference client overwrites when it creates a manifest: this must be done before others write.
-    with workers.opened(disk, manifest_mode, founder) as client:
+    with workers.open_client(disk, manifest_mode, founder) as client:
         create_namespace(client, "founded")
     accounts = crew.run(workers.write_beside_others, disk, manifest_mode, SIX, 8)
     expect_all_accounts(disk, manifest_mode, open_namespace(disk, manifest_mode), accounts)

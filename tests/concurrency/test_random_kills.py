@@ -30,7 +30,7 @@ def measure(root, mode, operation, before):
 
 
 def prepare(root, mode, before):
-    with workers.opened(root, mode) as ns:
+    with workers.open_client(root, mode) as ns:
         create_table(ns, "bystander", data=ipc({"who": ["bystander"]}))
         if before is not None:
             create_table(ns, "t", data=ipc({"who": before}))
@@ -51,7 +51,7 @@ def kill_and_check(root, mode, name, count):
     prepare(root, mode, before)
     with Child(workers.die_after_calls, root, mode, count, operation, "t") as child:
         child.was_killed()  # or has finished: the number of calls varies a little
-    with workers.opened(root, mode) as ns:
+    with workers.open_client(root, mode) as ns:
         seen, other = content(root, ns, "t"), content(root, ns, "other")
         assert seen in allowed
         assert other is None or (seen is None and other in allowed)

@@ -57,7 +57,7 @@ IN_BUCKETS = [
 
 
 def prepare(root):
-    with workers.opened(root, "v1") as ns:
+    with workers.open_client(root, "v1") as ns:
         create_table(ns, "t", data=ipc({"who": OLD}))
         drop_table(ns, "t")
 
@@ -66,7 +66,7 @@ def measure(root, calls):
     """Return the number of calls of an undisturbed declaration. This runs in a process of its own."""
     prepare(root)
     counts = count_at(calls)
-    with workers.opened(root, "v1") as ns:
+    with workers.open_client(root, "v1") as ns:
         counts.update(dict.fromkeys(counts, 0))
         declare_table(ns, "t")
     return {call: count for call, count in counts.items() if count}
@@ -97,7 +97,7 @@ def history(root, location):
 
 def wrong_after(root, declared):
     """Return what is wrong after a declaration that may or may not have happened, and after another one."""
-    with workers.opened(root, "v1") as ns:
+    with workers.open_client(root, "v1") as ns:
         shown = tables(root, ns)
         if shown not in ([], ["t"]):
             yield f"tables {shown}"
@@ -186,7 +186,7 @@ def test_resumed_client_does_not_harm_newer_tables(bucket, stop, then):
     prepare(bucket)
     with Child(workers.stop_past_lease, bucket, "v1", STOPS[stop], workers.declare, "t") as child:
         child.wait_until_stopped()
-        with workers.opened(bucket, "v1") as ns:
+        with workers.open_client(bucket, "v1") as ns:
             if then == "undrop":
                 told = workers.attempt(ns.undrop_table, ["t"])
             elif then == "create":
@@ -195,7 +195,7 @@ def test_resumed_client_does_not_harm_newer_tables(bucket, stop, then):
                 told = workers.attempt(declare_table, ns, "t")
         child.go_on()
         late = child.result()
-    with workers.opened(bucket, "v1") as ns:
+    with workers.open_client(bucket, "v1") as ns:
         if told.acknowledged:
             # A resumed creation may have won a name that was free for a moment.
             assert late.code in {5, 14}, late
@@ -215,12 +215,12 @@ def test_resumed_client_does_not_harm_newer_tables(bucket, stop, then):
 
 def test_one_of_many_declarations_over_a_dropped_table_wins(crew, disk):
     names = [f"t{number}" for number in range(4)]
-    with workers.opened(disk, "v1") as ns:
+    with workers.open_client(disk, "v1") as ns:
         for name in names:
             create_table(ns, name, data=ipc({"who": OLD}))
             drop_table(ns, name)
     outcomes = crew.run(workers.race, disk, "v1", workers.declare, names)
-    with workers.opened(disk, "v1") as ns:
+    with workers.open_client(disk, "v1") as ns:
         for number, name in enumerate(names):
             codes = [member[number].code for member in outcomes]
             assert codes.count(None) <= 1, codes

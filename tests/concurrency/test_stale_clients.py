@@ -6,7 +6,7 @@ import pytest
 
 from pennon.directory.lookup import resolve
 from tests.concurrency.places import column, entries, location
-from tests.concurrency.workers import attempt, look_around
+from tests.concurrency.workers import attempt, read_catalog
 from tests.support import (
     create_namespace,
     create_table,
@@ -33,7 +33,7 @@ def two_clients(disk, mode, open_namespace):
     other = open_namespace(disk, mode)
     create_table(other, "old", data=ipc({"who": [0]}))
     stale = open_namespace(disk, mode)
-    look_around(stale)
+    read_catalog(stale)
     return stale, other
 
 
@@ -48,7 +48,7 @@ def two_manifest_clients(disk, mode_with_manifest, open_namespace):
     create_table(other, "old", data=ipc({"who": [0]}))
     create_namespace(other, "space")
     stale = open_namespace(disk, mode_with_manifest)
-    look_around(stale)
+    read_catalog(stale)
     return stale, other
 
 
@@ -168,7 +168,7 @@ def test_create_in_a_namespace_created_by_another_client_succeeds(two_manifest_c
 def test_table_dropped_while_it_is_inspected_is_not_reported_as_declared(two_manifest_clients, disk, monkeypatch):
     stale, other = two_manifest_clients
     create_table(other, "space", "t", data=ipc({"who": [0]}))
-    look_around(stale)
+    read_catalog(stale)
     look = resolve.look_at
 
     def drop_then_look(*arguments, **options):

@@ -81,7 +81,7 @@ def outcomes(disk, prepared, points, operation, *, name, meanwhile=None):
         return told
 
 
-def strange(points, told, allowed):
+def find_unexpected(points, told, allowed):
     """Return the points at which a process neither succeeded nor got one of the codes."""
     return [
         f"{point}: {outcome}"
@@ -94,7 +94,7 @@ def test_resumed_inserts_are_in_the_latest_version_or_reported(disk, prepared, o
     told = outcomes(disk, prepared, POINTS, workers.make_namespace, name="late")
     late = [f"late{number}" for number, outcome in enumerate(told) if outcome.acknowledged]
     assert list_namespaces(open_namespace(disk, "v2")) == sorted([*NAMES, "space", *late]), told
-    assert not strange(POINTS, told, {14})
+    assert not find_unexpected(POINTS, told, {14})
 
 
 def test_resumed_drops_are_in_the_latest_version_or_reported(disk, prepared, open_namespace):
@@ -102,7 +102,7 @@ def test_resumed_drops_are_in_the_latest_version_or_reported(disk, prepared, ope
     ns = open_namespace(disk, "v2")
     assert list_namespaces(ns) == sorted([*NAMES, "space"])
     assert list_tables(ns) == [f"t{number}" for number, outcome in enumerate(told) if not outcome.acknowledged], told
-    assert not strange(FEW_POINTS, told, {14})
+    assert not find_unexpected(FEW_POINTS, told, {14})
     assert entries(disk) == {location(disk, ns, *key.split("$")) for key in list_all_tables(ns)}
 
 
@@ -112,7 +112,7 @@ def test_resumed_renames_are_in_the_latest_version_or_reported(disk, prepared, o
     expected = [f"t{number}_aside" if outcome.acknowledged else f"t{number}" for number, outcome in enumerate(told)]
     assert list_tables(ns) == sorted(expected), told
     assert [column(disk, ns, name) for name in expected] == [[0], [1], [2]]
-    assert not strange(FEW_POINTS, told, {14})
+    assert not find_unexpected(FEW_POINTS, told, {14})
 
 
 def test_resumed_creations_leave_complete_tables_or_none(disk, prepared, open_namespace):
@@ -122,7 +122,7 @@ def test_resumed_creations_leave_complete_tables_or_none(disk, prepared, open_na
     assert list_tables(ns, "space") == [*late, "t"], told
     assert all(column(disk, ns, "space", name) == [1] * workers.ROWS for name in late)
     assert entries(disk) == {location(disk, ns, *key.split("$")) for key in list_all_tables(ns)}
-    assert not strange(FEW_POINTS, told, {14})
+    assert not find_unexpected(FEW_POINTS, told, {14})
 
 
 def test_resumed_creations_of_taken_names_are_refused(disk, prepared, open_namespace):

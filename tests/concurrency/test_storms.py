@@ -12,9 +12,9 @@ from collections import defaultdict
 
 import pytest
 
-from tests.concurrency.aftermath import faults, leftovers
+from tests.concurrency.aftermath import find_faults, leftovers
 from tests.concurrency.storm import Place, Storm
-from tests.concurrency.workers import opened
+from tests.concurrency.workers import open_client
 from tests.support import Root, list_tables
 
 _log = logging.getLogger(__name__)
@@ -46,9 +46,9 @@ def aftermath(place, calls):
     by_name = defaultdict(list)
     for call in calls:
         by_name[call.name].append(call)
-    with opened(place.root, place.mode) as ns:
+    with open_client(place.root, place.mode) as ns:
         for name, history in by_name.items():
-            yield from faults(place, ns, name, history, alone=name.startswith("own_"))
+            yield from find_faults(place, ns, name, history, alone=name.startswith("own_"))
         # The S3 server lists a directory for a while after its files were deleted.
         assert place.root.options or list_tables(ns) == []
     yield from leftovers(place, calls)

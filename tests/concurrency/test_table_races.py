@@ -38,7 +38,7 @@ def race(crew, root: Root, operation, names=NAMES):
     return crew.run(workers.race, root, "v2", operation, names)
 
 
-def opened(ns):
+def open_table(ns):
     return lance.dataset(namespace_client=ns, table_id=["t"])
 
 
@@ -74,7 +74,7 @@ def test_one_of_eight_creates_an_index(crew, disk, table):
 
 def test_one_of_eight_adds_a_column(crew, disk, table):
     results = race(crew, disk, table_workers.add_column)
-    rows = opened(table).to_table()
+    rows = open_table(table).to_table()
     for name, outcomes in by_name(NAMES, results):
         won = winner(outcomes, losers_get={COLUMN_EXISTS, CONFLICT})
         assert set(rows[name].to_pylist()) == {won}
@@ -86,7 +86,7 @@ def test_metadata_of_one_writer_remains(crew, disk, table):
     for _, outcomes in by_name(NAMES, results):
         expect_codes(outcomes, {CONFLICT})
         assert any(one.acknowledged for one in outcomes)
-    ((key, value),) = opened(table).schema.metadata.items()
+    ((key, value),) = open_table(table).schema.metadata.items()
     assert key.decode() == NAMES[-1]
     assert results[int(value)][-1].acknowledged
 
@@ -96,7 +96,7 @@ def test_columns_are_added_during_appends_without_loss(crew, disk, table):
     for outcomes in results[1:]:
         expect_codes(outcomes, {CONFLICT})
     expect_codes(results[0], {CONFLICT})
-    found = opened(table).to_table()
+    found = open_table(table).to_table()
     appended = [
         1000 * (index + 1) + number
         for index, outcomes in enumerate(results)
@@ -116,7 +116,7 @@ def test_columns_are_dropped_during_appends_without_loss(crew, disk, table):
     table.alter_table_add_columns({"id": ["t"], "new_columns": entries})
     results = race(crew, disk, table_workers.drop_column_or_append)
     all_acknowledged(results)
-    found = opened(table).to_table()
+    found = open_table(table).to_table()
     appended = [1000 * (index + 1) + number for index in range(1, crew.size) for number in range(len(NAMES))]
     assert found.column_names == ["x"]
     assert sorted(found["x"].to_pylist()) == sorted([*range(8), *appended])
@@ -127,7 +127,7 @@ def test_restores_and_tags_at_the_same_time_succeed(crew, disk, table):
     for outcomes in results:
         expect_codes(outcomes, {CONFLICT})
     assert sum(outcome.acknowledged for outcomes in results[1::2] for outcome in outcomes) >= 3
-    assert opened(table).to_table()["x"].to_pylist() == [0]
+    assert open_table(table).to_table()["x"].to_pylist() == [0]
     assert len(table.list_table_tags({"id": ["t"]}).tags) == 12
 
 

@@ -211,7 +211,7 @@ def append_beside_moves(crew, root, mode, open_namespace, *, done, moves):
     assert versions(ns, "t") == list(range(1, len(rows) + 1))
     assert sorted(column(root, ns, "t")) == sorted(rows)
     expect_rows_of_tables_only(ns)
-    with workers.opened(root, mode) as another:
+    with workers.open_client(root, mode) as another:
         assert version_workers.append(another, root, "t", "afterwards") == len(rows) + 1
 
 
@@ -278,7 +278,7 @@ def _stop_managing(ns, _):
     return "t"
 
 
-def _manage_anew(ns, _):
+def _manage_again(ns, _):
     ns.disable_table_version_management()
     ns.enable_table_version_management()
     return "t"
@@ -292,7 +292,7 @@ MEANWHILE = [
     _replace_by_an_older_one,
     _replace_by_one_as_old,
     _stop_managing,
-    _manage_anew,
+    _manage_again,
 ]
 BEFORE_ROW, AFTER_ROW, AFTER_COPY = before(COMMIT_ROWS), after(COMMIT_ROWS), after(PUT_IN_PLACE)
 QUICK = {
@@ -302,7 +302,7 @@ QUICK = {
     ("v2", _rename, AFTER_ROW),
     ("v2", _append, AFTER_ROW),
     ("v2", _stop_managing, BEFORE_ROW),
-    ("v2", _manage_anew, AFTER_ROW),
+    ("v2", _manage_again, AFTER_ROW),
     ("compatibility", _drop_and_restore, AFTER_ROW),
     ("compatibility", _replace_by_an_older_one, BEFORE_ROW),
     ("compatibility", _replace_by_one_as_old, BEFORE_ROW),

@@ -22,7 +22,7 @@ from pennon.directory import version_management
 from pennon.directory.multi_table.transactions import TableCommit
 from tests.concurrency.crew import PATIENCE
 from tests.concurrency.hooks import Point, strike_at
-from tests.concurrency.workers import Outcome, attempt, look_around, opened
+from tests.concurrency.workers import Outcome, attempt, open_client, read_catalog
 from tests.support import Root, create_namespace, describe_table, drop_table, rename_table
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def append(ns: Any, root: Root, name: str, *names: str) -> int:
 
 def append_many(member: Member, root: Root, mode: str, name: str, rounds: int) -> list[tuple[str, int]]:
     """Append a row of this member in each round, and return each row with its version."""
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         member.together()
         told = []
         for number in range(rounds):
@@ -142,7 +142,7 @@ def _file(request: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Told:
+class BatchOutcomes:
     """The outcomes of a writer of batches, or what a reader saw."""
 
     acknowledged: dict[str, list[str]] = field(default_factory=dict)
@@ -169,11 +169,11 @@ def all_done(done: str, members: int) -> bool:
     return all(Path(done, str(index)).exists() for index in range(members))
 
 
-def commit_batches_or_read(member: Member, root: Root, mode: str, work: Batches) -> Told:
+def commit_batches_or_read(member: Member, root: Root, mode: str, work: Batches) -> BatchOutcomes:
     """Commit batches to overlapping sets of tables, or, as the last member, read them repeatedly."""
-    told = Told()
-    with opened(root, mode) as ns:
-        look_around(ns)
+    told = BatchOutcomes()
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         member.together()
         if member.index == member.size - 1:
             names = sorted({name for one in work.sets for name in one})
@@ -195,7 +195,7 @@ def commit_batches_or_read(member: Member, root: Root, mode: str, work: Batches)
     return told
 
 
-def _read(ns: Any, root: Root, names: list[str], told: Told) -> None:
+def _read(ns: Any, root: Root, names: list[str], told: BatchOutcomes) -> None:
     told.at_once.append(
         ns._catalog.manifest.read(lambda snapshot: {name: snapshot.versions_of(name)[-1] for name in names})
     )
@@ -219,7 +219,7 @@ def create_same_version(member: Member, root: Root, mode: str, names: list[str])
 
     Returns the outcome, the requested version, and the manifest that `describe_table_version` returns afterwards.
     """
-    with opened(root, mode) as ns:
+    with open_client(root, mode) as ns:
         told = []
         for name in names:
             (commit,) = prepared(ns, root, [name], str(member.index))
@@ -262,8 +262,8 @@ def append_or_move(member: Member, root: Root, mode: str, work: Moves) -> Attemp
     """
     told = Attempts()
     appenders = member.size - len(work.kinds)
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         member.together()
         if member.index >= appenders:
             move = _MOVES[work.kinds[member.index - appenders]]
@@ -340,16 +340,16 @@ def die_managing(root: Root, mode: str, point: Point, what: str) -> Outcome:
     """Turn version management on or off, in small commits, and be killed at the point."""
     version_management._TABLES_PER_COMMIT = 2
     version_management._ROWS_PER_COMMIT = 2
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         strike_at(point, signal.SIGKILL)
         return attempt(getattr(ns, f"{what}_table_version_management"))
 
 
 def append_while_another_commits(root: Root, mode: str, name: str) -> int:
     """Append with a client that finds a change by another client at each call from Lance."""
-    with opened(root, mode) as ns, opened(root, mode) as other:
-        look_around(ns)
+    with open_client(root, mode) as ns, open_client(root, mode) as other:
+        read_catalog(ns)
         client = _Overtaken(ns, other)
         version = append(client, root, name, "overtaken")
         if not client.calls:

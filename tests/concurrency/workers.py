@@ -59,7 +59,7 @@ class Outcome:
 
 
 @contextmanager
-def opened(root: Root, mode: str, kind: str = "pennon") -> Iterator[Any]:
+def open_client(root: Root, mode: str, kind: str = "pennon") -> Iterator[Any]:
     """Open a client of either kind and close it at the end."""
     properties = {**root.properties, **MODES[mode]}
     if kind == "reference":
@@ -80,7 +80,7 @@ def attempt(call: Callable[..., Any], *arguments: Any, **options: Any) -> Outcom
     return Outcome(None)
 
 
-def look_around(ns: Any) -> None:
+def read_catalog(ns: Any) -> None:
     """Read the catalog, so that the client has its state before the race in memory."""
     list_tables(ns)
     list_namespaces(ns)
@@ -89,8 +89,8 @@ def look_around(ns: Any) -> None:
 
 def race(member: Member, root: Root, mode: str, operation: Callable[..., Any], names: list[str]) -> list[Outcome]:
     """Perform `operation` on each name at the same moment as all other members."""
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         outcomes = []
         for name in names:
             member.together()
@@ -104,7 +104,7 @@ def race_on_new_roots(
     """Perform `operation` on one name in each root, each time with a new client."""
     outcomes = []
     for root in roots:
-        with opened(root, mode) as ns:
+        with open_client(root, mode) as ns:
             member.together()
             outcomes.append(attempt(operation, ns, member.index, name))
     return outcomes
@@ -238,31 +238,31 @@ def migrate(ns: Any, _: int, __: str) -> None:
 
 def die_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
     """Perform `operation` and be killed at the point."""
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         strike_at(point, signal.SIGKILL)
         return attempt(operation, ns, 1, name)
 
 
 def die_after_calls(root: Root, mode: str, count: int, operation: Callable[..., Any], name: str) -> Outcome:
     """Perform `operation` and be killed when `count` functions of Pennon have been entered."""
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         strike_after_calls(count, signal.SIGKILL)
         return attempt(operation, ns, 1, name)
 
 
 def measure_calls(root: Root, mode: str, operation: Callable[..., Any], name: str) -> int:
     """Return the number of functions of Pennon that `operation` enters."""
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         return count_calls(operation, ns, 1, name)
 
 
 def stop_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
     """Perform `operation` and be stopped at the point. Returns the outcome after the process was resumed."""
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         strike_at(point, signal.SIGSTOP)
         return attempt(operation, ns, 1, name)
 
@@ -315,8 +315,8 @@ def clean_after_stop(root: Root, point: Point) -> None:
 
 def list_after_stop(root: Root, mode: str, point: Point) -> tuple[list[str] | None, list[str]]:
     """List namespaces, be stopped at the point, and list them again. The first result is None if it fails."""
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         strike_at(point, signal.SIGSTOP)
         try:
             first = list_namespaces(ns)
@@ -332,14 +332,14 @@ def live(member: Member, root: Root, mode: str, rounds: int) -> list[Outcome]:
     """Create and drop objects of this member at the same time as all others."""
     from tests.concurrency.lives import live as live_here  # imports this module
 
-    with opened(root, mode) as ns:
+    with open_client(root, mode) as ns:
         return live_here(ns, root, mode, f"process{member.index}", rounds)
 
 
-def come_and_go(member: Member, root: Root, mode: str, rounds: int) -> list[list[str]]:
+def create_and_drop_or_list(member: Member, root: Root, mode: str, rounds: int) -> list[list[str]]:
     """Create and drop tables, or, as the first member, list them repeatedly. Returns the listings."""
-    with opened(root, mode) as ns:
-        look_around(ns)
+    with open_client(root, mode) as ns:
+        read_catalog(ns)
         member.together()
         listings: list[list[str]] = []
         for number in range(rounds):
@@ -368,7 +368,7 @@ def write_beside_others(member: Member, root: Root, mode: str, kinds: list[str],
         member.together()
         return account
     kind = kinds[member.index]
-    with opened(root, mode, kind) as ns:
+    with open_client(root, mode, kind) as ns:
         list_namespaces(ns)
         member.together()
         for number in range(rounds):
@@ -399,7 +399,7 @@ def _account(account: Account, name: str, told: Outcome) -> None:
 def race_of_both_kinds(member: Member, root: Root, mode: str, kinds: list[str], names: list[str]) -> list[Outcome]:
     """Create each namespace at the same moment as all other members, with clients of both kinds."""
     outcomes = []
-    with opened(root, mode, kinds[member.index % len(kinds)]) as ns:
+    with open_client(root, mode, kinds[member.index % len(kinds)]) as ns:
         list_namespaces(ns)
         for name in names:
             member.together()
