@@ -31,7 +31,7 @@ def test_table_dropped_during_a_listing_hides_no_other_table(disk, listing_mode,
     ns, other = open_namespace(disk, listing_mode), open_namespace(disk, listing_mode)
     for name in STABLE:
         create_table(ns, name)
-    judge = LocalStore._holds_table
+    judge = LocalStore._has_table
     gone: list[str] = []
 
     def drop_one_then_judge(store, directory):
@@ -42,6 +42,6 @@ def test_table_dropped_during_a_listing_hides_no_other_table(disk, listing_mode,
             remove_table(other, gone[1])
         return judge(store, directory)
 
-    monkeypatch.setattr(LocalStore, "_holds_table", drop_one_then_judge)
+    monkeypatch.setattr(LocalStore, "_has_table", drop_one_then_judge)
     assert set(list_tables(ns)) >= set(STABLE) - set(gone)
     assert len(gone) == 2

@@ -52,7 +52,7 @@ def test_error_of_a_signed_request_does_not_contain_the_url():
         "allow_http": "true",
     }
     store = open_store("s3://bucket/lake", options)
-    with pytest.raises(Exception, match="got no answer") as caught:
+    with pytest.raises(Exception, match="got no response") as caught:
         store.delete_if("x", "tag")
     assert not SIGNED.search(str(caught.value))
     assert SECRET not in repr(store)

@@ -726,3 +726,29 @@ def test_delete_takes_several_objects_and_absent_ones(store):
     store.delete("a", "absent", "b")
 
     assert {path for path in ("a", "b", "c") if store.get(path)} == {"c"}
+
+
+@pytest.mark.parametrize("kind", ["dangling link", "link", "plain file"])
+def test_delete_tree_of_a_directory_that_is_replaced_before_the_rename_leaves_nothing(tmp_path, monkeypatch, kind):
+    """Another process replaces the directory after it was examined. Only the replacement itself is deleted."""
+    store = open_store(str(tmp_path / "root"), {})
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    store.put("t/file", b"1234")
+    rename = os.rename
+
+    def replace_then_rename(source, target, **folders):
+        rename(tmp_path / "root" / "t", tmp_path / "aside")
+        replacement = tmp_path / "root" / "t"
+        if kind == "plain file":
+            replacement.write_text("x")
+        else:
+            replacement.symlink_to(outside if kind == "link" else tmp_path / "nowhere")
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "rename", replace_then_rename)
+    assert store.delete_tree("t") == Amount(1)
+    assert store.list_names("") == {local.LOCK_DIRECTORY, local.TRASH_DIRECTORY}
+    assert store.list_names(local.TRASH_DIRECTORY) == set()
+    assert (outside / "kept").read_text() == "kept"

@@ -1,4 +1,4 @@
-"""Object stores behind one small protocol."""
+"""Stores: a root directory on a disk or in a bucket, behind one protocol."""
 
 from pennon.store.protocol import (
     LARGEST_MANIFEST,

@@ -1,10 +1,11 @@
-"""The store on a local disk, straight on the operating system.
+"""A store on a local disk.
 
-Compare-and-swap is a `flock` on one of a fixed number of lock files, which are never unlinked, then read, compare,
-write beside and rename; the lock dies with its holder. Put-if-absent writes beside and hard-links.
+Compare-and-swap takes a `flock` on one of a fixed number of lock files, which are never deleted. It then reads,
+compares, writes a temporary file and renames it. The lock ends with the process that holds it. Put-if-absent writes a
+temporary file and creates a hard link to it.
 
-Nothing is followed that is a symbolic link below the root (see `root_paths`). A file counts only if it is a regular
-one: links, pipes, sockets and devices are as good as absent to reads, and an error to writes that meet one.
+Symbolic links below the root are not followed (see `root_paths`). Only regular files count. Reads treat links, pipes,
+sockets and devices as absent; writes fail if one is in the way.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pennon.errors import UnusableEntryError
 from pennon.store import root_paths
-from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, Level, UnusableEntry, too_large
+from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, Level, UnusableEntry, too_large_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,7 +37,7 @@ TRASH_DIRECTORY = ".lance-trash"
 _LOCK_FILES = 64
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 _TABLE_LINKS = 5
-_GRAIN_NANOSECONDS = 2_000_000_000
+_CLOCK_NANOSECONDS = 2_000_000_000
 _TRUSTED_NANOSECONDS = 30_000_000_000
 _ATTEMPTS = 10
 _PLAIN_TABLES = 10_000
@@ -48,7 +49,7 @@ _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LANCE_DIRECTORIES = frozenset(
     ("data", "_versions", "_transactions", "_deletions", "_indices", "_refs", "_mem_wal", "tree")
 )
-"""What Lance reads and writes by name in a table's directory."""
+"""The directories in a table's directory that Lance uses."""
 _REFS = "_refs"
 _REF_DIRECTORIES = frozenset(("tags", "branches"))
 _KINDS = {
@@ -65,11 +66,11 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class _Full:
-    """Table directories that held something when the root had been changed last at a certain time."""
+class _FilledTables:
+    """The table directories that contain files, for one modification time of the root."""
 
-    changed: int = 0
-    taken: int = 0
+    root_modified: int = 0
+    checked_at: int = 0
     names: frozenset[str] = frozenset()
 
 
@@ -83,22 +84,22 @@ class LocalStore:
         self._top = str(root)
         self._prefix = f"{root}/"
         self.storage_options = storage_options
-        self._full = _Full()
+        self._filled = _FilledTables()
         self._plain: dict[str, tuple[int, int]] = {}
-        """Directories in which nothing that Lance knows is a link, with their number and time of change."""
+        """Inode and change time of directories in which nothing that Lance uses is a link."""
 
     def identity(self) -> str:
-        """Name the root by its path."""
+        """Return the path of the root."""
         return str(self._root)
 
     def location(self, path: str) -> str:
-        """Give the plain absolute path, which Lance takes as it is, whatever characters it holds."""
-        return self._prefix + root_paths.checked(path)
+        """Return the absolute path. Lance takes it as it is, with any characters."""
+        return self._prefix + root_paths.check_path(path)
 
     def resolve(self, path: str, *, deeply: bool = False) -> str:
-        """Look at the directory and at those in it that Lance knows; `deeply` looks at everything below it."""
+        """Check the directory and those in it that Lance uses. `deeply` checks everything below it."""
         address = self.location(path)
-        seen = None if deeply or "/" in path else root_paths.status(self._top, path)
+        seen = None if deeply or "/" in path else root_paths.read_status(self._top, path)
         if seen is not None and self._plain.get(path) == (seen.st_ino, seen.st_ctime_ns):
             return address
         try:
@@ -108,33 +109,33 @@ class LocalStore:
         try:
             known = _require_plain(descriptor, path, _LANCE_DIRECTORIES)
             if _REFS in known:
-                # Tags and branches are written into directories in this one, which may change while the table's does
-                # not: such a table is looked at each time.
+                # Tags and branches are written to subdirectories of this one. A change there does not change the
+                # table's directory, so such a table is checked each time.
                 seen = None
                 refs_path = f"{path}/{_REFS}" if path else _REFS
                 with (
                     contextlib.suppress(FileNotFoundError, NotADirectoryError),
-                    root_paths.directory(self._top, refs_path) as refs,
+                    root_paths.hold_directory(self._top, refs_path) as refs,
                 ):
                     _require_plain(refs, refs_path, _REF_DIRECTORIES)
             for _, below, entry in root_paths.walk(descriptor) if deeply else ():
                 if entry.is_symlink():
-                    raise root_paths.linked(f"{path}/{below}{entry.name}")
+                    raise root_paths.symlink_error(f"{path}/{below}{entry.name}")
         finally:
             os.close(descriptor)
-        # Nothing comes into a directory, or goes, without a new time. A change within the clock's grain would not show.
-        if seen is not None and time.time_ns() - seen.st_ctime_ns > _GRAIN_NANOSECONDS:
+        # A new or removed entry changes the directory's time. A change within the clock's resolution would not show.
+        if seen is not None and time.time_ns() - seen.st_ctime_ns > _CLOCK_NANOSECONDS:
             if len(self._plain) >= _PLAIN_TABLES:
                 self._plain.clear()
             self._plain[path] = (seen.st_ino, seen.st_ctime_ns)
         return address
 
     def uri(self, path: str) -> str:
-        """Give a percent-encoded file URI."""
+        """Return a percent-encoded file URI."""
         return "file://" + quote(self.location(path))
 
     def relative(self, location: str) -> str | None:
-        """Accept a path or a file URI below the root."""
+        """Return the relative path of a path or file URI below the root."""
         if location.startswith("file:"):
             location = unquote(urlsplit(location).path)
         try:
@@ -144,55 +145,57 @@ class LocalStore:
         return None if ".." in inside.parts else inside.as_posix()
 
     def absolute(self, path: str) -> str:
-        """Give the path from the top of the disk."""
+        """Return the path from the top of the disk."""
         return self.location(path).lstrip("/")
 
     def from_absolute(self, absolute: str) -> str | None:
-        """Accept a path from the top of the disk, with or without the slash."""
+        """Return the relative path of a path from the top of the disk, with or without a leading slash."""
         return self.relative(f"/{absolute.lstrip('/')}")
 
     def list_level(self, path: str = "") -> Level:
-        """List one level; only files are looked at."""
+        """Return one level. Only files are examined."""
         files: list[FileEntry] = []
         directories: list[str] = []
         unusable: list[UnusableEntry] = []
         try:
-            with root_paths.directory(self._top, path) as descriptor, os.scandir(descriptor) as entries:
+            with root_paths.hold_directory(self._top, path) as descriptor, os.scandir(descriptor) as entries:
                 for entry in entries:
                     if not root_paths.is_text(entry.name):
                         unusable.append(UnusableEntry(entry.name, "its name is not valid UTF-8"))
                     elif entry.is_dir(follow_symlinks=False):
                         directories.append(entry.name)
                     elif entry.is_file(follow_symlinks=False):
-                        # What goes away during the listing is not there.
+                        # A file that is deleted during the listing is left out.
                         with contextlib.suppress(FileNotFoundError):
                             status = entry.stat(follow_symlinks=False)
                             files.append(FileEntry(entry.name, status.st_size, status.st_mtime))
                     else:
                         with contextlib.suppress(FileNotFoundError):
-                            unusable.append(UnusableEntry(entry.name, _kind(entry.stat(follow_symlinks=False))))
+                            unusable.append(
+                                UnusableEntry(entry.name, _describe_kind(entry.stat(follow_symlinks=False)))
+                            )
         except (FileNotFoundError, NotADirectoryError):
             return Level((), ())
         return Level(tuple(files), tuple(directories), tuple(unusable))
 
     def find_empty_tables(self, names: Sequence[str]) -> frozenset[str]:
-        """Look into each directory, but for those that were full before, as long as the root has not changed since."""
-        changed = _modified(self._root)
-        before = self._full
+        """Look into each directory, except those that had files before, if the root has not changed since."""
+        modified = _read_modified(self._root)
+        before = self._filled
         now = time.time_ns()
-        # A change within the clock's grain of the last one would not show.
-        fresh = now - before.taken < _TRUSTED_NANOSECONDS and now - changed > _GRAIN_NANOSECONDS
-        trusted = before.names if fresh and before.changed == changed else frozenset()
-        full: set[str] = set(trusted)
+        # A change within the clock's resolution of the last one would not show.
+        fresh = now - before.checked_at < _TRUSTED_NANOSECONDS and now - modified > _CLOCK_NANOSECONDS
+        trusted = before.names if fresh and before.root_modified == modified else frozenset()
+        filled: set[str] = set(trusted)
         empty: set[str] = set()
         for name in names:
             if name not in trusted:
-                (full if self._holds_table(name) else empty).add(name)
-        self._full = _Full(changed, before.taken if trusted else now, frozenset(full))
+                (filled if self._has_table(name) else empty).add(name)
+        self._filled = _FilledTables(modified, before.checked_at if trusted else now, frozenset(filled))
         return frozenset(empty)
 
     def list_names(self, path: str) -> set[str]:
-        """List one level without looking at the entries."""
+        """Return the names in a directory without examining the entries."""
         try:
             descriptor = root_paths.open_directory(self._top, path)
         except (FileNotFoundError, NotADirectoryError):
@@ -204,31 +207,37 @@ class LocalStore:
         return set(found) if all(map(str.isascii, found)) else {name for name in found if root_paths.is_text(name)}
 
     def now(self) -> float:
-        """Tell the time: the clock of this machine is the one that dates its files."""
+        """Return the time of this machine, which also dates its files."""
         return time.time()
 
     def measure(self, path: str) -> Amount:
-        """Walk the directory; what goes away meanwhile does not count."""
+        """Walk the directory. Files that are deleted during the walk do not count."""
         sizes = []
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), root_paths.directory(self._top, path) as top:
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            root_paths.hold_directory(self._top, path) as top,
+        ):
             for _, _, entry in root_paths.walk(top):
                 with contextlib.suppress(FileNotFoundError):
                     sizes.append(entry.stat(follow_symlinks=False).st_size)
         return Amount(len(sizes), sum(sizes))
 
     def has_files(self, path: str) -> bool:
-        """Tell whether there is a file somewhere below `path`."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), root_paths.directory(self._top, path) as top:
+        """Return True if there is a file below `path`."""
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            root_paths.hold_directory(self._top, path) as top,
+        ):
             return next(root_paths.walk(top), None) is not None
         return False
 
     def get(self, path: str, *, max_bytes: int = LARGEST_OBJECT) -> Blob | None:
-        """Read a file; its e-tag is a hash of the body."""
-        found = root_paths.status(self._top, path)
+        """Return a file. Its e-tag is a hash of the body."""
+        found = root_paths.read_status(self._top, path)
         if found is None or not stat.S_ISREG(found.st_mode):
             return None
         try:
-            with root_paths.parent(self._top, path) as (folder, name):
+            with root_paths.hold_parent(self._top, path) as (folder, name):
                 descriptor = os.open(name, _READ, dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -238,39 +247,39 @@ class LocalStore:
                 return None
             body = file.read(max_bytes + 1)
         if len(body) > max_bytes:
-            raise too_large(path, max(status.st_size, len(body)), max_bytes)
+            raise too_large_error(path, max(status.st_size, len(body)), max_bytes)
         return Blob(body, _e_tag(body), status.st_mtime)
 
     def size(self, path: str) -> int | None:
-        """Give a file's size."""
-        found = root_paths.status(self._top, path)
+        """Return the size of a file."""
+        found = root_paths.read_status(self._top, path)
         return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
 
     def stamp(self, path: str) -> str | None:
-        """Tell files apart by their number, time and size."""
-        found = root_paths.status(self._top, path)
+        """Return the inode, modification time and size of a file."""
+        found = root_paths.read_status(self._top, path)
         if found is None or not stat.S_ISREG(found.st_mode):
             return None
         return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
 
     def put(self, path: str, body: bytes) -> None:
-        """Write beside and rename, so that nobody sees half a file."""
-        with self._written_beside(body) as (beside, temporary):
+        """Write a temporary file and rename it, so that no reader sees half a file."""
+        with self._write_temporary(body) as (folder, temporary):
 
-            def replace(folder: int, name: str) -> None:
-                os.replace(temporary, name, src_dir_fd=beside, dst_dir_fd=folder)
+            def replace(target: int, name: str) -> None:
+                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=target)
 
-            self._into(path, replace)
+            self._write_entry(path, replace)
 
     def create(self, path: str, body: bytes) -> str | None:
-        """Write beside and hard-link, which fails if the name is taken."""
-        with self._written_beside(body) as (beside, temporary):
+        """Write a temporary file and create a hard link, which fails if the name exists."""
+        with self._write_temporary(body) as (folder, temporary):
 
-            def link(folder: int, name: str) -> None:
-                os.link(temporary, name, src_dir_fd=beside, dst_dir_fd=folder, follow_symlinks=False)
+            def link(target: int, name: str) -> None:
+                os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=target, follow_symlinks=False)
 
             try:
-                self._into(path, link)
+                self._write_entry(path, link)
             except FileExistsError:
                 self._require_file(path)
                 return None
@@ -281,7 +290,7 @@ class LocalStore:
         return _e_tag(body)
 
     def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
-        """Replace under the lock if the body is still the one that `e_tag` stands for."""
+        """Replace a file under the lock if its body still has this e-tag."""
         with self._locked("swap", path):
             current = self.get(path)
             if current is None or current.e_tag != e_tag:
@@ -294,12 +303,12 @@ class LocalStore:
         for path in paths:
             with (
                 contextlib.suppress(FileNotFoundError, NotADirectoryError),
-                root_paths.parent(self._top, path) as (folder, name),
+                root_paths.hold_parent(self._top, path) as (folder, name),
             ):
                 os.unlink(name, dir_fd=folder)
 
     def delete_if(self, path: str, e_tag: str) -> bool:
-        """Delete under the lock if the body is still the same."""
+        """Delete a file under the lock if its body still has this e-tag."""
         with self._locked("swap", path):
             current = self.get(path)
             if current is None or current.e_tag != e_tag:
@@ -314,27 +323,30 @@ class LocalStore:
         first: str | None = None,
         also: Sequence[str] = (),
     ) -> Amount:
-        """Rename the directory away, which is atomic, and delete it there. A plain file is no tree and stays."""
+        """Rename the directory into the trash, which is atomic, and delete it there. A plain file stays."""
         self.delete(*also)
         self._remove_leftovers()
-        found = root_paths.status(self._top, path)
+        found = root_paths.read_status(self._top, path)
         if found is not None and stat.S_ISLNK(found.st_mode):
-            raise root_paths.linked(path)
+            raise root_paths.symlink_error(path)
         if not path or found is None or not stat.S_ISDIR(found.st_mode):
             return Amount()
-        with root_paths.directory(self._top, TRASH_DIRECTORY, make=True) as trash:
+        with root_paths.hold_directory(self._top, TRASH_DIRECTORY, make=True) as trash:
             doomed = uuid.uuid4().hex
             try:
-                with root_paths.parent(self._top, path) as (folder, name):
+                with root_paths.hold_parent(self._top, path) as (folder, name):
                     os.rename(name, doomed, src_dir_fd=folder, dst_dir_fd=trash)
             except (FileNotFoundError, NotADirectoryError):
                 return Amount()
-            return _removed(trash, doomed)
+            return _delete_renamed(trash, doomed)
 
     def copy_tree(self, source: str, target: str) -> list[str]:
-        """Hard-link each file, or copy it where there are no such links. Symbolic links are left out."""
+        """Create a hard link to each file, or copy it if the disk has no hard links. Symbolic links are left out."""
         copies = []
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), root_paths.directory(self._top, source) as top:
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            root_paths.hold_directory(self._top, source) as top,
+        ):
             for folder, below, entry in root_paths.walk(top):
                 if entry.is_file(follow_symlinks=False):
                     path = f"{target}/{below}{entry.name}"
@@ -350,39 +362,39 @@ class LocalStore:
         seconds: float,
         still_mine: Callable[[], bool],
     ) -> Amount:
-        """Delete the tree; the caller holds the lock of the name, and a rename takes all away at once."""
+        """Delete the tree. The caller holds the lock of the name, and the rename is atomic."""
         return self.delete_tree(path, also=also)
 
     def require_conditional_writes(self) -> None:
-        """Locks and renames are all that is needed."""
+        """Return: locks and renames are enough."""
 
     def prune(self, path: str) -> None:
-        """Remove a directory, and those above it that are then empty too, up to the root."""
+        """Remove an empty directory, and each parent below the root that is then empty."""
         with contextlib.suppress(OSError):
             while path:
-                with root_paths.parent(self._top, path) as (folder, name):
+                with root_paths.hold_parent(self._top, path) as (folder, name):
                     os.rmdir(name, dir_fd=folder)
                 path = path.rpartition("/")[0]
 
     @contextlib.contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
-        """Hold the lock file that `name` falls on."""
+        """Hold the lock file for `name`."""
         with self._locked("name", name):
             yield
 
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
-        """Return the function's results in order. The calls run one by one: system calls cost less than threads."""
+        """Return the results in order. The calls run one by one: system calls cost less than threads."""
         return [function(item) for item in items]
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Return: nothing is held open."""
 
     def _link(self, folder: int, name: str, target: str) -> None:
-        def link(there: int, called: str) -> None:
-            os.link(name, called, src_dir_fd=folder, dst_dir_fd=there, follow_symlinks=False)
+        def link(target_folder: int, target_name: str) -> None:
+            os.link(name, target_name, src_dir_fd=folder, dst_dir_fd=target_folder, follow_symlinks=False)
 
         try:
-            self._into(target, link)
+            self._write_entry(target, link)
         except FileExistsError:
             self._require_file(target)
         except OSError as error:
@@ -390,32 +402,32 @@ class LocalStore:
                 raise
             with (
                 open(os.open(name, _READ, dir_fd=folder), "rb") as source,  # noqa: PTH123 - a file of an open directory
-                root_paths.parent(self._top, target, make=True) as (there, called),
-                open(os.open(called, _WRITE_NEW, 0o666, dir_fd=there), "wb") as copy,  # noqa: PTH123 - the same
+                root_paths.hold_parent(self._top, target, make=True) as (target_folder, target_name),
+                open(os.open(target_name, _WRITE_NEW, 0o666, dir_fd=target_folder), "wb") as copy,  # noqa: PTH123 - the same
             ):
                 shutil.copyfileobj(source, copy)
 
     def _remove_leftovers(self) -> None:
-        """Delete what processes that were killed left half deleted or half written."""
+        """Delete files and directories that killed processes left half written or half deleted."""
         before = time.time() - _LEFTOVER_SECONDS
         for place, prefix in ((TRASH_DIRECTORY, ""), (LOCK_DIRECTORY, _NEW)):
-            with contextlib.suppress(FileNotFoundError), root_paths.directory(self._top, place) as folder:
+            with contextlib.suppress(FileNotFoundError), root_paths.hold_directory(self._top, place) as folder:
                 with os.scandir(folder) as entries:
                     old = [
                         (entry.name, entry.is_dir(follow_symlinks=False))
                         for entry in entries
-                        if entry.name.startswith(prefix) and _changed(entry) <= before
+                        if entry.name.startswith(prefix) and _read_changed(entry) <= before
                     ]
                 for name, is_directory in old:
-                    # Another process may be at it as well; whatever stays is there for the next one.
+                    # Another process may delete the same entry. The next call deletes what remains.
                     with contextlib.suppress(OSError):
                         root_paths.remove_tree(folder, name) if is_directory else os.unlink(name, dir_fd=folder)
 
-    def _into(self, path: str, write: Callable[[int, str], None]) -> None:
-        """Write into a directory, which is made first, and again if somebody removes it as empty at that moment."""
+    def _write_entry(self, path: str, write: Callable[[int, str], None]) -> None:
+        """Write an entry. Creates its directory first, and again if another process removes it as empty."""
         for remaining in reversed(range(_ATTEMPTS)):
             try:
-                with root_paths.parent(self._top, path, make=True) as (folder, name):
+                with root_paths.hold_parent(self._top, path, make=True) as (folder, name):
                     write(folder, name)
             except FileNotFoundError:
                 if not remaining:
@@ -424,27 +436,27 @@ class LocalStore:
                 return
 
     def _require_file(self, path: str) -> None:
-        """Raise UnusableEntryError if what is in the way of a file is something else."""
-        found = root_paths.status(self._top, path)
+        """Raise UnusableEntryError if an entry that is not a regular file is at the path."""
+        found = root_paths.read_status(self._top, path)
         if found is not None and not stat.S_ISREG(found.st_mode):
             raise UnusableEntryError(
-                f"{root_paths.shorten_text(path)} in the root is {_kind(found)} where a file should be: remove it"
+                f"{root_paths.shorten_text(path)} in the root is {_describe_kind(found)}, not a file: remove it"
             )
 
-    def _holds_table(self, name: str) -> bool:
-        # Most file systems count a directory's sub-directories in its link count: a table that was written has data,
-        # transactions and versions. Whatever has less is looked at closely.
+    def _has_table(self, name: str) -> bool:
+        # On most file systems, the link count of a directory includes its subdirectories. A table has at least three:
+        # data, transactions and versions. A directory with fewer is searched for files.
         try:
-            # Once per table of a listing.
+            # This runs once for each table of a listing.
             links = os.stat(self._prefix + name, follow_symlinks=False).st_nlink  # noqa: PTH116
         except FileNotFoundError:
             return False
         return links >= _TABLE_LINKS or self.has_files(name)
 
     @contextlib.contextmanager
-    def _written_beside(self, body: bytes) -> Iterator[tuple[int, str]]:
+    def _write_temporary(self, body: bytes) -> Iterator[tuple[int, str]]:
         temporary = f"{_NEW}{uuid.uuid4().hex}"
-        with root_paths.directory(self._top, LOCK_DIRECTORY, make=True) as folder:
+        with root_paths.hold_directory(self._top, LOCK_DIRECTORY, make=True) as folder:
             try:
                 _write(os.open(temporary, _WRITE_NEW, 0o666, dir_fd=folder), body)
                 yield folder, temporary
@@ -454,7 +466,7 @@ class LocalStore:
 
     def _create_without_links(self, path: str, body: bytes) -> str | None:
         try:
-            with root_paths.parent(self._top, path, make=True) as (folder, name):
+            with root_paths.hold_parent(self._top, path, make=True) as (folder, name):
                 _write(os.open(name, _WRITE_NEW, 0o666, dir_fd=folder), body)
         except FileExistsError:
             self._require_file(path)
@@ -463,16 +475,16 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _locked(self, purpose: str, name: str) -> Iterator[None]:
-        # Swaps happen inside of `exclusive`: the two have lock files of their own, so that no thread waits for itself.
+        # Swaps run inside `exclusive`. The two use different lock files, so that no thread waits for itself.
         slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % _LOCK_FILES
         file = f"{purpose}-{slot:02}"
-        with root_paths.directory(self._top, LOCK_DIRECTORY, make=True) as folder:
+        with root_paths.hold_directory(self._top, LOCK_DIRECTORY, make=True) as folder:
             try:
                 descriptor = os.open(file, _LOCK, 0o666, dir_fd=folder)
             except OSError as error:
                 if error.errno != errno.ELOOP:
                     raise
-                raise root_paths.linked(f"{LOCK_DIRECTORY}/{file}") from error
+                raise root_paths.symlink_error(f"{LOCK_DIRECTORY}/{file}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -485,10 +497,10 @@ def _write(descriptor: int, body: bytes) -> None:
         file.write(body)
 
 
-def _removed(trash: int, doomed: str) -> Amount:
-    """Delete a tree that was renamed away, and tell what it was."""
-    if stat.S_ISLNK(os.stat(doomed, dir_fd=trash, follow_symlinks=False).st_mode):
-        # Somebody put a link in the place of the directory after it was looked at.
+def _delete_renamed(trash: int, doomed: str) -> Amount:
+    """Delete a directory that was renamed into the trash, and return its files and size."""
+    if not stat.S_ISDIR(os.stat(doomed, dir_fd=trash, follow_symlinks=False).st_mode):
+        # Another process replaced the directory by a link or a file after it was examined.
         os.unlink(doomed, dir_fd=trash)
         return Amount(1)
     sizes = []
@@ -510,23 +522,23 @@ def _require_plain(descriptor: int, path: str, names: frozenset[str]) -> set[str
         for entry in entries:
             if entry.name in names:
                 if entry.is_symlink():
-                    raise root_paths.linked(f"{path}/{entry.name}")
+                    raise root_paths.symlink_error(f"{path}/{entry.name}")
                 found.add(entry.name)
     return found
 
 
-def _kind(status: os.stat_result) -> str:
+def _describe_kind(status: os.stat_result) -> str:
     return _KINDS.get(stat.S_IFMT(status.st_mode), "a file of an unknown kind")
 
 
-def _modified(path: Path) -> int:
+def _read_modified(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
         return 0
 
 
-def _changed(entry: os.DirEntry[str]) -> float:
+def _read_changed(entry: os.DirEntry[str]) -> float:
     try:
         return entry.stat(follow_symlinks=False).st_ctime
     except FileNotFoundError:

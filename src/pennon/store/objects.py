@@ -1,4 +1,4 @@
-"""The store in a bucket, through obstore: the same Rust library that Lance itself uses."""
+"""A store in a bucket. It uses obstore, the same Rust library as Lance."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from pennon.errors import (
     ServiceUnavailableError,
     UnsupportedOperationError,
 )
-from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, LeaseExpiredError, Level, too_large
-from pennon.store.root_paths import checked
+from pennon.store.protocol import LARGEST_OBJECT, Amount, Blob, FileEntry, LeaseExpiredError, Level, too_large_error
+from pennon.store.root_paths import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Item = TypeVar("Item")
 _SIGNED_DELETE_SCHEMES = ("s3", "s3a", "az", "abfs", "abfss")
-# Options of the HTTP client rather than of the store; obstore wants them apart.
+# Options of the HTTP client, which obstore takes separately from those of the store.
 _CLIENT_OPTIONS = {
     "allow_http",
     "allow_invalid_certificates",
@@ -59,14 +59,14 @@ _DONE, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _STALE_TAG = 204, 403, 404, 409, 412
 _ATTEMPTS = 3
 _GONE, _STALE, _LATE = "gone", "stale", "late"
 _SIGNED_QUERY = re.compile(r"\?\S*(?:X-Amz-Signature|Signature|sig)=\S*", re.IGNORECASE)
-_NAMED_ONCE = ("data/", "_transactions/", "_deletions/", "_indices/")
+_UNIQUE_NAMES = ("data/", "_transactions/", "_deletions/", "_indices/")
 ABSENT_BODY = b"{}"
-"""What a conditional delete leaves where the store cannot delete conditionally: too short to be a marker."""
+"""Written by a conditional delete if the store cannot delete conditionally. Too short to be a marker."""
 
 
 @dataclass(frozen=True)
-class _Tagged:
-    """An object that a listing showed, with the e-tag by which it is deleted."""
+class _TaggedObject:
+    """An object of a listing, with the e-tag that its deletion requires."""
 
     key: str
     size: int
@@ -85,29 +85,29 @@ class ObjectStore:
         self._scheme = parts.scheme
         self.storage_options = storage_options
         self._lock = Lock()
-        self._guarded: str | None = None
+        self._missing_condition: str | None = None
         self._opened: Any = None
         self._pool: ThreadPoolExecutor | None = None
         self._http: urllib3.PoolManager | None = None
 
     def identity(self) -> str:
-        """Name the root by its URI."""
+        """Return the URI of the root."""
         return f"{self._base}/{self._prefix}"
 
     def location(self, path: str) -> str:
-        """Give the percent-encoded URI: Lance decodes it to exactly the key that obstore uses."""
+        """Return the percent-encoded URI. Lance decodes it to exactly the key that obstore uses."""
         return f"{self._base}/{quote(self._key(path))}"
 
     def resolve(self, path: str, *, deeply: bool = False) -> str:
-        """Give the same as `location`: a bucket has no links."""
+        """Return the location: a bucket has no links."""
         return self.location(path)
 
     def uri(self, path: str) -> str:
-        """Give the same as `location`."""
+        """Return the location, which is a URI."""
         return self.location(path)
 
     def relative(self, location: str) -> str | None:
-        """Accept a URI below the root, percent-encoded or not."""
+        """Return the path of a URI below the root, percent-encoded or not."""
         parts = urlsplit(location)
         if f"{parts.scheme}://{parts.netloc}" != self._base:
             return None
@@ -116,17 +116,17 @@ class ObjectStore:
         return key.removeprefix(inside) if key.startswith(inside) else None
 
     def absolute(self, path: str) -> str:
-        """Give the key."""
+        """Return the key."""
         return self._key(path)
 
     def from_absolute(self, absolute: str) -> str | None:
-        """Accept a key below the root's prefix."""
+        """Return the path of a key below the root's prefix."""
         inside = f"{self._prefix}/" if self._prefix else ""
         key = absolute.lstrip("/")
         return key.removeprefix(inside) if key.startswith(inside) else None
 
     def list_level(self, path: str = "") -> Level:
-        """List one level: one request per 1,000 entries."""
+        """Return one level, with one request per 1,000 entries."""
         key = self._key(path)
         listing = obstore.list_with_delimiter(self._store, key or None)
         skip = len(key) + 1 if key else 0
@@ -137,11 +137,11 @@ class ObjectStore:
         return Level(files, tuple(prefix[skip:] for prefix in listing["common_prefixes"]))
 
     def find_empty_tables(self, names: Sequence[str]) -> frozenset[str]:
-        """Say none: a bucket has no directories, only names with something in them."""
+        """Return an empty set: a bucket has no empty directories."""
         return frozenset()
 
     def list_names(self, path: str) -> set[str]:
-        """Read the names off the keys below: some servers go on listing prefixes that have none any more."""
+        """Return the names in the keys below: some servers list prefixes that have no keys any more."""
         skip = len(self._key(path)) + 1
         for chunk in obstore.list(self._store, self._key(path), chunk_size=_PAGE):
             found = {item["path"][skip:].partition("/")[0] for item in chunk}
@@ -152,43 +152,43 @@ class ObjectStore:
         return set()
 
     def now(self) -> float:
-        """Ask the server for the time: it dates its answers."""
+        """Return the time in the Date header of a response."""
         url = obstore.sign(self._store, "HEAD", self._key(_PROBE), _SIGNATURE_LIFETIME)
-        told = parsedate_tz(self._client.request("HEAD", url, retries=False).headers.get("Date") or "")
-        return time.time() if told is None else mktime_tz(told)
+        date = parsedate_tz(self._client.request("HEAD", url, retries=False).headers.get("Date") or "")
+        return time.time() if date is None else mktime_tz(date)
 
     def measure(self, path: str) -> Amount:
-        """Read the sizes off a listing."""
+        """Add up the sizes in a listing."""
         sizes = [size for _, size in self._walk(path)]
         return Amount(len(sizes), sum(sizes))
 
     def has_files(self, path: str) -> bool:
-        """Ask for the first object below `path`."""
+        """Return True if a listing below `path` has an object."""
         for chunk in obstore.list(self._store, self._key(path), chunk_size=1):
             return bool(chunk)
         return False
 
     def get(self, path: str, *, max_bytes: int = LARGEST_OBJECT) -> Blob | None:
-        """Read an object with its e-tag."""
+        """Return an object with its e-tag."""
         try:
             result = obstore.get(self._store, self._key(path))
             meta = result.meta
             if meta["size"] > max_bytes:
-                raise too_large(path, meta["size"], max_bytes)
+                raise too_large_error(path, meta["size"], max_bytes)
             return Blob(bytes(result.bytes()), meta["e_tag"] or "", meta["last_modified"].timestamp())
         except (FileNotFoundError, NotFoundError):
             return None
 
     def size(self, path: str) -> int | None:
-        """Ask for an object's size."""
+        """Return the size of an object."""
         try:
             return int(obstore.head(self._store, self._key(path))["size"])
         except (FileNotFoundError, NotFoundError):
             return None
 
     def stamp(self, path: str) -> str | None:
-        """Ask for an object's e-tag."""
-        found = self._tagged(path)
+        """Return the e-tag of an object."""
+        found = self._read_tag(path)
         return None if found is None else found.e_tag
 
     def put(self, path: str, body: bytes) -> None:
@@ -196,54 +196,56 @@ class ObjectStore:
         obstore.put(self._store, self._key(path), body)
 
     def create(self, path: str, body: bytes) -> str | None:
-        """Put if absent."""
+        """Write with If-None-Match."""
         try:
             return obstore.put(self._store, self._key(path), body, mode="create")["e_tag"]
         except (AlreadyExistsError, PreconditionError):
             return self._own_tag(path, body)
 
     def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
-        """Put with If-Match."""
+        """Write with If-Match."""
         try:
             return obstore.put(self._store, self._key(path), body, mode=cast("Any", {"e_tag": e_tag}))["e_tag"]
         except (PreconditionError, AlreadyExistsError, FileNotFoundError, NotFoundError):
             return self._own_tag(path, body)
 
     def delete(self, *paths: str) -> None:
-        """Delete in bulk."""
+        """Delete objects in bulk."""
         with contextlib.suppress(FileNotFoundError, NotFoundError):
             obstore.delete(self._store, [self._key(path) for path in paths])
 
     def delete_if(self, path: str, e_tag: str) -> bool:
-        """Delete with If-Match where the store takes a signed request, else swap to a body that counts as absent."""
+        """Delete with If-Match if the store accepts signed requests, else write a body that counts as absent."""
         if self._scheme not in _SIGNED_DELETE_SCHEMES:
             return self.swap(path, ABSENT_BODY, e_tag) is not None
         status, unclear = self._delete_signed(self._key(path), e_tag, _SIGNATURE_LIFETIME)
-        # Gone, after an attempt without an answer: by that attempt.
+        # A missing object after an attempt without a response was deleted by that attempt.
         return status == _DONE or (unclear and status == _NOT_FOUND)
 
     def _delete_signed(self, key: str, e_tag: str, lifetime: timedelta) -> tuple[int, bool]:
-        """Delete with If-Match and give the status, and whether an earlier attempt got no answer."""
+        """Delete with If-Match. Returns the status, and True if an earlier attempt got no response."""
         unclear = False
         for attempt in range(_ATTEMPTS):
             url = obstore.sign(self._store, "DELETE", key, lifetime)
             try:
-                answer = self._client.request("DELETE", url, headers={"If-Match": e_tag}, retries=False)
+                response = self._client.request("DELETE", url, headers={"If-Match": e_tag}, retries=False)
             except urllib3.exceptions.HTTPError as error:
                 unclear = True
                 if attempt == _ATTEMPTS - 1:
-                    reason = _without_query(str(error))
-                    raise ServiceUnavailableError(f"Conditional delete of {key!r} got no answer: {reason}") from error
+                    reason = _remove_query(str(error))
+                    raise ServiceUnavailableError(f"Conditional delete of {key!r} got no response: {reason}") from error
                 continue
-            if answer.status in {200, 202, 204}:
+            if response.status in {200, 202, 204}:
                 return _DONE, unclear
-            if answer.status in {_FORBIDDEN, _NOT_FOUND, _CONFLICT, _STALE_TAG}:
-                return answer.status, unclear
-            raise InternalError(f"Conditional delete of {key!r} answered {answer.status}: {answer.data[:200]!r}")
+            if response.status in {_FORBIDDEN, _NOT_FOUND, _CONFLICT, _STALE_TAG}:
+                return response.status, unclear
+            raise InternalError(
+                f"Conditional delete of {key!r} failed with status {response.status}: {response.data[:200]!r}"
+            )
         raise AssertionError
 
     def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Amount:
-        """Delete in bulk, the objects below `first` before the others."""
+        """Delete in bulk, objects below `first` before the others."""
         found = list(self._walk(path))
         early = f"{self._key(path)}/{first}/" if first else None
         before = [key for key, _ in found if early is not None and key.startswith(early)]
@@ -254,77 +256,78 @@ class ObjectStore:
         return Amount(len(found), sum(size for _, size in found))
 
     def copy_tree(self, source: str, target: str) -> list[str]:
-        """Let the store copy each object: no more than 5 GB each where the store is S3."""
-        beginning = f"{self._key(source)}/"
-        pairs = [(key, f"{target}/{key.removeprefix(beginning)}") for key, _ in self._walk(source)]
-
+        """Copy each object within the store. S3 copies at most 5 GB per object."""
+        prefix = f"{self._key(source)}/"
+        pairs = [(key, f"{target}/{key.removeprefix(prefix)}") for key, _ in self._walk(source)]
         self.map(lambda pair: obstore.copy(self._store, pair[0], self._key(pair[1])), pairs)
         return [path for _, path in pairs]
 
     def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Amount:
-        """Delete names that can come again first, each by a signed request that is void when stale or late.
+        """Delete names that can be used again first, each by a signed request with an e-tag and an expiry time.
 
-        Names of data files, transactions, deletions and indexes are never used twice: those are deleted in bulk.
+        Names of data files, transactions, deletions and indexes are never used again, so they are deleted in bulk.
         """
         deadline = time.monotonic() + seconds
         removed = Amount()
         while True:
             found = list(self._walk_tagged(path))
-            extra = [tagged for other in also if (tagged := self._tagged(other)) is not None]
+            extra = [tagged for other in also if (tagged := self._read_tag(other)) is not None]
             if not found and not extra:
                 return removed
             if not still_mine():
-                raise ConcurrentModificationError(f"{path!r} is not this client's to delete any more")
+                raise ConcurrentModificationError(
+                    f"{path!r} cannot be deleted: this client does not hold the claim any more"
+                )
             prefix = f"{self._key(path)}/"
-            unique: list[_Tagged] = []
-            again = extra
+            unique: list[_TaggedObject] = []
+            reusable = extra
             for entry in found:
-                (unique if entry.key.removeprefix(prefix).startswith(_NAMED_ONCE) else again).append(entry)
-            removed += self._delete_fenced(again, deadline, removed)
+                (unique if entry.key.removeprefix(prefix).startswith(_UNIQUE_NAMES) else reusable).append(entry)
+            removed += self._delete_fenced(reusable, deadline, removed)
             for start in range(0, len(unique), _DELETE_BATCH):
                 batch = unique[start : start + _DELETE_BATCH]
                 obstore.delete(self._store, [entry.key for entry in batch])
                 removed += Amount(len(batch), sum(entry.size for entry in batch))
 
     def require_conditional_writes(self) -> None:
-        """Try put-if-absent, compare-and-swap and conditional deletion once, on an object of its own."""
-        if self._guarded is None:
-            self._guarded = self._probe()
-        if self._guarded:
+        """Probe put-if-absent, compare-and-swap and conditional deletion, once per store."""
+        if self._missing_condition is None:
+            self._missing_condition = self._probe()
+        if self._missing_condition:
             raise UnsupportedOperationError(
-                f"The store of {self.identity()} cannot delete root tables safely: {self._guarded}. Tables in hashed "
-                "directories (manifest only) can be purged; dropping and restoring work for all"
+                f"The store of {self.identity()} cannot delete root tables safely: {self._missing_condition}. "
+                "Tables in hashed directories can be purged; dropping and restoring work for all tables"
             )
 
     def _probe(self) -> str:
-        """Say what the store lacks; nothing if it can do all."""
+        """Return which condition the store does not support, or an empty text."""
         if self._scheme not in _SIGNED_DELETE_SCHEMES:
-            return "it takes no signed conditional deletion"
+            return "it does not accept signed conditional deletion"
         path = f"{_PROBE}-{uuid.uuid4().hex}"
         try:
             first = self.create(path, b"first " + path.encode())
             if first is None or self.create(path, b"other " + path.encode()) is not None:
-                return "put-if-absent does not hold"
+                return "it does not honour put-if-absent"
             second = self.swap(path, b"second " + path.encode(), first)
             if second is None or self.swap(path, b"third " + path.encode(), first) is not None:
-                return "compare-and-swap does not hold"
+                return "it does not honour compare-and-swap"
             if self.delete_if(path, first) or self.get(path) is None:
-                return "conditional deletion does not hold"
-            return "" if self.delete_if(path, second) else "conditional deletion is refused"
+                return "it does not honour conditional deletion"
+            return "" if self.delete_if(path, second) else "it refuses conditional deletion"
         finally:
             self.delete(path)
 
-    def _delete_fenced(self, entries: Sequence[_Tagged], deadline: float, so_far: Amount) -> Amount:
+    def _delete_fenced(self, entries: Sequence[_TaggedObject], deadline: float, so_far: Amount) -> Amount:
         outcomes = self.map(lambda entry: self._delete_in_time(entry, deadline), entries)
         gone = [entry for entry, outcome in zip(entries, outcomes, strict=True) if outcome == _GONE]
         removed = Amount(len(gone), sum(entry.size for entry in gone))
         if _STALE in outcomes:
-            raise ConcurrentModificationError("A file that was to be deleted has been written anew by another client")
+            raise ConcurrentModificationError("Another client has written a file that was to be deleted")
         if _LATE in outcomes:
             raise LeaseExpiredError(so_far + removed)
         return removed
 
-    def _delete_in_time(self, entry: _Tagged, deadline: float) -> str:
+    def _delete_in_time(self, entry: _TaggedObject, deadline: float) -> str:
         left = int(deadline - time.monotonic())
         if left < 1:
             return _LATE
@@ -337,17 +340,17 @@ class ObjectStore:
             return _LATE
         raise PermissionDeniedError(f"Conditional delete of {entry.key!r} is forbidden")
 
-    def _walk_tagged(self, path: str) -> Iterator[_Tagged]:
+    def _walk_tagged(self, path: str) -> Iterator[_TaggedObject]:
         for chunk in obstore.list(self._store, self._key(path)):
             for item in chunk:
-                yield _Tagged(item["path"], item["size"], item["e_tag"] or "")
+                yield _TaggedObject(item["path"], item["size"], item["e_tag"] or "")
 
-    def _tagged(self, path: str) -> _Tagged | None:
+    def _read_tag(self, path: str) -> _TaggedObject | None:
         try:
             found = obstore.head(self._store, self._key(path))
         except (FileNotFoundError, NotFoundError):
             return None
-        return _Tagged(self._key(path), found["size"], found["e_tag"] or "")
+        return _TaggedObject(self._key(path), found["size"], found["e_tag"] or "")
 
     def prune(self, path: str) -> None:
         """Do nothing: a bucket has no directories."""
@@ -357,26 +360,26 @@ class ObjectStore:
         return contextlib.nullcontext()
 
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
-        """Return the results in order. The calls run in threads; calls from within such a thread run one by one."""
+        """Return the results in order. The calls run in threads, except for calls from one of these threads."""
         items = list(items)
         futures: list[Future[T]] = []
         if not current_thread().name.startswith(_POOL_NAME):
             with self._lock:
                 if self._pool is None:
                     self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix=_POOL_NAME)
-                # Once the main thread has ended, Python's pools refuse work: exit handlers do it themselves.
+                # After the main thread has ended, Python's pools refuse work. Exit handlers then run it themselves.
                 with contextlib.suppress(RuntimeError):
                     futures.extend(self._pool.submit(function, item) for item in items)
         try:
             return [future.result() for future in futures] + [function(item) for item in items[len(futures) :]]
         except (KeyboardInterrupt, SystemExit):
-            # Nobody waits any more, but the end of the process would.
+            # Nobody needs the results, but the end of the process would wait for them.
             for future in futures:
                 future.cancel()
             raise
 
     def close(self) -> None:
-        """Stop the threads and drop the connections."""
+        """Stop the threads and close the connections."""
         with self._lock:
             pool, self._pool = self._pool, None
             client, self._http = self._http, None
@@ -402,7 +405,7 @@ class ObjectStore:
             return self._http
 
     def _key(self, path: str) -> str:
-        return "/".join(part for part in (self._prefix, checked(path)) if part)
+        return "/".join(part for part in (self._prefix, check_path(path)) if part)
 
     def _walk(self, path: str) -> Iterator[tuple[str, int]]:
         for chunk in obstore.list(self._store, self._key(path)):
@@ -410,33 +413,33 @@ class ObjectStore:
                 yield item["path"], item["size"]
 
     def _own_tag(self, path: str, body: bytes) -> str | None:
-        # A write whose answer was lost and that was retried reports a conflict with itself.
+        # If the response to a write is lost, its retry conflicts with the write itself.
         current = self.get(path)
         return current.e_tag if current is not None and current.body == body else None
 
 
-class _WithoutQueries(logging.Filter):
-    """Takes the query off the URLs in the debug log of urllib3: the signature in it is as good as the key."""
+class _QueryFilter(logging.Filter):
+    """Removes queries from URLs in the debug log of urllib3: a signature in one is as good as the key."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change a record that holds a signed URL, and keep it."""
+        """Remove queries from a record, and keep the record."""
         if isinstance(record.args, tuple):
-            record.args = tuple(_without_query(one) if isinstance(one, str) else one for one in record.args)
+            record.args = tuple(_remove_query(one) if isinstance(one, str) else one for one in record.args)
         return True
 
 
-def _without_query(text: str) -> str:
+def _remove_query(text: str) -> str:
     return _SIGNED_QUERY.sub("?***", text)
 
 
 def _hide_queries() -> None:
     logger = logging.getLogger("urllib3.connectionpool")
-    if not any(isinstance(one, _WithoutQueries) for one in logger.filters):
-        logger.addFilter(_WithoutQueries())
+    if not any(isinstance(one, _QueryFilter) for one in logger.filters):
+        logger.addFilter(_QueryFilter())
 
 
 def _open(base: str, options: dict[str, str]) -> Any:  # noqa: ANN401 - obstore's stores have no common public type
-    """Open the bucket with those of Lance's storage options that obstore knows."""
+    """Open the bucket with the storage options that obstore supports."""
     client: dict[str, Any] = {}
     config: dict[str, str] = {}
     for key, value in options.items():
@@ -444,19 +447,19 @@ def _open(base: str, options: dict[str, str]) -> Any:  # noqa: ANN401 - obstore'
         if name in _CLIENT_OPTIONS:
             client[name] = value.lower() == "true" if value.lower() in {"true", "false"} else value
         else:
-            config.setdefault(_canonical(name), value)
+            config.setdefault(_canonical_option(name), value)
     while True:
         try:
             return from_url(base, config=cast("Any", config), client_options=cast("Any", client))
         except UnknownConfigurationKeyError as error:
-            # Options that only Lance knows (retry counts and the like) are none of obstore's business.
+            # Some options are only for Lance, such as retry counts. obstore rejects them, so they are left out.
             found = re.search(r"key: '([^']+)'", str(error))
             if found is None or config.pop(found[1], None) is None:
                 raise InvalidInputError(f"Bad storage option for {base}: {error}") from error
 
 
-def _canonical(name: str) -> str:
-    """Give one spelling to options that have two, which obstore would refuse as duplicates."""
+def _canonical_option(name: str) -> str:
+    """Return one spelling for options that have two: obstore rejects them as duplicates."""
     bare = name.removeprefix("aws_")
     spellings = {"endpoint_url": "endpoint", "default_region": "region", "token": "session_token"}
     if bare in {

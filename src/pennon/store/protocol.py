@@ -1,10 +1,10 @@
-"""What Pennon asks of a store: list one level, small reads and conditional writes, deletion of a tree.
+"""The interface of a store: list one level, read and write small objects conditionally, delete a tree.
 
-Paths are relative to the root, with `/` between segments and names as they are (no escaping); any other is
-InvalidInputError (13), whoever gives it. A missing object is
-None or False, never an exception. Outcomes of conditional writes are known by looking: a lost answer that was retried
-looks like a conflict, so every body that is written conditionally carries a token of its own, and `create` and `swap`
-compare bodies before they report a conflict.
+Paths are relative to the root. Their parts are joined by `/` and not escaped. Every method raises InvalidInputError for
+another path. A missing object is None or False, never an exception.
+
+If the response to a conditional write is lost, the retry looks like a conflict. So every body that is written
+conditionally contains a token of its own, and `create` and `swap` compare bodies before they report a conflict.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 LARGEST_OBJECT = 16 << 20
-"""Small objects are no larger: markers, claims, notes. What is larger was not written by Pennon."""
+"""The largest size, in bytes, of markers, claims and notes. Pennon writes no larger ones."""
 LARGEST_MANIFEST = 2 << 30
-"""The manifest of one version of a table, which lists all its files, is no larger."""
+"""The largest size, in bytes, of the manifest of one table version, which lists all its files."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file found by a listing."""
+    """A file in a listing."""
 
     name: str
     size: int
     modified: float
-    """When it was written, in seconds, by the store's clock."""
+    """When it was written, in seconds by the clock of the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnusableEntry:
-    """An entry of a directory that is neither a file nor a directory, or whose name is no text."""
+    """An entry of a directory that is neither a file nor a directory, or whose name is not valid UTF-8."""
 
     name: str
     reason: str
@@ -48,46 +48,46 @@ class UnusableEntry:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a directory: the files in it, and its sub-directories, which may be empty on a disk."""
+    """One level of a directory: its files and its subdirectories. On a disk, these may be empty."""
 
     files: tuple[FileEntry, ...]
     directories: tuple[str, ...]
     unusable: tuple[UnusableEntry, ...] = ()
-    """What counts as absent: symbolic links, pipes, sockets, devices, names that are not UTF-8."""
+    """Entries that count as absent: symbolic links, pipes, sockets, devices, names that are not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A small object with the token that conditional writes compare."""
+    """A small object with the e-tag that conditional writes compare."""
 
     body: bytes
     e_tag: str
     modified: float = 0.0
-    """When it was written, in seconds, by the store's clock."""
+    """When it was written, in seconds by the clock of the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much something is: what is there, or what a deletion took away."""
+    """A number of files and their total size in bytes."""
 
     files: int = 0
     size: int = 0
 
     def __add__(self, other: Amount) -> Amount:
-        """Add up two amounts."""
+        """Return the sum of two amounts."""
         return Amount(self.files + other.files, self.size + other.size)
 
 
 class LeaseExpiredError(Exception):
-    """There was no time left to go on deleting; `removed` is what is gone."""
+    """The lease expired before everything was deleted. `removed` is what was deleted; renew the lease to continue."""
 
     def __init__(self, removed: Amount) -> None:
-        super().__init__("the lease is over")
+        super().__init__("the lease has expired")
         self.removed = removed
 
 
-def too_large(path: str, size: int, max_bytes: int) -> UnusableEntryError:
-    """Say that an object is larger than anything that is written in its place."""
+def too_large_error(path: str, size: int, max_bytes: int) -> UnusableEntryError:
+    """Return the error for an object that is larger than anything Pennon writes at its path."""
     return UnusableEntryError(
         f"{shorten_text(path)} in the root has {size} bytes, and what belongs there has {max_bytes} at most: remove it"
     )
@@ -100,102 +100,105 @@ class Store(Protocol):
     storage_options: dict[str, str]
 
     def identity(self) -> str:
-        """Name the root for people and for equality."""
+        """Return a name of the root for messages and for comparison."""
 
     def location(self, path: str) -> str:
-        """Give the address of `path` as Lance writes it; nothing is looked at."""
+        """Return the address of `path` as Lance writes it. No request is made."""
 
     def resolve(self, path: str, *, deeply: bool = False) -> str:
-        """Give the address of a table's directory that Lance may open, read and write now.
+        """Return the address of a table's directory after checking that Lance may use it.
 
-        Lance follows symbolic links. Raises UnusableEntryError (19) if a part of the path is one, or a directory in
-        it that Lance knows; `deeply` also if one is anywhere below it, for what deletes files that it finds.
+        Lance follows symbolic links. Raises UnusableEntryError if a part of the path, or a directory in it that Lance
+        uses, is a link. With `deeply`, everything below it is checked too: for operations that delete what they list.
         """
 
     def uri(self, path: str) -> str:
-        """Give the address of `path` as a complete, valid URI."""
+        """Return the address of `path` as a complete, valid URI."""
 
     def relative(self, location: str) -> str | None:
-        """Give the path of a location of this root, whichever way it is written, or None if it lies elsewhere."""
+        """Return the path of a location below this root, in any notation, or None if it is elsewhere."""
 
     def absolute(self, path: str) -> str:
-        """Give a path from the top of the disk or bucket, without a leading slash: so Lance gives paths."""
+        """Return the path from the top of the disk or bucket, without a leading slash, as Lance writes paths."""
 
     def from_absolute(self, absolute: str) -> str | None:
-        """Give the path below the root of such a path, or None if it lies elsewhere."""
+        """Return the path below the root for a path from `absolute`, or None if it is elsewhere."""
 
     def list_level(self, path: str = "") -> Level:
-        """List one level; an absent directory is empty."""
+        """Return one level of a directory. A missing directory is empty."""
 
     def find_empty_tables(self, names: Sequence[str]) -> frozenset[str]:
-        """Tell which of these table directories of the root hold nothing; object stores have no such thing."""
+        """Return those of these table directories in the root that contain no file. Object stores have none."""
 
     def list_names(self, path: str) -> set[str]:
-        """Name the entries of one level, files and directories alike; an absent directory has none."""
+        """Return the names of the files and directories in a directory. A missing directory has none."""
 
     def now(self) -> float:
-        """Tell the time by the store's clock, in seconds; by this machine's own if the store does not tell."""
+        """Return the time in seconds by the store's clock, or by this machine's if the store reports none."""
 
     def measure(self, path: str) -> Amount:
-        """Count the files below `path` and their bytes."""
+        """Return the number and the total size of the files below `path`."""
 
     def has_files(self, path: str) -> bool:
-        """Tell whether there is at least one file somewhere below `path`."""
+        """Return True if there is at least one file below `path`, at any depth."""
 
     def get(self, path: str, *, max_bytes: int = LARGEST_OBJECT) -> Blob | None:
-        """Read an object; raises UnusableEntryError (19) if it has more than `max_bytes` bytes."""
+        """Return an object, or None. Raises UnusableEntryError if it has more than `max_bytes` bytes."""
 
     def size(self, path: str) -> int | None:
-        """Give an object's size, or None if it is absent."""
+        """Return the size of an object, or None if it does not exist."""
 
     def stamp(self, path: str) -> str | None:
-        """Give a text that changes whenever the object is written anew, or None if it is absent."""
+        """Return a text that changes each time the object is written, or None if it does not exist."""
 
     def put(self, path: str, body: bytes) -> None:
-        """Write an object, whatever was there."""
+        """Write an object unconditionally."""
 
     def create(self, path: str, body: bytes) -> str | None:
-        """Write an object that is absent and return its e-tag; None if another one is there."""
+        """Write an object that does not exist and return its e-tag, or None if it exists."""
 
     def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
-        """Replace the object that has `e_tag` and return the new e-tag; None if it is not the same any more."""
+        """Replace the object that has `e_tag` and return the new e-tag, or None if it has changed."""
 
     def delete(self, *paths: str) -> None:
-        """Delete objects, in one request where that is possible; absent ones are fine."""
+        """Delete objects, in one request where that is possible. Missing ones are ignored."""
 
     def delete_if(self, path: str, e_tag: str) -> bool:
-        """Delete the object that has `e_tag`, or leave a body so short that it counts as absent; False if not."""
+        """Delete the object that has `e_tag`, or leave a body so short that it counts as absent.
+
+        Returns False if the object has changed.
+        """
 
     def delete_tree(self, path: str, *, first: str | None = None, also: Sequence[str] = ()) -> Amount:
-        """Delete everything below `path`, its sub-directory `first` before the rest, and the objects `also` with it."""
+        """Delete everything below `path`, its subdirectory `first` before the rest, then the objects in `also`."""
 
     def copy_tree(self, source: str, target: str) -> list[str]:
-        """Copy everything below `source` to the same names below `target`, without its bytes passing through here.
+        """Copy everything below `source` to the same names below `target`, and return the paths of the copies.
 
-        On a disk files are linked: for what is never changed once it is written. Returns the paths of the copies.
+        The store copies the data itself. A local disk creates hard links, so the files must never be changed.
         """
 
     def purge_tree(self, path: str, *, also: Sequence[str], seconds: float, still_mine: Callable[[], bool]) -> Amount:
-        """Delete everything below `path` so that it harms nothing that is written there later, also if this is late.
+        """Delete everything below `path` without harm to what others write there later, even if this client is slow.
 
-        The caller holds a claim for so many seconds and tells whether it still stands. Raises
-        ConcurrentModificationError (14) if something was written by somebody else, LeaseExpiredError when time is up.
+        The caller holds a claim for `seconds`; `still_mine` returns True while it is valid. Raises
+        ConcurrentModificationError if another client has written a file, LeaseExpiredError when time is up.
         """
 
     def require_conditional_writes(self) -> None:
-        """Raise UnsupportedOperationError (0) unless the store can do what `purge_tree` and claims need."""
+        """Raise UnsupportedOperationError unless the store supports what `purge_tree` and claims need."""
 
     def prune(self, path: str) -> None:
-        """Remove a directory if it is empty; object stores have no empty ones."""
+        """Remove a directory if it is empty. Object stores have no empty directories."""
 
     def exclusive(self, name: str) -> AbstractContextManager[None]:
-        """Hold the root's lock for `name` where the store has locks (local disk); elsewhere do nothing."""
+        """Hold the root's lock for `name`. Only a local disk has locks; elsewhere this does nothing."""
 
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
-        """Return the function's results for all items, in order; calls run in parallel where that saves time.
+        """Return the results of the function for all items, in order. Object stores run the calls in parallel.
 
-        Raises what the first failing call raises.
+        Raises the error of the first call that fails.
         """
 
     def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and stop threads."""

@@ -1,7 +1,7 @@
-"""From the `root` property to a store.
+"""Opening the store of a `root` property.
 
-A root is a URI of an object store, a `file://` URI, an absolute or a relative path, or `memory://name`: a temporary
-directory that belongs to this process alone and goes away with it.
+A root is a URI of an object store, a `file://` URI, an absolute or relative path, or `memory://name`: a temporary
+directory that belongs to this process and is deleted when it ends.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _memory_roots: dict[tuple[int, str], Path] = {}
 
 
 def make_root_absolute(root: str) -> str:
-    """Make a relative path absolute now, so that a later change of directory or a pickle does not move the catalog."""
+    """Return a root whose path is absolute, so that a later change of directory does not move the catalog."""
     if "://" in root:
         return root
     return str(Path(root).absolute())
 
 
 def open_store(root: str, storage_options: dict[str, str]) -> Store:
-    """Open the store at `root`; no request is made. A root that cannot be understood is InvalidInputError (13)."""
+    """Return the store at `root`. No request is made. Raises InvalidInputError for an invalid root."""
     if "://" not in root:
         return LocalStore(Path(os.path.normpath(Path(root).absolute())), storage_options)
     parts = urlsplit(root)
@@ -49,7 +49,7 @@ def open_store(root: str, storage_options: dict[str, str]) -> Store:
         known = ", ".join((*SCHEMES, "file", "memory"))
         raise InvalidInputError(f"The root {root!r} has the scheme {parts.scheme!r}; known: {known}")
     if not parts.netloc:
-        raise InvalidInputError(f"The root {root!r} names no bucket")
+        raise InvalidInputError(f"The root {root!r} does not name a bucket")
     if parts.query or parts.fragment:
         raise InvalidInputError(f"The root {root!r} has a query or fragment; percent-encode '?' and '#'")
     # Imported late: a root on a disk needs no HTTP client.
@@ -63,12 +63,12 @@ def _memory_root(root: str) -> Path:
     with _memory_lock:
         if key not in _memory_roots:
             if not any(pid == key[0] for pid, _ in _memory_roots):
-                atexit.register(_forget_memory_roots)
+                atexit.register(_delete_memory_roots)
             _memory_roots[key] = Path(tempfile.mkdtemp(prefix="pennon-memory-"))
         return _memory_roots[key]
 
 
-def _forget_memory_roots() -> None:
+def _delete_memory_roots() -> None:
     for (pid, _), path in _memory_roots.items():
         if pid == os.getpid():
             shutil.rmtree(path, ignore_errors=True)
