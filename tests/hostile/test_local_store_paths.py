@@ -276,7 +276,7 @@ def test_directory_instead_of_file_and_reverse_count_as_absent(store, root):
     assert store.measure("file") == Amount()
     assert store.delete_tree("file") == Amount()
     store.delete("file/inside")
-    with pytest.raises(InvalidTableStateError, match="a directory where a file should be"):
+    with pytest.raises(InvalidTableStateError, match="a directory, not a file"):
         store.create("folder", b"new")
     assert (root / "file").read_bytes() == b"body"
 

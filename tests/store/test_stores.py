@@ -535,7 +535,7 @@ def test_local_listing_tells_directories_without_files_apart(tmp_path):
 
 
 def test_local_directories_are_looked_into_again_once_the_root_has_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(local, "_GRAIN_NANOSECONDS", -1)
+    monkeypatch.setattr(local, "_CLOCK_NANOSECONDS", -1)
     store = open_store(str(tmp_path), {})
     store.put("t.lance/leaf", b"x")
     assert store.find_empty_tables(["t.lance"]) == set()

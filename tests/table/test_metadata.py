@@ -15,7 +15,7 @@ from lance_namespace import (
     UpdateTableSchemaMetadataRequest,
 )
 
-from pennon.table.statistics import spread
+from pennon.table.description import summarize_numbers
 from tests.support import create_table, declare_table, describe_table, fails, ipc
 from tests.table.tables import append, by_path, numbers, opened, version
 
@@ -200,8 +200,8 @@ def test_statistics_of_a_branch(ours):
         (list(range(1, 101)), (1, 100, 50, 25, 50, 75, 99)),
     ],
 )
-def test_how_lengths_are_spread(numbers_, expected):
-    found = spread(numbers_)
+def test_how_lengths_are_summarize_numbers(numbers_, expected):
+    found = summarize_numbers(numbers_)
     assert (found.min, found.max, found.mean, found.p25, found.p50, found.p75, found.p99) == expected
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pennon.errors import TableBranchNotFoundError, TableTagNotFoundError, TableVersionNotFoundError
 from pennon.iceberg import handles, tables
 from pennon.identifiers import Identifier, format_identifier
-from pennon.table.description import Description, describe
+from pennon.table.description import TableDescription, describe_version
 from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Described:
 
     entry: Entry
     only_declared: bool | None
-    details: Description | None
+    details: TableDescription | None
 
 
 def describe_table(
@@ -52,4 +52,4 @@ def describe_table(
             raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {version}")
         return Described(entry, only_declared=True, details=None)
     dataset = handles.opened(catalog, client, entry, selector, shared=True)
-    return Described(entry, only_declared=False, details=describe(dataset) if detailed else None)
+    return Described(entry, only_declared=False, details=describe_version(dataset) if detailed else None)

@@ -1,1 +1,4 @@
-"""Operations inside of one table, on its address or an opened dataset; this package knows no catalog."""
+"""Operations on the contents of one table. This package does not know any catalog.
+
+Its modules use Lance directly; `operations` maps the requests of the namespace interface to them.
+"""

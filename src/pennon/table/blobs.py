@@ -1,4 +1,4 @@
-"""Columns of blobs: large values that Lance keeps beside the rows."""
+"""Columns of blobs: large values that Lance stores separately from the rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import lance
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lance import LanceDataset
 
 _EXTENSION = "lance.blob"
@@ -18,7 +16,7 @@ _BYTES = (pa.binary(), pa.large_binary())
 
 
 def has_blobs(field: pa.Field) -> bool:
-    """Tell whether a column is made of blobs, or has them inside."""
+    """Return True if a column contains blobs, at any depth."""
     metadata = field.metadata or {}
     name = metadata.get(b"ARROW:extension:name", b"").decode(errors="replace")
     if _METADATA in metadata or name.startswith(_EXTENSION):
@@ -29,36 +27,28 @@ def has_blobs(field: pa.Field) -> bool:
     return any(has_blobs(kind.field(number)) for number in range(kind.num_fields))
 
 
-def as_blobs(data: pa.Table | pa.RecordBatchReader, dataset: LanceDataset) -> pa.Table | pa.RecordBatchReader:
-    """Make blobs of plain bytes in columns that have blobs in the table."""
+def convert_blobs(data: pa.Table | pa.RecordBatchReader, dataset: LanceDataset) -> pa.Table | pa.RecordBatchReader:
+    """Return the rows with blobs in place of plain bytes, for the columns that are blobs in the table."""
     names = [field.name for field in data.schema if field.type in _BYTES]
     if not names:
         return data
-    wanted = dataset.schema
-    names = [name for name in names if name in wanted.names and _is_extension(wanted.field(name).type)]
+    schema = dataset.schema
+    names = [name for name in names if name in schema.names and _is_extension(schema.field(name).type)]
     if not names:
         return data
+    fields = [lance.blob_field(field.name) if field.name in names else field for field in data.schema]
+    target = pa.schema(fields, data.schema.metadata)
     if isinstance(data, pa.Table):
-        return pa.Table.from_batches([_converted(batch, names) for batch in data.to_batches()], _schema(data, names))
-    return pa.RecordBatchReader.from_batches(_schema(data, names), _each_converted(data, names))
+        return pa.Table.from_batches([_convert_batch(batch, target, names) for batch in data.to_batches()], target)
+    return pa.RecordBatchReader.from_batches(target, (_convert_batch(batch, target, names) for batch in data))
 
 
-def _each_converted(data: pa.RecordBatchReader, names: list[str]) -> Iterator[pa.RecordBatch]:
-    for batch in data:
-        yield _converted(batch, names)
-
-
-def _converted(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+def _convert_batch(batch: pa.RecordBatch, target: pa.Schema, names: list[str]) -> pa.RecordBatch:
     columns = [
         lance.blob_array(column.to_pylist()) if name in names else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_schema(batch, names))
-
-
-def _schema(data: pa.Table | pa.RecordBatch | pa.RecordBatchReader, names: list[str]) -> pa.Schema:
-    fields = [lance.blob_field(field.name) if field.name in names else field for field in data.schema]
-    return pa.schema(fields, data.schema.metadata)
+    return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
 def _is_extension(kind: pa.DataType) -> bool:

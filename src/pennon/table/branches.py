@@ -25,7 +25,7 @@ from pennon.errors import (
     is_not_found,
 )
 from pennon.identifiers import format_identifier
-from pennon.table.lance_errors import bad_input_told
+from pennon.table.lance_errors import translate_errors
 from pennon.table.naming import VERSIONS_FOLDER
 from pennon.table.version_selector import MAIN, require_branch
 
@@ -133,7 +133,7 @@ def create(
         claim.delete_leftovers()
     subject = f"Branch '{name}' of table {table}"
     try:
-        with bad_input_told(subject):
+        with translate_errors(subject):
             dataset.create_branch(name, (from_branch, from_version))
     except (OSError, ValueError, ConcurrentModificationError) as error:
         if name in dataset.branches.list():
@@ -156,7 +156,7 @@ def delete(dataset: LanceDataset, identifier: Identifier, name: str) -> bool:
     if name not in existing:
         raise missing
     try:
-        with bad_input_told(f"Branch '{name}' of table {table}"):
+        with translate_errors(f"Branch '{name}' of table {table}"):
             dataset.branches.delete(name)
     except (OSError, ValueError) as error:
         text = str(error).lower()

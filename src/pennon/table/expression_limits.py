@@ -1,14 +1,14 @@
-"""How long and how deep an SQL expression may be, before Lance is asked.
+"""Limits for the length and depth of SQL expressions, which are checked before Lance parses them.
 
-Lance parses and plans by recursion: an expression whose tree is too deep overflows its stack, which ends the process.
-Its parser tries some forms in two ways, and its planner writes some operands twice, so that each of them inside another
-one doubles the time. Nothing can stop either once it has begun, so the text is judged first. The figures of Lance 14:
+Lance parses and plans by recursion. An expression whose tree is too deep overflows the stack, which ends the process.
+The parser tries some forms in two ways, and the planner repeats some operands, so each nested form doubles the time.
+Neither can be interrupted, so the text is checked first. Measured with Lance 14:
 
 | expression | works | ends the process, or takes minutes |
 |---|---|---|
 | `1 + 1 + ...` and other operators | 400 operators | 800 |
 | `a AND b AND ...`, `OR` | 30,000 terms | 100,000 |
-| `(((a)))` | 46 levels; more are an error of Lance's | |
+| `(((a)))` | 46 levels; more raise an error | |
 | `CAST(CAST(...))`, `SUBSTRING`, `POSITION`, with or without a mistake inside | 12 levels | 24 |
 | `coalesce(coalesce(...))`, `(a BETWEEN b AND c) BETWEEN ...` | 8 levels | 24 |
 | `a IN (1, 2, ...)` | 100,000 values | |
@@ -22,21 +22,21 @@ from dataclasses import dataclass, field
 LONGEST = 1 << 20
 """Characters."""
 DEEPEST = 40
-"""Brackets inside brackets."""
+"""Nested brackets."""
 HIGHEST = 200
-"""Levels of the tree: operators in a row, with those of the brackets among them."""
+"""Levels of the tree: operators in a row, including those in brackets between them."""
 MOST_WORK = 2 << 20
-"""Characters that Lance looks at, where forms inside each other make it look again and again."""
+"""Characters that Lance reads. Nested forms make it read the same text repeatedly."""
 _JUNCTIONS_PER_LEVEL = 32
-"""AND and OR take that much less of the stack than other operators."""
+"""AND and OR need this many times less of the stack than other operators."""
 _FACTOR, _BETWEEN_FACTOR = 3, 5
 _FACTORS = {"POSITION": 5}
-"""Most forms were seen to double the work, BETWEEN and POSITION to do more; any function may be one of them."""
+"""Most forms double the work, BETWEEN and POSITION do more. Any function may be such a form."""
 _PREFIXES = {"NOT", "INTERVAL"}
 _JUNCTIONS = {"AND", "OR"}
 _SEPARATORS = {*_JUNCTIONS, "WHEN", "THEN", "ELSE"}
 _ENOUGH = 32
-"""So often multiplied, anything is too much."""
+"""The largest exponent that matters: beyond it, any amount of work exceeds the limit."""
 _PLAIN_BEFORE_BRACKET = {"AND", "OR", "IN", "WHEN", "THEN", "ELSE", "CASE", "LIKE", "IS", "ANY", "ALL", "ON"}
 _TOKEN = re.compile(
     r"""
@@ -51,16 +51,16 @@ _TOKEN = re.compile(
 )
 _BARE_TOKEN = re.compile(r"(?P<word> \w+ ) | (?P<open> [(\[{] ) | (?P<close> [)\]}] ) | (?P<sign> \S )", re.VERBOSE)
 _AMBIGUOUS = re.compile(r"\\|--|/\*|\$\$|&'|'''|\"\"\"")
-"""Where a text or comment ends may depend on the dialect; such an expression is also judged as if there were none."""
+"""The dialect may decide where a text or comment ends. Such an expression is also checked as if it had none."""
 
 
 @dataclass
 class _Level:
-    """What stands inside one pair of brackets, up to now."""
+    """The part of one pair of brackets that has been read."""
 
     begin: int
     factor: int = 1
-    """By how much the form that the bracket belongs to multiplies the work inside."""
+    """The factor by which the form of the bracket multiplies the work inside it."""
     height: float = 0.0
     work: int = 0
     junctions: int = 0
@@ -72,13 +72,13 @@ class _Level:
     betweens: int = 0
     unfinished_betweens: int = 0
     word: str = ""
-    """The word right before."""
+    """The preceding word."""
     prefix_factor: int = 1
-    """Of the prefix words right before."""
+    """The factor of the preceding prefix words."""
 
     def end_term(self, at: int) -> None:
-        """Take the term into account, and begin another one."""
-        # A row of operators is a tree that leans to one side. A BETWEEN writes its first operand twice.
+        """Add the term to the totals, and start the next one."""
+        # Operators in a row form a tree that leans to one side. The planner repeats the first operand of BETWEEN.
         repeated = self.betweens if self.inner_height else max(self.betweens - 1, 0)
         work = (at - self.term_begin + self.extra_work) * self.prefix_factor
         self.height = max(self.height, self.tokens / 2 + self.inner_height)
@@ -89,14 +89,14 @@ class _Level:
 
 
 @dataclass
-class _Judge:
-    """Reads an expression token by token."""
+class _ExpressionReader:
+    """Reads an expression token by token and adds up its height and work."""
 
     levels: list[_Level] = field(default_factory=lambda: [_Level(0)])
     deepest: int = 0
 
     def read(self, expression: str, tokens: re.Pattern[str]) -> tuple[float, int]:
-        """Return the height of the tree, and the work for it."""
+        """Return the height of the tree and the work to parse it."""
         for found in tokens.finditer(expression):
             kind = found.lastgroup
             if kind == "open":
@@ -166,24 +166,24 @@ class _Judge:
 
     @staticmethod
     def _operand(level: _Level) -> None:
-        """End a row of prefix words."""
+        """End a sequence of prefix words."""
         if level.prefix_factor > 1:
             level.extra_work += level.prefix_factor
             level.prefix_factor = 1
 
 
 def find_excess(expression: str) -> str | None:
-    """Return what makes an expression too much for Lance, as the end of a sentence; None if nothing does."""
+    """Return why an expression exceeds a limit, as the end of a sentence, or None."""
     if len(expression) > LONGEST:
         return f"is longer than {LONGEST:,} characters: it has {len(expression):,}"
     ways = (_TOKEN, _BARE_TOKEN) if _AMBIGUOUS.search(expression) else (_TOKEN,)
     for tokens in ways:
-        judge = _Judge()
-        height, work = judge.read(expression, tokens)
-        if judge.deepest > DEEPEST:
-            return f"has more than {DEEPEST} brackets inside each other"
+        reader = _ExpressionReader()
+        height, work = reader.read(expression, tokens)
+        if reader.deepest > DEEPEST:
+            return f"has more than {DEEPEST} nested brackets"
         if height > HIGHEST:
-            return f"has too many operators in a row: some {height:,.0f} levels, where {HIGHEST} are the most"
+            return f"has too many operators in a row: about {height:,.0f} levels, and at most {HIGHEST} are allowed"
         if work > MOST_WORK:
-            return "has too many functions, casts, NOT or BETWEEN inside each other"
+            return "has too many nested functions, casts, NOT or BETWEEN"
     return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError
-from pennon.table.lance_errors import bad_input_told
+from pennon.table.lance_errors import translate_errors
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -28,22 +28,22 @@ _ARROW_NAMES = {
 }
 
 
-def quoted(name: str) -> str:
-    """Write a column's name so that an expression can hold it."""
+def quote_name(name: str) -> str:
+    """Return a column's name, quoted for an expression."""
     return f"`{name.replace('`', '``')}`"
 
 
-def planned(dataset: LanceDataset, subject: str, expression: str) -> pa.Field:
-    """Tell which values an expression would give; 13 if Lance cannot evaluate it."""
-    # A scan must read a column.
-    anchor = quoted(dataset.schema.names[0])
-    with bad_input_told(subject):
+def plan_expression(dataset: LanceDataset, subject: str, expression: str) -> pa.Field:
+    """Return the field that an expression produces. Raises InvalidInputError if Lance cannot evaluate it."""
+    # A scan must read at least one column.
+    anchor = quote_name(dataset.schema.names[0])
+    with translate_errors(subject):
         scanner = dataset.scanner(columns={"anchor": anchor, "value": expression}, limit=0)
         return scanner.projected_schema.field("value")
 
 
-def inputs(dataset: LanceDataset, expression: str) -> list[str]:
-    """Name the columns that an expression reads, sorted."""
+def find_inputs(dataset: LanceDataset, expression: str) -> list[str]:
+    """Return the names of the columns that an expression reads, sorted."""
     try:
         plan = dataset.scanner(columns={"value": expression}, limit=0).explain_plan()
     except (OSError, ValueError) as error:
@@ -55,21 +55,21 @@ def inputs(dataset: LanceDataset, expression: str) -> list[str]:
     return sorted(name for name in dataset.schema.names if re.search(rf"(^|, ){re.escape(name)}(\.|, |$)", read))
 
 
-def nullable(dataset: LanceDataset, expression: str, kind: pa.DataType) -> str | None:
-    """Write an expression that gives no nulls so that its column may have some; None if it cannot be said.
+def make_nullable(dataset: LanceDataset, expression: str, kind: pa.DataType) -> str | None:
+    """Return an equal expression whose column is nullable, or None if there is none.
 
-    It is compared with a null that Lance does not know to be one: a column that is made null where it equals itself.
+    It compares the values with a null that Lance does not recognize: a column that is null where it equals itself.
     """
     name = _ARROW_NAMES.get(kind)
     for column in dataset.schema if name is not None else ():
         if column.type not in _ARROW_NAMES:
             continue
-        own = quoted(column.name)
+        own = quote_name(column.name)
         text = f"nullif(({expression}), arrow_cast(nullif({own}, {own}), '{name}'))"
         try:
-            found = planned(dataset, "", text)
+            found = plan_expression(dataset, "", text)
         except InvalidInputError:
-            continue  # a cast that there is not; another column may do
+            continue  # this column cannot be cast to the type; try another one
         if found.nullable and found.type == kind:
             return text
     return None

@@ -1,4 +1,4 @@
-"""Columns as requests name them: paths of names joined by dots, odd names in backticks (`` a.`b.c` ``)."""
+"""Paths of columns in requests: names joined by dots, names with dots in backticks (`` a.`b.c` ``)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
 
 _SEGMENT = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
-# Names that Lance gives to columns of its own: a table that has one under such a name cannot be read any more.
+# Lance's own columns have these names. A table with such a column cannot be read.
 _RESERVED = re.compile(
     r"_row(id|addr|offset|_last_updated_at_version|_created_at_version)|_distance|_score", re.IGNORECASE
 )
 
 
-def parsed(path: str) -> tuple[str, ...]:
-    """Split a path into names; 13 if it is none."""
+def parse_path(path: str) -> tuple[str, ...]:
+    """Return the names in a path. Raises InvalidInputError if it is not valid."""
     names: list[str] = []
     position = 0
     while True:
@@ -39,14 +39,14 @@ def parsed(path: str) -> tuple[str, ...]:
         position += 1
 
 
-def canonical(names: tuple[str, ...]) -> str:
-    """Join names into the path that stands for them."""
+def format_path(names: tuple[str, ...]) -> str:
+    """Return the path for names."""
     return ".".join(f"`{name.replace('`', '``')}`" if "." in name or "`" in name else name for name in names)
 
 
-def resolved(dataset: LanceDataset, identifier: Identifier, path: str) -> tuple[str, pa.Field]:
-    """Find a column; gives its canonical path and what it is. Errors 12, 13."""
-    names = parsed(path)
+def find_column(dataset: LanceDataset, identifier: Identifier, path: str) -> tuple[str, pa.Field]:
+    """Return the canonical path and the field of a column. Raises TableColumnNotFoundError, InvalidInputError."""
+    names = parse_path(path)
     fields: list[Any] = dataset.lance_schema.fields()
     found: Any = None
     for name in names:
@@ -54,25 +54,26 @@ def resolved(dataset: LanceDataset, identifier: Identifier, path: str) -> tuple[
         if found is None:
             raise TableColumnNotFoundError(f"Table {format_identifier(identifier)} has no column {path!r}")
         fields = found.children()
-    return canonical(names), found.to_arrow()
+    return format_path(names), found.to_arrow()
 
 
-def ids(dataset: LanceDataset) -> set[int]:
-    """Give the ids of all columns, nested ones included."""
-    found: set[int] = set()
-    left: list[Any] = list(dataset.lance_schema.fields())
-    while left:
-        field = left.pop()
-        found.add(int(field.id()))
-        left.extend(field.children())
-    return found
+def read_field_ids(dataset: LanceDataset) -> dict[tuple[str, ...], int]:
+    """Return the ids of all columns by their names, nested columns included."""
+    ids: dict[tuple[str, ...], int] = {}
+    remaining: list[tuple[tuple[str, ...], Any]] = [((), field) for field in dataset.lance_schema.fields()]
+    while remaining:
+        parent, field = remaining.pop()
+        path = (*parent, field.name())
+        ids[path] = int(field.id())
+        remaining.extend((path, child) for child in field.children())
+    return ids
 
 
 def require_new_name(name: str, *, top_level: bool = True) -> None:
-    """Raise 13 unless a column can have the name."""
+    """Raise InvalidInputError unless a column can have the name."""
     if not name:
         raise InvalidInputError("A column needs a name that is not empty")
     if top_level and "." in name:
-        raise InvalidInputError(f"The name of a column has no dots, got {name!r}")
+        raise InvalidInputError(f"The name of a column cannot contain dots, got {name!r}")
     if _RESERVED.fullmatch(name):
-        raise InvalidInputError(f"{name!r} is a name of Lance's own, which no column can have")
+        raise InvalidInputError(f"No column can have the name {name!r}: Lance uses it itself")

@@ -1,4 +1,4 @@
-"""Full-text queries of requests as Lance's."""
+"""Translates the full-text queries of requests for Lance."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ _EXPANSIONS = 50
 _NEGATIVE_BOOST = 0.5
 
 
-def full_text(
+def parse_full_text(
     dataset: LanceDataset, identifier: Identifier, asked: QueryTableRequestFullTextQuery | None
 ) -> FullTextQuery | None:
-    """Give the query that a request asks for, None if it asks for none; error 12 for unknown columns, else 13."""
+    """Return the full-text query of a request, or None. Raises TableColumnNotFoundError, InvalidInputError."""
     if asked is None or (asked.string_query is None and asked.structured_query is None):
         return None
     if asked.string_query is not None and asked.structured_query is not None:
         raise InvalidInputError("A full-text query has either a string_query or a structured_query, not both")
-    reading = _Reading(dataset, identifier)
+    parser = _QueryParser(dataset, identifier)
     if asked.structured_query is not None:
-        return reading.structured(asked.structured_query.query)
+        return parser.parse(asked.structured_query.query)
     if asked.string_query is None:
         return None
     terms, columns = asked.string_query.query, asked.string_query.columns
     require_fields(dataset, identifier, columns or ())
-    return reading.in_each(columns or reading.indexed(), lambda column: MatchQuery(terms, column))
+    return parser.search_columns(columns or parser.list_indexed(), lambda column: MatchQuery(terms, column))
 
 
-class _Reading:
-    """Reads the structured queries of one request; columns that are not named are those with a full-text index."""
+class _QueryParser:
+    """Parses the queries of one request. A query without a column searches all columns with a full-text index."""
 
     def __init__(self, dataset: LanceDataset, identifier: Identifier) -> None:
         self._dataset, self._identifier = dataset, identifier
 
-    def structured(self, asked: FtsQuery) -> FullTextQuery:
+    def parse(self, asked: FtsQuery) -> FullTextQuery:
         kinds = [kind for kind in _KINDS if getattr(asked, kind) is not None]
         if len(kinds) != 1:
             raise InvalidInputError(f"A structured full-text query has exactly one of {', '.join(_KINDS)}, got {kinds}")
@@ -67,12 +67,14 @@ class _Reading:
             return self._match(asked.match)
         if asked.phrase is not None:
             terms, slop = asked.phrase.terms, asked.phrase.slop or 0
-            return self.in_each(self._columns(asked.phrase.column), lambda name: PhraseQuery(terms, name, slop=slop))
+            return self.search_columns(
+                self._columns(asked.phrase.column), lambda name: PhraseQuery(terms, name, slop=slop)
+            )
         if asked.boost is not None:
             lowered = asked.boost.negative_boost
             return BoostQuery(
-                self.structured(asked.boost.positive),
-                self.structured(asked.boost.negative),
+                self.parse(asked.boost.positive),
+                self.parse(asked.boost.negative),
                 negative_boost=_NEGATIVE_BOOST if lowered is None else float(lowered),
             )
         if asked.multi_match is not None:
@@ -83,16 +85,16 @@ class _Reading:
             *((Occur.SHOULD, one) for one in boolean.should),
             *((Occur.MUST_NOT, one) for one in boolean.must_not),
         ]  # fmt: skip
-        return BooleanQuery([(occur, self.structured(one)) for occur, one in clauses])
+        return BooleanQuery([(occur, self.parse(one)) for occur, one in clauses])
 
-    def in_each(self, columns: Sequence[str], query: Callable[[str], FullTextQuery]) -> FullTextQuery:
-        """Look in one column, or in any of several."""
+    def search_columns(self, columns: Sequence[str], query: Callable[[str], FullTextQuery]) -> FullTextQuery:
+        """Return a query for one column, or for any of several."""
         if len(columns) == 1:
             return query(columns[0])
         return BooleanQuery([(Occur.SHOULD, query(column)) for column in columns])
 
-    def indexed(self) -> list[str]:
-        """Name the columns that have a full-text index; raises 13 if none has."""
+    def list_indexed(self) -> list[str]:
+        """Return the columns that have a full-text index. Raises InvalidInputError if there are none."""
         columns = [
             column
             for index in self._dataset.describe_indices()
@@ -100,12 +102,12 @@ class _Reading:
             for column in index.field_names
         ]
         if not columns:
-            raise InvalidInputError("A full-text query that names no column needs a column with a full-text index")
+            raise InvalidInputError("A full-text query without a column requires a column with a full-text index")
         return columns
 
     def _columns(self, column: str | None) -> list[str]:
         if column is None:
-            return self.indexed()
+            return self.list_indexed()
         require_fields(self._dataset, self._identifier, [column])
         return [column]
 
@@ -117,25 +119,25 @@ class _Reading:
                 boost=1.0 if asked.boost is None else float(asked.boost),
                 fuzziness=asked.fuzziness or 0,
                 max_expansions=_EXPANSIONS if asked.max_expansions is None else asked.max_expansions,
-                operator=_operator(asked.operator),
+                operator=_parse_operator(asked.operator),
                 prefix_length=asked.prefix_length or 0,
             )
 
-        return self.in_each(self._columns(asked.column), in_column)
+        return self.search_columns(self._columns(asked.column), in_column)
 
     def _multi_match(self, asked: Sequence[MatchModel]) -> FullTextQuery:
-        """Look for the same terms in several columns, the best one counts; else any of the matches will do."""
+        """Return a query whose best column counts if all matches have the same terms, else a query for any match."""
         if not asked:
-            raise InvalidInputError("A multi_match query needs at least one match")
+            raise InvalidInputError("A multi_match query requires at least one match")
         plain = all(one.column is not None and not one.fuzziness and not one.prefix_length for one in asked)
-        if plain and len({(one.terms, _operator(one.operator)) for one in asked}) == 1:
+        if plain and len({(one.terms, _parse_operator(one.operator)) for one in asked}) == 1:
             columns = [column for one in asked for column in self._columns(one.column)]
             boosts = [1.0 if one.boost is None else float(one.boost) for one in asked]
-            return MultiMatchQuery(asked[0].terms, columns, boosts=boosts, operator=_operator(asked[0].operator))
+            return MultiMatchQuery(asked[0].terms, columns, boosts=boosts, operator=_parse_operator(asked[0].operator))
         return BooleanQuery([(Occur.SHOULD, self._match(one)) for one in asked])
 
 
-def _operator(written: str | None) -> FullTextOperator:
+def _parse_operator(written: str | None) -> FullTextOperator:
     try:
         return FullTextOperator[(written or "or").strip().upper()]
     except KeyError as error:

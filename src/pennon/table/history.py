@@ -1,4 +1,4 @@
-"""The history of a table: going back to a version, and the transactions by which versions came about."""
+"""The history of a table: restoring a version, and the transactions that committed versions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _STATUSES = ("queued", "running", "succeeded", "failed", "canceled")
 
 
 @dataclass(frozen=True)
-class Committed:
-    """A transaction, and the version that it made."""
+class CommittedTransaction:
+    """A transaction and the version that it committed."""
 
     transaction: Transaction
     version: int
@@ -37,140 +37,143 @@ class Committed:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Give what is known of it: the properties that its writer gave, and what it did to which version."""
-        done = self.transaction
-        told = {str(key): str(value) for key, value in (done.transaction_properties or {}).items()}
-        told |= {
-            "uuid": done.uuid,
-            "operation": type(done.operation).__name__,
-            "read_version": str(done.read_version),
+        """The properties that its writer set, and those that Lance records."""
+        transaction = self.transaction
+        properties = {str(key): str(value) for key, value in (transaction.transaction_properties or {}).items()}
+        properties |= {
+            "uuid": transaction.uuid,
+            "operation": type(transaction.operation).__name__,
+            "read_version": str(transaction.read_version),
             "version": str(self.version),
         }
-        return told if self.branch is None else {**told, "branch": self.branch}
+        return properties if self.branch is None else {**properties, "branch": self.branch}
 
 
 def restore(dataset: LanceDataset, identifier: Identifier) -> str | None:
-    """Make the open version the latest again, by a new version; gives its transaction. Error 14."""
+    """Commit the open version again as the latest, and return the id of the transaction.
+
+    Raises ConcurrentModificationError if another client commits at the same time.
+    """
     try:
         dataset.restore()
     except (OSError, ValueError) as error:
         if is_race(error):
             raise ConcurrentModificationError(f"Restoring table {format_identifier(identifier)}: {error}") from error
         raise
-    return transaction_id(dataset)
+    return read_transaction_id(dataset)
 
 
-def transaction_id(dataset: LanceDataset) -> str | None:
-    """Name the transaction that made the open version; None if Lance has no note of it."""
+def read_transaction_id(dataset: LanceDataset) -> str | None:
+    """Return the id of the transaction that committed the open version, or None if there is no record of it."""
     try:
-        made = dataset.read_transaction(dataset.version)
+        transaction = dataset.read_transaction(dataset.version)
     except (OSError, ValueError):
         return None
-    return None if made is None else str(made.uuid)
+    return None if transaction is None else str(transaction.uuid)
 
 
-def find(dataset: LanceDataset, identifier: Identifier, wanted: str) -> Committed:
-    """Find a transaction by its uuid, or by the version of the main branch that it made; error 10.
+def find_transaction(dataset: LanceDataset, identifier: Identifier, name: str) -> CommittedTransaction:
+    """Return the transaction with this uuid, or the one that committed this version of the main branch.
 
-    By its uuid, it is looked for from the newest version on, one read for each.
+    A uuid is searched from the newest version on, with one read for each. Raises TransactionNotFoundError.
     """
-    if wanted.isascii() and wanted.isdecimal():
-        found = _at(dataset, int(wanted))
+    if name.isascii() and name.isdecimal():
+        found = _read_transaction(dataset, int(name))
     else:
-        found = next((one for one in _all(dataset) if one.transaction.uuid == wanted), None)
+        found = next((one for one in _list_transactions(dataset) if one.transaction.uuid == name), None)
     if found is None:
-        raise TransactionNotFoundError(f"Table {format_identifier(identifier)} has no transaction '{wanted}'")
+        raise TransactionNotFoundError(f"Table {format_identifier(identifier)} has no transaction '{name}'")
     return found
 
 
-def alter(committed: Committed, actions: Sequence[AlterTransactionAction]) -> None:
-    """Apply actions to a transaction that is committed: only those that ask for what is so already can be.
+def check_actions(committed: CommittedTransaction, actions: Sequence[AlterTransactionAction]) -> None:
+    """Check that actions on a committed transaction change nothing.
 
-    A transaction of a Lance table is written once, with the version that it makes. Another status or property raises
-    0; a mode `fail` that is not met, or an action that says nothing, 13.
+    Lance writes a transaction once, with its version. Raises UnsupportedOperationError for another status or property,
+    InvalidInputError for an empty action or if the mode `fail` applies.
     """
     for action in actions:
-        asked = [action.set_status_action, action.set_property_action, action.unset_property_action]
-        if sum(one is not None for one in asked) != 1:
-            raise InvalidInputError("An action sets the status, or sets a property, or unsets a property: one of them")
+        parts = [action.set_status_action, action.set_property_action, action.unset_property_action]
+        if sum(one is not None for one in parts) != 1:
+            raise InvalidInputError("An action must set the status, set a property or unset a property: exactly one")
         if action.set_status_action is not None:
             _check_status(committed, action.set_status_action.status)
         elif action.set_property_action is not None:
             one = action.set_property_action
-            _check_set(committed, one.key, one.value, _mode(one.mode, "overwrite", ("overwrite", "fail", "skip")))
+            _check_set(committed, one.key, one.value, _parse_mode(one.mode, "overwrite", ("overwrite", "fail", "skip")))
         elif action.unset_property_action is not None:
             unset = action.unset_property_action
-            _check_unset(committed, unset.key, _mode(unset.mode, "skip", ("skip", "fail")))
+            _check_unset(committed, unset.key, _parse_mode(unset.mode, "skip", ("skip", "fail")))
 
 
-def _check_status(committed: Committed, status: str | None) -> None:
-    plain = _plain(status)
+def _check_status(committed: CommittedTransaction, status: str | None) -> None:
+    plain = _normalize(status)
     if plain not in _STATUSES:
         raise InvalidInputError(f"Unknown status {status!r} of a transaction; known: {', '.join(_STATUSES)}")
     if plain != SUCCEEDED.lower():
         raise UnsupportedOperationError(
             f"Transaction '{committed.transaction.uuid}' cannot become {plain}: it is committed as version "
-            f"{committed.version}, and restore_table brings an earlier one back"
+            f"{committed.version}, use restore_table to return to an earlier one"
         )
 
 
-def _check_set(committed: Committed, key: str | None, value: str | None, mode: str) -> None:
+def _check_set(committed: CommittedTransaction, key: str | None, value: str | None, mode: str) -> None:
     if not key or value is None:
-        raise InvalidInputError("Setting a property needs its key and its value")
-    there = committed.properties.get(key)
-    if there is not None and mode == "fail":
+        raise InvalidInputError("Setting a property requires its key and its value")
+    current = committed.properties.get(key)
+    if current is not None and mode == "fail":
         raise InvalidInputError(f"Transaction '{committed.transaction.uuid}' has a property '{key}' already")
-    if there != value and not (there is not None and mode == "skip"):
-        raise _written_once(committed)
+    if current != value and not (current is not None and mode == "skip"):
+        raise _immutable_error(committed)
 
 
-def _check_unset(committed: Committed, key: str | None, mode: str) -> None:
+def _check_unset(committed: CommittedTransaction, key: str | None, mode: str) -> None:
     if not key:
-        raise InvalidInputError("Unsetting a property needs its key")
+        raise InvalidInputError("Unsetting a property requires its key")
     if key in committed.properties:
-        raise _written_once(committed)
+        raise _immutable_error(committed)
     if mode == "fail":
         raise InvalidInputError(f"Transaction '{committed.transaction.uuid}' has no property '{key}'")
 
 
-def _written_once(committed: Committed) -> UnsupportedOperationError:
+def _immutable_error(committed: CommittedTransaction) -> UnsupportedOperationError:
     return UnsupportedOperationError(
         f"Transaction '{committed.transaction.uuid}' cannot be changed: Lance writes it once, with its version"
     )
 
 
-def _mode(mode: str | None, default: str, known: Sequence[str]) -> str:
-    plain = _plain(mode) or default
+def _parse_mode(mode: str | None, default: str, known: Sequence[str]) -> str:
+    plain = _normalize(mode) or default
     if plain not in known:
         raise InvalidInputError(f"Unknown mode {mode!r}; known: {', '.join(known)}")
     return plain
 
 
-def _plain(text: str | None) -> str:
+def _normalize(text: str | None) -> str:
     return (text or "").replace("_", "").lower()
 
 
-def _all(dataset: LanceDataset) -> Iterator[Committed]:
-    """Give the transactions of the main branch, the newest first, then those of the other ones."""
-    yield from _of_branch(dataset, None)
+def _list_transactions(dataset: LanceDataset) -> Iterator[CommittedTransaction]:
+    """Iterate over the transactions of the main branch, the newest first, then over those of other branches."""
+    yield from _list_branch(dataset, None)
     for branch in sorted(dataset.branches.list()):
-        yield from _of_branch(dataset.checkout_version((branch, None)), branch)
+        yield from _list_branch(dataset.checkout_version((branch, None)), branch)
 
 
-def _of_branch(dataset: LanceDataset, branch: str | None) -> Iterator[Committed]:
+def _list_branch(dataset: LanceDataset, branch: str | None) -> Iterator[CommittedTransaction]:
     for version in sorted((int(ref["version"]) for ref in dataset.version_refs()), reverse=True):
-        found = _at(dataset, version, branch)
+        found = _read_transaction(dataset, version, branch)
         if found is not None:
             yield found
 
 
-def _at(dataset: LanceDataset, version: int, branch: str | None = None) -> Committed | None:
+def _read_transaction(dataset: LanceDataset, version: int, branch: str | None = None) -> CommittedTransaction | None:
     try:
-        made = dataset.read_transaction(version)
+        transaction = dataset.read_transaction(version)
     except OverflowError:
         return None
     except (OSError, ValueError) as error:
         if is_not_found(error) or "not found" in str(error).lower():
             return None
         raise
-    return None if made is None else Committed(made, version, branch)
+    return None if transaction is None else CommittedTransaction(transaction, version, branch)

@@ -1,4 +1,4 @@
-"""Kinds of indexes, and which parameters each of them has. Nothing of Lance is imported here."""
+"""Kinds of indexes and their parameters. This module does not import Lance."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-SCALAR = ("BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "RTREE", "INVERTED")
-VECTOR = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
-KINDS = (*SCALAR, *VECTOR)
+SCALAR_KINDS = ("BTREE", "BITMAP", "LABEL_LIST", "NGRAM", "ZONEMAP", "BLOOMFILTER", "RTREE", "INVERTED")
+VECTOR_KINDS = ("IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_PQ", "IVF_HNSW_SQ")
+KINDS = (*SCALAR_KINDS, *VECTOR_KINDS)
 FULL_TEXT = "INVERTED"
 METRICS = ("l2", "cosine", "dot", "hamming")
 _ALIASES = {"FTS": FULL_TEXT, "FULLTEXT": FULL_TEXT}
@@ -37,34 +37,33 @@ PARAMETERS = tuple(sorted(_OF_VECTORS | _OF_GRAPHS | _OF_TEXT | {"num_sub_vector
 _BITS = {"PQ": (4, 8), "SQ": (8,), "RQ": tuple(range(1, 10))}
 
 
-def known(kind: str) -> str:
-    """Give a kind as it is known here, however it is written (`BTree`, `ivf-pq`, `FTS`); 13 if there is none such."""
-    wanted = plain(kind)
-    wanted = _ALIASES.get(wanted, wanted)
+def parse_kind(kind: str) -> str:
+    """Return the kind that a text names (`BTree`, `ivf-pq`, `FTS`). Raises InvalidInputError if there is none."""
+    normalized = normalize_kind(_ALIASES.get(normalize_kind(kind), kind))
     for one in KINDS:
-        if plain(one) == plain(wanted):
+        if normalize_kind(one) == normalized:
             return one
     raise InvalidInputError(f"Unknown kind of index {kind!r}; known: {', '.join(KINDS)}")
 
 
-def plain(kind: str) -> str:
-    """Give what is the same in all ways to write a kind."""
+def normalize_kind(kind: str) -> str:
+    """Return a kind without its separators, in upper case, for comparison."""
     return kind.replace("_", "").replace("-", "").upper()
 
 
-def metric(name: str) -> str:
-    """Give a metric as it is known here; 13 if there is none such."""
+def parse_metric(name: str) -> str:
+    """Return the metric that a text names. Raises InvalidInputError if there is none."""
     wanted = _METRIC_ALIASES.get(name.lower(), name.lower())
     if wanted not in METRICS:
         raise InvalidInputError(f"Unknown metric {name!r}; known: {', '.join(METRICS)}")
     return wanted
 
 
-def parameters_of(kind: str) -> frozenset[str]:
-    """Name the parameters of a kind, as the namespace interface names them."""
+def list_parameters(kind: str) -> frozenset[str]:
+    """Return the parameters of a kind, with the names of the namespace interface."""
     if kind == FULL_TEXT:
         return _OF_TEXT
-    if kind not in VECTOR:
+    if kind not in VECTOR_KINDS:
         return frozenset()
     quantizer = kind.rpartition("_")[2]
     named = _OF_VECTORS | ({"num_bits"} if quantizer in _BITS else set())
@@ -72,27 +71,27 @@ def parameters_of(kind: str) -> frozenset[str]:
     return frozenset(named | (_OF_GRAPHS if "HNSW" in kind else set()))
 
 
-def check(kind: str, given: Mapping[str, Any]) -> None:
-    """Raise 13 for parameters that the kind has not, or that contradict each other."""
-    wrong = sorted(set(given) - parameters_of(kind))
+def check_parameters(kind: str, given: Mapping[str, Any]) -> None:
+    """Raise InvalidInputError for parameters that the kind does not have, or that contradict each other."""
+    wrong = sorted(set(given) - list_parameters(kind))
     if wrong:
         raise InvalidInputError(f"An index of kind {kind} has no {', '.join(wrong)}")
     if "num_partitions" in given and "target_partition_size" in given:
-        raise InvalidInputError("Give num_partitions or target_partition_size, not both")
+        raise InvalidInputError("Set num_partitions or target_partition_size, not both")
     bits = given.get("num_bits")
     allowed = _BITS.get(kind.rpartition("_")[2], ())
     if bits is not None and bits not in allowed:
         raise InvalidInputError(f"num_bits of {kind} is one of {', '.join(map(str, allowed))}, got {bits}")
 
 
-def width(kind: pa.DataType) -> int | None:
-    """Give the width of the vectors that a column of this type holds; None if it holds none."""
+def read_vector_width(kind: pa.DataType) -> int | None:
+    """Return the width of the vectors in a column of this type, or None if it has none."""
     found = getattr(kind, "list_size", None) or getattr(getattr(kind, "value_type", None), "list_size", None)
     return None if found is None else int(found)
 
 
-def sub_vectors(column: str, vector_width: int, asked: int | None) -> int:
-    """Choose into how many parts PQ cuts a vector; 13 if none fits."""
+def choose_sub_vectors(column: str, vector_width: int, asked: int | None) -> int:
+    """Return into how many parts PQ divides a vector. Raises InvalidInputError if the width cannot be divided."""
     if asked is not None:
         if vector_width % asked:
             raise InvalidInputError(f"num_sub_vectors {asked} does not divide the width {vector_width}")
@@ -100,4 +99,4 @@ def sub_vectors(column: str, vector_width: int, asked: int | None) -> int:
     for divisor in (16, 8):
         if vector_width % divisor == 0:
             return vector_width // divisor
-    raise InvalidInputError(f"Column {column!r} has width {vector_width}: give num_sub_vectors, a divisor of it")
+    raise InvalidInputError(f"Column {column!r} has width {vector_width}: set num_sub_vectors to a divisor of it")

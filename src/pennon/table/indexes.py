@@ -14,7 +14,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import format_identifier
 from pennon.table import field_paths, index_kinds
-from pennon.table.lance_errors import bad_input_told, is_race
+from pennon.table.lance_errors import is_race, translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +30,8 @@ _LANCE_NAMES = {"distance_type": "metric", "max_iterations": "max_iters"}
 
 
 @dataclass(frozen=True)
-class IndexWish:
-    """The index that is asked for; parameters have the names of the namespace interface."""
+class IndexSpec:
+    """An index to create. Its parameters have the names of the namespace interface."""
 
     column: str
     kind: str
@@ -41,7 +41,7 @@ class IndexWish:
 
 @dataclass(frozen=True)
 class IndexState:
-    """An index as it is at one version of a table."""
+    """An index at one version of a table."""
 
     name: str
     uuid: str
@@ -49,7 +49,7 @@ class IndexState:
     kind: str
     type_url: str
     rows: int
-    """Live rows that it covers."""
+    """Rows in the index that are not deleted."""
     rows_left: int
     segments: int
     size_bytes: int | None
@@ -59,81 +59,83 @@ class IndexState:
 
     @property
     def metric(self) -> str | None:
-        """Name the metric of a vector index."""
+        """The metric of a vector index."""
         found = self.details.get("metric_type")
         return None if found is None else str(found).lower()
 
     @property
     def details_json(self) -> str:
-        """Give the details as JSON, the same text each time."""
+        """The details as JSON with sorted keys."""
         return json.dumps(self.details, sort_keys=True, default=str)
 
 
-def create(dataset: LanceDataset, identifier: Identifier, wish: IndexWish) -> None:
-    """Build an index over all rows and commit it; errors 7, 12, 13, 14.
+def create(dataset: LanceDataset, identifier: Identifier, spec: IndexSpec) -> None:
+    """Build an index over all rows and commit it.
 
-    The commit point is the table's next version. Of several callers with one name, one succeeds; the others get 7.
+    The commit point is the table's next version. If several clients use the same name, one succeeds. The others get
+    TableIndexAlreadyExistsError. Raises TableColumnNotFoundError, InvalidInputError, ConcurrentModificationError.
     """
-    kind = index_kinds.known(wish.kind)
-    index_kinds.check(kind, wish.parameters)
-    path, column = field_paths.resolved(dataset, identifier, wish.column)
-    options = _options(kind, path, column, wish.parameters)
-    name = wish.name if wish.name is not None else _free_name(dataset, identifier, path, kind)
+    kind = index_kinds.parse_kind(spec.kind)
+    index_kinds.check_parameters(kind, spec.parameters)
+    path, column = field_paths.find_column(dataset, identifier, spec.column)
+    options = _lance_options(kind, path, column, spec.parameters)
+    name = spec.name if spec.name is not None else _free_name(dataset, identifier, path, kind)
     if not name or name.startswith(_SYSTEM):
         raise InvalidInputError(f"An index of table {format_identifier(identifier)} cannot have the name {name!r}")
-    if name in _described(dataset):
-        raise _exists(identifier, name)
+    if name in _read_indexes(dataset):
+        raise _exists_error(identifier, name)
     try:
-        with bad_input_told(
+        with translate_errors(
             f"Index '{name}' of kind {kind} on column {path!r} of table {format_identifier(identifier)}"
         ):
             _build(dataset, path, kind, name, options)
     except Exception as error:
         cause = error.__cause__ or error
         if "already exists" in str(cause).lower():
-            raise _exists(identifier, name) from error
+            raise _exists_error(identifier, name) from error
         if is_race(cause):
             dataset.checkout_latest()
-            if name in _described(dataset):
-                raise _exists(identifier, name) from error
+            if name in _read_indexes(dataset):
+                raise _exists_error(identifier, name) from error
         raise
-    if not set(_described(dataset)[name].fields) <= field_paths.ids(dataset):
-        # Lance commits an index beside the end of its column. It would make every filtered read fail.
+    if not set(_read_indexes(dataset)[name].fields) <= set(field_paths.read_field_ids(dataset).values()):
+        # Lance commits an index even if its column was dropped. It would make every filtered read fail.
         dataset.drop_index(name)
         raise ConcurrentModificationError(
-            f"Column {path!r} of table {format_identifier(identifier)} was dropped meanwhile"
+            f"Column {path!r} of table {format_identifier(identifier)} was dropped by another client"
         )
 
 
-def names(dataset: LanceDataset) -> list[str]:
-    """Name all indexes, sorted, without Lance's own."""
-    return list(_described(dataset))
+def list_names(dataset: LanceDataset) -> list[str]:
+    """Return the names of all indexes, sorted, without Lance's own."""
+    return list(_read_indexes(dataset))
 
 
 def list_indexes(dataset: LanceDataset) -> dict[str, IndexState]:
-    """Give all indexes by name, sorted, without Lance's own."""
+    """Return all indexes by name, sorted, without Lance's own."""
     rows = int(dataset.count_rows())
-    return {name: _state(found, rows) for name, found in _described(dataset).items()}
+    return {name: _to_state(found, rows) for name, found in _read_indexes(dataset).items()}
 
 
 def describe(dataset: LanceDataset, identifier: Identifier, name: str | None) -> IndexState:
-    """Describe one index; errors 6, 13."""
+    """Return one index. Raises TableIndexNotFoundError, InvalidInputError."""
     if not name:
-        raise InvalidInputError(f"Which index of table {format_identifier(identifier)}? Give its name")
-    found = _described(dataset).get(name)
+        raise InvalidInputError(f"The name of the index of table {format_identifier(identifier)} is missing")
+    found = _read_indexes(dataset).get(name)
     if found is None:
         raise TableIndexNotFoundError(f"Table {format_identifier(identifier)} has no index '{name}'")
-    return _state(found, int(dataset.count_rows()))
+    return _to_state(found, int(dataset.count_rows()))
 
 
 def drop(dataset: LanceDataset, identifier: Identifier, name: str | None) -> None:
-    """Take an index away; the commit point is the table's next version. Errors 6, 13, 14.
+    """Drop an index. The commit point is the table's next version.
 
-    Of several callers one succeeds; the others get 6, though a version that changes nothing may have come of it.
+    If several clients drop it, one succeeds. The others get TableIndexNotFoundError, and may commit a version without
+    changes. Raises InvalidInputError, ConcurrentModificationError.
     """
     before, found = int(dataset.version), describe(dataset, identifier, name)
     try:
-        with bad_input_told(f"Index '{name}' of table {format_identifier(identifier)}"):
+        with translate_errors(f"Index '{name}' of table {format_identifier(identifier)}"):
             dataset.drop_index(str(name))
     except (OSError, ValueError, RuntimeError) as error:
         if "index not found" in str(error).lower():
@@ -144,43 +146,44 @@ def drop(dataset: LanceDataset, identifier: Identifier, name: str | None) -> Non
 
 
 def _require_own_drop(dataset: LanceDataset, identifier: Identifier, dropped: IndexState) -> None:
-    """Raise unless the index was there until the open version: Lance lets everybody drop what was there at first."""
-    there = _described(dataset.checkout_version(int(dataset.version) - 1)).get(dropped.name)
+    """Raise unless the index existed until the open version: Lance lets several clients drop the same index."""
+    there = _read_indexes(dataset.checkout_version(int(dataset.version) - 1)).get(dropped.name)
     if there is None:
-        raise TableIndexNotFoundError(f"Table {format_identifier(identifier)} has no index '{dropped.name}' any more")
+        raise TableIndexNotFoundError(f"Table {format_identifier(identifier)} has no index '{dropped.name}'")
     if dropped.uuid not in {str(one.uuid) for one in there.segments}:
         raise ConcurrentModificationError(
-            f"Index '{dropped.name}' of table {format_identifier(identifier)} was built anew meanwhile"
+            f"Index '{dropped.name}' of table {format_identifier(identifier)} was rebuilt by another client"
         )
 
 
 def _build(dataset: LanceDataset, path: str, kind: str, name: str, options: Mapping[str, Any]) -> None:
-    if kind in index_kinds.VECTOR:
+    if kind in index_kinds.VECTOR_KINDS:
         dataset.create_index(path, kind, name=name, replace=False, **options)
     else:
         dataset.create_scalar_index(path, cast("Any", kind), name=name, replace=False, **options)
 
 
-def _options(kind: str, path: str, column: pa.Field, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn parameters into Lance's, with what Lance would not choose well itself; 13 for what does not fit."""
+def _lance_options(kind: str, path: str, column: pa.Field, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters for Lance, with better defaults. Raises InvalidInputError if they do not fit the column."""
     options = {_LANCE_NAMES.get(key, key): value for key, value in given.items()}
-    if kind not in index_kinds.VECTOR:
+    if kind not in index_kinds.VECTOR_KINDS:
         return options
-    vector_width = index_kinds.width(column.type)
+    vector_width = index_kinds.read_vector_width(column.type)
     if vector_width is None:
-        raise InvalidInputError(f"Column {path!r} holds {column.type}, not vectors of one width")
-    options["metric"] = index_kinds.metric(given.get("distance_type", "l2"))
+        raise InvalidInputError(f"Column {path!r} has the type {column.type}, not vectors of one width")
+    options["metric"] = index_kinds.parse_metric(given.get("distance_type", "l2"))
     if kind.endswith("PQ"):
-        options["num_sub_vectors"] = index_kinds.sub_vectors(path, vector_width, given.get("num_sub_vectors"))
+        options["num_sub_vectors"] = index_kinds.choose_sub_vectors(path, vector_width, given.get("num_sub_vectors"))
     return options
 
 
 def _free_name(dataset: LanceDataset, identifier: Identifier, path: str, kind: str) -> str:
-    """Choose a name that is free; a second index of the same kind on the same column raises 7."""
-    taken = _described(dataset)
+    """Return a free name. Raises TableIndexAlreadyExistsError for a second index of this kind on the column."""
+    taken = _read_indexes(dataset)
+    normalized = index_kinds.normalize_kind(kind)
     for one in taken.values():
-        if list(one.field_names) == [path] and index_kinds.plain(one.index_type) == index_kinds.plain(kind):
-            raise _exists(identifier, one.name)
+        if list(one.field_names) == [path] and index_kinds.normalize_kind(one.index_type) == normalized:
+            raise _exists_error(identifier, one.name)
     name, number = f"{path}_idx", 1
     while name in taken:
         number += 1
@@ -188,12 +191,12 @@ def _free_name(dataset: LanceDataset, identifier: Identifier, path: str, kind: s
     return name
 
 
-def _described(dataset: LanceDataset) -> dict[str, Any]:
+def _read_indexes(dataset: LanceDataset) -> dict[str, Any]:
     found = {one.name: one for one in dataset.describe_indices() if not one.name.startswith(_SYSTEM)}
     return dict(sorted(found.items()))
 
 
-def _state(found: Any, rows: int) -> IndexState:
+def _to_state(found: Any, rows: int) -> IndexState:
     segments = list(found.segments)
     return IndexState(
         name=found.name,
@@ -211,5 +214,5 @@ def _state(found: Any, rows: int) -> IndexState:
     )
 
 
-def _exists(identifier: Identifier, name: str) -> TableIndexAlreadyExistsError:
+def _exists_error(identifier: Identifier, name: str) -> TableIndexAlreadyExistsError:
     return TableIndexAlreadyExistsError(f"Table {format_identifier(identifier)} has an index '{name}' already")

@@ -1,4 +1,4 @@
-"""Arrow IPC data as requests carry it, and as answers do."""
+"""Arrow IPC data in requests and responses."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 _FILE_MAGIC = b"ARROW1"
 _ALIGNMENT = 64
-_LITTLE = 1 << 16
+_SMALL_BYTES = 1 << 16
 
 
 def read_ipc(data: object) -> pa.Table:
-    """Read an Arrow IPC stream or file whole; anything else is InvalidInputError (13)."""
+    """Return the rows of an Arrow IPC stream or file. Raises InvalidInputError for anything else."""
     if data is None:
-        raise InvalidInputError("Creating a table needs its data as an Arrow IPC stream; use declare_table for none")
-    with _garbage_refused():
+        raise InvalidInputError(
+            "A table needs its data as an Arrow IPC stream; use declare_table to create one without"
+        )
+    with _translate_arrow_errors():
         buffer = pa.py_buffer(data)
         magic = buffer.slice(0, min(len(buffer), len(_FILE_MAGIC))).to_pybytes()
         is_file = magic == _FILE_MAGIC
@@ -35,47 +37,47 @@ def read_ipc(data: object) -> pa.Table:
         table.validate(full=True)
         for batch in table.to_batches():
             allowance.take_views(batch)
-        _require_texts(table.schema)
+        _require_schema_text(table.schema)
     _require_columns(table.schema)
-    return _aligned(table)
+    return _align(table)
 
 
 def open_ipc(data: object) -> pa.Table | pa.RecordBatchReader:
-    """Read bytes whole; of something that can be read from, such as an open file, read batch after batch.
+    """Return the rows of bytes, or a stream of batches for a source that can be read, such as an open file.
 
-    Anything but Arrow IPC is InvalidInputError (13), raised now or when the batch in question is read.
+    Raises InvalidInputError for anything but Arrow IPC, now or when the batch is read.
     """
     if isinstance(data, pa.RecordBatchReader):
         return data
     if not hasattr(data, "read"):
         return read_ipc(data)
-    with _garbage_refused():
+    with _translate_arrow_errors():
         source = CheckedSource(data)
         reader = pa.ipc.open_stream(source)
-        _require_texts(reader.schema)
+        _require_schema_text(reader.schema)
     _require_columns(reader.schema)
-    return pa.RecordBatchReader.from_batches(reader.schema, _checked(reader, source.allowance))
+    return pa.RecordBatchReader.from_batches(reader.schema, _read_batches(reader, source.allowance))
 
 
 def write_ipc(reader: pa.RecordBatchReader) -> bytes:
-    """Write batches as an Arrow IPC file, each as it comes; there is one copy of the whole, the answer."""
+    """Return batches as an Arrow IPC file. Only the result is held in memory as a whole."""
     schema = reader.schema
     if any(_has_dictionary(field.type) for field in schema):
-        # A file has one dictionary for each column, and batches come with their own: as one batch they share it.
-        return _small_file(schema, reader.read_all().unify_dictionaries().combine_chunks().to_batches())
+        # A file has one dictionary per column, but each batch has its own. A single batch has a common one.
+        return _write_small_file(schema, reader.read_all().unify_dictionaries().combine_chunks().to_batches())
     batches = iter(reader)
-    begin = list(islice(batches, 2))
-    if len(begin) <= 1:
-        return _small_file(schema, begin)
-    # Slower for a few rows, but it hands out what it has collected without copying it.
+    first = list(islice(batches, 2))
+    if len(first) <= 1:
+        return _write_small_file(schema, first)
+    # This is slower for a few rows, but it does not copy the result.
     sink = io.BytesIO()
     with pa.ipc.new_file(sink, schema) as writer:
-        for batch in chain(begin, batches):
+        for batch in chain(first, batches):
             writer.write_batch(batch)
     return sink.getvalue()
 
 
-def _small_file(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes:
+def _write_small_file(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         for batch in batches:
@@ -89,20 +91,20 @@ def _has_dictionary(kind: pa.DataType) -> bool:
     return any(_has_dictionary(kind.field(number).type) for number in range(kind.num_fields))
 
 
-def _checked(reader: pa.RecordBatchReader, allowance: Allowance) -> Iterator[pa.RecordBatch]:
+def _read_batches(reader: pa.RecordBatchReader, allowance: Allowance) -> Iterator[pa.RecordBatch]:
     while True:
-        with _garbage_refused():
+        with _translate_arrow_errors():
             try:
                 batch = reader.read_next_batch()
             except StopIteration:
                 return
             batch.validate(full=True)
             allowance.take_views(batch)
-        yield _aligned(pa.Table.from_batches([batch])).to_batches()[0] if batch.num_rows else batch
+        yield _align(pa.Table.from_batches([batch])).to_batches()[0] if batch.num_rows else batch
 
 
 @contextmanager
-def _garbage_refused() -> Iterator[None]:
+def _translate_arrow_errors() -> Iterator[None]:
     try:
         yield
     except LanceNamespaceError:
@@ -111,22 +113,22 @@ def _garbage_refused() -> Iterator[None]:
         raise InvalidInputError(f"The table's data is not a valid Arrow IPC stream: {error}") from error
 
 
-def _require_texts(schema: pa.Schema) -> None:
-    """Read all names and metadata, which raises a ValueError for what is no text: Lance fails at it, or panics."""
-    _read(schema.metadata)
+def _require_schema_text(schema: pa.Schema) -> None:
+    """Raise ValueError for names and metadata that are not valid text. Lance fails or panics on them."""
+    _require_text(schema.metadata)
     for field in schema:
-        _read_names(field)
+        _require_field_text(field)
 
 
-def _read_names(field: pa.Field) -> None:
+def _require_field_text(field: pa.Field) -> None:
     kind = field.type
     _ = field.name, kind.tz if pa.types.is_timestamp(kind) else None
-    _read(field.metadata)
+    _require_text(field.metadata)
     for number in range(kind.num_fields):
-        _read_names(kind.field(number))
+        _require_field_text(kind.field(number))
 
 
-def _read(metadata: Mapping[bytes, bytes] | None) -> None:
+def _require_text(metadata: Mapping[bytes, bytes] | None) -> None:
     for key, value in (metadata or {}).items():
         _ = key.decode(), value.decode()
 
@@ -136,9 +138,9 @@ def _require_columns(schema: pa.Schema) -> None:
         raise InvalidInputError("The table's data has no columns")
 
 
-def _aligned(table: pa.Table) -> pa.Table:
-    """Copy data whose buffers lie where wide values cannot be read in place; Lance requires it."""
-    if table.nbytes > _LITTLE:  # else looking would cost more than copying
+def _align(table: pa.Table) -> pa.Table:
+    """Return the rows with aligned buffers, which Lance requires. Rows are copied if necessary."""
+    if table.nbytes > _SMALL_BYTES:  # below this size, checking would cost more than copying
         chunks = (chunk for column in table.columns for chunk in column.chunks)
         buffers = (buffer for chunk in chunks for buffer in chunk.buffers() if buffer is not None)
         if all(buffer.address % _ALIGNMENT == 0 for buffer in buffers):
@@ -147,7 +149,7 @@ def _aligned(table: pa.Table) -> pa.Table:
     return pa.Table.from_batches([batch.copy_to(memory) for batch in table.to_batches()], schema=table.schema)
 
 
-def collected(data: pa.Table | pa.RecordBatchReader) -> pa.Table:
-    """Give all rows at once; garbage among them is InvalidInputError (13)."""
-    with _garbage_refused():
+def collect_rows(data: pa.Table | pa.RecordBatchReader) -> pa.Table:
+    """Return all rows as a table. Raises InvalidInputError for invalid data."""
+    with _translate_arrow_errors():
         return data if isinstance(data, pa.Table) else data.read_all()

@@ -1,8 +1,8 @@
-"""How much memory Arrow IPC data may take compared with its own size, found before anything is decompressed.
+"""Limits for the memory that Arrow IPC data needs, compared with its own size. They apply before decompression.
 
-A buffer of a few bytes may say that it is a gigabyte when it is decompressed; a column of nulls has any number of rows
-in no bytes; the views of a column of texts may all show the same megabyte. So the messages are looked at first: the
-lengths of columns and buffers stand in their metadata, and the true size of a compressed buffer in its first bytes.
+A buffer of a few bytes may decompress to a gigabyte. A column of nulls has any number of rows in no bytes. All views in
+a column of texts may refer to the same megabyte. So the messages are examined first: their metadata contains the
+lengths of columns and buffers, and the first bytes of a compressed buffer contain its real size.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 ALWAYS_ALLOWED = 64 << 20
-"""Bytes in memory that any data may take, however small it is."""
+"""Bytes in memory that any data may need, even if it is very small."""
 MOST_EXPANSION = 100
-"""Bytes in memory that each byte of the data may take beyond that."""
+"""Further bytes in memory for each byte of the data."""
 _VALUE_BYTES = 4
-"""What a value counts beside its buffers, as it may have none."""
+"""Bytes that a value counts in addition to its buffers: it may have none."""
 _DICTIONARY, _BATCH = 2, 3
 _CONTINUATION = 0xFFFFFFFF
 _PREFIX = struct.Struct("<q")
@@ -33,26 +33,26 @@ _LARGEST_METADATA = 256 << 20
 
 
 class Allowance:
-    """Adds up what batches take in memory; raises InvalidInputError (13) if it is too much."""
+    """Adds up the memory that batches need. Raises InvalidInputError if it is too much."""
 
     def __init__(self, received: int = 0) -> None:
         self.received = received
         self._taken = 0
 
     def take(self, size: int) -> None:
-        """Count bytes in memory."""
+        """Add bytes in memory."""
         if size < 0:
             raise ValueError("a length is negative")
         self._taken += size
         most = ALWAYS_ALLOWED + MOST_EXPANSION * self.received
         if self._taken > most:
             raise InvalidInputError(
-                f"The table's data has {self.received:,} bytes and takes more than {most:,} in memory: more than "
+                f"The table's data has {self.received:,} bytes and needs more than {most:,} in memory: more than "
                 f"{MOST_EXPANSION} for each. Send it in several parts, or without compression"
             )
 
     def take_views(self, batch: pa.RecordBatch) -> None:
-        """Count the texts that views show: Lance copies each of them."""
+        """Add the texts of views: Lance copies each of them."""
         for column in batch.columns:
             self._take_views(column)
 
@@ -76,44 +76,44 @@ class Allowance:
 
 
 def check_stream(buffer: pa.Buffer) -> Allowance:
-    """Look at all messages of a stream that is in memory; return what is left for views."""
+    """Check all messages of a stream in memory. Returns the allowance, to which views must be added."""
     allowance = Allowance(len(buffer))
     content = memoryview(buffer)
     at = 0
     while (message := _message_at(content, at)) is not None:
         metadata, body = message
-        described = _described(metadata)
+        described = _parse_message(metadata)
         _check_message(described, content[body : body + described.body_bytes], allowance)
         at = body + described.body_bytes
     return allowance
 
 
 def check_file(buffer: pa.Buffer) -> Allowance:
-    """Do the same for a file, whose footer says where its messages are: one may be named any number of times."""
+    """Check all messages of a file. Its footer lists their positions, and may list one several times."""
     allowance = Allowance(len(buffer))
     content = memoryview(buffer)
     (footer_bytes,) = struct.unpack_from("<i", content, len(content) - 10)
     begin = len(content) - 10 - footer_bytes
     if footer_bytes < 0 or begin < 0:
-        raise ValueError("the footer is not inside of the file")
-    footer = _Table.root(content[begin : begin + footer_bytes])
+        raise ValueError("the footer is outside the file")
+    footer = _FlatTable.root(content[begin : begin + footer_bytes])
     for number in (2, 3):
         for block in footer.structs(number, "<qixxxxq"):
             offset, _, body_bytes = block
             message = _message_at(content, offset) if 0 <= offset < len(content) else None
             if message is None or body_bytes < 0:
-                raise ValueError("a block is not inside of the file")
+                raise ValueError("a block is outside the file")
             metadata, body = message
-            _check_message(_described(metadata), content[body : body + body_bytes], allowance)
+            _check_message(_parse_message(metadata), content[body : body + body_bytes], allowance)
     return allowance
 
 
 class CheckedSource:
-    """Something to read a stream from, which looks at each message while it is read."""
+    """A source of a stream that checks each message while it is read."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
-        self._steps = self._look()
+        self._steps = self._check_messages()
         self._wanted = next(self._steps)
         self._pending = bytearray()
         self.allowance = Allowance()
@@ -141,26 +141,26 @@ class CheckedSource:
         return content
 
     def close(self) -> None:
-        """Leave the source open: it is its owner's."""
+        """Leave the source open: the caller owns it."""
         self.closed = True
 
     def readable(self) -> bool:
         """Return True."""
         return True
 
-    def _look(self) -> Generator[int, bytes, None]:
-        """Yield how many bytes to send next, or how many to skip as a negative number; 0 ends it."""
+    def _check_messages(self) -> Generator[int, bytes, None]:
+        """Yield how many bytes to send next, or a negative number of bytes to skip. 0 ends the checks."""
         while True:
             (length,) = struct.unpack("<I", (yield 4))
             if length == _CONTINUATION:
                 (length,) = struct.unpack("<I", (yield 4))
             if length == 0 or length > _LARGEST_METADATA:
                 yield 0
-            described = _described(memoryview((yield length)))
+            described = _parse_message(memoryview((yield length)))
             at = 0
-            for offset in described.with_prefix():
+            for offset in described.list_prefix_offsets():
                 if not at <= offset <= described.body_bytes - _PREFIX.size:
-                    raise ValueError("a buffer is not inside of its message, or lies over another one")
+                    raise ValueError("a buffer is outside its message, or overlaps another one")
                 if offset > at:
                     yield at - offset
                 described.prefixes[offset] = yield _PREFIX.size
@@ -171,25 +171,25 @@ class CheckedSource:
 
 
 @dataclass
-class _Described:
-    """What the metadata of a message says."""
+class _MessageInfo:
+    """The sizes in the metadata of a message."""
 
     body_bytes: int
     lengths: list[int] = field(default_factory=list)
     buffers: list[tuple[int, int]] = field(default_factory=list)
     compressed: bool = False
     prefixes: dict[int, bytes] = field(default_factory=dict)
-    """The first bytes of compressed buffers, by where these begin."""
+    """The first bytes of compressed buffers by their offset."""
 
-    def with_prefix(self) -> list[int]:
-        """Return where the buffers begin whose first bytes tell their true size."""
+    def list_prefix_offsets(self) -> list[int]:
+        """Return the offsets of the buffers that begin with their uncompressed size."""
         if not self.compressed:
             return []
         return sorted({offset for offset, size in self.buffers if size >= _PREFIX.size})
 
 
-class _Table:
-    """A table of a flatbuffer: fields by number. What is no flatbuffer raises ValueError or struct.error."""
+class _FlatTable:
+    """A table of a flatbuffer, with fields by number. Invalid data raises ValueError or struct.error."""
 
     def __init__(self, content: memoryview, at: int) -> None:
         self._content = content
@@ -198,16 +198,16 @@ class _Table:
         self._size = self._number("<H", self._fields)
 
     @classmethod
-    def root(cls, content: memoryview) -> _Table:
+    def root(cls, content: memoryview) -> _FlatTable:
         return cls(content, int(struct.unpack_from("<I", content, 0)[0]))
 
     def value(self, number: int, kind: str, default: int = 0) -> int:
         at = self._place(number)
         return default if at is None else self._number(kind, at)
 
-    def table(self, number: int) -> _Table | None:
+    def table(self, number: int) -> _FlatTable | None:
         at = self._place(number)
-        return None if at is None else _Table(self._content, at + self._number("<I", at))
+        return None if at is None else _FlatTable(self._content, at + self._number("<I", at))
 
     def structs(self, number: int, kind: str) -> list[tuple[int, ...]]:
         at = self._place(number)
@@ -233,7 +233,7 @@ class _Table:
 
 
 def _message_at(content: memoryview, at: int) -> tuple[memoryview, int] | None:
-    """Return the metadata of a message and where its body begins; None at the end of the stream."""
+    """Return the metadata of a message and the offset of its body, or None at the end of the stream."""
     if at + 4 > len(content):
         return None
     (length,) = struct.unpack_from("<I", content, at)
@@ -246,14 +246,14 @@ def _message_at(content: memoryview, at: int) -> tuple[memoryview, int] | None:
     if length == 0:
         return None
     if at + length > len(content):
-        raise ValueError("the stream ends inside of a message")
+        raise ValueError("the stream ends within a message")
     return content[at : at + length], at + length
 
 
-def _described(metadata: memoryview) -> _Described:
-    message = _Table.root(metadata)
+def _parse_message(metadata: memoryview) -> _MessageInfo:
+    message = _FlatTable.root(metadata)
     kind = message.value(1, "<B")
-    described = _Described(message.value(3, "<q"))
+    described = _MessageInfo(message.value(3, "<q"))
     if described.body_bytes < 0:
         raise ValueError("the length of a body is negative")
     header = message.table(2)
@@ -265,15 +265,15 @@ def _described(metadata: memoryview) -> _Described:
     return described
 
 
-def _check_message(described: _Described, body: memoryview, allowance: Allowance) -> None:
-    for offset in described.with_prefix():
+def _check_message(described: _MessageInfo, body: memoryview, allowance: Allowance) -> None:
+    for offset in described.list_prefix_offsets():
         if not 0 <= offset <= len(body) - _PREFIX.size:
-            raise ValueError("a buffer is not inside of its message")
+            raise ValueError("a buffer is outside its message")
         described.prefixes[offset] = bytes(body[offset : offset + _PREFIX.size])
     _count(described, allowance)
 
 
-def _count(described: _Described, allowance: Allowance) -> None:
+def _count(described: _MessageInfo, allowance: Allowance) -> None:
     for length in described.lengths:
         allowance.take(length * _VALUE_BYTES)
     for offset, size in described.buffers:

@@ -1,6 +1,6 @@
-"""What errors of Lance mean for whoever asked for something inside of a table.
+"""Translates errors of Lance.
 
-Lance raises OSError, ValueError, RuntimeError, TypeError and others, with a text, by which alone most of it is told.
+Lance raises OSError, ValueError, RuntimeError, TypeError and others. Most of them can only be identified by their text.
 """
 
 from __future__ import annotations
@@ -46,8 +46,12 @@ _RACES = ("retryable commit conflict", "preempted by concurrent")
 
 
 @contextmanager
-def bad_input_told(subject: str) -> Iterator[None]:
-    """Turn what Lance raises for bad input into 13, for a lost race into 14, a panic into 18; all else passes."""
+def translate_errors(subject: str) -> Iterator[None]:
+    """Translate errors of Lance.
+
+    Bad input becomes InvalidInputError, a commit conflict ConcurrentModificationError, a panic InternalError. Other
+    errors are not changed.
+    """
     try:
         yield
     except LanceNamespaceError:
@@ -59,20 +63,21 @@ def bad_input_told(subject: str) -> Iterator[None]:
             raise InvalidInputError(f"{subject}: {error}") from error
         raise
     except BaseException as error:
-        # Lance's panics are no Exceptions; nothing is broken after one.
+        # A panic of Lance is not an Exception. The process can go on after it.
         if type(error).__name__ != "PanicException":
             raise
-        raise InternalError(f"{subject}: Lance gave up: {error}") from error
+        raise InternalError(f"{subject}: Lance panicked: {error}") from error
 
 
 @contextmanager
-def judged(what: str, identifier: Identifier) -> Iterator[None]:
-    """Do the same where rows are read or written: rows that do not fit are 20, files that are gone 19.
+def translate_row_errors(action: str, identifier: Identifier) -> Iterator[None]:
+    """Translate errors of Lance while rows are read or written.
 
-    A ValueError that says nothing else is about the request: Lance's Python side raises it by itself.
+    Rows that do not fit become TableSchemaValidationError, missing files InvalidTableStateError. A ValueError without a
+    known text is about the request, since the Python part of Lance raises it: it becomes InvalidInputError.
     """
-    subject = f"{what} of table {format_identifier(identifier)}"
-    with bad_input_told(subject):
+    subject = f"{action} of table {format_identifier(identifier)}"
+    with translate_errors(subject):
         try:
             yield
         except LanceNamespaceError:
@@ -85,21 +90,21 @@ def judged(what: str, identifier: Identifier) -> Iterator[None]:
             if is_bad_input(error):
                 raise
             if is_not_found(error):
-                raise InvalidTableStateError(f"{subject}: {error}; its files are gone") from error
+                raise InvalidTableStateError(f"{subject}: {error}; files of the table are missing") from error
             if isinstance(error, ValueError):
                 raise InvalidInputError(f"{subject}: {error}") from error
             raise
 
 
 def is_bad_input(error: BaseException) -> bool:
-    """Tell whether Lance refused what it was given."""
+    """Return True if Lance rejected its arguments."""
     text = str(error).lower()
     if _LOST_FILE.search(text):
-        # It may come about while rows are read for Arrow, which tells it as an error of its own.
+        # A file can go missing while Arrow reads rows. Arrow then reports it as an error of its own.
         return False
     return isinstance(error, _BAD_INPUT_TYPES) or any(part in text for part in _BAD_INPUT)
 
 
 def is_race(error: BaseException) -> bool:
-    """Tell whether another commit came first."""
+    """Return True if another client committed first."""
     return is_commit_conflict(error) or any(part in str(error).lower() for part in _RACES)

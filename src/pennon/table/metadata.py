@@ -1,4 +1,4 @@
-"""Metadata of a table's schema and of its columns."""
+"""Metadata of a table's schema and its columns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import format_identifier
-from pennon.table import computed, field_paths
-from pennon.table.lance_errors import bad_input_told
+from pennon.table import computed_columns, field_paths
+from pennon.table.lance_errors import translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FieldUpdate:
-    """What is to become of a column's metadata; a value of None takes the key away."""
+class FieldMetadataUpdate:
+    """A change to the metadata of a column. A value of None removes the key."""
 
     path: str
     metadata: Mapping[str, str | None]
@@ -30,28 +30,35 @@ class FieldUpdate:
 def replace_schema_metadata(
     dataset: LanceDataset, identifier: Identifier, metadata: Mapping[str, str]
 ) -> dict[str, str]:
-    """Replace the schema's metadata as a whole; gives what is there then. Errors 13, 14."""
-    with bad_input_told(f"Schema metadata of table {format_identifier(identifier)}"):
+    """Replace all metadata of the schema and return the result.
+
+    Raises InvalidInputError, ConcurrentModificationError.
+    """
+    with translate_errors(f"Schema metadata of table {format_identifier(identifier)}"):
         dataset.update_schema_metadata(dict(metadata), replace=True)
     return {str(key): str(value) for key, value in dataset.schema_metadata.items()}
 
 
 def update_fields(
-    dataset: LanceDataset, identifier: Identifier, updates: Sequence[FieldUpdate]
+    dataset: LanceDataset, identifier: Identifier, updates: Sequence[FieldMetadataUpdate]
 ) -> dict[str, dict[str, str]]:
-    """Update the metadata of columns, all in one commit; gives what each has then, by its path. Errors 12, 13, 14."""
+    """Update the metadata of columns in one commit, and return the metadata of each by its path.
+
+    Raises TableColumnNotFoundError, InvalidInputError, ConcurrentModificationError.
+    """
     if not updates:
         raise InvalidInputError(f"There is no metadata to update in table {format_identifier(identifier)}")
     result: dict[str, dict[str, str]] = {}
     for one in updates:
-        path, field = field_paths.resolved(dataset, identifier, one.path)
-        computed.require_other_keys(identifier, path, one.metadata)
-        there = result.get(path, decode_metadata(field.metadata))
-        # A declaration of a computed column stays as it is.
-        kept = {key: value for key, value in there.items() if not one.replace or computed.is_key(key)}
-        merged = kept | {key: value for key, value in one.metadata.items() if value is not None}
+        path, field = field_paths.find_column(dataset, identifier, one.path)
+        computed_columns.require_no_declaration_keys(identifier, path, one.metadata)
+        metadata = result.get(path, decode_metadata(field.metadata))
+        if one.replace:
+            # The declaration of a computed column stays.
+            metadata = {key: metadata[key] for key in metadata if computed_columns.is_declaration_key(key)}
+        merged = metadata | {key: value for key, value in one.metadata.items() if value is not None}
         result[path] = {key: value for key, value in merged.items() if one.metadata.get(key, value) is not None}
-    with bad_input_told(f"Field metadata of table {format_identifier(identifier)}"):
+    with translate_errors(f"Field metadata of table {format_identifier(identifier)}"):
         dataset.update_field_metadata({path: dict(values) for path, values in result.items()}, replace=True)
     return result
 

@@ -1,7 +1,7 @@
-"""Names of the manifest files in a table's `_versions` directory, in both schemes that Lance knows.
+"""Names of the manifest files in a table's `_versions` directory, in both naming schemes of Lance.
 
-V1 writes `7.manifest`; V2 writes the number counted down from the largest one, with 20 digits, so that a listing shows
-the newest first. A staged manifest has a suffix of its own, `7.manifest-<uuid>`, until its version is committed.
+V1 writes `7.manifest`. V2 writes the largest number minus the version, with 20 digits, so that a listing shows the
+newest version first. A staged manifest has a suffix, `7.manifest-<uuid>`, until its version is committed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"[0-9A-Za-z-]{1,100}")
 
 
 def format_name(version: int, scheme: str) -> str:
-    """Name the file of a version."""
+    """Return the file name of a version."""
     if scheme == V2:
         return f"{LARGEST - version:0{_DIGITS}}{SUFFIX}"
     if scheme == V1:
@@ -35,7 +35,7 @@ def format_name(version: int, scheme: str) -> str:
 
 
 def parse_name(name: str) -> tuple[int, str] | None:
-    """Read version and scheme from the name of a manifest file; None if it is something else, a staged one included."""
+    """Return the version and scheme in the name of a manifest file, or None for another file or a staged manifest."""
     stem = name.removesuffix(SUFFIX)
     if stem == name or len(stem) > _DIGITS or not (stem.isascii() and stem.isdecimal()):
         return None
@@ -46,14 +46,14 @@ def parse_name(name: str) -> tuple[int, str] | None:
 
 
 def parse_staged_name(name: str) -> tuple[int, str] | None:
-    """Read version and scheme from the name of a staged manifest; None if it is none."""
+    """Return the version and scheme in the name of a staged manifest, or None for another file."""
     stem, _, token = name.partition(SUFFIX + "-")
     return parse_name(stem + SUFFIX) if _TOKEN.fullmatch(token) else None
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """A version on a local disk, and what tells its file from another one of the same name."""
+    """A version on a local disk. It distinguishes its file from another one with the same name."""
 
     version: int
     scheme: str
@@ -63,24 +63,24 @@ class Stamp:
 
 
 def read_latest_stamp(location: str) -> Stamp | None:
-    """Find the latest version of a table on a local disk, with one look into a directory; None if there is none."""
+    """Return the stamp of a table's latest version on a local disk, or None. One directory is listed."""
     found = find_newest_in(f"{location}/{VERSIONS_FOLDER}")
     return None if found is None else read_stamp(location, *found)
 
 
 def find_newest_in(folder: str) -> tuple[int, str] | None:
-    """Read version and scheme from the name of the newest manifest in a folder on a local disk; None if none is."""
+    """Return the version and scheme of the newest manifest in a directory on a local disk, or None."""
     try:
-        # Faster than Path, which counts here.
+        # This is faster than Path.iterdir, and it runs for each operation.
         return find_newest(os.listdir(folder))  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def find_newest(files: Iterable[str]) -> tuple[int, str] | None:
-    """Read version and scheme from the name of the newest manifest among files; None if none is."""
+    """Return the version and scheme of the newest manifest among files, or None."""
     names = [name for name in files if name.endswith(SUFFIX)]
-    # The newest of the second scheme comes first, unless there is one of the first scheme, which is shorter.
+    # The newest V2 name sorts first, unless there is a V1 name, which is shorter.
     first = min(names, default="")
     if len(first) == _DIGITS + len(SUFFIX) and (found := parse_name(first)) is not None:
         return found
@@ -88,7 +88,7 @@ def find_newest(files: Iterable[str]) -> tuple[int, str] | None:
 
 
 def read_stamp(location: str, version: int, scheme: str) -> Stamp | None:
-    """Look at the file of a version on a local disk; None if it is not there."""
+    """Return the stamp of a version on a local disk, or None if it has no file."""
     try:
         seen = os.stat(f"{location}/{VERSIONS_FOLDER}/{format_name(version, scheme)}", follow_symlinks=False)  # noqa: PTH116
     except FileNotFoundError:
@@ -99,9 +99,11 @@ def read_stamp(location: str, version: int, scheme: str) -> Stamp | None:
 
 
 def read_stamp_after(location: str, base: Stamp | None, version: int) -> Stamp | None:
-    """Look at the file of a version that was just committed on top of another one; None if it may not be that one.
+    """Return the stamp of a version that was just committed on top of `base`, or None if it may be another one.
 
-    As long as the base is the same file, the table was not made anew, and nobody else can have taken the number.
+    While the base is the same file, the table was not created again, and no other client can have used the number.
     """
-    made = None if base is None else read_stamp(location, version, base.scheme)
-    return made if base is not None and read_stamp(location, base.version, base.scheme) == base else None
+    if base is None:
+        return None
+    stamp = read_stamp(location, version, base.scheme)
+    return stamp if read_stamp(location, base.version, base.scheme) == base else None

@@ -1,11 +1,12 @@
 """Queries: filters, vector search, full-text search, and both together.
 
-A request becomes the arguments of a Lance scanner; a hybrid one becomes two of them. `k` is the number of rows of the
-answer, after `offset` of them: 0 gives none.
+A request becomes the arguments of a Lance scanner, or of two scanners for a hybrid query. `k` is the number of rows to
+return after skipping `offset` rows.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -14,62 +15,64 @@ import pyarrow as pa
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.table import fusion
 from pennon.table.blobs import has_blobs
-from pennon.table.full_text import full_text
-from pennon.table.lance_errors import judged
+from pennon.table.full_text import parse_full_text
+from pennon.table.lance_errors import translate_row_errors
 from pennon.table.requirements import require_complete, require_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lance import LanceDataset
     from lance.dataset import LanceScanner
     from lance_namespace import AnalyzeTableQueryPlanRequest, QueryTableRequest
 
-    Asked = QueryTableRequest | AnalyzeTableQueryPlanRequest
+    QueryRequest = QueryTableRequest | AnalyzeTableQueryPlanRequest
 
-DISTANCE, SCORE, ROW_ID, QUERY_INDEX = "_distance", "_score", "_rowid", "query_index"
+_DISTANCE, _SCORE, _RELEVANCE = "_distance", "_score", "_relevance_score"
+_ROW_ID, _QUERY_INDEX = "_rowid", "query_index"
+_FUSION_CONSTANT = 60
+"""The constant of reciprocal rank fusion, with the value that its authors and LanceDB use."""
 _DEFAULT_VECTOR = "vector"
 _DISTANCES = ("l2", "euclidean", "cosine", "dot", "hamming")
 _READ_AHEAD_BYTES = 64 << 20
-"""How much Lance may read ahead of whoever takes the rows: its own default is 2 GB."""
+"""How far Lance may read ahead. Its default is 2 GB."""
 _FEW_ROWS, _MOST_ROWS = 64, 8192
 _BATCH_BYTES = 1 << 20
-"""How much of a data file goes into a batch, which may be several times as large in memory."""
-_LOOKED_AT = 16
+"""How much of a data file goes into a batch. In memory, it may be several times as large."""
+_SAMPLED_FRAGMENTS = 16
 
 
 @dataclass(frozen=True)
 class Query:
-    """What a request asks of an open table."""
+    """A query of an open table, as a request defines it."""
 
     identifier: Identifier
     columns: list[str] | dict[str, str] | None
     limit: int
     offset: int
     options: Mapping[str, Any]
-    """Filter and the like: arguments of every scanner that the query needs."""
+    """The filter and other arguments for every scanner of the query."""
     nearest: dict[str, Any] = field(default_factory=dict)
     is_batch: bool = False
-    """Several vectors, each with an answer of its own."""
+    """True for several vectors, each with a result of its own."""
     text: Any = None
 
     @property
     def is_hybrid(self) -> bool:
-        """Tell whether both a vector and a text are looked for."""
+        """True if it searches for both a vector and a text."""
         return bool(self.nearest) and self.text is not None
 
 
-def understood(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> Query:
-    """Read a request; errors 12 for unknown columns, 13 for what makes no sense."""
+def parse_query(dataset: LanceDataset, identifier: Identifier, asked: QueryRequest) -> Query:
+    """Return the query of a request. Raises TableColumnNotFoundError and InvalidInputError."""
     columns = _columns(dataset, identifier, asked)
     require_complete(identifier, asked.filter, *(columns.values() if isinstance(columns, dict) else ()))
     limit, offset = asked.k, asked.offset or 0
-    with judged("reading a full-text query", identifier):
-        text = full_text(dataset, identifier, asked.full_text_query)
+    with translate_row_errors("reading a full-text query", identifier):
+        text = parse_full_text(dataset, identifier, asked.full_text_query)
     if text is not None or asked.vector.single_vector or asked.vector.multi_vector:
-        # Lance sets memory aside for as many rows as a search may find, and ends the process if there is too little.
+        # Lance allocates memory for all rows that a search may return, and ends the process if it cannot.
         rows = max(dataset.count_rows(), 1)
         limit, offset = min(limit, rows), min(offset, rows)
     nearest, is_batch = _nearest(dataset, identifier, asked, limit + offset)
@@ -85,7 +88,7 @@ def understood(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> Q
             "with_row_id": asked.with_row_id or None,
             "io_buffer_size": _READ_AHEAD_BYTES,
             "batch_size": _batch_size(dataset, asked.k),
-            "blob_handling": "all_binary",  # where a blob lies in Lance's files is of no use to others
+            "blob_handling": "all_binary",  # positions of blobs in Lance's files are of no use to callers
         },
         nearest,
         is_batch,
@@ -96,65 +99,68 @@ def understood(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> Q
     return query
 
 
-def batches(dataset: LanceDataset, query: Query) -> pa.RecordBatchReader:
-    """Run a query; rows are read as they are taken. Errors 12 and 13, also while they are taken."""
-    with judged("querying", query.identifier):
+def run_query(dataset: LanceDataset, query: Query) -> pa.RecordBatchReader:
+    """Return the rows of a query as a stream, which reads them on demand.
+
+    Raises TableColumnNotFoundError and InvalidInputError, now or while the stream is read.
+    """
+    with translate_row_errors("querying", query.identifier):
         if query.is_hybrid:
-            return _hybrid(dataset, query).to_reader()
+            return _run_hybrid(dataset, query).to_reader()
         if query.limit == 0 and query.nearest:
-            return _empty(dataset, query).to_reader()
+            return _scanner(dataset, query).projected_schema.empty_table().to_reader()
         if query.is_batch and query.offset:
-            return fusion.without_first(_scanner(dataset, query).to_table(), query.offset).to_reader()
+            return _skip_best(_scanner(dataset, query).to_table(), query.offset).to_reader()
         reader = _scanner(dataset, query).to_reader()
-    return pa.RecordBatchReader.from_batches(reader.schema, _taken(reader, query))
+    return pa.RecordBatchReader.from_batches(reader.schema, _read_batches(reader, query))
 
 
 def count_rows(dataset: LanceDataset, identifier: Identifier, predicate: str | None) -> int:
     """Return the number of rows that meet a predicate, or of all rows. Raises InvalidInputError for the predicate."""
     require_complete(identifier, predicate)
-    with judged(f"counting {predicate!r}", identifier):
+    with translate_row_errors(f"counting {predicate!r}", identifier):
         return int(dataset.count_rows(predicate))
 
 
-def explained(dataset: LanceDataset, query: Query, *, verbose: bool) -> str:
-    """Tell how a query would be run; of a hybrid one, how both of its searches would."""
+def explain_query(dataset: LanceDataset, query: Query, *, verbose: bool) -> str:
+    """Return the plan of a query, or both plans of a hybrid query."""
     return _plans(dataset, query, lambda scanner: scanner.explain_plan(verbose))
 
 
-def analyzed(dataset: LanceDataset, query: Query) -> str:
-    """Run a query and tell what it cost."""
+def analyze_query(dataset: LanceDataset, query: Query) -> str:
+    """Run a query and return its plan with the cost of each step."""
     return _plans(dataset, query, lambda scanner: scanner.analyze_plan())
 
 
 def _batch_size(dataset: LanceDataset, most: int) -> int | None:
-    """Choose how many rows are read at once: Lance holds several batches, and cuts them by rows, however large."""
+    """Return how many rows to read at once. Lance holds several batches, and limits them by rows, not by size."""
     if most <= _FEW_ROWS:
         return None
     if any(has_blobs(column) for column in dataset.schema):
         return _FEW_ROWS
-    some = [fragment.metadata for fragment in islice(dataset.get_fragments(), _LOOKED_AT)]
+    some = [fragment.metadata for fragment in islice(dataset.get_fragments(), _SAMPLED_FRAGMENTS)]
     rows = sum(one.physical_rows for one in some)
     stored = sum(file.file_size_bytes or 0 for one in some for file in one.files)
     return min(max(_BATCH_BYTES * rows // max(stored, 1), 1), _MOST_ROWS)
 
 
-def _plans(dataset: LanceDataset, query: Query, told: Callable[[LanceScanner], str]) -> str:
-    with judged("planning a query", query.identifier):
+def _plans(dataset: LanceDataset, query: Query, format_plan: Callable[[LanceScanner], str]) -> str:
+    with translate_row_errors("planning a query", query.identifier):
         if not query.is_hybrid:
-            return told(_scanner(dataset, query))
-        vector, text = (told(one) for one in _both(dataset, query))
+            return format_plan(_scanner(dataset, query))
+        vector, text = (format_plan(one) for one in _hybrid_scanners(dataset, query))
         return f"Vector search:\n{vector}\nFull-text search:\n{text}"
 
 
 def _scanner(dataset: LanceDataset, query: Query) -> LanceScanner:
     if query.nearest:
-        # Of several vectors each has its own limit, which `nearest` has.
+        # With several vectors, each has its own limit, which is in `nearest`.
         limits: dict[str, Any] = {} if query.is_batch else {"limit": query.limit, "offset": query.offset}
         nearest = {**query.nearest, "k": max(query.nearest["k"], 1)}
-        return dataset.scanner(_scored(query.columns, DISTANCE), nearest=nearest, **limits, **_shared(query))
+        return dataset.scanner(_scored(query.columns, _DISTANCE), nearest=nearest, **limits, **_shared(query))
     found: dict[str, Any] = {"limit": query.limit, "offset": query.offset or None}
     if query.text is not None:
-        return dataset.scanner(_scored(query.columns, SCORE), full_text_query=query.text, **found, **_shared(query))
+        return dataset.scanner(_scored(query.columns, _SCORE), full_text_query=query.text, **found, **_shared(query))
     return dataset.scanner(query.columns, **found, **query.options)
 
 
@@ -163,19 +169,15 @@ def _shared(query: Query) -> dict[str, Any]:
 
 
 def _scored(columns: list[str] | dict[str, str] | None, score: str) -> list[str] | dict[str, str] | None:
-    """Ask for the score as well, which every answer of a search has."""
+    """Return the columns with the score, which every search returns."""
     if columns is None or score in columns:
         return columns
     return [*columns, score] if isinstance(columns, list) else {**columns, score: score}
 
 
-def _empty(dataset: LanceDataset, query: Query) -> pa.Table:
-    return _scanner(dataset, query).projected_schema.empty_table()
-
-
-def _taken(reader: pa.RecordBatchReader, query: Query) -> Any:
+def _read_batches(reader: pa.RecordBatchReader, query: Query) -> Iterator[pa.RecordBatch]:
     while True:
-        with judged("querying", query.identifier):
+        with translate_row_errors("querying", query.identifier):
             try:
                 batch = reader.read_next_batch()
             except StopIteration:
@@ -183,25 +185,56 @@ def _taken(reader: pa.RecordBatchReader, query: Query) -> Any:
         yield batch
 
 
-def _both(dataset: LanceDataset, query: Query) -> tuple[LanceScanner, LanceScanner]:
-    """Give the two searches of a hybrid query, each with as many rows as could be in the answer."""
+def _hybrid_scanners(dataset: LanceDataset, query: Query) -> tuple[LanceScanner, LanceScanner]:
+    """Return the two scanners of a hybrid query, each with as many rows as may be in the result."""
     most = max(query.limit + query.offset, 1)
     options = {**_shared(query), "with_row_id": True}
     vector = dataset.scanner(
-        _scored(query.columns, DISTANCE), nearest={**query.nearest, "k": most}, limit=most, **options
+        _scored(query.columns, _DISTANCE), nearest={**query.nearest, "k": most}, limit=most, **options
     )
-    text = dataset.scanner(_scored(query.columns, SCORE), full_text_query=query.text, limit=most, **options)
+    text = dataset.scanner(_scored(query.columns, _SCORE), full_text_query=query.text, limit=most, **options)
     return vector, text
 
 
-def _hybrid(dataset: LanceDataset, query: Query) -> pa.Table:
-    vector, text = (one.to_table() for one in _both(dataset, query))
-    fused = fusion.fused(vector, text).slice(query.offset, query.limit)
-    asked_for = query.options["with_row_id"] or ROW_ID in (query.columns or ())
-    return fused if asked_for else fused.drop_columns([ROW_ID])
+def _run_hybrid(dataset: LanceDataset, query: Query) -> pa.Table:
+    vector, text = (one.to_table() for one in _hybrid_scanners(dataset, query))
+    fused = _fuse_rankings(vector, text).slice(query.offset, query.limit)
+    asked_for = query.options["with_row_id"] or _ROW_ID in (query.columns or ())
+    return fused if asked_for else fused.drop_columns([_ROW_ID])
 
 
-def _columns(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> list[str] | dict[str, str] | None:
+def _fuse_rankings(vector: pa.Table, text: pa.Table) -> pa.Table:
+    """Return the rows of two searches, ranked by reciprocal rank fusion. A row in both counts twice.
+
+    A row that only one of the searches returned has a null distance or score.
+    """
+    points: dict[int, float] = defaultdict(float)
+    for ranking in (vector, text):
+        for rank, row in enumerate(ranking[_ROW_ID].to_pylist()):
+            points[row] += 1 / (rank + 1 + _FUSION_CONSTANT)
+    scores = dict(zip(text[_ROW_ID].to_pylist(), text[_SCORE].to_pylist(), strict=True))
+    distances = dict(zip(vector[_ROW_ID].to_pylist(), vector[_DISTANCE].to_pylist(), strict=True))
+    plain = [name for name in vector.column_names if name != _DISTANCE]
+    rows = pa.concat_tables([vector.select(plain), text.select(plain)])
+    positions = {row: number for number, row in reversed(list(enumerate(rows[_ROW_ID].to_pylist())))}
+    ranked = sorted(points, key=lambda row: (-points[row], row))
+    fused = rows.take(pa.array([positions[row] for row in ranked], pa.int64()))
+    for name, values in ((_DISTANCE, distances), (_SCORE, scores), (_RELEVANCE, points)):
+        fused = fused.append_column(name, pa.array([values.get(row) for row in ranked], pa.float32()))
+    return fused
+
+
+def _skip_best(rows: pa.Table, offset: int) -> pa.Table:
+    """Return the rows without the best `offset` rows of each of several vectors."""
+    rank: dict[int, int] = defaultdict(int)
+    kept = []
+    for query in rows[_QUERY_INDEX].to_pylist():
+        kept.append(rank[query] >= offset)
+        rank[query] += 1
+    return rows.filter(pa.array(kept, pa.bool_()))
+
+
+def _columns(dataset: LanceDataset, identifier: Identifier, asked: QueryRequest) -> list[str] | dict[str, str] | None:
     if asked.columns is None or (asked.columns.column_names is None and asked.columns.column_aliases is None):
         return None
     names, aliases = asked.columns.column_names, asked.columns.column_aliases
@@ -210,7 +243,7 @@ def _columns(dataset: LanceDataset, identifier: Identifier, asked: Asked) -> lis
     if names is not None:
         require_fields(dataset, identifier, (name for name in names if not name.startswith("_")))
         return list(names)
-    # What an alias stands for may be an expression; a plain path is looked up.
+    # An alias may stand for an expression. Only plain paths are checked.
     require_fields(dataset, identifier, (path for path in (aliases or {}).values() if _is_path(path)))
     return dict(aliases or {})
 
@@ -219,7 +252,9 @@ def _is_path(written: str) -> bool:
     return not written.startswith("_") and all(part.isidentifier() for part in written.split("."))
 
 
-def _nearest(dataset: LanceDataset, identifier: Identifier, asked: Asked, most: int) -> tuple[dict[str, Any], bool]:
+def _nearest(
+    dataset: LanceDataset, identifier: Identifier, asked: QueryRequest, most: int
+) -> tuple[dict[str, Any], bool]:
     one, several = asked.vector.single_vector, asked.vector.multi_vector
     if one and several:
         raise InvalidInputError("The vector of a query is a single_vector or a multi_vector, not both")
@@ -249,7 +284,7 @@ def _nearest(dataset: LanceDataset, identifier: Identifier, asked: Asked, most: 
 
 
 def _vector_column(dataset: LanceDataset, identifier: Identifier, named: str | None) -> tuple[str, pa.DataType]:
-    """Find the column to search: the one that is named, else `vector`, else the only one with vectors."""
+    """Return the column to search: the one in the request, else `vector`, else the only column of vectors."""
     if named is not None:
         require_fields(dataset, identifier, [named])
         column: Any = dataset.lance_schema.field(named)
@@ -259,7 +294,7 @@ def _vector_column(dataset: LanceDataset, identifier: Identifier, named: str | N
         return _DEFAULT_VECTOR, vectors[_DEFAULT_VECTOR]
     if len(vectors) != 1:
         raise InvalidInputError(
-            f"A vector query of table {format_identifier(identifier)} has to name its vector_column: it has "
+            f"A vector query of table {format_identifier(identifier)} must set vector_column to one of "
             f"{sorted(vectors)}"
         )
     return next(iter(vectors.items()))

@@ -1,4 +1,4 @@
-"""What an expression and a path of a request must be, before Lance is asked."""
+"""Checks of the expressions and paths in requests, before they are passed to Lance."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _PLACEHOLDER = re.compile(r"\?|\$\w|(?<!:):\w")
 
 
 def require_complete(identifier: Identifier, *expressions: str | None) -> None:
-    """Raise 13 for an SQL expression that Lance cannot take: too long, too deep, or with a placeholder in it."""
+    """Raise InvalidInputError for an SQL expression that is too long, too deep, or has a placeholder."""
     require_bounded(identifier, *expressions)
     for expression in expressions:
-        # Lance panics at one.
+        # Lance panics on a placeholder.
         if expression and _PLACEHOLDER.search(_QUOTED.sub("", expression)):
             raise InvalidInputError(
-                f"An expression for table {format_identifier(identifier)} has a placeholder and no value for "
-                f"it: {expression}"
+                f"An expression for table {format_identifier(identifier)} has a placeholder without a value: "
+                f"{expression}"
             )
 
 
 def require_bounded(identifier: Identifier, *expressions: str | None) -> None:
-    """Raise 13 for an SQL expression that would end the process inside of Lance, or keep it busy for minutes."""
+    """Raise InvalidInputError for an SQL expression that would crash Lance, or keep it busy for minutes."""
     for expression in expressions:
         excess = None if expression is None else find_excess(expression)
         if excess is not None:
@@ -44,12 +44,12 @@ def require_bounded(identifier: Identifier, *expressions: str | None) -> None:
 
 
 def require_fields(dataset: LanceDataset, identifier: Identifier, paths: Iterable[str]) -> None:
-    """Raise 12 unless each Lance field path leads to a field of the table."""
+    """Raise TableColumnNotFoundError unless each Lance field path names a field of the table."""
     _require(dataset.lance_schema, identifier, paths)
 
 
 def require_columns(identifier: Identifier, schema: pa.Schema, paths: Iterable[str]) -> None:
-    """Raise TableColumnNotFoundError unless each Lance field path leads to a field of the rows for a new table."""
+    """Raise TableColumnNotFoundError unless each Lance field path names a field of the rows for a new table."""
     try:
         lance_schema = LanceSchema.from_pyarrow(schema)
     except ValueError as error:

@@ -13,7 +13,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import format_identifier
 from pennon.table.branches import LARGEST_VERSION
-from pennon.table.lance_errors import bad_input_told
+from pennon.table.lance_errors import translate_errors
 from pennon.table.version_selector import require_branch
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _require_version(dataset: LanceDataset, identifier: Identifier, version: int
 def _translate_errors(identifier: Identifier, tag: str, version: int | None) -> Iterator[None]:
     table = format_identifier(identifier)
     try:
-        with bad_input_told(f"Tag '{tag}' of table {table}"):
+        with translate_errors(f"Tag '{tag}' of table {table}"):
             yield
     except (OSError, ValueError) as error:
         text = str(error).lower()

@@ -1,4 +1,4 @@
-"""Writing a table's first version, and replacing its contents."""
+"""Writing the first version of a table, and replacing its contents."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lance.fragment import LanceFragment, write_fragments
 
 from pennon.errors import InvalidInputError, is_commit_conflict, is_not_found
 from pennon.table import blobs
+from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import FragmentMetadata
 
-WRITTEN_ENTRIES = frozenset({"data", "_versions", "_transactions", "_deletions", "_indices", "_pennon"})
-"""What may be in the directory of a table while it is written, before it has a name."""
+WRITTEN_ENTRIES = frozenset({"data", VERSIONS_FOLDER, "_transactions", "_deletions", "_indices", "_pennon"})
+"""The entries that may be in the directory of a table that is written before it has a name."""
 _TIMEOUT = timedelta(seconds=60)
 _ATTEMPTS = 20
 _ROWS_PER_FILE = 1_000_000
-# What Lance says when it cannot store what it was given.
+# Texts in errors of Lance if it cannot store the data.
 _DATA_TEXTS = ("invalid user input", "invalid argument", "lanceerror(arrow)", "lanceerror(schema)", "not supported")
 
 
 class VersionExistsError(Exception):
-    """Another writer made the first version. `leftovers` are the files that were written in vain, below the table."""
+    """Another client committed the version first. `leftovers` are the unused files, as paths below the table."""
 
     def __init__(self, location: str, leftovers: tuple[str, ...] = ()) -> None:
         super().__init__(location)
@@ -40,7 +41,10 @@ class VersionExistsError(Exception):
 
 
 class TableGoneError(Exception):
-    """The table was deleted while it was overwritten. `leftovers` as above; `version` was made where nothing was."""
+    """The table was deleted while it was overwritten.
+
+    `leftovers` are the unused files, as paths below the table. `version` is the version that was committed there.
+    """
 
     def __init__(self, location: str, leftovers: tuple[str, ...], version: int | None = None) -> None:
         super().__init__(location)
@@ -50,26 +54,26 @@ class TableGoneError(Exception):
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Data files that are written already, somewhere else; `bring` copies them below a table's directory."""
+    """Data files that exist elsewhere. `bring` copies them to a table's directory."""
 
     schema: pa.Schema
     fragments: list[FragmentMetadata]
     nbytes: int
     bring: Callable[[str], object]
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Properties of the transaction by which they become a version."""
+    """Properties of the transaction that commits them."""
     transaction_id: str | None = None
-    """The uuid of that transaction."""
+    """The uuid of the transaction that commits them."""
 
     @classmethod
     def of(cls, dataset: LanceDataset, bring: Callable[[str], object]) -> PreparedData:
-        """Describe the data of a version that is open."""
+        """Return the data of the open version."""
         fragments = [fragment.metadata for fragment in dataset.get_fragments()]
         transaction = dataset.read_transaction(int(dataset.version))
-        said = {} if transaction is None else dict(transaction.transaction_properties or {})
+        properties = {} if transaction is None else dict(transaction.transaction_properties or {})
         sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.files]
         identity = None if transaction is None else str(transaction.uuid)
-        return cls(dataset.schema, fragments, sum(sizes), bring, said, identity)
+        return cls(dataset.schema, fragments, sum(sizes), bring, properties, identity)
 
 
 def write_version(
@@ -85,9 +89,9 @@ def write_version(
 ) -> int:
     """Write `data` as the version after `after`. Of several writers one succeeds; others raise VersionExistsError.
 
-    The commit point is the put-if-absent of that version's manifest; `commit_guard` is entered around it and may
-    refuse by raising. A crash before it leaves data files that nothing refers to. `through` is what Lance is told about
-    a catalog that manages the table's versions.
+    The commit point is the put-if-absent of the version's manifest. `commit_guard` is entered around it and may raise
+    to refuse. A crash before it leaves data files that nothing refers to. `through` has the arguments for Lance if a
+    catalog manages the table's versions.
     """
     options = storage_options or None
     prepared = data if isinstance(data, PreparedData) else None
@@ -96,7 +100,7 @@ def write_version(
     except (OSError, ValueError, NotImplementedError) as error:
         if "already exists" in str(error).lower():
             raise VersionExistsError(location) from error
-        if _is_about_the_data(error):
+        if _is_bad_data(error):
             raise InvalidInputError(f"Lance cannot store this data: {error}") from error
         raise
     transaction = lance.Transaction(
@@ -105,8 +109,8 @@ def write_version(
         uuid=transaction_id or (prepared.transaction_id if prepared else None) or str(uuid.uuid4()),
         transaction_properties=dict(prepared.properties) if prepared else {},
     )
-    written = _files(fragments)
-    with _naming_leftovers(written), commit_guard():
+    written = _list_files(fragments)
+    with _record_leftovers(written), commit_guard():
         try:
             committed = LanceDataset.commit(
                 location,
@@ -118,7 +122,7 @@ def write_version(
                 **(through or {}),
             )
         except (OSError, ValueError) as error:
-            if _went_through(location, transaction, storage_options, error):
+            if _was_committed(location, transaction, storage_options, error):
                 return after + 1
             raise VersionExistsError(location, written) from error
         return int(committed.version)
@@ -132,33 +136,33 @@ def _write_data_files(
     *,
     mode: str,
 ) -> tuple[list[FragmentMetadata], Any]:
-    """Write the data files, and give the schema that they have then.
+    """Write the data files, and return their fragments and schema.
 
-    A single one needs no look at the table, which the strict commit makes sure of anyway.
+    A single file is written without opening the table: the commit checks the version anyway.
     """
     if isinstance(data, PreparedData):
-        with _naming_leftovers(_files(data.fragments)):
+        with _record_leftovers(_list_files(data.fragments)):
             data.bring(location)
         return data.fragments, data.schema
     if data.num_rows == 0:
         return [], data.schema
-    # Names like Lance's own columns are for the longer way to judge, and blobs are prepared there.
+    # `write_fragments` rejects names of Lance's own columns, and prepares blobs.
     plain = not any(column.name.startswith("_row") or blobs.has_blobs(column) for column in data.schema)
-    given: dict[str, Any] = {"schema": data.schema, "storage_options": options}
+    options_for_files: dict[str, Any] = {"schema": data.schema, "storage_options": options}
     if plain and data.num_rows <= _ROWS_PER_FILE:
-        return [LanceFragment.create(location, data, mode="create", session=session, **given)], data.schema
-    written: Any = write_fragments(data, location, mode=mode, return_transaction=True, **given).operation
+        return [LanceFragment.create(location, data, mode="create", session=session, **options_for_files)], data.schema
+    written: Any = write_fragments(data, location, mode=mode, return_transaction=True, **options_for_files).operation
     return list(written.fragments), written.new_schema
 
 
-def _files(fragments: list[FragmentMetadata]) -> tuple[str, ...]:
-    """Name the data files of fragments, below the table's directory."""
+def _list_files(fragments: list[FragmentMetadata]) -> tuple[str, ...]:
+    """Return the data files of fragments, as paths below the table's directory."""
     return tuple(f"data/{file.path}" for fragment in fragments for file in fragment.files)
 
 
 @contextmanager
-def _naming_leftovers(files: tuple[str, ...]) -> Iterator[None]:
-    """Note on whatever is raised which files were written in vain."""
+def _record_leftovers(files: tuple[str, ...]) -> Iterator[None]:
+    """Add the unused files to any error that is raised."""
     try:
         yield
     except Exception as error:
@@ -176,12 +180,12 @@ def overwrite(
     on_open: Callable[[int], None] = lambda _: None,
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> int:
-    """Replace a table's contents by a new version in the same lineage; readers of older versions go on.
+    """Replace a table's contents by a new version. Older versions stay readable.
 
-    A table that is deleted meanwhile raises TableGoneError, also if it was made anew: data files that were written into
-    the old one may be gone with it. `opened` is what Lance is told to open the table, in place of its location, where a
-    catalog manages its versions. `on_open` is told the version that is there at the beginning; `commit_guard` is
-    entered around each attempt to commit, and may raise TableGoneError before and after it.
+    Raises TableGoneError if the table was deleted, also if it was created again: data files that were written to the
+    old one may be deleted with it. `opened` has the arguments for Lance if a catalog manages the table's versions.
+    `on_open` is called with the version at the beginning. `commit_guard` is entered around each attempt to commit, and
+    may raise TableGoneError before and after it.
     """
     options = storage_options or None
     try:
@@ -194,11 +198,11 @@ def overwrite(
     try:
         fragments, schema = _write_data_files(data, location, options, session, mode="overwrite")
     except (OSError, ValueError, NotImplementedError) as error:
-        if _is_about_the_data(error):
+        if _is_bad_data(error):
             raise InvalidInputError(f"Lance cannot store this data: {error}") from error
         raise
     identity = str(uuid.uuid4())
-    leftovers = _files(fragments)
+    leftovers = _list_files(fragments)
     operation = LanceOperation.Overwrite(schema, fragments)
     for _ in range(_ATTEMPTS):
         base = int(dataset.version)
@@ -206,7 +210,7 @@ def overwrite(
         made: int | None = None
         try:
             with commit_guard():
-                made = _committed_strictly(dataset, transaction, storage_options)
+                made = _commit_on_base(dataset, transaction, storage_options)
         except TableGoneError as gone:
             leftovers = (*leftovers, f"_transactions/{base}-{identity}.txn")
             raise TableGoneError(location, leftovers, made) from gone
@@ -222,10 +226,10 @@ def overwrite(
     raise VersionExistsError(location, leftovers)
 
 
-def _committed_strictly(
+def _commit_on_base(
     dataset: LanceDataset, transaction: lance.Transaction, storage_options: dict[str, str]
 ) -> int | None:
-    """Commit on exactly the version that is open; None if another came first."""
+    """Commit on top of exactly the open version, and return the new version. None if another client came first."""
     try:
         committed = LanceDataset.commit(
             dataset, transaction, storage_options=storage_options or None, max_retries=0, commit_timeout=_TIMEOUT
@@ -233,15 +237,15 @@ def _committed_strictly(
     except (OSError, ValueError) as error:
         if is_not_found(error) and not is_commit_conflict(error):
             return None
-        went_through = _went_through(dataset.uri, transaction, storage_options, error)
-        return transaction.read_version + 1 if went_through else None
+        was_committed = _was_committed(dataset.uri, transaction, storage_options, error)
+        return transaction.read_version + 1 if was_committed else None
     return int(committed.version)
 
 
-def _went_through(
+def _was_committed(
     location: str, transaction: lance.Transaction, storage_options: dict[str, str], error: Exception
 ) -> bool:
-    """Find out by looking whether a commit that reported a failure made its version; raises if nobody did."""
+    """Return True if a commit that reported an error has succeeded. Raises the error if there is no such version."""
     try:
         found = lance.dataset(location, storage_options=storage_options or None)
     except (OSError, ValueError) as missing:
@@ -251,13 +255,13 @@ def _went_through(
     try:
         first = found.read_transaction(transaction.read_version + 1)
     except (OSError, ValueError):
-        # There is a table, of somebody else: it does not have that version.
+        # Another client's table is there, which does not have that version.
         return False
     return first is not None and first.uuid == transaction.uuid
 
 
 def read_latest_version(location: str, storage_options: dict[str, str]) -> int:
-    """Give a table's latest version; 0 if it has none."""
+    """Return a table's latest version, or 0 if it has none."""
     try:
         return int(lance.dataset(location, storage_options=storage_options or None).version)
     except (OSError, ValueError) as error:
@@ -269,7 +273,7 @@ def read_latest_version(location: str, storage_options: dict[str, str]) -> int:
 def find_last_version_before(
     location: str, version: int, latest: int, writers: tuple[str, ...], storage_options: dict[str, str]
 ) -> int:
-    """Give the last version from `version` on, up to `latest`, before the first that one of these transactions made."""
+    """Return the last version before one of these transactions, from `version` up to `latest`."""
     dataset = lance.dataset(location, storage_options=storage_options or None)
     for number in range(version + 1, latest + 1):
         try:
@@ -284,10 +288,10 @@ def find_last_version_before(
 
 
 def restore_version(location: str, version: int, storage_options: dict[str, str], *, after: int) -> bool:
-    """Make the contents of a version the latest, by the version after `after`, strictly; False if that one is taken.
+    """Commit the contents of an old version as the version after `after`. Returns False if that version exists.
 
-    Lance's own Restore goes on top of whatever came in between. If nothing did, a version that changes nothing takes
-    the number; else the old rows are written anew.
+    Lance's own Restore would commit on top of any version. If `version` is the latest, a version without changes is
+    committed. Otherwise the old rows are written again.
     """
     options = storage_options or None
     old = lance.dataset(location, version=version, storage_options=options)
@@ -303,10 +307,10 @@ def restore_version(location: str, version: int, storage_options: dict[str, str]
     try:
         LanceDataset.commit(location, transaction, storage_options=options, max_retries=0, commit_timeout=_TIMEOUT)
     except (OSError, ValueError) as error:
-        return _went_through(location, transaction, storage_options, error)
+        return _was_committed(location, transaction, storage_options, error)
     return True
 
 
-def _is_about_the_data(error: Exception) -> bool:
+def _is_bad_data(error: Exception) -> bool:
     text = str(error).lower()
     return isinstance(error, NotImplementedError) or any(part in text for part in _DATA_TEXTS)

@@ -21,7 +21,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import DELIMITER, ROOT, Identifier, format_identifier, namespace_not_found, object_id
 from pennon.paging import select_page
-from pennon.table.description import Description, describe, open_table
+from pennon.table.description import TableDescription, describe_version, open_table
 from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Described:
 
     found: Found
     only_declared: bool | None
-    details: Description | None
+    details: TableDescription | None
 
 
 def exists(catalog: Catalog, identifier: Identifier) -> None:
@@ -67,7 +67,7 @@ def describe_table(
     dataset = _opened(catalog, found, selector)
     if dataset is None:
         return Described(found, only_declared=True, details=None)
-    return Described(found, only_declared=False, details=describe(dataset) if detailed else None)
+    return Described(found, only_declared=False, details=describe_version(dataset) if detailed else None)
 
 
 def opened(

@@ -279,18 +279,18 @@ def _revert_if_cast(
     read_version = transaction.read_version
     if not isinstance(transaction.operation, LanceOperation.Append) or committed.version == read_version + 1:
         return
-    cast = casts.cast_columns(destination.pinned(read_version).open(), committed)
+    cast = casts.find_cast_columns(destination.pinned(read_version).open(), committed)
     if not cast:
         return
     undone = None if job_id is None else {_UNDONE: job_id}
-    back = create_transaction(casts.taking_back(committed), int(committed.version), None, undone)
+    back = create_transaction(casts.build_removal(committed), int(committed.version), None, undone)
     LanceDataset.commit(
         _commit_base(destination, committed),
         back,
         storage_options=destination.options,
         **_catalog_arguments(destination, None),
     )
-    raise RevertedCommitError(str(casts.refusal(cast, destination.identifier)))
+    raise RevertedCommitError(str(casts.cast_error(cast, destination.identifier)))
 
 
 class RevertedCommitError(ConcurrentModificationError):

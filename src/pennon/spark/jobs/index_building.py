@@ -14,7 +14,7 @@ from pennon.spark.jobs.job_run import DECLARED, TableTask
 from pennon.spark.jobs.outcome import SKIPPED, TableOutcome
 from pennon.spark.reading.splits import FragmentSize, fragment_sizes
 from pennon.table import index_kinds
-from pennon.table.index_kinds import KINDS, METRICS, VECTOR
+from pennon.table.index_kinds import KINDS, METRICS, VECTOR_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,13 +59,13 @@ class IndexSpec:
             value = getattr(self, option)
             if value is not None and value < 1:
                 raise InvalidInputError(f"{option} must be at least 1, got {value}")
-        if self.kind not in VECTOR and (self.num_partitions or self.num_sub_vectors or self.num_bits):
+        if self.kind not in VECTOR_KINDS and (self.num_partitions or self.num_sub_vectors or self.num_bits):
             raise InvalidInputError(f"An index of kind {self.kind} has no partitions, sub-vectors or bits")
 
     @property
     def is_vector(self) -> bool:
         """Whether this is an index for vector search."""
-        return self.kind in VECTOR
+        return self.kind in VECTOR_KINDS
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def merge_segments(_: Address, work: IndexTask) -> tuple[Index, float]:
 
 def choose_sub_vectors(dataset: LanceDataset, spec: IndexSpec) -> int:
     """Return the number of parts into which PQ divides a vector. Raises InvalidInputError if no number fits."""
-    return index_kinds.sub_vectors(spec.column, _dimension(dataset, spec), spec.num_sub_vectors)
+    return index_kinds.choose_sub_vectors(spec.column, _dimension(dataset, spec), spec.num_sub_vectors)
 
 
 def _vector_options(dataset: LanceDataset, spec: IndexSpec, model: VectorModel | None) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _choose_partitions(spec: IndexSpec, rows: int) -> int:
 
 def _dimension(dataset: LanceDataset, spec: IndexSpec) -> int:
     kind = dataset.schema.field(spec.column).type
-    width = index_kinds.width(kind)
+    width = index_kinds.read_vector_width(kind)
     if width is None:
         raise InvalidInputError(f"Column {spec.column!r} holds {kind}, not vectors of one width")
     return width
@@ -255,7 +255,7 @@ def _find_same_name(dataset: LanceDataset, spec: IndexSpec, table: str) -> tuple
     if not found:
         return ()
     (there,) = found
-    same_kind = index_kinds.plain(there.index_type) == index_kinds.plain(spec.kind)
+    same_kind = index_kinds.normalize_kind(there.index_type) == index_kinds.normalize_kind(spec.kind)
     same = same_kind and list(there.field_names) == [spec.column]
     if not same and not spec.replace:
         raise InvalidInputError(

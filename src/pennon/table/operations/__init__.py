@@ -1,7 +1,11 @@
-"""The operations inside of a table, for every namespace that can open one.
+"""The operations of the namespace interface on the contents of a table.
 
-A namespace inherits `TableOperations` and says how a table is opened. Here requests become calls and answers become
-responses; what is done with a table stands in the other modules of `pennon.table`, which know no catalog.
+A namespace inherits `TableOperations` and implements how a table is opened (`TableOpener`). The operations translate
+requests and responses. The other modules of `pennon.table` do the work.
+
+Every operation raises NamespaceNotFoundError or TableNotFoundError if the table does not exist, and InvalidInputError
+for an invalid request. One with a branch raises TableBranchNotFoundError, one with a version
+TableVersionNotFoundError, one that commits ConcurrentModificationError. Docstrings name further errors.
 """
 
 from pennon.table.operations.columns import ColumnOperations
@@ -20,4 +24,4 @@ class TableOperations(
     HistoryOperations,
     ViewOperations,
 ):
-    """What can be done with the rows, columns, indexes and versions of a table."""
+    """Operations on the rows, columns, indexes and versions of a table."""

@@ -1,4 +1,4 @@
-"""Operations on a table's history: tags, branches, going back to a version, transactions."""
+"""Operations on the history of a table: tags, branches, restored versions, transactions."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ from pennon.table.version_selector import find_tag, normalize_branch
 
 
 class HistoryOperations(TableOpener):
-    """What can be done with the versions of a table."""
+    """Operations on tags, branches, versions and transactions."""
 
     @operation(ListTableTagsRequest)
     def list_table_tags(self, request: ListTableTagsRequest) -> ListTableTagsResponse:
-        """List tags by name, sorted, in pages; errors 1, 4, 13."""
-        there = tags.list_tags(self._open_table(table_identifier(request.id), shared=True))
-        names, token = select_page(list(there), request.page_token, request.limit)
-        contents = {
+        """Return a page of the tags, sorted by name."""
+        contents = tags.list_tags(self._open_table(table_identifier(request.id), shared=True))
+        names, token = select_page(list(contents), request.page_token, request.limit)
+        page = {
             name: TagContents(
-                branch=there[name]["branch"],
-                version=there[name]["version"],
-                manifestSize=there[name]["manifest_size"],
+                branch=contents[name]["branch"],
+                version=contents[name]["version"],
+                manifestSize=contents[name]["manifest_size"],
             )
             for name in names
         }
-        return ListTableTagsResponse(tags=contents, page_token=token)
+        return ListTableTagsResponse(tags=page, page_token=token)
 
     @operation(GetTableTagVersionRequest)
     def get_table_tag_version(self, request: GetTableTagVersionRequest) -> GetTableTagVersionResponse:
-        """Tell which version a tag names; errors 1, 4, 8."""
+        """Return the version of a tag. Raises TableTagNotFoundError."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier, shared=True)
         found = find_tag(dataset, format_identifier(identifier), request.tag)
@@ -66,7 +66,7 @@ class HistoryOperations(TableOpener):
 
     @operation(CreateTableTagRequest)
     def create_table_tag(self, request: CreateTableTagRequest) -> CreateTableTagResponse:
-        """Name a version; errors 1, 4, 9, 11, 13, 14, 22."""
+        """Create a tag for a version. Raises TableTagAlreadyExistsError."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
         tags.create(dataset, identifier, request.tag, request.version, normalize_branch(request.branch))
@@ -75,7 +75,7 @@ class HistoryOperations(TableOpener):
 
     @operation(UpdateTableTagRequest)
     def update_table_tag(self, request: UpdateTableTagRequest) -> UpdateTableTagResponse:
-        """Let a tag name another version; errors 1, 4, 8, 11, 14, 22."""
+        """Move a tag to another version. Raises TableTagNotFoundError."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
         tags.update(dataset, identifier, request.tag, request.version, normalize_branch(request.branch))
@@ -84,14 +84,14 @@ class HistoryOperations(TableOpener):
 
     @operation(DeleteTableTagRequest)
     def delete_table_tag(self, request: DeleteTableTagRequest) -> DeleteTableTagResponse:
-        """Take a tag away; errors 1, 4, 8."""
+        """Delete a tag. Raises TableTagNotFoundError."""
         identifier = table_identifier(request.id)
         tags.delete(self._open_table(identifier), identifier, request.tag)
         return DeleteTableTagResponse()
 
     @operation(CreateTableBranchRequest)
     def create_table_branch(self, request: CreateTableBranchRequest) -> CreateTableBranchResponse:
-        """Begin a branch at a version of another one; errors 1, 4, 11, 13, 14, 22 (source), 23."""
+        """Create a branch from a version of another one. Raises TableBranchAlreadyExistsError."""
         identifier = table_identifier(request.id)
         branches.require_name(request.name)
         dataset = self._open_table(identifier)
@@ -105,24 +105,24 @@ class HistoryOperations(TableOpener):
 
     @operation(ListTableBranchesRequest)
     def list_table_branches(self, request: ListTableBranchesRequest) -> ListTableBranchesResponse:
-        """List branches by name, sorted, in pages, without the main one; errors 1, 4, 13."""
-        there = branches.list_branches(self._open_table(table_identifier(request.id), shared=True))
-        names, token = select_page(list(there), request.page_token, request.limit)
-        contents = {
+        """Return a page of the branches without the main one, sorted by name."""
+        contents = branches.list_branches(self._open_table(table_identifier(request.id), shared=True))
+        names, token = select_page(list(contents), request.page_token, request.limit)
+        page = {
             name: BranchContents(
-                parentBranch=there[name]["parent_branch"],
-                parentVersion=there[name]["parent_version"],
-                createAt=there[name]["create_at"],
-                manifestSize=there[name]["manifest_size"],
-                metadata=there[name].get("metadata") or None,
+                parentBranch=contents[name]["parent_branch"],
+                parentVersion=contents[name]["parent_version"],
+                createAt=contents[name]["create_at"],
+                manifestSize=contents[name]["manifest_size"],
+                metadata=contents[name].get("metadata") or None,
             )
             for name in names
         }
-        return ListTableBranchesResponse(branches=contents, page_token=token)
+        return ListTableBranchesResponse(branches=page, page_token=token)
 
     @operation(DeleteTableBranchRequest)
     def delete_table_branch(self, request: DeleteTableBranchRequest) -> DeleteTableBranchResponse:
-        """Delete a branch with its versions; errors 1, 4, 19 (in use), 22."""
+        """Delete a branch with its versions. Raises InvalidTableStateError if a branch or tag refers to it."""
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
         if branches.delete(dataset, identifier, request.name):
@@ -133,7 +133,7 @@ class HistoryOperations(TableOpener):
 
     @operation(RestoreTableRequest)
     def restore_table(self, request: RestoreTableRequest) -> RestoreTableResponse:
-        """Make an old version the latest again, by a new version; errors 1, 4, 11, 14, 22."""
+        """Commit an old version again as the latest one."""
         identifier = table_identifier(request.id)
         if request.version < 1:
             raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {request.version}")
@@ -143,19 +143,25 @@ class HistoryOperations(TableOpener):
 
     @operation(DescribeTransactionRequest)
     def describe_transaction(self, request: DescribeTransactionRequest) -> DescribeTransactionResponse:
-        """Describe a transaction: the table's identifier, then the transaction's or a version; errors 1, 4, 10, 13."""
-        found = self._transaction(request.id)
+        """Return the properties of a transaction. Raises TransactionNotFoundError.
+
+        Its id is the table's identifier followed by the uuid of the transaction, or by a version.
+        """
+        found = self._find_transaction(request.id)
         return DescribeTransactionResponse(status=history.SUCCEEDED, properties=found.properties)
 
     @operation(AlterTransactionRequest)
     def alter_transaction(self, request: AlterTransactionRequest) -> AlterTransactionResponse:
-        """Apply actions to a committed transaction; 0 for all that would change it. Errors 1, 4, 10, 13."""
-        found = self._transaction(request.id)
-        history.alter(found, request.actions)
+        """Check actions on a committed transaction, which cannot be changed.
+
+        Raises UnsupportedOperationError for an action that would change it, TransactionNotFoundError.
+        """
+        found = self._find_transaction(request.id)
+        history.check_actions(found, request.actions)
         return AlterTransactionResponse(status=history.SUCCEEDED, properties=found.properties)
 
-    def _transaction(self, names: list[str] | None) -> history.Committed:
+    def _find_transaction(self, names: list[str] | None) -> history.CommittedTransaction:
         if names is None or len(names) <= 1 or not names[-1]:
-            raise InvalidInputError(f"A transaction is named by its table's identifier and its own, got {names!r}")
+            raise InvalidInputError(f"The id of a transaction starts with its table's identifier, got {names!r}")
         identifier = table_identifier(names[:-1])
-        return history.find(self._open_table(identifier, shared=True), identifier, names[-1])
+        return history.find_transaction(self._open_table(identifier, shared=True), identifier, names[-1])

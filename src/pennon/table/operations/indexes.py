@@ -1,4 +1,4 @@
-"""Operations on indexes: vector, scalar and full text."""
+"""Operations on vector, scalar and full-text indexes."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from pennon.table import history, index_kinds, indexes
 from pennon.table.operations.opening import TableOpener
 from pennon.table.version_selector import normalize_branch
 
-_BUILT = "SUCCEEDED"
+_COMPLETE = "SUCCEEDED"
 
 
 class IndexOperations(TableOpener):
-    """What can be done with indexes. They are built before the answer: one that is listed is complete."""
+    """Operations on indexes. An index is built before the call returns, so a listed index is complete."""
 
     @operation(CreateTableIndexRequest)
     def create_table_index(self, request: CreateTableIndexRequest) -> CreateTableIndexResponse:
-        """Build an index of any kind; errors 1, 4, 7, 12, 13, 14, 22."""
+        """Build an index of any kind. Raises TableIndexAlreadyExistsError, TableColumnNotFoundError."""
         return CreateTableIndexResponse(transaction_id=self._create_index(request))
 
     @operation(CreateTableIndexRequest)
     def create_table_scalar_index(self, request: CreateTableIndexRequest) -> CreateTableScalarIndexResponse:
-        """Build a scalar or full-text index; errors 1, 4, 7, 12, 13 (also for a vector index), 14, 22."""
-        if index_kinds.known(request.index_type) in index_kinds.VECTOR:
-            raise InvalidInputError(f"{request.index_type} is no scalar index: create_table_index makes it")
+        """Build a scalar or full-text index. Raises TableIndexAlreadyExistsError, TableColumnNotFoundError."""
+        if index_kinds.parse_kind(request.index_type) in index_kinds.VECTOR_KINDS:
+            raise InvalidInputError(f"{request.index_type} is not a scalar index: use create_table_index")
         return CreateTableScalarIndexResponse(transaction_id=self._create_index(request))
 
     @operation(ListTableIndicesRequest)
     def list_table_indices(self, request: ListTableIndicesRequest) -> ListTableIndicesResponse:
-        """List indexes by name, sorted, in pages, those of a version if asked; errors 1, 4, 11, 13, 22."""
+        """Return a page of the indexes of the latest or another version, sorted by name."""
         identifier = table_identifier(request.id)
         branch = normalize_branch(request.branch)
         dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
-        there = indexes.list_indexes(dataset)
-        names, token = select_page(list(there), request.page_token, request.limit)
-        return ListTableIndicesResponse(indexes=[_content(there[name]) for name in names], page_token=token)
+        found = indexes.list_indexes(dataset)
+        names, token = select_page(list(found), request.page_token, request.limit)
+        return ListTableIndicesResponse(indexes=[_to_content(found[name]) for name in names], page_token=token)
 
     @operation(DescribeTableIndexStatsRequest)
     def describe_table_index_stats(self, request: DescribeTableIndexStatsRequest) -> DescribeTableIndexStatsResponse:
-        """Tell how many rows an index covers, and what it is; errors 1, 4, 6, 11, 13, 22."""
+        """Return the kind of an index and the number of rows in it. Raises TableIndexNotFoundError."""
         identifier = table_identifier(request.id)
         branch = normalize_branch(request.branch)
         dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
@@ -68,28 +68,28 @@ class IndexOperations(TableOpener):
 
     @operation(DropTableIndexRequest)
     def drop_table_index(self, request: DropTableIndexRequest) -> DropTableIndexResponse:
-        """Take an index away; errors 1, 4, 6, 13, 14, 22."""
+        """Drop an index. Raises TableIndexNotFoundError."""
         identifier = table_identifier(request.id)
         with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             indexes.drop(dataset, identifier, request.index_name)
-            return DropTableIndexResponse(transaction_id=history.transaction_id(dataset))
+            return DropTableIndexResponse(transaction_id=history.read_transaction_id(dataset))
 
     def _create_index(self, request: CreateTableIndexRequest) -> str | None:
         identifier = table_identifier(request.id)
         given = {name: getattr(request, name) for name in index_kinds.PARAMETERS}
         parameters = {name: value for name, value in given.items() if value is not None}
-        wish = indexes.IndexWish(request.column, request.index_type, request.name, parameters)
+        spec = indexes.IndexSpec(request.column, request.index_type, request.name, parameters)
         with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
-            indexes.create(dataset, identifier, wish)
-            return history.transaction_id(dataset)
+            indexes.create(dataset, identifier, spec)
+            return history.read_transaction_id(dataset)
 
 
-def _content(found: indexes.IndexState) -> IndexContent:
+def _to_content(found: indexes.IndexState) -> IndexContent:
     return IndexContent(
         index_name=found.name,
         index_uuid=found.uuid,
         columns=list(found.columns),
-        status=_BUILT,
+        status=_COMPLETE,
         index_type=found.kind,
         type_url=found.type_url,
         num_indexed_rows=found.rows,

@@ -1,4 +1,4 @@
-"""Materialized views, which a namespace of tables alone cannot have."""
+"""Operations on materialized views, which are not supported."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from pennon.requests import operation
 
 _REASON = (
     "the query of a materialized view is in a format that its client defines and that a namespace stores without "
-    "reading it, so nothing here could ever refresh it; a pipeline (docs/guides/pipelines.md) keeps the result of a "
+    "reading it, so it could never be refreshed; use a pipeline (docs/guides/pipelines.md) to store the result of a "
     "query as a table"
 )
 
 
 class ViewOperations(LanceNamespace):
-    """Refusals that say why."""
+    """Operations that raise UnsupportedOperationError with the reason."""
 
     @operation(CreateMaterializedViewRequest)
     def create_materialized_view(self, request: CreateMaterializedViewRequest) -> CreateMaterializedViewResponse:
-        """Refuse (0): a view that could not be refreshed would be a table that looks like one."""
+        """Raise UnsupportedOperationError: a view that cannot be refreshed would only look like one."""
         raise UnsupportedOperationError(f"Creating view {format_identifier(table_identifier(request.id))}: {_REASON}")
 
     @operation(RefreshMaterializedViewRequest)
     def refresh_materialized_view(self, request: RefreshMaterializedViewRequest) -> RefreshMaterializedViewResponse:
-        """Refuse (0), as creating one."""
+        """Raise UnsupportedOperationError, for the same reason."""
         raise UnsupportedOperationError(
             f"refresh_materialized_view of {format_identifier(table_identifier(request.id))}: {_REASON}"
         )
