@@ -111,7 +111,7 @@ def test_what_is_for_a_cluster_is_refused(filled, option):
 
 
 def test_a_plain_column_cannot_be_filled(filled):
-    with fails(19, "no computed column"):
+    with fails(19, "not a computed column"):
         backfill(filled, "x")
     with fails(12, "nowhere"):
         backfill(filled, "nowhere")

@@ -200,7 +200,7 @@ def test_statistics_of_a_branch(ours):
         (list(range(1, 101)), (1, 100, 50, 25, 50, 75, 99)),
     ],
 )
-def test_how_lengths_are_summarize_numbers(numbers_, expected):
+def test_lengths_are_summarized(numbers_, expected):
     found = summarize_numbers(numbers_)
     assert (found.min, found.max, found.mean, found.p25, found.p50, found.p75, found.p99) == expected
 
