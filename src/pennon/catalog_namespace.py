@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pennon.results import DroppedTable, PurgedTable, PurgeReport, TableStatusReport
-    from pennon.table.description import Description
+    from pennon.table.description import TableDescription
     from pennon.table.handles import HandleCache
     from pennon.table_commits import NewTable, TableCommit
 
@@ -105,7 +105,7 @@ class TableInfo:
     managed_versioning: bool | None = None
     uri: str | None = None
     only_declared: bool | None = None
-    details: Description | None = None
+    details: TableDescription | None = None
 
 
 @dataclass(frozen=True)
