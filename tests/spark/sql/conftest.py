@@ -1,15 +1,16 @@
-"""The same tables twice: in a lake, and as Spark's own tables of the same names."""
+"""Tables that exist twice: in a lake, and under the same names in Spark."""
 
 from __future__ import annotations
 
 import datetime as dt
-import io
 import random
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from tests.support import ipc
 
 UTC = dt.timezone.utc
 ROWS = 6000
@@ -62,23 +63,15 @@ def customers():
     )
 
 
-def ipc(table):
-    """Write a table as the catalog takes it."""
-    sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
-
-
 @pytest.fixture(scope="module")
 def shop(spark, tmp_path_factory):
-    """Attach a lake with tables that Spark has too, in a database of the same name."""
+    """Return a lake with tables that also exist in Spark, in a database with the name of the namespace."""
     from pennon.spark import attach
 
     place = tmp_path_factory.mktemp("shop")
     lake = attach(spark, root=str(place / "lake"))
     lake.catalog.create_namespace({"id": ["prod"]})
-    # Parquet's statistics know no NaN: with them, Spark finds none.
+    # Statistics of Parquet ignore NaN, so with filter pushdown Spark would miss these rows.
     spark.conf.set("spark.sql.parquet.filterPushdown", "false")
     spark.sql(f"CREATE DATABASE prod LOCATION '{place / 'database'}'")
     for name, table in (("events", events()), ("customers", customers())):

@@ -1,4 +1,4 @@
-"""Tables for plans that are made without Spark."""
+"""Tables and helpers for tests that plan queries without Spark."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ TABLES = {
 
 
 def find(parts, travel):
-    """Look a table up; its name may begin with the lake's."""
+    """Return the table with this name. The name of the lake may precede it."""
     del travel
     identifier = parts[1:] if parts[0] == "lake" and len(parts) > 1 else parts
     return QueryTable(identifier, TABLES[identifier], lake="lake") if identifier in TABLES else None
 
 
-def planned(text, *, zone="UTC"):
-    """Plan a query over the tables above."""
+def plan_text(text, *, zone="UTC"):
+    """Return the plan of a query over the tables above."""
     return plan_query(text, find, SessionSettings(zone))
 
 
-def columns(text):
-    """Give what is read of each table, in the order of the text; None for all columns."""
-    return [read.columns for read in planned(text).reads]
+def find_columns(text):
+    """Return the columns of each read, in the order of the text. None means all columns."""
+    return [read.columns for read in plan_text(text).reads]
 
 
-def predicates(text, *, zone="UTC"):
-    """Give the predicate of each read, in the order of the text."""
-    return [read.where for read in planned(text, zone=zone).reads]
+def find_predicates(text, *, zone="UTC"):
+    """Return the predicate of each read, in the order of the text."""
+    return [read.where for read in plan_text(text, zone=zone).reads]

@@ -1,4 +1,4 @@
-"""Generated queries with aggregates at every place of a query give what Spark gives over the same rows."""
+"""Generated queries with aggregates in every clause return the same rows as Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 
 from pennon.spark.sql.name_resolution import NameResolver
 from pennon.spark.sql.query_runner import QueryRunner
-from tests.spark.sql.schemas import planned
+from tests.spark.sql.schemas import plan_text
 from tests.support import create_table, ipc
 
 ROWS = {
@@ -25,7 +25,7 @@ NUMBERS = [one for one in CALLS if "s )" not in one]
 
 
 class Writer:
-    """Writes queries of one table that end in any way a query with aggregates can."""
+    """Writes random queries of one table, with aggregates in any clause and any kind of ending."""
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
@@ -59,25 +59,25 @@ class Writer:
 
 @pytest.fixture
 def both(spark, lake):
-    """Have the same rows in the lake and in a view of Spark."""
+    """Return a lake with a table whose rows are also in a view of Spark."""
     create_table(lake.catalog, "d", data=ipc(ROWS))
     spark.createDataFrame(list(zip(*ROWS.values(), strict=True)), TYPES).createOrReplaceTempView("rows_of_d")
     yield lake
     spark.catalog.dropTempView("rows_of_d")
 
 
-def result(frame):
+def describe_result(frame):
     fields = [(field.name, field.dataType.simpleString()) for field in frame.schema]
     return fields, sorted(map(repr, frame.collect()))
 
 
 def require_same(lake, text):
-    """Compare the lake's answer with that of Spark; return whether Spark has one."""
+    """Assert that the lake and Spark return the same result. Return False if Spark rejects the query."""
     try:
-        expected = result(lake.spark.sql(text.replace("FROM d", "FROM rows_of_d AS d")))
+        expected = describe_result(lake.spark.sql(text.replace("FROM d", "FROM rows_of_d AS d")))
     except AnalysisException:
         return False
-    assert result(lake.sql(text)) == expected, text
+    assert describe_result(lake.sql(text)) == expected, text
     return True
 
 
@@ -90,24 +90,24 @@ def require_same(lake, text):
         "SELECT k, max(v) m FROM d GROUP BY k ORDER BY 1, min(s)",
     ],
 )
-def test_a_query_may_end_with_an_aggregate(both, text):
+def test_query_ending_with_aggregate_matches_spark(both, text):
     assert require_same(both, text)
 
 
-def test_generated_queries_give_what_spark_gives(both):
+def test_generated_queries_match_spark(both):
     assert sum(require_same(both, Writer(seed).query()) for seed in range(16)) > 8
 
 
 @pytest.mark.soak
-def test_many_generated_queries_give_what_spark_gives(both):
+def test_many_generated_queries_match_spark(both):
     assert sum(require_same(both, Writer(seed).query()) for seed in range(1000, 1600)) > 300
 
 
-def test_most_generated_queries_are_computed_in_part(lake):
+def test_most_generated_queries_use_partial_aggregates(lake):
     create_table(lake.catalog, "d", data=ipc(ROWS))
     runner = QueryRunner(lake, NameResolver(lake))
     plans = [runner.plan(Writer(seed).query()) for seed in range(100)]
-    assert sum(any(one.partials for one in made.reads) for made in plans) > 60
+    assert sum(any(one.partials for one in plan.reads) for plan in plans) > 60
 
 
 @pytest.mark.parametrize(
@@ -125,5 +125,5 @@ def test_most_generated_queries_are_computed_in_part(lake):
         "SELECT max",
     ],
 )
-def test_what_is_not_understood_is_planned_whole(text):
-    assert all(one.partials is None for one in planned(text).reads)
+def test_unsupported_aggregates_are_not_split(text):
+    assert all(one.partials is None for one in plan_text(text).reads)

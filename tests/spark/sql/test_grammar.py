@@ -1,4 +1,4 @@
-"""Reading the catalog's own statements: what they say, who owns them, and where they are wrong."""
+"""Parsing of the catalog's statements: their contents, whether they belong to Spark, and syntax errors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pennon.spark.sql.references import TimeTravel
 from pennon.spark.sql.statements import Assignment, ColumnDefinition, MergeClause
 
 
-class Names:
-    """Everything is the catalog's unless it begins with `spark`."""
+class FakeResolver:
+    """Resolves every name to the catalog, unless it begins with `spark`."""
 
     def catalog_table(self, parts):
         return parts[1:] if parts[0] == "lake" else parts
@@ -29,8 +29,8 @@ class Names:
     resolve_new_table = resolve_namespace = resolve_new_namespace = resolve_table
 
 
-def read(text):
-    return parse_statement(text, tokenize(text), Names())
+def parse(text):
+    return parse_statement(text, tokenize(text), FakeResolver())
 
 
 T = ("a", "t")
@@ -206,8 +206,8 @@ T = ("a", "t")
         ("CACHE TABLE v AS SELECT 1", statements.CreateTempView("v", "SELECT 1", cache=True)),
     ],
 )
-def test_statements_are_read(text, expected) -> None:
-    assert read(text) == expected
+def test_statement_is_parsed(text, expected) -> None:
+    assert parse(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_statements_are_read(text, expected) -> None:
         "MSCK REPAIR TABLE a.t",
     ],
 )
-def test_other_statements_are_for_spark(text) -> None:
-    assert read(text) is None
+def test_other_statements_are_left_to_spark(text) -> None:
+    assert parse(text) is None
 
 
 @pytest.mark.parametrize(
@@ -254,13 +254,13 @@ def test_other_statements_are_for_spark(text) -> None:
         "OPTIMIZE spark.t ZORDER BY (x)",
     ],
 )
-def test_statements_about_what_is_sparks_are_for_spark_whatever_they_say(text) -> None:
+def test_statement_about_object_of_spark_raises_foreign_name(text) -> None:
     with pytest.raises(ForeignNameError):
-        read(text)
+        parse(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "position"),
     [
         ("SHOW TABLES IN", "at the end"),
         ("SHOW TABLES IN a LIKE x", "line 1, column 23, near 'x'"),
@@ -290,8 +290,8 @@ def test_statements_about_what_is_sparks_are_for_spark_whatever_they_say(text) -
         ("OPTIMIZE a.t WHERE x > 1", "near 'WHERE'"),
     ],
 )
-def test_bad_syntax_names_its_place(text, place) -> None:
+def test_syntax_error_names_position(text, position) -> None:
     with pytest.raises(InvalidInputError, match="Syntax error") as raised:
-        read(text)
-    assert place in str(raised.value)
+        parse(text)
+    assert position in str(raised.value)
     assert raised.value.code == 13

@@ -1,10 +1,10 @@
-"""Which columns a query needs of each table: never too few, and few where the query tells."""
+"""The columns that a query reads from each table: never too few, and as few as the query shows."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.spark.sql.schemas import columns, planned
+from tests.spark.sql.schemas import find_columns, plan_text
 
 ALL = None
 
@@ -22,14 +22,14 @@ ALL = None
         ("SELECT count(*), sum(1) FROM t", [("a",)]),
         ("SELECT x.a, y.e FROM t x JOIN u y ON x.a = y.a", [("a",), ALL]),
         ("SELECT b FROM t WHERE a IN (SELECT a FROM u)", [("a", "b"), ("a",)]),
-        # a star that is narrowed down by what is around it
+        # a star that the outer query narrows
         ("WITH q AS (SELECT * FROM t) SELECT a FROM q", [("a",)]),
         ("WITH q AS (SELECT * FROM t), r AS (SELECT * FROM q) SELECT a FROM r WHERE b = 'x'", [("a", "b")]),
         ("SELECT a FROM (SELECT * FROM t) q", [("a",)]),
         ("SELECT q.a FROM (SELECT t.* FROM t) q", [("a",)]),
         ("SELECT b FROM t WHERE EXISTS (SELECT * FROM u WHERE u.a = t.a)", [("a", "b"), ("a",)]),
         ("WITH q AS (SELECT * EXCEPT (b) FROM t) SELECT a FROM q", [("a", "b")]),
-        # and stars that nothing may narrow
+        # stars that must not be narrowed
         ("SELECT a FROM (SELECT DISTINCT * FROM t) q", [ALL]),
         ("SELECT a FROM (SELECT * FROM t UNION SELECT * FROM t) q", [ALL]),
         ("SELECT a FROM (SELECT * FROM t UNION ALL SELECT a, b, c, d FROM t) q", [ALL]),
@@ -45,12 +45,12 @@ ALL = None
         ("SELECT count(DISTINCT *) FROM t", [ALL]),
         ("SELECT count(t.*) FROM t", [ALL]),
         ("SELECT IDENTIFIER('c') FROM t", [ALL]),
-        # names that are given, not used
+        # names that define an alias
         ("SELECT a AS b FROM t", [("a",)]),
         ("SELECT a AS b FROM t ORDER BY b", [("a", "b")]),
         ("SELECT q.a FROM t AS q JOIN u AS b ON q.a = b.a", [("a",), ("a",)]),
         ("SELECT count(a) AS c, max(b) FROM t", [("a", "b")]),
-        # functions and literals whose names are columns'
+        # functions and literals with the name of a column
         ("SELECT day FROM prod.events WHERE ts > DATE '2024-01-01'", [("ts", "day")]),
         ("SELECT b FROM t LATERAL VIEW explode(d) x AS a", [("b", "d")]),
         ("SELECT transform(d, a -> a + c) FROM t", [("a", "c", "d")]),
@@ -59,13 +59,13 @@ ALL = None
         ("SELECT info.a FROM prod.events", [("info",)]),
         ("SELECT e.info.b FROM prod.events e", [("info",)]),
         ("SELECT tags[0], raw FROM prod.events", [("raw", "tags")]),
-        # (a column that is named like a word of the query is read too: Spark may take the word for it)
+        # a column with the name of a keyword in the query is read too: Spark may resolve the keyword to it
         ("SELECT `a b`, `A.B` FROM `odd.ns`.t", [("a b", "a.b", "from")]),
         ('SELECT "b" FROM t', [("b",)]),
-        # a qualifier may be a struct as well, unless the table has the column
+        # a qualifier may also be a struct, unless the table has the column
         ("SELECT b.e FROM t JOIN u AS b ON t.a = b.a", [("a",), ALL]),
         ("SELECT b.x FROM t JOIN u AS b ON t.a = b.a", [("a", "b"), ("a",)]),
-        # what a name in a subquery cannot mean is not read
+        # columns that a name in a subquery cannot refer to are not read
         ("SELECT name FROM (SELECT c.name FROM prod.customers c) q", [("name",)]),
         (
             (
@@ -74,31 +74,31 @@ ALL = None
             ),
             [("id", "amount"), ("id", "city")],
         ),
-        # what it may mean in a query around it is
+        # columns of an outer query that it may refer to are read
         ("SELECT b FROM t WHERE EXISTS (SELECT 1 FROM u WHERE e = c)", [("b", "c"), ("e",)]),
         ("SELECT (SELECT max(e) FROM u WHERE u.a = t.a) FROM t", [("a",), ALL]),
         ("SELECT q.m FROM t, LATERAL (SELECT max(u.e) AS m FROM u WHERE u.a = c) q", [("c",), ALL]),
     ],
 )
-def test_only_the_needed_columns_are_read(text, expected) -> None:
-    assert columns(text) == expected
+def test_only_needed_columns_are_read(text, expected) -> None:
+    assert find_columns(text) == expected
 
 
-def test_a_name_keeps_its_meaning_where_an_inner_and_an_outer_table_have_it() -> None:
-    # Without `b` in u's place the inner b would mean the outer one: both must have what they have.
-    assert columns("SELECT (SELECT max(a) FROM u) FROM t") == [("a",), ("a",)]
+def test_column_of_inner_and_outer_table_is_read_from_both() -> None:
+    # If `a` were not read from u, the inner a would refer to the outer table.
+    assert find_columns("SELECT (SELECT max(a) FROM u) FROM t") == [("a",), ("a",)]
 
 
-def test_each_reference_of_a_table_is_read_by_itself() -> None:
-    made = planned("SELECT x.a, y.b FROM t x JOIN t y ON x.c = y.c")
-    assert [read.columns for read in made.reads] == [("a", "c"), ("b", "c")]
-    assert made.text == "SELECT x.a, y.b FROM {t0} x JOIN {t1} y ON x.c = y.c"
+def test_each_reference_of_a_table_has_its_own_columns() -> None:
+    plan = plan_text("SELECT x.a, y.b FROM t x JOIN t y ON x.c = y.c")
+    assert [read.columns for read in plan.reads] == [("a", "c"), ("b", "c")]
+    assert plan.text == "SELECT x.a, y.b FROM {t0} x JOIN {t1} y ON x.c = y.c"
 
 
-def test_equal_reads_are_one() -> None:
-    made = planned("SELECT x.a FROM t x JOIN t y ON x.a = y.a")
-    assert [read.name for read in made.reads] == ["t0"]
-    assert made.text == "SELECT x.a FROM {t0} x JOIN {t0} y ON x.a = y.a"
+def test_equal_reads_are_merged() -> None:
+    plan = plan_text("SELECT x.a FROM t x JOIN t y ON x.a = y.a")
+    assert [read.name for read in plan.reads] == ["t0"]
+    assert plan.text == "SELECT x.a FROM {t0} x JOIN {t0} y ON x.a = y.a"
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_equal_reads_are_one() -> None:
         "TABLE t UNION ALL SELECT * FROM t",
     ],
 )
-def test_what_is_not_understood_is_read_whole(text) -> None:
-    made = planned(text)
-    assert {(read.identifier, read.columns, read.where, read.limit) for read in made.reads} == {
+def test_query_that_cannot_be_parsed_reads_whole_table(text) -> None:
+    plan = plan_text(text)
+    assert {(read.identifier, read.columns, read.where, read.limit) for read in plan.reads} == {
         (("t",), None, None, None)
     }

@@ -1,4 +1,4 @@
-"""Which predicates are pushed to Lance: only those that leave out no row that Spark would keep."""
+"""The predicates that are pushed down to Lance: only those that keep every row that Spark would keep."""
 
 from __future__ import annotations
 
@@ -23,84 +23,87 @@ from pyspark.sql.datasource import (
 )
 
 from pennon.spark.reading import filters
-from tests.spark.sql.schemas import CUSTOMERS, EVENTS, TABLES, predicates
+from tests.spark.sql.schemas import CUSTOMERS, EVENTS, TABLES, find_predicates
 
 UTC = dt.timezone.utc
 
 
-def lance(made, schema=EVENTS):
-    """Write filters of Spark's as the predicate that is expected."""
-    texts = [filters.translate_filter(one, schema) for one in (made if isinstance(made, list) else [made])]
+def to_lance(filters_, schema=EVENTS):
+    """Return the predicate of Lance for filters of Spark."""
+    texts = [filters.translate_filter(one, schema) for one in (filters_ if isinstance(filters_, list) else [filters_])]
     assert None not in texts
     return texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)
 
 
-def at(column, kind, value):
+def compare(column, kind, value):
     return kind((column,), value)
 
 
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ("id = 5", at("id", EqualTo, 5)),
-        ("5 < id", at("id", GreaterThan, 5)),
-        ("id == 5L", at("id", EqualTo, 5)),
-        ("id != -5", Not(at("id", EqualTo, -5))),
-        ("NOT id < 5", at("id", GreaterThanOrEqual, 5)),
-        ("NOT (id < 5 OR name = 'x')", [at("id", GreaterThanOrEqual, 5), Not(at("name", EqualTo, "x"))]),
-        ("id BETWEEN 3 AND 7", [at("id", GreaterThanOrEqual, 3), at("id", LessThanOrEqual, 7)]),
-        ("id IN (1, 2, 3)", at("id", In, (1, 2, 3))),
-        ("id NOT IN (1, 2)", Not(at("id", In, (1, 2)))),
+        ("id = 5", compare("id", EqualTo, 5)),
+        ("5 < id", compare("id", GreaterThan, 5)),
+        ("id == 5L", compare("id", EqualTo, 5)),
+        ("id != -5", Not(compare("id", EqualTo, -5))),
+        ("NOT id < 5", compare("id", GreaterThanOrEqual, 5)),
+        ("NOT (id < 5 OR name = 'x')", [compare("id", GreaterThanOrEqual, 5), Not(compare("name", EqualTo, "x"))]),
+        ("id BETWEEN 3 AND 7", [compare("id", GreaterThanOrEqual, 3), compare("id", LessThanOrEqual, 7)]),
+        ("id IN (1, 2, 3)", compare("id", In, (1, 2, 3))),
+        ("id NOT IN (1, 2)", Not(compare("id", In, (1, 2)))),
         ("id IS NULL", IsNull(("id",))),
         ("id IS NOT NULL", IsNotNull(("id",))),
         ("isnotnull(id)", IsNotNull(("id",))),
-        ("id <=> 5", at("id", EqualNullSafe, 5)),
-        ("id IS NOT DISTINCT FROM 5", at("id", EqualNullSafe, 5)),
-        ("id IS DISTINCT FROM 5", Not(at("id", EqualNullSafe, 5))),
+        ("id <=> 5", compare("id", EqualNullSafe, 5)),
+        ("id IS NOT DISTINCT FROM 5", compare("id", EqualNullSafe, 5)),
+        ("id IS DISTINCT FROM 5", Not(compare("id", EqualNullSafe, 5))),
         ("flag", EqualTo(("flag",), value=True)),
         ("NOT flag", Not(EqualTo(("flag",), value=True))),
         ("flag = false", EqualTo(("flag",), value=False)),
         ("flag IS TRUE", EqualNullSafe(("flag",), value=True)),
         ("flag IS NOT FALSE", Not(EqualNullSafe(("flag",), value=False))),
-        ("name LIKE 'x%'", at("name", StringStartsWith, "x")),
-        ("name LIKE '%x'", at("name", StringEndsWith, "x")),
-        ("name LIKE '%x%'", at("name", StringContains, "x")),
-        ("name NOT LIKE 'x%'", Not(at("name", StringStartsWith, "x"))),
-        ("name LIKE 'x'", at("name", EqualTo, "x")),
-        ("startswith(name, 'x')", at("name", StringStartsWith, "x")),
-        # numbers: brought to the column's type where the outcome is the same
-        ("cid > 1.5", at("cid", GreaterThan, 1)),
-        ("cid >= 1.5", at("cid", GreaterThan, 1)),
-        ("cid < -1.5", at("cid", LessThanOrEqual, -2)),
-        ("cid <= -1.5", at("cid", LessThanOrEqual, -2)),
-        ("cid = 2.0", at("cid", EqualTo, 2)),
-        ("amount > 1", at("amount", GreaterThan, 1.0)),
-        ("amount > 0.1", at("amount", GreaterThan, 0.1)),
-        ("amount = 1e3", at("amount", EqualTo, 1000.0)),
-        ("price = 1.5", at("price", EqualTo, Decimal("1.50"))),
-        ("price > 3", at("price", GreaterThan, Decimal("3.00"))),
-        # times
-        ("day = '2024-02-29'", at("day", EqualTo, dt.date(2024, 2, 29))),
-        ("day >= DATE '2024-01-01'", at("day", GreaterThanOrEqual, dt.date(2024, 1, 1))),
-        ("ts >= '2024-01-01'", at("ts", GreaterThanOrEqual, dt.datetime(2024, 1, 1, tzinfo=UTC))),
-        ("ts < TIMESTAMP '2024-01-01 10:00:00.5'", at("ts", LessThan, dt.datetime(2024, 1, 1, 10, 0, 0, 500000, UTC))),
-        ("ts > DATE '2024-01-01'", at("ts", GreaterThan, dt.datetime(2024, 1, 1, tzinfo=UTC))),
-        ("local > '2024-01-01 10:00:00'", at("local", GreaterThan, dt.datetime(2024, 1, 1, 10))),
-        ("raw = X'0aff'", at("raw", EqualTo, b"\x0a\xff")),
+        ("name LIKE 'x%'", compare("name", StringStartsWith, "x")),
+        ("name LIKE '%x'", compare("name", StringEndsWith, "x")),
+        ("name LIKE '%x%'", compare("name", StringContains, "x")),
+        ("name NOT LIKE 'x%'", Not(compare("name", StringStartsWith, "x"))),
+        ("name LIKE 'x'", compare("name", EqualTo, "x")),
+        ("startswith(name, 'x')", compare("name", StringStartsWith, "x")),
+        # numbers, converted to the column's type if the outcome is the same
+        ("cid > 1.5", compare("cid", GreaterThan, 1)),
+        ("cid >= 1.5", compare("cid", GreaterThan, 1)),
+        ("cid < -1.5", compare("cid", LessThanOrEqual, -2)),
+        ("cid <= -1.5", compare("cid", LessThanOrEqual, -2)),
+        ("cid = 2.0", compare("cid", EqualTo, 2)),
+        ("amount > 1", compare("amount", GreaterThan, 1.0)),
+        ("amount > 0.1", compare("amount", GreaterThan, 0.1)),
+        ("amount = 1e3", compare("amount", EqualTo, 1000.0)),
+        ("price = 1.5", compare("price", EqualTo, Decimal("1.50"))),
+        ("price > 3", compare("price", GreaterThan, Decimal("3.00"))),
+        # dates and timestamps
+        ("day = '2024-02-29'", compare("day", EqualTo, dt.date(2024, 2, 29))),
+        ("day >= DATE '2024-01-01'", compare("day", GreaterThanOrEqual, dt.date(2024, 1, 1))),
+        ("ts >= '2024-01-01'", compare("ts", GreaterThanOrEqual, dt.datetime(2024, 1, 1, tzinfo=UTC))),
+        (
+            "ts < TIMESTAMP '2024-01-01 10:00:00.5'",
+            compare("ts", LessThan, dt.datetime(2024, 1, 1, 10, 0, 0, 500000, UTC)),
+        ),
+        ("ts > DATE '2024-01-01'", compare("ts", GreaterThan, dt.datetime(2024, 1, 1, tzinfo=UTC))),
+        ("local > '2024-01-01 10:00:00'", compare("local", GreaterThan, dt.datetime(2024, 1, 1, 10))),
+        ("raw = X'0aff'", compare("raw", EqualTo, b"\x0a\xff")),
         ("info.a = 5", EqualTo(("info", "a"), 5)),
         ("events.INFO.b = 'x'", EqualTo(("info", "b"), "x")),
-        # parts that are not understood are left out where that only keeps more rows
-        ("id = 5 AND length(name) > 3", at("id", EqualTo, 5)),
-        ("(id = 5 AND length(name) > 3) AND (flag)", [at("id", EqualTo, 5), EqualTo(("flag",), value=True)]),
+        # unsupported parts are left out if that only keeps more rows
+        ("id = 5 AND length(name) > 3", compare("id", EqualTo, 5)),
+        ("(id = 5 AND length(name) > 3) AND (flag)", [compare("id", EqualTo, 5), EqualTo(("flag",), value=True)]),
     ],
 )
-def test_conditions_on_one_table_are_pushed(condition, expected) -> None:
-    assert predicates(f"SELECT id, name FROM prod.events WHERE {condition} ORDER BY 1") == [lance(expected)]
+def test_conditions_on_one_table_are_pushed_down(condition, expected) -> None:
+    assert find_predicates(f"SELECT id, name FROM prod.events WHERE {condition} ORDER BY 1") == [to_lance(expected)]
 
 
-def test_alternatives_are_pushed_as_a_whole() -> None:
-    one, other = lance(EqualTo(("id",), 5)), lance(EqualTo(("cid",), 3))
-    assert predicates("SELECT id FROM prod.events WHERE id = 5 OR (cid = 3 AND length(name) > 1)") == [
+def test_or_is_pushed_down_with_all_its_sides() -> None:
+    one, other = to_lance(EqualTo(("id",), 5)), to_lance(EqualTo(("cid",), 3))
+    assert find_predicates("SELECT id FROM prod.events WHERE id = 5 OR (cid = 3 AND length(name) > 1)") == [
         f"({one}) OR ({other})"
     ]
 
@@ -158,37 +161,37 @@ def test_alternatives_are_pushed_as_a_whole() -> None:
         "true",
     ],
 )
-def test_other_conditions_stay_with_spark(condition) -> None:
-    assert predicates(f"SELECT id FROM prod.events WHERE {condition}") == [None]
+def test_other_conditions_are_left_to_spark(condition) -> None:
+    assert find_predicates(f"SELECT id FROM prod.events WHERE {condition}") == [None]
 
 
-def test_a_time_in_a_zone_whose_rules_may_change_is_pushed_with_slack() -> None:
-    (found,) = predicates("SELECT id FROM prod.events WHERE ts >= '2024-01-02'", zone="Europe/Berlin")
-    assert found == lance(GreaterThanOrEqual(("ts",), dt.datetime(2024, 1, 1, 6, tzinfo=UTC)))
-    (found,) = predicates("SELECT id FROM prod.events WHERE ts = '2024-01-02'", zone=None)
-    assert found == lance(
+def test_timestamp_in_regional_zone_is_pushed_down_with_slack() -> None:
+    (predicate,) = find_predicates("SELECT id FROM prod.events WHERE ts >= '2024-01-02'", zone="Europe/Berlin")
+    assert predicate == to_lance(GreaterThanOrEqual(("ts",), dt.datetime(2024, 1, 1, 6, tzinfo=UTC)))
+    (predicate,) = find_predicates("SELECT id FROM prod.events WHERE ts = '2024-01-02'", zone=None)
+    assert predicate == to_lance(
         [
             GreaterThanOrEqual(("ts",), dt.datetime(2024, 1, 1, 6, tzinfo=UTC)),
             LessThanOrEqual(("ts",), dt.datetime(2024, 1, 2, 18, tzinfo=UTC)),
         ]
     )
-    assert predicates("SELECT id FROM prod.events WHERE ts <> '2024-01-02'", zone="Europe/Berlin") == [None]
-    assert predicates("SELECT id FROM prod.events WHERE ts IS NOT DISTINCT FROM '2024-01-02'", zone=None) == [None]
+    assert find_predicates("SELECT id FROM prod.events WHERE ts <> '2024-01-02'", zone="Europe/Berlin") == [None]
+    assert find_predicates("SELECT id FROM prod.events WHERE ts IS NOT DISTINCT FROM '2024-01-02'", zone=None) == [None]
 
 
-def test_a_fixed_zone_is_exact() -> None:
-    (found,) = predicates("SELECT id FROM prod.events WHERE ts > '2024-01-02 00:00:00'", zone="+02:00")
-    assert found == lance(GreaterThan(("ts",), dt.datetime(2024, 1, 1, 22, tzinfo=UTC)))
-    (found,) = predicates("SELECT id FROM prod.events WHERE ts > '2024-01-02 00:00:00Z'", zone="Europe/Berlin")
-    assert found == lance(GreaterThan(("ts",), dt.datetime(2024, 1, 2, tzinfo=UTC)))
+def test_timestamp_in_fixed_zone_is_exact() -> None:
+    (predicate,) = find_predicates("SELECT id FROM prod.events WHERE ts > '2024-01-02 00:00:00'", zone="+02:00")
+    assert predicate == to_lance(GreaterThan(("ts",), dt.datetime(2024, 1, 1, 22, tzinfo=UTC)))
+    (predicate,) = find_predicates("SELECT id FROM prod.events WHERE ts > '2024-01-02 00:00:00Z'", zone="Europe/Berlin")
+    assert predicate == to_lance(GreaterThan(("ts",), dt.datetime(2024, 1, 2, tzinfo=UTC)))
 
 
-ID = lance(EqualTo(("id",), 5))
-NO_ID = lance(IsNull(("id",)))
-CITY = lance(EqualTo(("city",), "x"), CUSTOMERS)
-NO_CITY = lance(IsNull(("city",)), CUSTOMERS)
-NAME = lance(EqualTo(("name",), "x"))
-SOME_CITY = lance([Not(EqualTo(("city",), "x")), IsNotNull(("city",))], CUSTOMERS)
+ID = to_lance(EqualTo(("id",), 5))
+NO_ID = to_lance(IsNull(("id",)))
+CITY = to_lance(EqualTo(("city",), "x"), CUSTOMERS)
+NO_CITY = to_lance(IsNull(("city",)), CUSTOMERS)
+NAME = to_lance(EqualTo(("name",), "x"))
+SOME_CITY = to_lance([Not(EqualTo(("city",), "x")), IsNotNull(("city",))], CUSTOMERS)
 E = "prod.events e"
 C = "prod.customers c"
 
@@ -200,7 +203,7 @@ C = "prod.customers c"
         (f"FROM {E} JOIN {C} ON e.cid = c.id AND e.id = 5 AND c.city = 'x'", [ID, CITY]),
         (f"FROM {E}, {C} WHERE e.cid = c.id AND e.id = 5 AND city = 'x'", [ID, CITY]),
         (f"FROM {E} CROSS JOIN {C} WHERE e.id IS NULL AND c.city IS NULL", [NO_ID, NO_CITY]),
-        # LEFT: what may be filled up with nulls only if nulls do not meet the condition
+        # LEFT: a condition on the nullable side is pushed down only if nulls fail it
         (f"FROM {E} LEFT JOIN {C} ON e.cid = c.id WHERE e.id = 5 AND c.city = 'x'", [ID, CITY]),
         (f"FROM {E} LEFT JOIN {C} ON e.cid = c.id WHERE e.id IS NULL AND c.city IS NULL", [NO_ID, None]),
         (f"FROM {E} LEFT JOIN {C} ON e.cid = c.id AND e.id = 5 AND c.city = 'x'", [None, CITY]),
@@ -218,26 +221,26 @@ C = "prod.customers c"
         (f"FROM {E} LEFT SEMI JOIN {C} ON e.cid = c.id AND e.id = 5 AND c.city = 'x'", [ID, CITY]),
         (f"FROM {E} LEFT ANTI JOIN {C} ON e.cid = c.id AND e.id = 5 AND c.city IS NULL", [None, NO_CITY]),
         (f"FROM {E} LEFT ANTI JOIN {C} ON e.cid = c.id WHERE e.id = 5", [ID, None]),
-        # three
+        # three tables
         (f"FROM {E} LEFT JOIN t ON true RIGHT JOIN {C} ON e.cid = c.id WHERE e.id IS NULL", [None, None, None]),
         (
             f"FROM {C} LEFT JOIN ({E} JOIN t ON true) ON e.cid = c.id WHERE e.id IS NULL AND c.city = 'x'",
             [CITY, None, None],
         ),
         (f"FROM {C} LEFT JOIN ({E} JOIN t ON true) ON e.cid = c.id WHERE e.id = 5", [None, ID, None]),
-        # an unknown neighbour
+        # a join with a table of Spark
         (
             f"FROM {E} JOIN of_spark s ON e.cid = s.id WHERE e.id = 5 AND name = 'x' AND unknown = 3",
             [f"({ID}) AND ({NAME})"],
         ),
-        # names that two tables share
+        # names that occur in both tables
         (f"FROM {E} JOIN {C} USING (id) WHERE id = 5 AND c.city = 'x'", [None, CITY]),
         (f"FROM {E} NATURAL JOIN {C} WHERE city = 'x'", [None, None]),
         (f"FROM {E} JOIN {C} ON e.cid = c.id WHERE name = 'x'", [None, None]),
     ],
 )
-def test_joins_are_respected(text, expected) -> None:
-    assert predicates(f"SELECT 1 {text}") == expected
+def test_pushdown_through_joins(text, expected) -> None:
+    assert find_predicates(f"SELECT 1 {text}") == expected
 
 
 @pytest.mark.parametrize(
@@ -249,9 +252,9 @@ def test_joins_are_respected(text, expected) -> None:
         ("WITH q AS (SELECT * FROM prod.events), r AS (SELECT * FROM q) SELECT id FROM r WHERE id = 5", [ID]),
         ("SELECT 1 FROM t LEFT JOIN (SELECT id FROM prod.events) q ON t.a = q.id WHERE q.id IS NULL", [None, None]),
         ("SELECT 1 FROM t LEFT JOIN (SELECT id FROM prod.events) q ON t.a = q.id WHERE q.id = 5", [None, ID]),
-        # read twice
+        # a CTE that is read twice
         ("WITH q AS (SELECT id FROM prod.events) SELECT 1 FROM q a JOIN q b ON a.id = b.id WHERE a.id = 5", [None]),
-        # what must see all rows first
+        # subqueries that need all rows first
         ("SELECT id FROM (SELECT * FROM prod.events LIMIT 3) q WHERE id = 5", [None]),
         ("SELECT id FROM (SELECT DISTINCT id FROM prod.events) q WHERE id = 5", [None]),
         ("SELECT id FROM (SELECT id, count(*) FROM prod.events GROUP BY id) q WHERE id = 5", [None]),
@@ -262,7 +265,7 @@ def test_joins_are_respected(text, expected) -> None:
         ("SELECT id FROM (SELECT id FROM prod.events UNION ALL SELECT a FROM t) q WHERE id = 5", [None, None]),
         ("SELECT id FROM prod.events TABLESAMPLE (10 PERCENT) WHERE id = 5", [None]),
         ("SELECT id FROM prod.events GROUP BY id HAVING id = 5", [None]),
-        # in subqueries
+        # conditions within subqueries
         ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM prod.events e WHERE e.cid = t.a AND e.id = 5)", [None, ID]),
         ("SELECT a FROM t WHERE a NOT IN (SELECT cid FROM prod.events WHERE id = 5)", [None, ID]),
         ("SELECT a, (SELECT max(id) FROM prod.events WHERE id = 5) FROM t", [None, ID]),
@@ -273,12 +276,12 @@ def test_joins_are_respected(text, expected) -> None:
         ("SELECT lake.prod.events.id FROM lake.prod.events WHERE prod.events.id = 5", [ID]),
     ],
 )
-def test_subqueries_are_respected(text, expected) -> None:
-    assert predicates(text) == expected
+def test_pushdown_into_subqueries(text, expected) -> None:
+    assert find_predicates(text) == expected
 
 
-def test_a_condition_on_two_tables_gives_each_its_part() -> None:
-    a = lance(EqualTo(("a",), 1), TABLES["t",]), lance(EqualTo(("a",), 3), TABLES["t",])
-    e = lance(EqualTo(("e",), "p"), TABLES["u",]), lance(EqualTo(("e",), "q"), TABLES["u",])
-    found = predicates("SELECT 1 FROM t, u WHERE (t.a = 1 AND e = 'p') OR (t.a = 3 AND e = 'q')")
-    assert found == [f"({a[0]}) OR ({a[1]})", f"({e[0]}) OR ({e[1]})"]
+def test_condition_on_two_tables_is_split_between_them() -> None:
+    a = to_lance(EqualTo(("a",), 1), TABLES["t",]), to_lance(EqualTo(("a",), 3), TABLES["t",])
+    e = to_lance(EqualTo(("e",), "p"), TABLES["u",]), to_lance(EqualTo(("e",), "q"), TABLES["u",])
+    predicate = find_predicates("SELECT 1 FROM t, u WHERE (t.a = 1 AND e = 'p') OR (t.a = 3 AND e = 'q')")
+    assert predicate == [f"({a[0]}) OR ({a[1]})", f"({e[0]}) OR ({e[1]})"]

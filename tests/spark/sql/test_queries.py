@@ -1,4 +1,4 @@
-"""Queries over tables of a lake give what the same queries give over Spark's own tables."""
+"""Queries over tables of a lake return the same result as over the same tables in Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUERIES = [
     "SELECT count(*), count(cid), count(DISTINCT name) FROM prod.events",
     "SELECT prod.events.id, events.name FROM prod.events WHERE prod.events.id < 5",
     "SELECT prod.customers.* FROM prod.customers JOIN prod.events ON customers.id = events.id",
-    # every comparison of floats: NaN is the greatest, and zero has no sign
+    # comparisons of floats: NaN is the greatest value, and both zeros are equal
     *(
         " UNION ALL ".join(
             f"SELECT '{sign}', id, amount FROM prod.events WHERE amount {sign} {value} AND id < 100"
@@ -31,7 +31,7 @@ QUERIES = [
     "SELECT id FROM prod.events WHERE NOT (amount > 1) AND id < 300",
     "SELECT id FROM prod.events WHERE amount IN (0, 1.5, -2.25) AND id < 300",
     "SELECT id FROM prod.events WHERE amount BETWEEN -3 AND 2 AND id < 300",
-    # texts
+    # strings
     "SELECT id, name FROM prod.events WHERE name = 'it\\'s'",
     "SELECT id, name FROM prod.events WHERE name = 'x\\\\y' OR name = '\\n'",
     "SELECT id, name FROM prod.events WHERE name >= 'b'",
@@ -42,7 +42,7 @@ QUERIES = [
     "SELECT id, name FROM prod.events WHERE name LIKE 'a\\\\%b' OR name LIKE '_'",
     "SELECT id, name FROM prod.events WHERE contains(name, 'b') OR endswith(name, 'C')",
     "SELECT id FROM prod.events WHERE name <=> NULL AND id < 200",
-    # numbers of other types
+    # constants of other numeric types
     "SELECT id FROM prod.events WHERE cid > 2.5 AND cid <= 9.0 AND id < 200",
     "SELECT id FROM prod.events WHERE cid = 3L OR id = 5.0",
     "SELECT id FROM prod.events WHERE price = 1.5 OR price > 4.985 AND price < 4.99",
@@ -50,14 +50,14 @@ QUERIES = [
     "SELECT id FROM prod.events WHERE id = '17'",
     "SELECT id FROM prod.events WHERE id IN (1, NULL, 3)",
     "SELECT id FROM prod.events WHERE id NOT IN (1, NULL, 3)",
-    # times
+    # dates and timestamps
     "SELECT id, ts FROM prod.events WHERE ts >= '2024-01-02' AND ts < '2024-01-02 03:00:00'",
     "SELECT id FROM prod.events WHERE ts BETWEEN TIMESTAMP '2024-01-03 00:00:00' AND DATE '2024-01-04'",
     "SELECT id FROM prod.events WHERE local > '2024-01-04 03:00:00.5'",
     "SELECT id FROM prod.events WHERE day = '2024-01-07' OR day > DATE'2024-02-08' OR day IS NULL",
     "SELECT id FROM prod.events WHERE day IN ('2024-01-05', '2024-1-6')",
     "SELECT id FROM prod.events WHERE ts > '2024-01-29 00:00:00+02:00'",
-    # booleans, bytes, structs, arrays
+    # booleans, binary, structs, arrays
     "SELECT id FROM prod.events WHERE flag AND id < 100",
     "SELECT id FROM prod.events WHERE NOT flag AND id < 100",
     "SELECT id FROM prod.events WHERE flag IS NOT TRUE AND id < 100",
@@ -93,7 +93,7 @@ QUERIES = [
     "SELECT cid FROM prod.events EXCEPT SELECT id FROM prod.customers",
     "SELECT id FROM (SELECT DISTINCT * FROM prod.customers UNION SELECT * FROM prod.customers)",
     "SELECT x FROM (SELECT * FROM prod.customers) AS q(x, y, z, w) WHERE y = 'a'",
-    # windows, groups, pivots, order
+    # windows, groups, pivots, sorting
     "SELECT id, row_number() OVER (PARTITION BY cid ORDER BY id) FROM prod.events WHERE id < 200",
     "SELECT * FROM (SELECT id, cid, rank() OVER (PARTITION BY cid ORDER BY id) AS r FROM prod.events) WHERE r = 1",
     "SELECT cid, sum(price), min(ts), max(day) FROM prod.events GROUP BY cid HAVING count(*) > 10",
@@ -103,7 +103,7 @@ QUERIES = [
     "SELECT id AS x FROM prod.events ORDER BY price DESC, x LIMIT 7 OFFSET 2",
     "SELECT max(struct(price, id)) FROM prod.events",
     "SELECT count(*) FROM (SELECT to_json(struct(*)) AS j FROM prod.events WHERE id < 300) WHERE j LIKE '%日本%'",
-    # other forms
+    # other kinds of statements
     "TABLE prod.customers",
     "FROM prod.customers SELECT name WHERE city = 'x'",
     "FROM prod.events |> WHERE id < 5 |> AGGREGATE count(*) AS n GROUP BY flag",
@@ -146,42 +146,44 @@ AGGREGATES = [
 ]
 
 
-def result(frame):
-    """Give what two frames must agree in: columns with their types, and rows in any order."""
+def describe_result(frame):
+    """Return the columns with their types, and the rows in a fixed order."""
     fields = [(field.name, field.dataType.simpleString()) for field in frame.schema]
     return fields, sorted(map(repr, frame.collect()))
 
 
 @pytest.mark.parametrize("text", QUERIES + AGGREGATES)
-def test_a_query_gives_what_spark_gives(spark, shop, text) -> None:
-    assert result(shop.sql(text)) == result(spark.sql(text))
+def test_query_matches_spark(spark, shop, text) -> None:
+    assert describe_result(shop.sql(text)) == describe_result(spark.sql(text))
 
 
 @pytest.mark.parametrize("text", AGGREGATES[:16])
-def test_aggregates_of_large_tables_give_what_spark_gives(spark, shop, text, monkeypatch) -> None:
+def test_aggregates_of_large_tables_match_spark(spark, shop, text, monkeypatch) -> None:
     monkeypatch.setattr(scan, "_DRIVER_BYTES", 0)
-    assert result(shop.sql(text)) == result(spark.sql(text))
+    assert describe_result(shop.sql(text)) == describe_result(spark.sql(text))
 
 
 @pytest.mark.parametrize("source", ["prod.events", "prod.events AS e"])
-def test_columns_of_a_result_can_be_qualified(spark, shop, source) -> None:
+def test_result_columns_can_be_qualified(spark, shop, source) -> None:
     name = source.rpartition(" ")[2].rpartition(".")[2]
     text = f"SELECT id, name FROM {source} WHERE cid = 3"
-    assert result(shop.sql(text).select(f"{name}.name")) == result(spark.sql(text).select(f"{name}.name"))
+    assert describe_result(shop.sql(text).select(f"{name}.name")) == describe_result(
+        spark.sql(text).select(f"{name}.name")
+    )
 
 
-def test_many_groups_are_left_to_the_tasks(shop) -> None:
+def test_aggregate_with_one_group_per_row_returns_all_groups(shop) -> None:
     frame = shop.sql("SELECT id, sum(cid), count(*) FROM prod.events GROUP BY id HAVING count(*) = 1")
     assert frame.count() == shop.count("prod.events")
 
 
-def test_aggregates_are_computed_in_part_where_rows_are_read(shop) -> None:
+def test_supported_aggregates_are_split(shop) -> None:
     runner = QueryRunner(shop, NameResolver(shop))
-    parted = [text for text in AGGREGATES if any(one.partials for one in runner.plan(text).reads)]
-    assert parted == AGGREGATES[:16]
+    split = [text for text in AGGREGATES if any(one.partials for one in runner.plan(text).reads)]
+    assert split == AGGREGATES[:16]
 
 
-def test_the_sum_of_longs_that_does_not_fit_is_told(spark, lake) -> None:
+def test_overflowing_sum_of_longs_raises_as_in_spark(spark, lake) -> None:
     large = [2**62] * 6000
     create_table(
         lake.catalog, "large", data=ipc({"x": pa.array(large, pa.int64()), "k": [n % 6000 for n in range(6000)]})
@@ -199,50 +201,50 @@ def test_the_sum_of_longs_that_does_not_fit_is_told(spark, lake) -> None:
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "+05:30"])
-def test_times_are_those_of_the_session(spark, shop, zone) -> None:
+def test_timestamps_use_time_zone_of_session(spark, shop, zone) -> None:
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         for condition in ("ts >= '2024-01-29 23:00:00'", "ts < DATE '2024-01-02'", "ts = '2024-01-01 00:00:00'"):
             text = f"SELECT id FROM prod.events WHERE {condition}"
-            assert result(shop.sql(text)) == result(spark.sql(text))
+            assert describe_result(shop.sql(text)) == describe_result(spark.sql(text))
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
 @pytest.mark.parametrize("setting", ["spark.sql.ansi.enabled", "spark.sql.caseSensitive"])
-def test_settings_of_the_session_count(spark, shop, setting) -> None:
+def test_session_settings_apply(spark, shop, setting) -> None:
     before = spark.conf.get(setting)
     spark.conf.set(setting, "false" if before == "true" else "true")
     try:
         for condition in ("id = '17'", "day IN ('2024-02-08')", "cid > 2.5 AND name = 'a'"):
             text = f"SELECT id, name FROM prod.events WHERE {condition}"
-            assert result(shop.sql(text)) == result(spark.sql(text))
+            assert describe_result(shop.sql(text)) == describe_result(spark.sql(text))
     finally:
         spark.conf.set(setting, before)
 
 
-def test_what_an_index_finds_is_read_at_once_if_it_is_little(lake, capsys) -> None:
+def test_few_rows_found_by_index_are_read_on_driver(lake, capsys) -> None:
     rows = 12_000
     data = ipc({"id": range(rows), "kind": [0 if n % 2 else n % 100 for n in range(rows)]})
     create_table(lake.catalog, "t", data=data)
 
-    def told(condition):
+    def explain(condition):
         frame = lake.sql(f"SELECT id FROM t WHERE {condition}")
         frame.explain()
         return "MapInArrow" not in capsys.readouterr().out, frame.count()
 
-    assert told("kind = 10") == (False, rows // 100)
+    assert explain("kind = 10") == (False, rows // 100)
     lake.sql("CREATE INDEX ON t (kind)")
-    assert told("kind = 10") == (True, rows // 100)
-    assert told("kind = 10 AND id >= 6000") == (False, rows // 200)
-    assert told("kind = 0") == (False, rows // 2 + rows // 100)
-    assert told("kind = 11") == (True, 0)
+    assert explain("kind = 10") == (True, rows // 100)
+    assert explain("kind = 10 AND id >= 6000") == (False, rows // 200)
+    assert explain("kind = 0") == (False, rows // 2 + rows // 100)
+    assert explain("kind = 11") == (True, 0)
     lake.catalog.insert_into_table({"id": ["t"]}, ipc({"id": [-1], "kind": [10]}))
-    assert told("kind = 10") == (False, rows // 100 + 1)
+    assert explain("kind = 10") == (False, rows // 100 + 1)
 
 
-def test_a_count_runs_no_job(lake, capsys) -> None:
+def test_count_runs_no_job(lake, capsys) -> None:
     create_table(lake.catalog, "t", data=ipc({"id": range(5)}))
     counted = lake.sql("SELECT count(*), count(*) AS n FROM t WHERE id > 1")
     assert counted.columns == ["count(1)", "n"]
@@ -252,7 +254,7 @@ def test_a_count_runs_no_job(lake, capsys) -> None:
 
 
 def test_only_small_tables_are_broadcast_in_joins(spark, lake, capsys) -> None:
-    rows = 60_000  # beyond what the driver reads itself
+    rows = 60_000  # more than the driver reads itself
     create_table(lake.catalog, "facts", data=ipc({"id": range(rows), "v": [str(n * 7919) for n in range(rows)]}))
     create_table(lake.catalog, "names", data=ipc({"id": range(9), "name": list("abcdefghi")}))
     settings = {"spark.sql.autoBroadcastJoinThreshold": "100KB", "spark.sql.adaptive.enabled": "false"}

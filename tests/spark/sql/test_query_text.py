@@ -1,10 +1,10 @@
-"""The text that Spark gets: the query as it was written, with other names for tables."""
+"""The text that Spark evaluates: the original query with other names for tables."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.spark.sql.schemas import planned
+from tests.spark.sql.schemas import plan_text
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ from tests.spark.sql.schemas import planned
         ("SELECT * FROM f(TABLE(t))", "SELECT * FROM f(TABLE({t0}))"),
     ],
 )
-def test_tables_become_views_and_nothing_else_changes(text, expected) -> None:
-    assert planned(text).text == expected
+def test_only_table_names_are_replaced(text, expected) -> None:
+    assert plan_text(text).text == expected
 
 
 @pytest.mark.parametrize(
@@ -73,24 +73,24 @@ def test_tables_become_views_and_nothing_else_changes(text, expected) -> None:
         "",
     ],
 )
-def test_what_names_no_table_of_the_catalog_stays_as_it_is(text) -> None:
-    made = planned(text)
-    assert (made.text, made.reads, made.count) == (text, (), None)
+def test_query_without_tables_of_the_catalog_is_unchanged(text) -> None:
+    plan = plan_text(text)
+    assert (plan.text, plan.reads, plan.count) == (text, (), None)
 
 
-def test_a_cte_hides_a_table_only_where_it_is_in_scope() -> None:
-    made = planned("SELECT a FROM (WITH t AS (SELECT 1 AS a) SELECT a FROM t) q JOIN t ON true")
-    assert made.text == "SELECT a FROM (WITH t AS (SELECT 1 AS a) SELECT a FROM t) q JOIN {t0} AS `t` ON true"
+def test_cte_hides_table_only_in_its_scope() -> None:
+    plan = plan_text("SELECT a FROM (WITH t AS (SELECT 1 AS a) SELECT a FROM t) q JOIN t ON true")
+    assert plan.text == "SELECT a FROM (WITH t AS (SELECT 1 AS a) SELECT a FROM t) q JOIN {t0} AS `t` ON true"
 
 
-def test_a_cte_does_not_see_itself_unless_it_is_recursive() -> None:
-    made = planned("WITH t AS (SELECT a FROM t) SELECT a FROM t")
-    assert made.text == "WITH t AS (SELECT a FROM {t0} AS `t`) SELECT a FROM t"
+def test_cte_that_is_not_recursive_reads_table_of_same_name() -> None:
+    plan = plan_text("WITH t AS (SELECT a FROM t) SELECT a FROM t")
+    assert plan.text == "WITH t AS (SELECT a FROM {t0} AS `t`) SELECT a FROM t"
 
 
-def test_time_travel_is_kept_as_it_is_written() -> None:
-    made = planned("SELECT x.a, y.a FROM t VERSION AS OF 3 x, t TIMESTAMP AS OF now() - INTERVAL 1 DAY y, t z")
-    travels = [read.travel for read in made.reads]
+def test_time_travel_clause_becomes_part_of_the_read() -> None:
+    plan = plan_text("SELECT x.a, y.a FROM t VERSION AS OF 3 x, t TIMESTAMP AS OF now() - INTERVAL 1 DAY y, t z")
+    travels = [read.travel for read in plan.reads]
     assert [(one.kind, one.text) if one else None for one in travels] == [
         ("version", "3"),
         ("timestamp", "now() - INTERVAL 1 DAY"),
@@ -98,13 +98,13 @@ def test_time_travel_is_kept_as_it_is_written() -> None:
     ]
 
 
-def test_a_count_is_answered_without_a_query() -> None:
-    made = planned("SELECT count(*), count(1) AS n FROM prod.events VERSION AS OF 2 e WHERE e.cid > 3 AND name = 'x'")
-    assert made.reads == ()
-    assert made.count.identifier == ("prod", "events")
-    assert made.count.travel.text == "2"
-    assert made.count.names == ("count(1)", "n")
-    assert "`cid` > 3" in made.count.where
+def test_count_of_rows_needs_no_query() -> None:
+    plan = plan_text("SELECT count(*), count(1) AS n FROM prod.events VERSION AS OF 2 e WHERE e.cid > 3 AND name = 'x'")
+    assert plan.reads == ()
+    assert plan.count.identifier == ("prod", "events")
+    assert plan.count.travel.text == "2"
+    assert plan.count.names == ("count(1)", "n")
+    assert "`cid` > 3" in plan.count.where
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_a_count_is_answered_without_a_query() -> None:
         ("SELECT id FROM prod.events VERSION AS OF 3 e WHERE e.cid = 5", "e", ("id",), "`cid` = 5"),
     ],
 )
-def test_what_a_read_alone_answers_is_not_given_to_spark(text, name, columns, where) -> None:
-    read = planned(text).direct_read
+def test_plain_select_is_a_direct_read(text, name, columns, where) -> None:
+    read = plan_text(text).direct_read
     assert (read.name, read.columns, read.where) == (name, columns, where)
 
 
@@ -151,10 +151,10 @@ def test_what_a_read_alone_answers_is_not_given_to_spark(text, name, columns, wh
         "EXPLAIN SELECT a FROM t",
     ],
 )
-def test_all_else_is_evaluated_by_spark(text) -> None:
-    made = planned(text)
-    assert made.direct_read is None
-    assert made.reads
+def test_other_selects_are_evaluated_by_spark(text) -> None:
+    plan = plan_text(text)
+    assert plan.direct_read is None
+    assert plan.reads
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_all_else_is_evaluated_by_spark(text) -> None:
     ],
 )
 def test_other_counts_are_left_to_spark(text) -> None:
-    made = planned(text)
-    assert made.count is None
-    assert made.reads
+    plan = plan_text(text)
+    assert plan.count is None
+    assert plan.reads
 
 
 @pytest.mark.parametrize(
@@ -203,5 +203,5 @@ def test_other_counts_are_left_to_spark(text) -> None:
         ("SELECT a FROM (SELECT * FROM t LIMIT 5)", None),
     ],
 )
-def test_a_limit_is_pushed_where_any_rows_do(text, limit) -> None:
-    assert {read.limit for read in planned(text).reads} == {limit}
+def test_limit_is_pushed_down_if_any_rows_satisfy_it(text, limit) -> None:
+    assert {read.limit for read in plan_text(text).reads} == {limit}

@@ -1,6 +1,6 @@
-"""Random queries over full tables, and over what their plans leave of them, have the same results.
+"""Random queries return the same result over whole tables and over the rows and columns that their plans read.
 
-SQLite evaluates both: its names, joins, nulls and subqueries are Spark's as far as these queries go.
+SQLite evaluates both. For these queries, its names, joins, nulls and subqueries work as in Spark.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def find(parts, travel):
 
 
 class Query:
-    """A random query, and the columns that it gives."""
+    """A random query and its result columns."""
 
     def __init__(self, text: str, columns: dict[str, str]) -> None:
         self.text = text
@@ -57,7 +57,7 @@ class Writer:
         return self.pick("0", "1", "2", "3", "-1") if kind == "INT" else self.pick("'x'", "'y'", "'p'", "'q'", "''")
 
     def condition(self, scope, depth, outer=()):
-        """Make a condition on columns of a scope: a list of (name to write, type)."""
+        """Return a condition on columns of a scope, which is a list of (written name, type)."""
         shape = self.pick(*["leaf"] * 6, "and", "or", "not", "exists", "in") if depth > 0 else "leaf"
         if shape in {"and", "or"}:
             left, right = (self.condition(scope, depth - 1, outer) for _ in range(2))
@@ -94,7 +94,7 @@ class Writer:
         return f" {self.pick('=', '<>', '<', '<=', '>', '>=')} ".join(reversed(sides) if self.pick(0, 1) else sides)
 
     def relation(self, depth, alias, ctes):
-        """Make something for FROM: a table, a common table expression or a subquery."""
+        """Return an item of FROM: a table, a common table expression or a subquery."""
         shapes = ["table"] * 4 + (["query"] * 3 if depth > 0 else []) + (["cte"] * 8 if ctes else [])
         shape = self.pick(*shapes)
         if shape == "query":
@@ -108,7 +108,7 @@ class Writer:
 
     def select(self, depth, outer=(), ctes=None):
         number = self.pick(1, 1, 2, 2, 3)
-        prefix = self.pick("r", "s", "b", "a")  # aliases that are columns' names, too
+        prefix = self.pick("r", "s", "b", "a")  # some aliases are also names of columns
         aliases = [f"{prefix}{index or ''}" for index in range(number)]
         scope: list[tuple[str, str]] = []
         seen: Counter = Counter()
@@ -129,7 +129,7 @@ class Writer:
         return self.projected(text, where, scope, aliases, seen)
 
     def joining(self, scope, alias):
-        """Join by equality as a rule, with more conditions sometimes."""
+        """Return a join condition: usually an equality, sometimes with another condition."""
         mine = [one for one in scope if one[0].startswith(f"{alias}.")]
         others = [one for one in scope if one not in mine]
         name, kind = self.pick(*mine)
@@ -158,7 +158,7 @@ class Writer:
         return Query(f"SELECT {'DISTINCT ' if shape == 'distinct' else ''}{written} FROM {text}{where}", columns)
 
     def aggregates(self):
-        """Make aggregates of one table, grouped by columns or not at all."""
+        """Return a query with aggregates of one table, with or without groups."""
         table = self.pick(*sorted(TABLES))
         columns = dict(TABLES[table])
         keys = self.random.sample(sorted(columns), self.random.randint(0, 2))
@@ -181,19 +181,19 @@ class Writer:
             branch = self.select(depth - 1)
             if "LIMIT" in branch.text:
                 return branch
-            # SQLite 3.40 gives wrong rows for UNION ALL over RIGHT and FULL joins.
+            # SQLite 3.40 returns wrong rows for UNION ALL over RIGHT and FULL joins.
             simple = "RIGHT" not in branch.text and "FULL" not in branch.text
             word = self.pick("UNION", "UNION ALL" if simple else "UNION", "EXCEPT")
             return Query(f"{branch.text} {word} {branch.text}", branch.columns)
         if shape == "with":
-            name = self.pick("q", "t", "u")  # two of them hide tables
+            name = self.pick("q", "t", "u")  # two of these hide a table
             inner = self.select(depth - 1)
             outer = self.select(depth - 1, ctes={name: inner.columns})
             return Query(f"WITH {name} AS ({inner.text}) {outer.text}", outer.columns)
         return self.select(depth)
 
 
-def connection():
+def connect():
     made = sqlite3.connect(":memory:")
     made.execute("PRAGMA case_sensitive_like = ON")
     made.create_function("starts_with", 2, lambda text, part: None if text is None else text.startswith(part))
@@ -206,17 +206,17 @@ def connection():
     return made
 
 
-DATABASE = connection()
-# SQLite divides whole numbers without a rest; Spark does not.
+DATABASE = connect()
+# SQLite divides integers without a fraction; Spark does not.
 WORDS = {SUM: "sum", TOTAL: "1.0 * sum", COUNT: "count", MIN: "min", MAX: "max"}
 
 
-def rows(text):
+def fetch_rows(text):
     return Counter(DATABASE.execute(text).fetchall())
 
 
-def seen_through(made):
-    """Make a table of what a plan reads of each; of partial results, two of each group, as if of two tasks."""
+def materialize_reads(made):
+    """Create a table for each read of a plan. Partial aggregates get two rows per group, as from two tasks."""
     views = {}
     for number, read in enumerate(made.reads):
         wanted = ", ".join(read.columns) if read.columns is not None else "*"
@@ -235,36 +235,36 @@ def seen_through(made):
 
 @settings(max_examples=200, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**40), depth=st.integers(0, 3))
-def test_a_plan_keeps_every_row_and_column_that_matters(seed, depth) -> None:
+def test_plan_keeps_all_needed_rows_and_columns(seed, depth) -> None:
     text = Writer(seed).query(depth).text
     note(text)
     try:
-        expected = rows(text)
+        expected = fetch_rows(text)
     except sqlite3.OperationalError as error:
-        note(f"not for SQLite: {error}")
+        note(f"SQLite cannot run it: {error}")
         return
     made = plan_query(text, find)
     assert made.reads or made.count
     if made.count is not None:
         where = f" WHERE {made.count.where}" if made.count.where else ""
-        assert expected == rows(f"SELECT count(*) FROM {made.count.identifier[0]}{where}")
+        assert expected == fetch_rows(f"SELECT count(*) FROM {made.count.identifier[0]}{where}")
         return
-    views = seen_through(made)
+    views = materialize_reads(made)
     changed = made.text.format(**views)
     note(changed)
     note(str(made.reads))
-    assert rows(changed) == expected
+    assert fetch_rows(changed) == expected
 
 
 @settings(max_examples=200, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**40))
-def test_partial_aggregates_add_up(seed) -> None:
+def test_combined_partial_aggregates_match_query(seed) -> None:
     text = Writer(seed).aggregates()
     note(text)
     made = plan_query(text, find)
     if made.count is not None or made.reads[0].partials is None:
         return
-    changed = made.text.format(**seen_through(made))
+    changed = made.text.format(**materialize_reads(made))
     note(changed)
     note(str(made.reads))
     given, expected = DATABASE.execute(changed), DATABASE.execute(text)

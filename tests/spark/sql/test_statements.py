@@ -1,4 +1,4 @@
-"""The catalog's own statements, run: what they do, what they answer, and what they refuse."""
+"""Statements that the catalog executes: effects, results and errors."""
 
 from __future__ import annotations
 
@@ -24,75 +24,75 @@ from pennon.spark.sql.name_resolution import NameResolver
 from pennon.spark.sql.query_runner import QueryRunner
 
 
-def rows(lake, text):
-    """Run a statement and give its rows as tuples."""
+def run(lake, text):
+    """Run a statement and return its rows as tuples."""
     return [tuple(row) for row in lake.sql(text).collect()]
 
 
 @pytest.fixture(params=["plain", "managed"])
 def prod(request, lake):
-    """Attach a lake with a namespace, whose versions the catalog manages or not."""
+    """Return a lake with a namespace, with and without managed versions."""
     if request.param == "managed":
         lake.catalog.enable_table_version_management()
     lake.sql("CREATE NAMESPACE prod")
     return lake
 
 
-def test_a_table_is_written_changed_and_restored(prod) -> None:
-    assert rows(prod, "CREATE TABLE prod.t (id BIGINT NOT NULL, s STRING, info STRUCT<a: INT, b: STRING>)") == [
+def test_insert_update_delete_merge_and_restore(prod) -> None:
+    assert run(prod, "CREATE TABLE prod.t (id BIGINT NOT NULL, s STRING, info STRUCT<a: INT, b: STRING>)") == [
         ("prod.t", 1, 0, True)
     ]
-    assert rows(prod, "INSERT INTO prod.t VALUES (1, 'a', named_struct('a', 1, 'b', 'x')), (2, 'b', NULL)") == [(2, 2)]
-    assert rows(prod, "INSERT INTO prod.t (s, id) SELECT 'c', 3") == [(3, 1)]
-    assert rows(prod, "INSERT INTO lake.prod.t BY NAME SELECT 4 AS id, 5 AS s") == [(4, 1)]
-    assert rows(prod, "UPDATE prod.t SET s = upper(s), info.a = 7 WHERE prod.t.id <= 1") == [(5, 1)]
-    assert rows(prod, "SELECT id, s, info.a, info.b FROM prod.t ORDER BY id") == [
+    assert run(prod, "INSERT INTO prod.t VALUES (1, 'a', named_struct('a', 1, 'b', 'x')), (2, 'b', NULL)") == [(2, 2)]
+    assert run(prod, "INSERT INTO prod.t (s, id) SELECT 'c', 3") == [(3, 1)]
+    assert run(prod, "INSERT INTO lake.prod.t BY NAME SELECT 4 AS id, 5 AS s") == [(4, 1)]
+    assert run(prod, "UPDATE prod.t SET s = upper(s), info.a = 7 WHERE prod.t.id <= 1") == [(5, 1)]
+    assert run(prod, "SELECT id, s, info.a, info.b FROM prod.t ORDER BY id") == [
         (1, "A", 7, "x"),
         (2, "b", None, None),
         (3, "c", None, None),
         (4, "5", None, None),
     ]
-    assert rows(prod, "DELETE FROM prod.t AS x WHERE x.id = (SELECT max(id) FROM prod.t)") == [(6, 1)]
-    merged = rows(
+    assert run(prod, "DELETE FROM prod.t AS x WHERE x.id = (SELECT max(id) FROM prod.t)") == [(6, 1)]
+    merged = run(
         prod,
         """MERGE INTO prod.t USING (SELECT 2 AS id, 'two' AS s UNION ALL SELECT 9, 'nine') n ON t.id = n.id
         WHEN MATCHED THEN UPDATE SET s = n.s WHEN NOT MATCHED THEN INSERT (id, s) VALUES (n.id, n.s)
         WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN DELETE""",
     )
     assert merged == [(7, 1, 1, 1)]
-    assert rows(prod, "SELECT id, s FROM prod.t ORDER BY id") == [(1, "A"), (2, "two"), (9, "nine")]
-    assert rows(prod, "SELECT count(*) FROM prod.t VERSION AS OF 2") == [(2,)]
-    assert rows(prod, "RESTORE TABLE prod.t TO VERSION AS OF 2") == [("prod.t", 2, 8)]
-    assert rows(prod, "SELECT id, s FROM prod.t ORDER BY id") == [(1, "a"), (2, "b")]
-    assert [row[0] for row in rows(prod, "DESCRIBE HISTORY prod.t LIMIT 2")] == [8, 7]
-    assert rows(prod, "INSERT OVERWRITE prod.t SELECT id + 10, s, info FROM prod.t WHERE id = 2") == [(9, 1)]
-    assert rows(prod, "SELECT id FROM prod.t") == [(12,)]
-    assert rows(prod, "TRUNCATE TABLE prod.t") == [(10, 1)]
+    assert run(prod, "SELECT id, s FROM prod.t ORDER BY id") == [(1, "A"), (2, "two"), (9, "nine")]
+    assert run(prod, "SELECT count(*) FROM prod.t VERSION AS OF 2") == [(2,)]
+    assert run(prod, "RESTORE TABLE prod.t TO VERSION AS OF 2") == [("prod.t", 2, 8)]
+    assert run(prod, "SELECT id, s FROM prod.t ORDER BY id") == [(1, "a"), (2, "b")]
+    assert [row[0] for row in run(prod, "DESCRIBE HISTORY prod.t LIMIT 2")] == [8, 7]
+    assert run(prod, "INSERT OVERWRITE prod.t SELECT id + 10, s, info FROM prod.t WHERE id = 2") == [(9, 1)]
+    assert run(prod, "SELECT id FROM prod.t") == [(12,)]
+    assert run(prod, "TRUNCATE TABLE prod.t") == [(10, 1)]
     described = prod.catalog.describe_table_version({"id": ["prod", "t"]})
     assert described.version.version == 10
 
 
-def test_columns_and_properties_are_altered(prod) -> None:
+def test_alter_table_changes_columns_and_properties(prod) -> None:
     prod.sql("CREATE TABLE prod.t (id INT, old STRING COMMENT 'c') COMMENT 'it''s' TBLPROPERTIES ('k' = 'v')")
     prod.sql("INSERT INTO prod.t VALUES (1, 'a')")
     prod.sql("ALTER TABLE prod.t ADD COLUMNS (n INT, v VECTOR(2))")
     prod.sql("ALTER TABLE prod.t RENAME COLUMN old TO new")
     prod.sql("ALTER TABLE prod.t ALTER COLUMN id TYPE BIGINT")
     prod.sql("ALTER TABLE prod.t DROP COLUMN IF EXISTS n, nothing")
-    assert rows(prod, "DESCRIBE prod.t") == [
+    assert run(prod, "DESCRIBE prod.t") == [
         ("id", "bigint", None),
         ("new", "string", "c"),
         ("v", "array<float>", None),
     ]
     prod.sql("ALTER TABLE prod.t SET TBLPROPERTIES ('x' = 'y')")
     prod.sql("ALTER TABLE prod.t UNSET TBLPROPERTIES ('k')")
-    assert rows(prod, "SHOW TBLPROPERTIES prod.t") == [("comment", "it's"), ("x", "y")]
+    assert run(prod, "SHOW TBLPROPERTIES prod.t") == [("comment", "it's"), ("x", "y")]
     prod.sql("INSERT INTO prod.t VALUES (2, 'b', array(1, 2))")
-    assert rows(prod, "SELECT id, new, v FROM prod.t ORDER BY id") == [(1, "a", None), (2, "b", [1.0, 2.0])]
-    ((text,),) = rows(prod, "SHOW CREATE TABLE prod.t")
+    assert run(prod, "SELECT id, new, v FROM prod.t ORDER BY id") == [(1, "a", None), (2, "b", [1.0, 2.0])]
+    ((text,),) = run(prod, "SHOW CREATE TABLE prod.t")
     prod.sql(text.replace("prod.t", "prod.copy"))
-    assert rows(prod, "DESCRIBE prod.copy") == rows(prod, "DESCRIBE prod.t")
-    assert rows(prod, "SHOW TBLPROPERTIES prod.copy") == rows(prod, "SHOW TBLPROPERTIES prod.t")
+    assert run(prod, "DESCRIBE prod.copy") == run(prod, "DESCRIBE prod.t")
+    assert run(prod, "SHOW TBLPROPERTIES prod.copy") == run(prod, "SHOW TBLPROPERTIES prod.t")
     for text, error in (
         ("ALTER TABLE prod.t DROP COLUMN nothing", TableColumnNotFoundError),
         ("ALTER TABLE prod.t ADD COLUMN ID INT", InvalidInputError),
@@ -105,58 +105,56 @@ def test_columns_and_properties_are_altered(prod) -> None:
     ):
         with pytest.raises(error, match="prod"):
             prod.sql(text)
-    assert rows(prod, "CREATE OR REPLACE TABLE prod.t AS SELECT 1 AS one")[0][2:] == (1, False)
-    assert rows(prod, "SELECT * FROM prod.t") == [(1,)]
+    assert run(prod, "CREATE OR REPLACE TABLE prod.t AS SELECT 1 AS one")[0][2:] == (1, False)
+    assert run(prod, "SELECT * FROM prod.t") == [(1,)]
 
 
-def test_tables_and_namespaces_come_and_go(prod) -> None:
+def test_drop_undrop_and_purge_tables_and_namespaces(prod) -> None:
     prod.sql("CREATE TABLE prod.`odd.name` AS SELECT 1 AS id")
-    assert rows(prod, "SHOW TABLES IN prod") == [("prod", "odd.name", False)]
-    assert rows(prod, "SHOW TABLES IN lake.prod LIKE 'x*'") == []
+    assert run(prod, "SHOW TABLES IN prod") == [("prod", "odd.name", False)]
+    assert run(prod, "SHOW TABLES IN lake.prod LIKE 'x*'") == []
     prod.sql("ALTER TABLE prod.`odd.name` SET PROTECTION")
     with pytest.raises(InvalidTableStateError):
         prod.sql("DROP TABLE prod.`odd.name`")
     prod.sql("ALTER TABLE prod.`odd.name` UNSET PROTECTION")
-    assert rows(prod, "DROP TABLE prod.`odd.name`") == [("prod.`odd.name`", True)]
-    assert rows(prod, "DROP TABLE IF EXISTS prod.`odd.name`") == [("prod.`odd.name`", False)]
-    assert [row[1] for row in rows(prod, "SHOW TABLES DROPPED IN prod")] == ["odd.name"]
-    assert rows(prod, "UNDROP TABLE prod.`odd.name` AS prod.t")[0][0] == "prod.t"
+    assert run(prod, "DROP TABLE prod.`odd.name`") == [("prod.`odd.name`", True)]
+    assert run(prod, "DROP TABLE IF EXISTS prod.`odd.name`") == [("prod.`odd.name`", False)]
+    assert [row[1] for row in run(prod, "SHOW TABLES DROPPED IN prod")] == ["odd.name"]
+    assert run(prod, "UNDROP TABLE prod.`odd.name` AS prod.t")[0][0] == "prod.t"
     prod.sql("ALTER TABLE prod.t RENAME TO u")
-    assert rows(prod, "SELECT id FROM lake.prod.u") == [(1,)]
+    assert run(prod, "SELECT id FROM lake.prod.u") == [(1,)]
     with pytest.raises(NamespaceNotEmptyError):
         prod.sql("DROP NAMESPACE prod")
     prod.sql("DROP NAMESPACE prod CASCADE")
-    assert rows(prod, "SHOW NAMESPACES") == []
-    assert rows(prod, "UNDROP NAMESPACE prod") == [("prod.u",)]
+    assert run(prod, "SHOW NAMESPACES") == []
+    assert run(prod, "UNDROP NAMESPACE prod") == [("prod.u",)]
     prod.sql("DROP TABLE prod.u")
-    ((table, _, files, _, error),) = rows(prod, "PURGE TABLE prod.u FORCE")
+    ((table, _, files, _, error),) = run(prod, "PURGE TABLE prod.u FORCE")
     assert (table, files > 0, error) == ("prod.u", True, None)
-    assert rows(prod, "PURGE TABLES DRY RUN") == []
+    assert run(prod, "PURGE TABLES DRY RUN") == []
     with pytest.raises(NamespaceAlreadyExistsError):
         prod.sql("CREATE NAMESPACE prod")
-    assert rows(prod, "ALTER NAMESPACE prod SET PROPERTIES ('a' = 'b')") == [("a", "b")]
-    assert ("a", "b") in rows(prod, "DESCRIBE NAMESPACE prod")
+    assert run(prod, "ALTER NAMESPACE prod SET PROPERTIES ('a' = 'b')") == [("a", "b")]
+    assert ("a", "b") in run(prod, "DESCRIBE NAMESPACE prod")
 
 
-def test_indexes_upkeep_and_search(prod) -> None:
+def test_indexes_maintenance_and_search(prod) -> None:
     prod.sql("CREATE TABLE prod.docs (id INT, words STRING, v VECTOR(2))")
     prod.sql("INSERT INTO prod.docs VALUES (1, 'red fish', array(0, 0)), (2, 'blue fish', array(1, 1))")
     prod.sql("INSERT INTO prod.docs VALUES (3, 'red bird', array(5, 5))")
-    assert rows(prod, "CREATE INDEX w ON prod.docs USING FTS (words)")[0][:4] == ("prod.docs", "w", "INVERTED", "words")
+    assert run(prod, "CREATE INDEX w ON prod.docs USING FTS (words)")[0][:4] == ("prod.docs", "w", "INVERTED", "words")
     with pytest.raises(TableIndexAlreadyExistsError):
         prod.sql("CREATE INDEX w ON prod.docs USING FTS (words)")
     prod.sql("CREATE INDEX IF NOT EXISTS w ON prod.docs USING FTS (words)")
-    assert [row[0] for row in rows(prod, "SHOW INDEXES ON prod.docs")] == ["w"]
-    found = rows(
-        prod, "SELECT id FROM text_search('prod.docs', 'red', columns => 'words') WHERE _score > 0 ORDER BY id"
-    )
+    assert [row[0] for row in run(prod, "SHOW INDEXES ON prod.docs")] == ["w"]
+    found = run(prod, "SELECT id FROM text_search('prod.docs', 'red', columns => 'words') WHERE _score > 0 ORDER BY id")
     assert found == [(1,), (3,)]
-    # What stands around a search works on what it found: the filter leaves one of the two nearest.
+    # The outer query filters the rows that the search found: one of the two nearest is left.
     near = "vector_search('prod.docs', 'v', array(0, 0), k => 2)"
-    assert rows(prod, f"SELECT id, _distance FROM {near} ORDER BY _distance") == [(1, 0.0), (2, 2.0)]
-    assert rows(prod, f"SELECT count(*) FROM {near} q WHERE q.id > 1") == [(1,)]
+    assert run(prod, f"SELECT id, _distance FROM {near} ORDER BY _distance") == [(1, 0.0), (2, 2.0)]
+    assert run(prod, f"SELECT count(*) FROM {near} q WHERE q.id > 1") == [(1,)]
     like = "vector_search('lake.prod.docs', 'v', (SELECT v FROM prod.docs WHERE id = 3), k => 1, where => 'id < 3')"
-    assert rows(prod, f"SELECT d.words FROM {like} q JOIN prod.docs d ON d.id = q.id") == [("blue fish",)]
+    assert run(prod, f"SELECT d.words FROM {like} q JOIN prod.docs d ON d.id = q.id") == [("blue fish",)]
     for text, error in (
         ("vector_search('prod.docs', 'nothing', array(0, 0))", TableColumnNotFoundError),
         ("vector_search('prod.docs', 'v', array(0, 0, 0))", InvalidInputError),
@@ -170,27 +168,27 @@ def test_indexes_upkeep_and_search(prod) -> None:
             prod.sql(f"SELECT * FROM {text}").collect()
     optimized = prod.sql("OPTIMIZE prod.docs").first()
     assert optimized.fragments_before > optimized.fragments_after == 1
-    assert rows(prod, "VACUUM prod.docs RETAIN 0 HOURS DRY RUN")[0][-1] is True
-    assert rows(prod, "VACUUM prod.docs RETAIN 0 HOURS")[0][2] == 1
-    assert rows(prod, "DROP INDEX w ON prod.docs") == [("prod.docs", "w", True)]
+    assert run(prod, "VACUUM prod.docs RETAIN 0 HOURS DRY RUN")[0][-1] is True
+    assert run(prod, "VACUUM prod.docs RETAIN 0 HOURS")[0][2] == 1
+    assert run(prod, "DROP INDEX w ON prod.docs") == [("prod.docs", "w", True)]
     with pytest.raises(TableIndexNotFoundError):
         prod.sql("DROP INDEX w ON prod.docs")
 
 
-def test_what_is_sparks_stays_sparks(lake, spark) -> None:
+def test_views_of_spark_hide_tables_and_stay_in_spark(lake, spark) -> None:
     lake.sql("CREATE TABLE t AS SELECT 1 AS id, 'lake' AS origin")
-    assert rows(lake, "SELECT origin FROM t") == [("lake",)]
+    assert run(lake, "SELECT origin FROM t") == [("lake",)]
     spark.createDataFrame([(1, "view")], "id int, origin string").createOrReplaceTempView("t")
     try:
-        assert rows(lake, "SELECT origin FROM t") == [("view",)]
-        assert rows(lake, "SELECT a.origin, b.origin FROM t a JOIN lake.t b USING (id)") == [("view", "lake")]
+        assert run(lake, "SELECT origin FROM t") == [("view",)]
+        assert run(lake, "SELECT a.origin, b.origin FROM t a JOIN lake.t b USING (id)") == [("view", "lake")]
     finally:
         spark.catalog.dropTempView("t")
     lake.sql("CREATE OR REPLACE TEMP VIEW kept (a, b) AS SELECT id, origin FROM t")
     lake.sql("INSERT INTO t VALUES (2, 'later')")
-    assert rows(lake, "SELECT * FROM kept") == [(1, "lake")]
+    assert run(lake, "SELECT * FROM kept") == [(1, "lake")]
     spark.catalog.dropTempView("kept")
-    assert spark.catalog.listTables() == []  # nothing of ours is left behind
+    assert spark.catalog.listTables() == []  # no temporary view of Pennon is left
     with pytest.raises(UnsupportedOperationError):
         lake.sql("CREATE VIEW persistent AS SELECT * FROM t")
 
@@ -218,11 +216,11 @@ def test_what_is_sparks_stays_sparks(lake, spark) -> None:
         ("RESTORE TABLE t TO VERSION AS OF 99", TableVersionNotFoundError),
     ],
 )
-def test_bad_statements_change_nothing(spark, shared_lake, text, error) -> None:
+def test_rejected_statement_changes_nothing(spark, shared_lake, text, error) -> None:
     del spark
     with pytest.raises(error):
         shared_lake.sql(text).collect()
-    assert [row[0] for row in rows(shared_lake, "DESCRIBE HISTORY t")] == [1]
+    assert [row[0] for row in run(shared_lake, "DESCRIBE HISTORY t")] == [1]
 
 
 @pytest.fixture(scope="module")
@@ -234,19 +232,19 @@ def shared_lake(spark, tmp_path_factory):
     return lake
 
 
-def test_queries_of_several_tables_see_one_moment(managed_lake) -> None:
+def test_query_of_several_tables_sees_one_moment(managed_lake) -> None:
     managed_lake.sql("CREATE TABLE a AS SELECT 1 AS n")
     managed_lake.sql("CREATE TABLE b AS SELECT 1 AS n")
     runner = QueryRunner(managed_lake, NameResolver(managed_lake))
     runner.find_table(("a",), None)
     for table in ("a", "b"):
         managed_lake.sql(f"UPDATE {table} SET n = 2")
-    # The first look at `a` was before both changes: with `b` it is looked at anew.
+    # The runner opened `a` before both updates. To read it together with `b`, it opens `a` again.
     frame = runner.run_query("SELECT a.n, b.n FROM a, b")
     assert [tuple(row) for row in frame.collect()] == [(2, 2)]
 
 
-def test_threads_with_lakes_of_their_own_do_not_meet(spark, tmp_path) -> None:
+def test_threads_with_separate_lakes_are_isolated(spark, tmp_path) -> None:
     from pennon.spark import attach
 
     lakes = [attach(spark, root=str(tmp_path / str(number))) for number in range(2)]
@@ -258,7 +256,7 @@ def test_threads_with_lakes_of_their_own_do_not_meet(spark, tmp_path) -> None:
     def ask(number):
         try:
             for _ in range(5):
-                seen[number].update(rows(lakes[number], "SELECT x.n, y.n FROM t x JOIN t y ON x.n = y.n"))
+                seen[number].update(run(lakes[number], "SELECT x.n, y.n FROM t x JOIN t y ON x.n = y.n"))
         except BaseException as error:  # noqa: BLE001 (shown by the assertion below)
             failures.append(error)
 

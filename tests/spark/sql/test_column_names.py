@@ -1,4 +1,4 @@
-"""Names of columns mean what Spark says, however they are written: patterns, and columns named like their table."""
+"""Column names resolve as in Spark: quoted patterns, and columns with the name of their table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = pa.schema({"i1": pa.int64(), "t5": STRUCT})
 ROWS = pa.table({"i1": [1, 2], "t5": [{"i1": 10, "t5": 11}, {"i1": 20, "t5": 21}]}, schema=SCHEMA)
 
 
-def rows(frame):
+def describe_rows(frame):
     return frame.columns, sorted(tuple(row) for row in frame.collect())
 
 
@@ -27,23 +27,23 @@ def patterns(spark):
 
 
 @pytest.mark.usefixtures("patterns")
-def test_a_pattern_stands_for_all_columns_that_fit(spark, lake):
+def test_quoted_pattern_selects_all_matching_columns(spark, lake):
     content = {"a1": [1, 2], "a2": [3, 4], "b1": [5, 6]}
     create_table(lake.catalog, "t", data=ipc(content))
     spark.createDataFrame(list(zip(*content.values(), strict=True)), list(content)).createOrReplaceTempView("rows_of_t")
     try:
-        for shown in ("`a.*`", "`(a2)?+.+`", "t.`[ab]1`", "count(`a1`)", "`a1`, b1"):
-            expected = rows(spark.sql(f"SELECT {shown} FROM rows_of_t AS t"))
-            assert rows(lake.sql(f"SELECT {shown} FROM t")) == expected, shown
+        for columns in ("`a.*`", "`(a2)?+.+`", "t.`[ab]1`", "count(`a1`)", "`a1`, b1"):
+            expected = describe_rows(spark.sql(f"SELECT {columns} FROM rows_of_t AS t"))
+            assert describe_rows(lake.sql(f"SELECT {columns} FROM t")) == expected, columns
     finally:
         spark.catalog.dropTempView("rows_of_t")
 
 
 @pytest.mark.usefixtures("patterns")
-def test_a_pattern_in_a_condition_of_a_change_is_no_name(lake):
+def test_delete_resolves_quoted_column_while_patterns_are_enabled(lake):
     create_table(lake.catalog, "t", data=ipc({"a1": [1, 2], "a2": [3, 4]}))
     assert lake.sql("DELETE FROM t WHERE `a1` = 1").first().deleted == 1
-    assert rows(lake.sql("SELECT * FROM t")) == (["a1", "a2"], [(2, 4)])
+    assert describe_rows(lake.sql("SELECT * FROM t")) == (["a1", "a2"], [(2, 4)])
 
 
 NAMESAKES = [
@@ -62,7 +62,7 @@ NAMESAKES = [
 ]
 
 
-def test_a_column_named_like_its_table_is_told_from_it(lake):
+def test_column_with_the_name_of_its_table_is_resolved(lake):
     for name in ("n", "other"):
         create_namespace(lake.catalog, name)
     create_table(lake.catalog, "t5", data=ipc(ROWS))
@@ -70,10 +70,10 @@ def test_a_column_named_like_its_table_is_told_from_it(lake):
     create_table(lake.catalog, "other", "t5", data=ipc(pa.table({"n": [{"x": 7}]})))
     create_table(lake.catalog, "n", "u", data=ipc(pa.table({"n": [{"t5": {"x": 8}}], "i1": [1]})))
     for text, expected in NAMESAKES:
-        assert rows(lake.sql(text)) == expected, text
+        assert describe_rows(lake.sql(text)) == expected, text
 
 
-def test_only_the_lakes_own_name_can_precede_a_table():
+def test_only_the_name_of_the_lake_can_precede_a_table():
     def find(parts, travel):
         del travel
         return QueryTable(("t5",), SCHEMA, lake="lake") if parts == ("t5",) else None
