@@ -126,8 +126,8 @@ def protect(lake: Lake, statement: statements.SetProtection, _runner: QueryRunne
 
 def restore(lake: Lake, statement: statements.RestoreTable, runner: QueryRunner) -> DataFrame:
     """Commit a new version of a table with the rows and columns of an old version."""
-    moment = runner.resolve_travel(statement.table, statement.travel)
-    old, _ = pin(lake.address, statement.table, moment)
+    selector = runner.resolve_travel(statement.table, statement.travel)
+    old, _ = pin(lake.address, statement.table, selector)
     if old.branch is not None:
         raise InvalidInputError(
             f"Table {format_identifier(statement.table)} cannot be restored to a version of branch {old.branch!r}; "
@@ -249,10 +249,10 @@ def _find_index_type(schema: pa.Schema, column: str, requested: str | None) -> s
     return _VECTOR_INDEX if field is not None and pa.types.is_fixed_size_list(field.type) else "BTREE"
 
 
-def _parse_index_options(options_given: dict[str, str]) -> dict[str, Any]:
+def _parse_index_options(properties: dict[str, str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     params: dict[str, Any] = {}
-    for key, value in options_given.items():
+    for key, value in properties.items():
         if key == "metric":
             options[key] = value
         elif key in _NUMERIC_OPTIONS:

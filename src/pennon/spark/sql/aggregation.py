@@ -83,12 +83,10 @@ def split_aggregates(
         value and key not in _CLAUSES for key, value in tree.args.items()
     ):
         return None
-    keys, calls, conditions = (
-        _find_keys(tree, pushdown),
-        _find_calls(tokens, tree, pushdown),
-        pushdown.translate_exactly(tree, reference),
-    )
-    if not calls or keys is None or conditions is None or not _is_supported(tree, keys, pushdown, reference):
+    keys = _find_keys(tree, pushdown)
+    calls = _find_calls(tokens, tree, pushdown)
+    predicates = pushdown.translate_exactly(tree, reference)
+    if not calls or keys is None or predicates is None or not _is_supported(tree, keys, pushdown, reference):
         return None
     schema = reference.table.schema
     if any(name.startswith(_PREFIX) for name in schema.names):
@@ -103,7 +101,7 @@ def split_aggregates(
     if not columns:
         return None  # count(*) without a key: there is no column to read
     partials = PartialAggregates(keys, tuple(measures.values()))
-    return PartialAggregation(partials, columns, join_predicates(conditions), (*edits, *_remove_where(tokens, tree)))
+    return PartialAggregation(partials, columns, join_predicates(predicates), (*edits, *_remove_where(tokens, tree)))
 
 
 def _find_keys(tree: exp.Select, pushdown: Pushdown) -> tuple[str, ...] | None:
@@ -127,20 +125,20 @@ def _find_column(tree: exp.Select, node: exp.Expr, pushdown: Pushdown) -> str | 
 
 def _find_calls(tokens: Sequence[Token], tree: exp.Select, pushdown: Pushdown) -> list[_AggregateCall] | None:
     """Return the calls of aggregates in the order of the text, or None if one of them is not understood."""
-    places = index_identifiers(tree)
+    identifiers = index_identifiers(tree)
     # The tree has the start of each call. A query where tokens and tree disagree about the calls is not understood.
     nodes = {node.meta.get("start"): node for node in tree.find_all(exp.AggFunc)}
-    written = [
+    positions = [
         number
         for number, (token, following) in enumerate(pairwise(tokens))
         if token.text.upper() in _FUNCTIONS and following.token_type is TokenType.L_PAREN
     ]
-    if nodes.keys() != {tokens[number].start for number in written} or len(nodes) != len(written):
+    if nodes.keys() != {tokens[number].start for number in positions} or len(nodes) != len(positions):
         return None
     calls = []
-    for number in written:
+    for number in positions:
         node = nodes[tokens[number].start]
-        call = _parse_call(tokens, number, node, lambda inside: _parse_argument(inside, places, tree, pushdown))
+        call = _parse_call(tokens, number, node, lambda inside: _parse_argument(inside, identifiers, tree, pushdown))
         if call is None:
             return None
         calls.append(call)
@@ -155,22 +153,22 @@ def _parse_call(
     inside, end = _take_argument(tokens, number + 2)
     if end is None or type(node) is not _FUNCTIONS[function] or not _has_one_argument(node):
         return None
-    written, column = "1", None
+    argument, column = "1", None
     if function != "COUNT" or [one.text for one in inside] not in (["*"], ["1"]):
         column = column_of(inside)
         if column is None:
             return None
-        written = inside[-1].text
+        argument = inside[-1].text
     is_result = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
-    name = f"{function.lower()}({written})" if is_result else None
+    name = f"{function.lower()}({argument})" if is_result else None
     return _AggregateCall(function, tokens[number].start, end.end + 1, column, name)
 
 
 def _parse_argument(
-    inside: Sequence[Token], places: dict[int, exp.Identifier], tree: exp.Select, pushdown: Pushdown
+    inside: Sequence[Token], identifiers: dict[int, exp.Identifier], tree: exp.Select, pushdown: Pushdown
 ) -> str | None:
     """Return the table's column if the tokens name exactly one column, or None."""
-    node = places.get(inside[0].start) if inside else None
+    node = identifiers.get(inside[0].start) if inside else None
     parent = None if node is None else node.parent
     if not isinstance(parent, exp.Column) or len(inside) != 2 * len(parent.parts) - 1:
         return None

@@ -59,22 +59,22 @@ def build_assignments(
     Spark. Raises TableColumnNotFoundError for a column that does not exist, and InvalidInputError for a column that is
     set twice.
     """
-    whole: dict[str, str] = {}
+    expressions: dict[str, str] = {}
     parts: dict[str, list[tuple[tuple[str, ...], str]]] = {}
     for one in assignments:
         path = _resolve_path(table, one.column, name, schema)
-        clash = path[0] in whole or (len(path) == 1 and path[0] in parts)
+        clash = path[0] in expressions or (len(path) == 1 and path[0] in parts)
         if clash or any(path[: len(other)] == other[: len(path)] for other, _ in parts.get(path[0], ())):
             raise InvalidInputError(f"Column {'.'.join(path)} of table {format_identifier(table)} is set twice")
         if len(path) == 1:
-            whole[path[0]] = rewrite(one.expression)
+            expressions[path[0]] = rewrite(one.expression)
         else:
             parts.setdefault(path[0], []).append((path, rewrite(one.expression)))
     for column, changes in parts.items():
-        whole[column] = _rebuild_struct(
+        expressions[column] = _rebuild_struct(
             schema[column].dataType, (column,), f"{quote_name(name)}.{quote_name(column)}", changes
         )
-    return whole
+    return expressions
 
 
 def _resolve_path(

@@ -31,7 +31,8 @@ _SOURCE = "__pennon_source"
 def insert(lake: Lake, statement: statements.InsertInto, runner: QueryRunner) -> DataFrame:
     """Append the rows of a query, or replace the rows of the table with them.
 
-    Columns are matched by position, or by name with BY NAME or a list of columns. Columns without a value are null.
+    Columns are matched by position with the listed columns, or with all columns of the table. BY NAME matches them by
+    name. Columns without a value are null.
     """
     frame = runner.run_query(statement.query)
     schema = _read_spark_schema(lake, statement.table)
@@ -71,15 +72,15 @@ def merge_into(lake: Lake, statement: statements.MergeInto, runner: QueryRunner)
     schema = _read_spark_schema(lake, statement.table)
     relations = f"{_format_relation(statement.name_parts, statement.alias)}, {quote_name(source)}"
     with ExpressionRewriter(lake, runner, relations) as expressions:
-        read = _Clauses(statement, target, schema, expressions)
+        merge_clauses = _MergeClauses(statement, target, schema, expressions)
         done = merge.merge(
             lake,
             frame,
             statement.table,
             on_condition=expressions.rewrite(statement.on),
-            when_matched=read.of("matched"),
-            when_not_matched=read.of("missing"),
-            when_not_matched_by_source=read.of("extra"),
+            when_matched=merge_clauses.convert("matched"),
+            when_not_matched=merge_clauses.convert("missing"),
+            when_not_matched_by_source=merge_clauses.convert("extra"),
             target_alias=target,
             source_alias=source,
             merge_schema=statement.evolve,
@@ -113,7 +114,7 @@ def create_temp_view(lake: Lake, statement: statements.CreateTempView, runner: Q
     return lake.spark.createDataFrame([(statement.name,)], "view string")
 
 
-class _Clauses:
+class _MergeClauses:
     """Converts the clauses of a MERGE statement to those of `merging.merge`."""
 
     def __init__(
@@ -128,12 +129,12 @@ class _Clauses:
         self._schema = schema
         self._expressions = expressions
 
-    def of(self, match: str) -> Sequence[clauses.Clause] | None:
+    def convert(self, match: str) -> Sequence[clauses.Clause] | None:
         """Return the clauses for one kind of match, or None if there are none."""
-        converted = [self._convert(one) for one in self._statement.clauses if one.match == match]
+        converted = [self._convert_one(one) for one in self._statement.clauses if one.match == match]
         return converted or None
 
-    def _convert(self, clause: statements.MergeClause) -> clauses.Clause:
+    def _convert_one(self, clause: statements.MergeClause) -> clauses.Clause:
         condition = self._expressions.rewrite_optional(clause.condition)
         if clause.action == "delete":
             return clauses.Delete(condition)

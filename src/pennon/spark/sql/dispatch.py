@@ -61,7 +61,7 @@ _EXECUTORS: dict[type[statements.Statement], Callable[[Lake, Any, QueryRunner], 
 
 
 def run(lake: Lake, text: str) -> DataFrame:
-    """Run one statement and return its result: the rows of a query, or one row or more about what the statement did.
+    """Run one statement and return its result: the rows of a query, or rows about what the statement did.
 
     A query is lazy, as in Spark. Every other statement is complete when this returns.
 

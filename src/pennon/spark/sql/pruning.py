@@ -30,13 +30,13 @@ def find_needed_columns(
     text: str, tokens: Sequence[Token], scopes: Scopes
 ) -> dict[TableReference, tuple[str, ...] | None]:
     """Return the columns that each reference must be read with, in the table's order; None means all."""
-    whole = find_fully_read_tables(scopes)
+    fully_read = find_fully_read_tables(scopes)
     mentions: dict[TableReference, set[str]] = {reference: set() for reference in scopes.references}
     for names, targets in _find_mentions(text, tokens, scopes):
         for target in targets:
             mentions[target].update(names)
     return {
-        reference: None if reference in whole else _choose_columns(reference.table.schema, mentions[reference])
+        reference: None if reference in fully_read else _choose_columns(reference.table.schema, mentions[reference])
         for reference in scopes.references
     }
 
@@ -83,10 +83,10 @@ def _find_mentions(
     text: str, tokens: Sequence[Token], scopes: Scopes
 ) -> Iterator[tuple[set[str], Iterable[TableReference]]]:
     """Yield names, each with the tables in which it makes columns needed."""
-    places = index_identifiers(scopes.tree)
+    identifiers = index_identifiers(scopes.tree)
     for chain in find_name_chains(tokens):
-        node = places.get(chain[0].start)
-        if node is not None and _defines(node):
+        node = identifiers.get(chain[0].start)
+        if node is not None and _is_definition(node):
             continue
         names = [fold_name(token.text) for token in chain]
         select = None if node is None else node.find_ancestor(exp.Select)
@@ -122,7 +122,7 @@ def _is_not_column(chain: Sequence[Token], following: Token | None) -> bool:
     return following.token_type is TokenType.STRING and chain[0].text.upper() in _LITERAL_TYPES
 
 
-def _defines(node: exp.Identifier) -> bool:
+def _is_definition(node: exp.Identifier) -> bool:
     """Return True if a name defines an alias or names a table, rather than a column."""
     parent = node.parent
     if isinstance(parent, exp.Alias):

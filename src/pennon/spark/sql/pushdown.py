@@ -8,7 +8,7 @@ DISTINCT, windows or groups, or into a common table expression that is read twic
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -57,7 +57,7 @@ class Pushdown:
         self._session = session
         self._steps: dict[int, list[JoinStep]] = {}
         self._uses = _count_cte_uses(scopes)
-        self.conditions: dict[TableReference, list[LancePredicate]] = defaultdict(list)
+        self.predicates: dict[TableReference, list[LancePredicate]] = defaultdict(list)
         for select in scopes.selects:
             self._push_conditions(select)
 
@@ -102,22 +102,22 @@ class Pushdown:
         select: exp.Select,
         condition: exp.Expr,
         last: int,
-        places: range | None = None,
+        positions: range | None = None,
         *,
         own: bool = False,
     ) -> None:
-        """Push a condition that holds after the steps up to `last` down to the tables among the steps `places`.
+        """Push a condition that holds after the steps up to `last` down to the tables among the steps `positions`.
 
         `own` is True for the ON condition of the last step, which filters only the rows of that step.
         """
         for reference, target in self._find_targets(select, condition):
             relation = target.route[0][1]
-            place = self._find_step(select, relation)
-            if place is None or place > last or (places is not None and place not in places):
+            position = self._find_step(select, relation)
+            if position is None or position > last or (positions is not None and position not in positions):
                 continue
             predicate = self._translate(select, condition, reference)
             if predicate is not None and self._reaches(target, last, predicate, own=own):
-                self.conditions[reference].append(predicate)
+                self.predicates[reference].append(predicate)
 
     def _find_targets(self, select: exp.Select, condition: exp.Expr) -> Iterator[tuple[TableReference, ColumnTarget]]:
         """Yield the tables that a condition refers to, each with the route to it."""
@@ -134,20 +134,19 @@ class Pushdown:
             return target.path if target is not None and target.reference is reference else None
 
         schema = reference.table.schema
-        return PredicateTranslator(
-            schema, path_of, lambda path: find_spark_type(schema, path), self._session
-        ).translate(condition)
+        translator = PredicateTranslator(schema, path_of, lambda path: find_spark_type(schema, path), self._session)
+        return translator.translate(condition)
 
-    def _reaches(self, target: ColumnTarget, last: int, condition: LancePredicate, *, own: bool) -> bool:
+    def _reaches(self, target: ColumnTarget, last: int, predicate: LancePredicate, *, own: bool) -> bool:
         for number, (select, relation) in enumerate(target.route):
             steps = self._steps_of(select)
-            place = self._find_step(select, relation)
-            if place is None or relation.node.args.get("sample") or relation.node.args.get("pivots"):
+            position = self._find_step(select, relation)
+            if position is None or relation.node.args.get("sample") or relation.node.args.get("pivots"):
                 return False
             highest = last if number == 0 else len(steps) - 1
-            if not condition.rejects_nulls and _may_be_null(steps, place, highest, own=own and number == 0):
+            if not predicate.rejects_nulls and _may_be_null(steps, position, highest, own=own and number == 0):
                 return False
-            if steps[place].kind in {"SEMI", "ANTI"} and not (own and number == 0):
+            if steps[position].kind in {"SEMI", "ANTI"} and not (own and number == 0):
                 return False
         return True
 
@@ -181,9 +180,7 @@ class Pushdown:
         if not isinstance(inner, exp.Select) or not self._passes_filters(inner, relation):
             return None
         target = self._resolve_output(inner, names)
-        return (
-            None if target is None else ColumnTarget(target.reference, target.path, ((select, relation), *target.route))
-        )
+        return None if target is None else replace(target, route=((select, relation), *target.route))
 
     def _resolve_output(self, select: exp.Select, names: Sequence[str]) -> ColumnTarget | None:
         """Return the table's column that an output column of a subquery is, or None."""
@@ -224,7 +221,7 @@ class Pushdown:
     def _build_steps(self, select: exp.Select) -> Iterator[JoinStep]:
         clause = select.args.get("from_")
         joins = list(select.args.get("joins") or ())
-        if clause is None or not all(map(_is_understood, joins)) or _has_pivot(select):
+        if clause is None or not all(map(_is_supported, joins)) or _has_pivot(select):
             return
         relations = tuple(self._scopes.relations_at(clause.this))
         yield JoinStep(relations if _is_simple(clause.this) else (), nested=len(relations) > 1)
@@ -243,8 +240,8 @@ class Pushdown:
 
 def is_row_by_row(select: exp.Select) -> bool:
     """Return True if a SELECT returns one row for each input row, and computes it from that row alone."""
-    unfit = (exp.AggFunc, exp.Window, exp.UDTF, exp.Explode, exp.Anonymous, exp.Query, exp.QueryTransform)
-    return not any(one.find(*unfit) is not None for one in select.expressions)
+    excluded = (exp.AggFunc, exp.Window, exp.UDTF, exp.Explode, exp.Anonymous, exp.Query, exp.QueryTransform)
+    return not any(one.find(*excluded) is not None for one in select.expressions)
 
 
 def find_spark_type(schema: pa.Schema, path: Sequence[str]) -> spark_types.DataType | None:
@@ -260,20 +257,20 @@ def find_spark_type(schema: pa.Schema, path: Sequence[str]) -> spark_types.DataT
     return kind
 
 
-def _may_be_null(steps: Sequence[JoinStep], place: int, last: int, *, own: bool) -> bool:
+def _may_be_null(steps: Sequence[JoinStep], position: int, last: int, *, own: bool) -> bool:
     """Return True if the steps up to `last` can produce rows where the relation's columns are all null."""
-    if steps[place].nested:
+    if steps[position].nested:
         return True
-    if steps[place].side in {"LEFT", "FULL"} and steps[place].kind not in {"SEMI", "ANTI"} and not own:
+    if steps[position].side in {"LEFT", "FULL"} and steps[position].kind not in {"SEMI", "ANTI"} and not own:
         return True
-    return any(steps[number].side in {"RIGHT", "FULL"} for number in range(place + 1, last + 1))
+    return any(steps[number].side in {"RIGHT", "FULL"} for number in range(position + 1, last + 1))
 
 
 def _join_word(join: exp.Join, key: str) -> str:
     return str(join.args.get(key) or "").upper()
 
 
-def _is_understood(join: exp.Join) -> bool:
+def _is_supported(join: exp.Join) -> bool:
     return (
         all(key in _JOINS for key, value in join.args.items() if value)
         and _join_word(join, "method") in {"", "NATURAL"}
@@ -287,7 +284,7 @@ def _is_simple(node: exp.Expr) -> bool:
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and not isinstance(node.this, exp.Subquery):
         return not node.args.get("joins")
     nested = list(node.find_all(exp.Join)) if isinstance(node, (exp.Table, exp.Subquery)) else []
-    return all(_is_understood(join) and _join_word(join, "kind") not in {"SEMI", "ANTI"} for join in nested)
+    return all(_is_supported(join) and _join_word(join, "kind") not in {"SEMI", "ANTI"} for join in nested)
 
 
 def _has_pivot(select: exp.Select) -> bool:

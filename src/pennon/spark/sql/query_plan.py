@@ -132,10 +132,10 @@ def _plan(text: str, find: TableFinder, session: SessionSettings | None, *, anal
         return _build_plan(text, references, edits, columns=columns)
     strings = _has_plain_strings(text, tokens)
     pushdown = Pushdown(scopes, SessionSettings((session or SessionSettings()).zone, strings))
-    small = _plan_summary(text, tokens, edits, scopes, pushdown)
-    if small is not None:
-        return small
-    where = {reference: join_predicates(conditions) for reference, conditions in pushdown.conditions.items()}
+    summary = _plan_summary(text, tokens, edits, scopes, pushdown)
+    if summary is not None:
+        return summary
+    where = {reference: join_predicates(predicates) for reference, predicates in pushdown.predicates.items()}
     plan = _build_plan(text, references, edits, columns=columns, where=where, limit=_find_limit(tree, scopes))
     return replace(plan, direct_read=_plan_direct_read(scopes, pushdown))
 
@@ -167,9 +167,9 @@ def _plan_summary(
     reference = _find_only_table(tree, scopes) if isinstance(tree, exp.Select) else None
     if reference is None or not isinstance(tree, exp.Select):
         return None
-    counting = _plan_count(tree, reference, pushdown)
-    if counting is not None:
-        return QueryPlan(text, (), counting)
+    count = _plan_count(tree, reference, pushdown)
+    if count is not None:
+        return QueryPlan(text, (), count)
     split = split_aggregates(tokens, tree, reference, pushdown)
     return None if split is None else _plan_aggregation(text, reference, edits, split)
 
@@ -220,10 +220,10 @@ def _plan_direct_read(scopes: Scopes, pushdown: Pushdown) -> TableRead | None:
     reference = _find_only_table(tree, scopes)
     if reference is None or scopes.relations(tree)[0].columns_renamed:
         return None
-    conditions, names = pushdown.translate_exactly(tree, reference), _get_bare_names(tree)
-    if conditions is None or (names is not None and not _are_unambiguous(names, reference.table.schema.names)):
+    predicates, names = pushdown.translate_exactly(tree, reference), _get_bare_names(tree)
+    if predicates is None or (names is not None and not _are_unambiguous(names, reference.table.schema.names)):
         return None
-    return TableRead(reference.name, reference.table.identifier, reference.travel, names, join_predicates(conditions))
+    return TableRead(reference.name, reference.table.identifier, reference.travel, names, join_predicates(predicates))
 
 
 def _get_bare_names(tree: exp.Select) -> tuple[str, ...] | None:
@@ -253,11 +253,11 @@ def _plan_count(tree: exp.Select, reference: TableReference, pushdown: Pushdown)
     names = [_get_count_name(one) for one in tree.expressions]
     if not names or None in names:
         return None
-    conditions = pushdown.translate_exactly(tree, reference)
-    if conditions is None:
+    predicates = pushdown.translate_exactly(tree, reference)
+    if predicates is None:
         return None
     labels = tuple(str(name) for name in names)
-    return CountQuery(reference.table.identifier, reference.travel, join_predicates(conditions), labels)
+    return CountQuery(reference.table.identifier, reference.travel, join_predicates(predicates), labels)
 
 
 def _get_count_name(node: exp.Expr) -> str | None:
@@ -294,8 +294,8 @@ def _find_only_table(tree: exp.Select, scopes: Scopes) -> TableReference | None:
     relations = scopes.relations(tree)
     if len(relations) != 1 or len(scopes.references) != 1 or len(scopes.selects) != 1:
         return None
-    odd = {"sample", "pivots", "joins", "laterals"}
-    reference = None if any(relations[0].node.args.get(key) for key in odd) else relations[0].reference
+    unsupported = {"sample", "pivots", "joins", "laterals"}
+    reference = None if any(relations[0].node.args.get(key) for key in unsupported) else relations[0].reference
     return None if reference is None or reference.table.fixed_rows else reference
 
 

@@ -94,7 +94,7 @@ class QueryRunner:
     def read_table(self, read: TableRead) -> DataFrame:
         """Return the rows of a planned read."""
         if read.identifier in self._searches:
-            return self._searches[read.identifier].frame(self._lake, read.columns)
+            return self._searches[read.identifier].to_dataframe(self._lake, read.columns)
         table_scan = self._scan(read.identifier, read.travel, columns=read.columns, where=read.where, limit=read.limit)
         return scan.to_dataframe(self._lake.spark, table_scan, partials=read.partials)
 

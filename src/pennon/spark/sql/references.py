@@ -100,7 +100,7 @@ def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: Ta
     starts = {token.start: number for number, token in enumerate(tokens)}
     references: list[TableReference] = []
     for table in tree.find_all(exp.Table):
-        names = get_name_parts(table)
+        names = _get_name_parts(table)
         if not names or table.find_ancestor(exp.Hint) is not None or find_cte(table) is not None:
             continue
         first = starts.get(names[0].meta.get("start", -1))
@@ -111,8 +111,8 @@ def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: Ta
         alias = table.args.get("alias")
         alias_name = None if alias is None or alias.this is None else alias.this
         stop = None if alias_name is None else starts.get(alias_name.meta.get("start", -1))
-        place = _NamePosition(text, tokens, first, last, stop)
-        reference = _build_reference(place, parts, find, len(references), table)
+        position = _NamePosition(text, tokens, first, last, stop)
+        reference = _build_reference(position, parts, find, len(references), table)
         if reference is not None:
             references.append(reference)
     return references
@@ -126,17 +126,17 @@ def scan_references(text: str, tokens: Sequence[Token], find: TableFinder) -> li
         parts = tuple(token.text for token in tokens[first : last + 1 : 2])
         if len(parts) == 1 and fold_name(parts[0]) in shadowed:
             continue
-        form = _find_keyword(tokens, first)
-        if form is None or (last + 1 < len(tokens) and tokens[last + 1].token_type is TokenType.L_PAREN):
+        keyword = _find_keyword(tokens, first)
+        if keyword is None or (last + 1 < len(tokens) and tokens[last + 1].token_type is TokenType.L_PAREN):
             continue
-        place = _NamePosition(text, tokens, first, last, bare=form == "TABLE")
-        reference = _build_reference(place, parts, find, len(references), None)
+        position = _NamePosition(text, tokens, first, last, bare=keyword == "TABLE")
+        reference = _build_reference(position, parts, find, len(references), None)
         if reference is not None:
             references.append(reference)
     return references
 
 
-def get_name_parts(table: exp.Table) -> list[exp.Identifier]:
+def _get_name_parts(table: exp.Table) -> list[exp.Identifier]:
     """Return the parts of a table's name, or an empty list if it is a function or anything else."""
     parts = table.parts
     return [part for part in parts if isinstance(part, exp.Identifier)] if _are_names(parts) else []
@@ -160,8 +160,8 @@ def find_cte(table: exp.Table) -> exp.CTE | None:
             continue
         visible = list(clause.expressions)
         if inside is not None and inside.parent is clause:
-            position = next(number for number, one in enumerate(visible) if one is inside)
-            visible = visible[: position + 1] if clause.args.get("recursive") else visible[:position]
+            index = next(number for number, one in enumerate(visible) if one is inside)
+            visible = visible[: index + 1] if clause.args.get("recursive") else visible[:index]
         for one in reversed(visible):
             if fold_name(one.alias) == name:
                 return one  # type: ignore[no-any-return]  # the expressions of WITH are CTEs
@@ -185,11 +185,11 @@ class _NamePosition:
 
 
 def _build_reference(
-    place: _NamePosition, parts: tuple[str, ...], find: TableFinder, number: int, node: exp.Table | None
+    position: _NamePosition, parts: tuple[str, ...], find: TableFinder, number: int, node: exp.Table | None
 ) -> TableReference | None:
-    tokens, bare = place.tokens, place.bare
-    cursor = TokenCursor(place.text, list(tokens), place.last + 1)
-    travel = _parse_travel(cursor, place.stop)
+    tokens, bare = position.tokens, position.bare
+    cursor = TokenCursor(position.text, list(tokens), position.last + 1)
+    travel = _parse_travel(cursor, position.stop)
     query_table = find(parts, travel)
     if query_table is None:
         return None
@@ -212,7 +212,7 @@ def _build_reference(
         parts,
         query_table,
         travel,
-        tokens[place.first].start,
+        tokens[position.first].start,
         end,
         alias,
         alias_at if needs_alias else None,
@@ -221,11 +221,11 @@ def _build_reference(
 
 
 def _parse_travel(cursor: TokenCursor, stop: int | None) -> TimeTravel | None:
-    begun = cursor.position
+    start = cursor.position
     cursor.accept("FOR")
     kind = cursor.accept_one(*_TRAVEL_KINDS)
     if kind is None or not cursor.accept("AS", "OF"):
-        cursor.position = begun
+        cursor.position = start
         return None
     first = cursor.position
     if _TRAVEL_KINDS[kind] == "version":

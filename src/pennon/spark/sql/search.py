@@ -35,7 +35,7 @@ _DISTANCE = pa.field("_distance", pa.float32())
 _SCORE = pa.field("_score", pa.float32())
 _PREFIX = "__pennon_search_"
 _DEFAULT_K = 10
-_MOMENTS = {"version": int, "tag": str, "branch": str, "as_of": str}
+_VERSION_ARGUMENTS = {"version": int, "tag": str, "branch": str, "as_of": str}
 _VECTOR_OPTIONS: dict[str, Any] = {
     "metric": str,
     "nprobes": int,
@@ -54,7 +54,7 @@ FUNCTIONS = {
 
 @dataclass(frozen=True)
 class SearchCall:
-    """A call of a search function. `name` is the table that replaces it in the query, with its `arguments`."""
+    """A call of a search function. `name` is the table that replaces the call in the query."""
 
     name: str
     function: str
@@ -68,14 +68,14 @@ class SearchCall:
         """
         arguments = dict(self.arguments)
         table = table_identifier(_parse_table(lake, _require_text(self, arguments.pop("table", None), "table")))
-        moment = VersionSelector(
+        selector = VersionSelector(
             **{
                 key: _require_type(self, key, arguments.pop(key), kind)
-                for key, kind in _MOMENTS.items()
+                for key, kind in _VERSION_ARGUMENTS.items()
                 if key in arguments
             }
         )
-        _, dataset = pin(lake.address, table, moment)
+        _, dataset = pin(lake.address, table, selector)
         k = _require_type(self, "k", arguments.pop("k", _DEFAULT_K), int)
         if k < 1:
             raise InvalidInputError(f"{self.function.lower()} needs k to be at least 1, got {k}")
@@ -113,7 +113,7 @@ class TableSearch:
         """The columns of the table, and the distance or score of each row."""
         return self.dataset.schema.append(self.score)
 
-    def frame(self, lake: Lake, columns: Sequence[str] | None) -> DataFrame:
+    def to_dataframe(self, lake: Lake, columns: Sequence[str] | None) -> DataFrame:
         """Return the rows that the search finds, best first."""
         names = self.schema.names if columns is None else list(columns)
         projected = pa.schema([self.schema.field(name) for name in names])
@@ -158,16 +158,16 @@ def _is_relation(tokens: Sequence[Token], at: int) -> bool:
 def _parse_arguments(cursor: TokenCursor, function: str, evaluate: Callable[[str], Any]) -> dict[str, Any]:
     cursor.expect("(")
     arguments: dict[str, Any] = {}
-    places = list(FUNCTIONS[function])
+    positional = list(FUNCTIONS[function])
     while not cursor.accept(")"):
         if arguments:
             cursor.expect(",")
         if cursor.position + 1 < len(cursor.tokens) and cursor.tokens[cursor.position + 1].text == "=>":
             name = cursor.parse_part().lower()
             cursor.expect("=>")
-            places = []
-        elif places:
-            name = places.pop(0)
+            positional = []
+        elif positional:
+            name = positional.pop(0)
         else:
             raise cursor.syntax_error(f"{function.lower()} needs this argument by name: name => value")
         if name in arguments:

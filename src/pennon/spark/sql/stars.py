@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pennon.spark.sql.scopes import Relation, Scopes
 
 # A SELECT with only these clauses passes rows on one by one, whatever their columns are.
-_PLAIN = {"expressions", "from_", "joins", "where", "limit", "offset", "with_", "hint", "laterals", "kind"}
+_PLAIN_CLAUSES = {"expressions", "from_", "joins", "where", "limit", "offset", "with_", "hint", "laterals", "kind"}
 
 
 def find_fully_read_tables(scopes: Scopes) -> frozenset[TableReference]:
@@ -31,12 +31,14 @@ def _projected_stars(select: exp.Select) -> list[exp.Expr]:
     return [one for one in select.expressions if one.is_star and not isinstance(one, exp.Count)]
 
 
-def _is_row_by_row(select: exp.Select) -> bool:
+def _has_plain_clauses(select: exp.Select) -> bool:
     """Return True if a SELECT passes rows on one by one."""
-    return all(key in _PLAIN for key, value in select.args.items() if value)
+    return all(key in _PLAIN_CLAUSES for key, value in select.args.items() if value)
 
 
 class _FullReads:
+    """Collects the tables that a query needs with all of their columns."""
+
     def __init__(self, scopes: Scopes) -> None:
         self.tables: set[TableReference] = set()
         self._scopes = scopes
@@ -49,7 +51,7 @@ class _FullReads:
 
     def _add_select(self, select: exp.Select) -> None:
         stars = _projected_stars(select)
-        if stars and not _is_row_by_row(select):
+        if stars and not _has_plain_clauses(select):
             for star in stars:
                 self._add_star(star, select)
         for star in _hidden_stars(select):
@@ -105,9 +107,7 @@ class _FullReads:
 
 def _get_qualifier(star: exp.Expr) -> list[str] | None:
     """Return the names before a star, or None if there are none."""
-    if isinstance(star, exp.Column):
-        return [part.name for part in star.parts if not isinstance(part, exp.Star)]
-    if isinstance(star, exp.Dot):
+    if isinstance(star, (exp.Column, exp.Dot)):
         return [part.name for part in star.parts if not isinstance(part, exp.Star)]
     return None
 

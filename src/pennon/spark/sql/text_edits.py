@@ -72,10 +72,10 @@ def _edit_table(reference: TableReference, alias: str) -> Iterator[TextEdit]:
 
 def _find_qualified_columns(tokens: Sequence[Token], scopes: Scopes) -> Iterator[tuple[int, int, TableReference]]:
     """Yield the columns that are qualified with more than the last part of a table's name."""
-    places = index_identifiers(scopes.tree)
+    identifiers = index_identifiers(scopes.tree)
     tables = {reference.start for reference in scopes.references}
     for chain in find_name_chains(tokens):
-        node = places.get(chain[0].start)
+        node = identifiers.get(chain[0].start)
         select = None if node is None else node.find_ancestor(exp.Select)
         if select is None or chain[0].start in tables or _is_table(node):
             continue
@@ -96,11 +96,7 @@ def _has_column(reference: TableReference, column: str | None) -> bool:
 
 
 def _is_table(node: exp.Expr | None) -> bool:
-    return (
-        node is not None
-        and node.find_ancestor(exp.Table, exp.Column, exp.Dot, exp.Select) is not None
-        and (isinstance(node.find_ancestor(exp.Table, exp.Column, exp.Select), exp.Table))
-    )
+    return node is not None and isinstance(node.find_ancestor(exp.Table, exp.Column, exp.Select), exp.Table)
 
 
 def _precedes_star(node: exp.Expr | None) -> bool:
