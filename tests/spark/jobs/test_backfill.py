@@ -80,7 +80,7 @@ def test_concurrent_commits_are_kept_and_filled(spark, stock, monkeypatch):
 
     where = stock.create("t", batches=3)
     commit = table_commits.commit
-    meanwhile = iter(
+    concurrent_changes = iter(
         [
             lambda: stock.open("t").delete("k = 3"),
             lambda: stock.append("t", data=pa.table({"k": [100], "s": ["late"]})),
@@ -89,7 +89,7 @@ def test_concurrent_commits_are_kept_and_filled(spark, stock, monkeypatch):
     )
 
     def late(*arguments, **options):
-        next(meanwhile, lambda: None)()
+        next(concurrent_changes, lambda: None)()
         return commit(*arguments, **options)
 
     monkeypatch.setattr(table_commits, "commit", late)

@@ -73,10 +73,10 @@ def test_concurrent_appends_and_deletes_are_kept(spark, stock, monkeypatch):
     module = __import__(function.__module__, fromlist=["open_for_commit"])
     stock.create("t", batches=4)
     opened = module.open_for_commit
-    meanwhile = iter([lambda: stock.open("t").delete("k = 3"), lambda: stock.append("t", data=_row(100))])
+    concurrent_changes = iter([lambda: stock.open("t").delete("k = 3"), lambda: stock.append("t", data=_row(100))])
 
     def late(*arguments):
-        next(meanwhile, lambda: None)()
+        next(concurrent_changes, lambda: None)()
         return opened(*arguments)
 
     monkeypatch.setattr(module, "open_for_commit", late)

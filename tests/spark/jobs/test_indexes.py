@@ -156,10 +156,10 @@ def test_index_is_built_again_after_a_concurrent_compaction(spark, stock, monkey
 
     fill(stock, "t", batches=2)
     commit = table_commits.commit
-    meanwhile = iter([lambda: stock.compact("t")])
+    concurrent_changes = iter([lambda: stock.compact("t")])
 
     def late(*arguments, **options):
-        next(meanwhile, lambda: None)()
+        next(concurrent_changes, lambda: None)()
         return commit(*arguments, **options)
 
     monkeypatch.setattr(table_commits, "commit", late)

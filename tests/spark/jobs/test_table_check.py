@@ -218,6 +218,6 @@ def test_version_file_that_differs_from_its_row_is_found(new_stock):
     where = stock.create("t", batches=2)
     newest = where / "_versions/18446744073709551613.manifest"
     newest.write_bytes(newest.read_bytes() + b" ")
-    assert any("its row says" in one for one in check_fails(stock, "t"))
+    assert any("its row records" in one for one in check_fails(stock, "t"))
     newest.unlink()
     assert any("the latest according to its row, has no file" in one for one in check_fails(stock, "t"))

@@ -162,12 +162,12 @@ def test_ctrl_c_deletes_staged_data_and_state(shop, tmp_path):
         with fails(14, "is being worked on by process"):
             Pipeline.from_text(SLOW).run(shop.lake, run_id="r")
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=120)
     finally:
         process.kill()
         process.communicate()
-    assert process.returncode == 130, told
-    assert "interrupted: nothing was published, and the staged data was removed" in told
+    assert process.returncode == 130, stderr
+    assert "interrupted: nothing was published, and the staged data was removed" in stderr
     assert shop.versions() == {}
     assert shop.leftovers() == []
     assert not [path for path in state.rglob("*") if path.is_file()]

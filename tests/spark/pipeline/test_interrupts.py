@@ -42,4 +42,4 @@ def test_termination_raises_the_error_of_its_handler() -> None:
 
 def test_other_errors_are_not_changed() -> None:
     with pytest.raises(ConnectionError), raise_on_signals():
-        raise ConnectionError("nobody interrupt_call it")
+        raise ConnectionError("not interrupted")

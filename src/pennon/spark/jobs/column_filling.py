@@ -96,7 +96,7 @@ def fill_from_rows(
     """
     dataset = pinned.open()
     numbers = {fragment.fragment_id: fragment for fragment in dataset.get_fragments()}
-    for number, rows in _by_fragment(batches):
+    for number, rows in _group_by_fragment(batches):
         _require_unique_addresses(rows, pinned)
         values = [plan.cast(batch) for batch in rows.to_batches()]
         addresses = rows.column(rows.num_columns - 1).cast(pa.uint64())
@@ -205,7 +205,7 @@ def _update_columns(dataset: LanceDataset, fragment: LanceFragment, table: pa.Ta
     return FilledFragment(base, metadata, None, tuple(fields), kept, rows)
 
 
-def _by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+def _group_by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     """Yield the rows of each fragment. They arrive sorted, so only one fragment is in memory at a time."""
     gathered: list[pa.RecordBatch] = []
     current: int | None = None
@@ -217,16 +217,16 @@ def _by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Ta
         runs = pc.run_end_encode(numbers)
         for value, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             if value != current and gathered:
-                yield _known(current), pa.Table.from_batches(gathered)
+                yield _require_fragment(current), pa.Table.from_batches(gathered)
                 gathered = []
             current = value
             gathered.append(batch.slice(start, end - start))
             start = end
     if gathered:
-        yield _known(current), pa.Table.from_batches(gathered)
+        yield _require_fragment(current), pa.Table.from_batches(gathered)
 
 
-def _known(number: int | None) -> int:
+def _require_fragment(number: int | None) -> int:
     if number is None:
         raise InvalidInputError("Rows have no fragment")
     return number

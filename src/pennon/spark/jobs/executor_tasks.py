@@ -176,7 +176,7 @@ def run_task(
     except Exception as error:  # noqa: BLE001 - it is this task's result, and must not stop the others
         return None, int(InternalError("").code), f"{subject}: {type(error).__name__}: {error}"
     except BaseException as error:
-        # A panic of Lance's native code is no Exception.
+        # A panic of Lance's native code is not a subclass of Exception.
         if type(error).__name__ != "PanicException":
             raise
         return None, int(InternalError("").code), f"{subject}: Lance panicked: {error}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
@@ -54,13 +53,8 @@ def stats(
         raise InvalidInputError(f"small_file_bytes must be at least 1, got {small_file_bytes}")
     run = JobRun.start(lake, "stats", JobSettings(job_id=job_id, state=state, progress=progress))
     tables = run.find_tables(which)
-    outcomes = run.collect(run.run_on_executors(_measure_table, tables, _Limits(small_file_bytes)), len(tables))
+    outcomes = run.collect(run.run_on_executors(_measure_table, tables, small_file_bytes), len(tables))
     return to_dataframe(lake.spark, outcomes, COLUMNS)
-
-
-@dataclass(frozen=True)
-class _Limits:
-    small_file_bytes: int
 
 
 def _measure_table(address: Address, work: TableTask) -> TableOutcome:
@@ -71,7 +65,7 @@ def _measure_table(address: Address, work: TableTask) -> TableOutcome:
     _, dataset = there
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.data_files()]
-    small = sum(size < work.options.small_file_bytes for size in sizes)
+    small = sum(size < work.options for size in sizes)
     described = [one for one in dataset.describe_indices() if not one.name.startswith("__")]
     indexed = [{number for segment in one.segments for number in segment.fragment_ids} for one in described]
     numbers = {fragment.id for fragment in fragments}

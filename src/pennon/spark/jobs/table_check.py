@@ -64,12 +64,12 @@ def check_table(address: Address, work: TableTask) -> TableCheck:
     options = tuple(sorted((found.storage_options or {}).items()))
     store = open_store(str(found.location), dict(options))
     try:
-        looked = _check_once(address, work, store, str(found.location), options)
-        if looked.outcome.status == FAILED:
-            looked = _check_once(address, work, store, str(found.location), options)
+        check = _check_once(address, work, store, str(found.location), options)
+        if check.outcome.status == FAILED:
+            check = _check_once(address, work, store, str(found.location), options)
     finally:
         store.close()
-    return replace(looked, outcome=looked.outcome.after(time.monotonic() - begun))
+    return replace(check, outcome=check.outcome.after(time.monotonic() - begun))
 
 
 def _check_once(
@@ -186,7 +186,7 @@ def _compare_with_rows(
         if there is None and version == newest and not record.is_unfinished:
             faults.append(f"version {version}, the latest according to its row, has no file")
         elif there is not None and record.size is not None and record.size != there.size:
-            faults.append(f"version {version} has {there.size} bytes, its row says {record.size}")
+            faults.append(f"version {version} has {there.size} bytes, but its row records {record.size}")
     without_file = [version for version, record in rows.items() if version not in files and not record.is_unfinished]
     without_row = [version for version in files if version not in rows]
     return faults, {"rows_without_file": len(without_file), "files_without_row": len(without_row)}

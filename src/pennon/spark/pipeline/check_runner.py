@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
+from pennon.spark.pipeline.model import format_scalar
 from pennon.spark.pipeline.report import CheckReport
 from pennon.spark.pipeline.samples import sample_rows
 from pennon.spark.pipeline.scrubbing import Scrubber
@@ -65,11 +66,6 @@ class CheckSubject:
         return names[first.lower()], column[found.end() :]
 
 
-def checked_columns(check: Check) -> tuple[str, ...]:
-    """Return the columns that a check names; none for SQL checks."""
-    return (*(check.not_null or ()), *(check.unique or ()), *(check.accepted_values or ()))
-
-
 def run_checks(subject: CheckSubject, checks: Sequence[Check], *, samples: int) -> list[CheckReport]:
     """Run the checks of one subject, and return a report for each, in order.
 
@@ -102,7 +98,7 @@ def _check_rows(subject: CheckSubject, checks: Sequence[Check], samples: int) ->
         return {}
     started = time.monotonic()
     faults = {id(check): _fault_condition(subject, check) for check in checks}
-    columns = dict.fromkeys(subject.top_level(name) for check in checks for name in checked_columns(check))
+    columns = dict.fromkeys(subject.top_level(name) for check in checks for name in check.columns)
     frame = subject.frame(list(columns))
     counted = _count_matches(frame, list(faults.values()))
     share = round((time.monotonic() - started) / len(checks), 3)
@@ -110,7 +106,7 @@ def _check_rows(subject: CheckSubject, checks: Sequence[Check], samples: int) ->
     for check, failing in zip(checks, counted, strict=True):
         rows: tuple[dict[str, Any], ...] = ()
         if failing:
-            wanted = [subject.expression(name) for name in checked_columns(check)]
+            wanted = [subject.expression(name) for name in check.columns]
             rows = sample_rows(frame.where(faults[id(check)]).selectExpr(*wanted), samples, subject.scrubber)
         reports[id(check)] = _report(subject, check, failing=failing, what="rows", seconds=share, samples=rows)
     return reports
@@ -126,7 +122,7 @@ def _fault_condition(subject: CheckSubject, check: Check) -> Column:
         conditions = []
         for name, accepted in (check.accepted_values or {}).items():
             column = sql.expr(subject.expression(name))
-            values = [_as_text(one) for one in accepted] if subject.type_of(name) == "string" else list(accepted)
+            values = [format_scalar(one) for one in accepted] if subject.type_of(name) == "string" else list(accepted)
             conditions.append(column.isNotNull() & ~column.isin(values))
     fault = conditions[0]
     for one in conditions[1:]:
@@ -185,8 +181,8 @@ def _check_sql(subject: CheckSubject, check: Check, text: str, samples: int) -> 
             f"The check {subject.scrubber.scrub_title(check)!r} of {subject.label} has 'expect: true', "
             "so it must return one boolean column"
         )
-    told = frame.toDF("told")
-    failing, held = _count_matches(told, [told["told"].isNull() | ~told["told"], told["told"]])
+    result = frame.toDF("result")
+    failing, held = _count_matches(result, [result["result"].isNull() | ~result["result"], result["result"]])
     if not failing and not held:
         return replace(_report(subject, check, failing=0, what=""), passed=False, message="it returned no row")
     return _report(subject, check, failing=failing, what="rows are not true")
@@ -212,7 +208,3 @@ def _report(
         seconds,
         samples=samples,
     )
-
-
-def _as_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -41,7 +41,7 @@ class CheckAudit:
         """Run the checks of one group, and return a report for each."""
         samples = self.queries.graph.definition.samples
         if group.target is None:
-            subject = replace(self._subject(group), scrubber=self.scrubber)
+            subject = replace(self._make_subject(group), scrubber=self.scrubber)
             return run_checks(subject, group.checks, samples=samples)
         found: dict[int, CheckReport] = {}
         for scope in ("table", "new"):
@@ -49,60 +49,60 @@ class CheckAudit:
                 (number, one) for number, one in enumerate(group.checks) if one.scope == scope
             ]
             if chosen:
-                subject = replace(self._target(group, self.staged[group.target], scope), scrubber=self.scrubber)
+                subject = replace(self._target_subject(group, self.staged[group.target], scope), scrubber=self.scrubber)
                 reports = run_checks(subject, [one for _, one in chosen], samples=samples)
                 found.update(zip([number for number, _ in chosen], reports, strict=True))
         return [found[number] for number in range(len(group.checks))]
 
-    def _subject(self, group: CheckGroup) -> CheckSubject:
+    def _make_subject(self, group: CheckGroup) -> CheckSubject:
         """Return a step, or the whole pipeline, as the subject of checks."""
         step = group.step
         if step is None:
-            scope = QueryScope(targets=self._targets())
+            scope = QueryScope(targets=self._target_scans())
             return CheckSubject(
                 group.label, StructType(), _unused, _unused, lambda sql: self.queries.dataframe(sql, scope)
             )
         if step in self.queries.steps:
-            return self._scanned(group.label, self.queries.steps[step], {})
+            return self._scan_subject(group.label, self.queries.steps[step], {})
         frame = self.queries.read_local(step)
         seen = QueryScope(step=step)
         return CheckSubject(
             group.label, frame.schema, frame.select, frame.count, lambda sql: self.queries.dataframe(sql, seen)
         )
 
-    def _target(self, group: CheckGroup, staged: StagedWrite, scope: str) -> CheckSubject:
-        targets = self._targets()
+    def _target_subject(self, group: CheckGroup, staged: StagedWrite, scope: str) -> CheckSubject:
+        targets = self._target_scans()
         whole = targets[staged.identifier]
-        seen = whole if scope == "table" else _only_new(staged, whole)
-        return replace(self._scanned(group.label, seen, targets), published_rows=_published_rows(staged))
+        seen = whole if scope == "table" else _new_rows_scan(staged, whole)
+        return replace(self._scan_subject(group.label, seen, targets), published_rows=_count_published_rows(staged))
 
-    def _scanned(self, label: str, whole: Scan, targets: dict[Identifier, Scan]) -> CheckSubject:
+    def _scan_subject(self, label: str, whole: Scan, targets: dict[Identifier, Scan]) -> CheckSubject:
         spark = self.queries.lake.spark
         scope = QueryScope(whole, targets=targets)
         return CheckSubject(
             label,
             types.spark_schema(whole.schema),
             lambda columns: scan.to_dataframe(spark, replace(whole, columns=tuple(columns))),
-            lambda: _counted(spark, whole),
+            lambda: _count_rows(spark, whole),
             lambda sql: self.queries.dataframe(sql, scope),
         )
 
-    def _targets(self) -> dict[Identifier, Scan]:
+    def _target_scans(self) -> dict[Identifier, Scan]:
         """Return all targets as they will be."""
-        return {**self.published, **{one.identifier: _preview(one) for one in self.staged.values()}}
+        return {**self.published, **{one.identifier: _preview_scan(one) for one in self.staged.values()}}
 
 
 def _unused(*_: object) -> Any:
     raise AssertionError
 
 
-def _preview(staged: StagedWrite) -> Scan:
+def _preview_scan(staged: StagedWrite) -> Scan:
     """Return a target as it will be."""
     assert staged.preview is not None
     return scan.scan_pinned(staged.preview)
 
 
-def _only_new(staged: StagedWrite, whole: Scan) -> Scan:
+def _new_rows_scan(staged: StagedWrite, whole: Scan) -> Scan:
     """Return the rows that the run writes: those of fragments that the published version lacks."""
     if not staged.read_version:
         return whole
@@ -117,14 +117,14 @@ def _only_new(staged: StagedWrite, whole: Scan) -> Scan:
     )
 
 
-def _published_rows(staged: StagedWrite) -> int | None:
+def _count_published_rows(staged: StagedWrite) -> int | None:
     """Return the number of rows of the version that the run builds on, or None if the table is new."""
     if not staged.read_version:
         return None
     return int(staged.destination.pinned(staged.read_version).open().count_rows())
 
 
-def _counted(spark: SparkSession, seen: Scan) -> int:
+def _count_rows(spark: SparkSession, seen: Scan) -> int:
     """Return the number of rows. New fragments have no deleted rows, so their metadata is enough."""
     if is_partial(seen):
         return seen.rows

@@ -87,8 +87,7 @@ def _column_code(definition: Definition) -> Iterator[tuple[Path, str]]:
     groups += [(("targets", number, "checks"), target.checks) for number, target in enumerate(definition.targets)]
     for path, checks in [*groups, (("checks",), definition.checks)]:
         for number, check in enumerate(checks):
-            columns = (*(check.not_null or ()), *(check.unique or ()), *(check.accepted_values or ()))
-            if any(mark in column for column in columns for mark in "(`"):
+            if any(mark in column for column in check.columns for mark in "(`"):
                 yield (*path, number), "the name of a column has a bracket or backtick and may be an expression"
 
 

@@ -118,7 +118,7 @@ class Lease:
         if current is not None and current.token == self._owner.token and blob is not None:
             self._e_tag = blob.e_tag
         else:
-            self._lost = "somebody else" if current is None else f"process {current.process} on {current.host}"
+            self._lost = "another process" if current is None else f"process {current.process} on {current.host}"
 
 
 @contextlib.contextmanager

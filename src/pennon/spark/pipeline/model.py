@@ -13,10 +13,13 @@ def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def format_scalar(value: Scalar) -> str:
+    """Return a scalar as YAML writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _to_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, (int, float)) else value
+    return format_scalar(value) if isinstance(value, (bool, int, float)) else value
 
 
 def _require_scalars(value: Any) -> Any:
@@ -138,8 +141,8 @@ class Check(_Model):
     def _require_one_kind(self) -> Check:
         kinds = [kind for kind in CHECK_KINDS if getattr(self, kind) is not None]
         if len(kinds) != 1:
-            told = " and ".join(kinds) if kinds else "none"
-            raise ValueError(f"a check must be exactly one of {', '.join(CHECK_KINDS)}; got {told}")
+            listed = " and ".join(kinds) if kinds else "none"
+            raise ValueError(f"a check must be exactly one of {', '.join(CHECK_KINDS)}; got {listed}")
         if "expect" in self.model_fields_set and self.sql is None:
             raise ValueError("'expect' belongs to a check by 'sql'")
         return self
@@ -148,6 +151,11 @@ class Check(_Model):
     def kind(self) -> str:
         """The kind of the check."""
         return next(kind for kind in CHECK_KINDS if getattr(self, kind) is not None)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the check names; none for SQL checks."""
+        return (*(self.not_null or ()), *(self.unique or ()), *(self.accepted_values or ()))
 
     @property
     def title(self) -> str:

@@ -86,13 +86,13 @@ class PipelineRun:
         self._targets: list[TargetReport] = []
         self._checks: list[CheckReport] = []
         self._staged: dict[int, StagedWrite] = {}
-        self._earlier: dict[int, int] = {}
+        self._published_before: dict[int, int] = {}
         """Targets that an earlier attempt has published, with their versions."""
 
     def execute(self) -> RunReport:
         """Do the work that is left, and return the report. Its status shows whether the targets are published."""
         self._observer.planned(self._list_work())
-        self._earlier = target_publishing.earlier(self._lake.address, self._state, self._definition)
+        self._published_before = target_publishing.find_published(self._lake.address, self._state, self._definition)
         for name in self._definition.steps:
             self._run_step(name)
             if self._failed:
@@ -163,7 +163,7 @@ class PipelineRun:
         if note is None:
             note, mine = self._stage_target(number, target)
         note = staged_notes.parse_note(self._state, number, note, parse_table_name(target.table))
-        if number not in self._earlier:
+        if number not in self._published_before:
             self._staged[number] = staged_notes.restore_write(self._lake, note, proven=mine)
         figures = {key: note[key] for key in ("rows", "bytes", "seconds")}
         base = note["read_version"] or None
@@ -227,19 +227,19 @@ class PipelineRun:
     def _failed(self) -> bool:
         return any(not one.passed and one.severity == "error" for one in self._checks)
 
-    # The end
+    # Publishing
 
     def _forget_outdated(self) -> bool:
         """Forget what was staged for tables that others have changed, and the checks; return False if there is none."""
-        self._earlier = target_publishing.earlier(self._lake.address, self._state, self._definition)
+        self._published_before = target_publishing.find_published(self._lake.address, self._state, self._definition)
         late = [
             number
             for number, one in self._staged.items()
-            if number not in self._earlier and target_publishing.moved(one)
+            if number not in self._published_before and target_publishing.has_moved(one)
         ]
         for group in self._graph.check_groups():
             # After some targets are published one by one, only the checks of the others can run again.
-            if group.target in late or (group.step is None and not self._earlier):
+            if group.target in late or (group.step is None and not self._published_before):
                 self._state.undo(_note_name(group))
         for number in late:
             # The note of the intent remains; its files are deleted before the target is staged again.
@@ -252,7 +252,7 @@ class PipelineRun:
     def _publish(self) -> RunReport:
         self._observer.begun("publish")
         together = self._definition.publish == "atomic"
-        versions: dict[int, int | None] = dict(self._earlier)
+        versions: dict[int, int | None] = dict(self._published_before)
         if self._resumed:
             for staged in self._staged.values():
                 staged_notes.require_files(staged)
@@ -263,7 +263,7 @@ class PipelineRun:
                 )
             self._targets = [replace(one, version=versions[number]) for number, one in enumerate(self._targets)]
             report = self._make_report(PUBLISHED)
-            target_publishing.settle(self._lake.address, self._state, self._earlier, self._definition)
+            target_publishing.settle(self._lake.address, self._state, self._published_before, self._definition)
             self._state.finish(report.document())
         self._observer.done("publish", reused=False)
         return report
@@ -275,7 +275,7 @@ class PipelineRun:
                 parse_table_name(self._definition.targets[number].table),
                 VersionSelector(version=version),
             )
-            for number, version in self._earlier.items()
+            for number, version in self._published_before.items()
         }
 
     def _give_up(self) -> RunReport:
@@ -305,7 +305,7 @@ class PipelineRun:
         return self._scrubber.scrub_report(report)
 
     def _fully_checked_tables(self) -> set[Identifier]:
-        """Return the targets of which checks have read more than the new rows.
+        """Return the tables that checks have read completely, not only their new rows.
 
         Other writers must not have changed those tables since.
         """

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
 from pennon.spark import types
-from pennon.spark.pipeline.check_runner import CheckSubject, checked_columns
+from pennon.spark.pipeline.check_runner import CheckSubject
 from pennon.spark.pipeline.problems import InvalidPipelineError, Path, PipelineProblem, find_line
 from pennon.spark.pipeline.spark_errors import shorten_error
 from pennon.spark.pipeline.statements import THIS
@@ -130,12 +130,16 @@ class _Preflight:
             bound = {} if schema is None else {THIS: schema}
             if any(one not in self.schemas for one in self.queries.graph.local_reads(check.sql)):
                 return
-            told = self._query_schema((*path, "sql"), check.sql, bound, checking=True)
-            if told is not None and check.expect == "true" and [one.typeName() for one in _kinds(told)] != ["boolean"]:
+            result = self._query_schema((*path, "sql"), check.sql, bound, checking=True)
+            if (
+                result is not None
+                and check.expect == "true"
+                and [one.typeName() for one in _kinds(result)] != ["boolean"]
+            ):
                 self._report((*path, "sql"), "'expect: true' needs one column, a boolean")
             return
         subject = CheckSubject(label, schema, _nothing, _nothing, _nothing)  # type: ignore[arg-type]
-        for column in checked_columns(check):
+        for column in check.columns:
             try:
                 subject.top_level(column)
             except InvalidInputError as error:
@@ -160,7 +164,7 @@ class _Preflight:
             planned = plan_query(sql, find, analyse=False)
             frames: dict[str, Any] = {one.name: _empty(spark, schemas[one.identifier]) for one in planned.reads}
             return spark.sql(planned.text, **frames).schema if frames else spark.sql(sql).schema
-        except Exception as error:  # noqa: BLE001 - what Spark raises has several classes, and all of it is told
+        except Exception as error:  # noqa: BLE001 - Spark raises errors of several classes, and all are reported
             self._report(path, shorten_error(error))
             return None
 

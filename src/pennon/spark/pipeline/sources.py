@@ -27,8 +27,8 @@ def load_source(spark: SparkSession, name: str, source: Source) -> DataFrame:
         if source.schema_ is not None:
             reader = reader.schema(source.schema_)
         frame = reader.load() if source.path is None else reader.load(list(source.path))
-        frame.schema  # noqa: B018 - Spark Connect looks at it only now
-    except Exception as error:  # what Spark raises here has several classes, some of them Java's
+        frame.schema  # noqa: B018 - Spark Connect reads the source only now
+    except Exception as error:  # Spark raises errors of several classes, some of them from Java
         found = error_condition(error)
         if found == "PATH_NOT_FOUND":
             raise TableNotFoundError(f"Source {name!r}: there is nothing at {', '.join(source.path or ())}") from error

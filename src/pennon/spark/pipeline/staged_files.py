@@ -51,7 +51,7 @@ def sweep(address: Address, state: RunState, identifier: Identifier, run: str) -
     kept = (
         delete_unreferenced(state, locate_table(address, identifier), run) if has_versions(address, identifier) else []
     )
-    for uri in _places(address, identifier, run):
+    for uri in _find_locations(address, identifier, run):
         kept += discard_location(address, state, "staging", StagedLocation(identifier, uri, run))
     return kept
 
@@ -62,7 +62,7 @@ def discard_location(address: Address, state: RunState, work: str, place: Staged
     reason = ""
     try:
         catalog.require_new_table_location(list(place.identifier), place.uri)
-        if _wrote(address, state, place):
+        if _is_own(address, state, place):
             catalog.discard_table_location(list(place.identifier), place.uri)
         else:
             reason = "nothing in it proves that this run wrote it"
@@ -71,7 +71,7 @@ def discard_location(address: Address, state: RunState, work: str, place: Staged
     if not reason:
         return []
     note = state.note_path(work)
-    text = f"{place.uri!r}, which {note!r} names, was kept: {reason}. If nobody needs it, delete it, and then {note!r}"
+    text = f"{place.uri!r}, which {note!r} refers to, was kept: {reason}. If it is not needed, delete it, then {note!r}"
     return [text]
 
 
@@ -105,15 +105,15 @@ def run_of_note(state: RunState, work: str, note: dict[str, Any]) -> str:
     return require_run_name(run)
 
 
-def _wrote(address: Address, state: RunState, place: StagedLocation) -> bool:
+def _is_own(address: Address, state: RunState, place: StagedLocation) -> bool:
     """Return True if a location is empty, or if its content proves that this run wrote it."""
-    with _files(address, place.uri) as files:
+    with TableFiles(place.uri, lambda: address.storage_options) as files:
         if not files.names("") or files.names(f"{NOTES}/{place.run}"):
             return True
-    return _is_named(address, place.uri, state.job_id)
+    return _has_job_id(address, place.uri, state.job_id)
 
 
-def _is_named(address: Address, uri: str, job_id: str) -> bool:
+def _has_job_id(address: Address, uri: str, job_id: str) -> bool:
     """Return True if the first version at a location has the run's job id."""
     import lance
 
@@ -124,7 +124,7 @@ def _is_named(address: Address, uri: str, job_id: str) -> bool:
     return made is not None and (made.transaction_properties or {}).get(table_commits.JOB) == job_id
 
 
-def _places(address: Address, identifier: Identifier, run: str) -> list[str]:
+def _find_locations(address: Address, identifier: Identifier, run: str) -> list[str]:
     """Return the directories of new tables with this name in which the run has left notes."""
     store = root_store(address)
     if store is None:
@@ -136,7 +136,3 @@ def _places(address: Address, identifier: Identifier, run: str) -> list[str]:
         endings = (name_ending(identifier),) * 2
     with_name = [name for name in store.list_names("") if name.endswith(endings)]
     return [store.location(name) for name in with_name if store.list_names(f"{name}/{NOTES}/{run}")]
-
-
-def _files(address: Address, uri: str, *, blobs: bool = False) -> TableFiles:
-    return TableFiles(uri, lambda: address.storage_options, blobs=blobs)

@@ -29,7 +29,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "seconds": (int, float),
 }
 """The types of a note's fields; numbers are not negative."""
-# The numbers of versions beside a table's history need 64 bits.
+# The numbers of detached versions need 64 bits.
 _TOO_LARGE = 1 << 64
 _SHOWN = 200
 """The number of characters of a bad value that messages contain."""

@@ -72,7 +72,7 @@ class StagingIntent:
 # Publishing
 
 
-def earlier(address: Address, state: RunState, definition: Definition) -> dict[int, int]:
+def find_published(address: Address, state: RunState, definition: Definition) -> dict[int, int]:
     """Return the targets that an earlier attempt has published: their numbers and versions."""
     if _PUBLISHING not in state.finished_work():
         return {}
@@ -121,7 +121,7 @@ def settle(address: Address, state: RunState, published: Collection[int], defini
                 _log.warning("%s", kept)
 
 
-def moved(staged: StagedWrite) -> bool:
+def has_moved(staged: StagedWrite) -> bool:
     """Return True if a table has another version than when something was staged for it."""
     destination = staged.destination
     if staged.new:
@@ -129,7 +129,7 @@ def moved(staged: StagedWrite) -> bool:
     return int(destination.latest().version) != staged.read_version
 
 
-# Giving up
+# Cleanup
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,14 @@ def clean_up(
     The state is in the root, where others can write. So a location in it is deleted only if the catalog proves that it
     belongs to a new table that was never added, and if the files there prove that this run wrote them.
     """
-    published = earlier(address, state, definition)
+    published = find_published(address, state, definition)
     kept: list[str] = []
     removed = []
-    for number, work in _staged(state, definition, kept):
+    for number, work in _find_staged(state, definition, kept):
         if number in published:
             continue
         try:
-            left = _remove(address, state, parse_table_name(definition.targets[number].table), number, work)
+            left = _delete_staged(address, state, parse_table_name(definition.targets[number].table), number, work)
         except InvalidTableStateError as error:
             left = [str(error)]
         kept += left
@@ -174,7 +174,7 @@ def clean_up(
     return CleanupResult(published, tuple(kept))
 
 
-def _staged(state: RunState, definition: Definition, kept: list[str]) -> Iterator[tuple[int, str]]:
+def _find_staged(state: RunState, definition: Definition, kept: list[str]) -> Iterator[tuple[int, str]]:
     """Yield the targets that have staged data, each with the piece of work that describes it."""
     done = state.finished_work()
     for work in done:
@@ -187,7 +187,7 @@ def _staged(state: RunState, definition: Definition, kept: list[str]) -> Iterato
             yield int(number), work
 
 
-def _remove(address: Address, state: RunState, identifier: Identifier, number: int, work: str) -> list[str]:
+def _delete_staged(address: Address, state: RunState, identifier: Identifier, number: int, work: str) -> list[str]:
     """Delete what was staged for a target, and return messages about what was kept."""
     note = state.read_note(work)
     if note is None:

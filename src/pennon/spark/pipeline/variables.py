@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pennon.spark.pipeline.model import format_scalar
 from pennon.spark.pipeline.problems import suggest
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
@@ -115,7 +116,7 @@ def parse_variables(
             faults.append((name, f"it has no default: set it with --var {name}=..."))
             filled = FilledText("", "")
         elif isinstance(default, (str, int, float)):
-            filled = bare.fill(_text(default))
+            filled = bare.fill(format_scalar(default))
             faults += [(name, fault) for fault in filled.faults]
         else:
             faults.append((name, "a default must be a text, a number, true or false"))
@@ -130,7 +131,3 @@ def parse_variables(
         if name not in section
     ]
     return Variables(environment, values, bare.secrets), faults
-
-
-def _text(value: str | float | bool) -> str:  # noqa: FBT001 - a default of any kind
-    return str(value).lower() if isinstance(value, bool) else str(value)
