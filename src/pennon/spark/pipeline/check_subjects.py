@@ -98,6 +98,7 @@ def _unused(*_: object) -> Any:
 
 def _preview_scan(staged: StagedWrite) -> Scan:
     """Return a target as it will be."""
+    # A write is recorded as staged only after it is readable.
     assert staged.preview is not None
     return scan.scan_pinned(staged.preview)
 

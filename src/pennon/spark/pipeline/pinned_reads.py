@@ -14,6 +14,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import format_identifier
 from pennon.spark.commits.destination import locate_table
+from pennon.spark.pipeline.staged_files import root_store
 from pennon.spark.pipeline.statements import parse_table_name
 from pennon.spark.reading.pinned import PinnedTable, VersionSelector, pin
 from pennon.spark.sql.references import TimeTravel
@@ -228,10 +229,9 @@ def _require_same_location(address: Address, identifier: Identifier, uri: str) -
 
 def _is_in_root(address: Address, uri: str) -> bool:
     from pennon.directory.layout import checked_location
-    from pennon.store import open_store
 
-    root = dict(address.properties).get("root")
-    inside = None if root is None else open_store(root, address.storage_options).relative(uri)
+    store = root_store(address)
+    inside = None if store is None else store.relative(uri)
     try:
         return inside is not None and checked_location(inside) == inside
     except InvalidInputError:

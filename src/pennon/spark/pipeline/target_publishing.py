@@ -12,6 +12,14 @@ from pennon.spark import writing
 from pennon.spark.commits import table_commits
 from pennon.spark.commits.destination import locate_table
 from pennon.spark.pipeline import staged_notes
+from pennon.spark.pipeline.staged_files import (
+    StagedLocation,
+    delete_unreferenced,
+    discard_location,
+    has_versions,
+    run_of_note,
+    sweep,
+)
 from pennon.spark.pipeline.statements import parse_table_name
 
 if TYPE_CHECKING:
@@ -23,15 +31,6 @@ if TYPE_CHECKING:
     from pennon.spark.lake import Lake
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.run_state import RunState
-
-from pennon.spark.pipeline.staged_files import (
-    StagedLocation,
-    delete_unreferenced,
-    discard_location,
-    has_versions,
-    run_of_note,
-    sweep,
-)
 
 _PUBLISHING = "publishing"
 _log = logging.getLogger(__name__)
