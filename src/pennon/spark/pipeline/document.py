@@ -35,7 +35,7 @@ class Document:
     """The content of a file, the line of each value, and the problems found so far."""
 
     file: str
-    value: Any = field(repr=False)
+    content: Any = field(repr=False)
     masked: Any
     """The content with the names of secrets in place of their values."""
     lines: Mapping[Path, int]

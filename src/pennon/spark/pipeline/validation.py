@@ -26,7 +26,7 @@ def validate_document(document: Document) -> Definition:
     """Return the definition in a document. Raises InvalidPipelineError with all problems."""
     problems = list(document.problems)
     try:
-        definition = Definition.model_validate(document.value)
+        definition = Definition.model_validate(document.content)
     except ValidationError as error:
         found = _problems(error, document.masked, document.lines)
         problems += [one for one in found if one.path not in document.unfilled]
