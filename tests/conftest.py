@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 
 from pennon import DirectoryNamespace
-from tests.soak_rules import leave_to_the_soak
+from tests.soak_rules import mark_soak_cases
 from tests.support import MODES, Root
 
 if TYPE_CHECKING:
@@ -32,26 +32,26 @@ os.environ["PYTHONPATH"] = os.pathsep.join([_REPOSITORY, *filter(None, [os.envir
 # For the sessions of all tests, and of the processes that they start.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark" / "settings"))
 
-# A shell starts jobs in the background with Ctrl-C switched off, and so would be all processes that tests start.
+# A shell ignores Ctrl-C in background jobs, and processes that tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(config, items) -> None:
-    """Leave cases to the soak run that other cases cover."""
-    leave_to_the_soak(items, all_collected=config.args_source is pytest.Config.ArgsSource.TESTPATHS)
+    """Mark cases that other cases cover as soak."""
+    mark_soak_cases(items, all_collected=config.args_source is pytest.Config.ArgsSource.TESTPATHS)
 
 
 @pytest.fixture(params=list(MODES))
 def mode(request) -> str:
-    """Name one of the three modes."""
+    """Return one of the three modes."""
     return request.param
 
 
 @pytest.fixture(params=["local", "memory"])
 def root(request, tmp_path) -> Iterator[Root]:
-    """Give an empty root on local disk and in memory."""
+    """Return an empty root on local disk and in memory."""
     if request.param == "local":
         yield Root(str(tmp_path / "root"))
         return

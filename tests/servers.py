@@ -121,7 +121,7 @@ class Request:
 
 
 def _shorten(text: str) -> str:
-    """`1f2e..` for a uuid or a hash, `..1614` for a long number: still told apart by eye."""
+    """Return `1f2e..` for a uuid or a hash, and `..1614` for a long number."""
     text = re.sub(r"\d{10,}(?![0-9a-fA-F-])", lambda m: f"..{m[0][-4:]}", text)
     return re.sub(r"[0-9a-fA-F-]{30,}", lambda m: f"{m[0][:4]}..{m[0][-4:]}", text)
 
@@ -207,7 +207,7 @@ class CountingS3:
             count._finish()
 
     def fill(self, prefix: str, objects: Mapping[str, bytes]) -> None:
-        """Put many small objects below a prefix, without a request for each."""
+        """Add many small objects below a prefix, without a request for each."""
         from moto.core import DEFAULT_ACCOUNT_ID
         from moto.s3.models import s3_backends
 
@@ -280,7 +280,7 @@ class CountingS3:
         for method, header in self._ignored:
             if environ["REQUEST_METHOD"] == method:
                 environ.pop(header, None)
-        # The body is read before the lock is taken: a client that stalls holds up nobody, and
+        # The body is read before the lock is taken: a stalled client does not block others, and
         # one that dies in the middle has written nothing.
         length = int(environ.get("CONTENT_LENGTH") or 0)
         chunked = environ.get("wsgi.input_terminated", False)
@@ -340,7 +340,7 @@ def _identity(name: str, keys: tuple[str, str], *actions: str) -> dict[str, Any]
 
 
 def _free_ports(n: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on now."""
+    """Return free ports of 127.0.0.1."""
     found: list[int] = []
     with contextlib.ExitStack() as held:
         for port in random.SystemRandom().sample(_PORTS, 200):
@@ -370,7 +370,7 @@ class SeaweedS3:
         self.iceberg_port = 0
         """The port of its Iceberg REST catalog; 0 unless it was asked for one."""
         self.reader = ("", "")
-        """The keys of somebody who may only read."""
+        """The keys of a user who may only read."""
         self._has_iceberg = iceberg
         self._endpoint: S3Endpoint | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -482,7 +482,7 @@ class SeaweedS3:
         )
 
     def _wait(self) -> None:
-        """Wait until the bucket is there and takes an object: it answers before it can write."""
+        """Wait until the bucket accepts an object: the server responds before it can write."""
         assert self._process is not None
         endpoint = self.endpoint
         store = _store(
@@ -518,7 +518,7 @@ class SeaweedS3:
         return "\n".join(lines[-_LOG_LINES:])
 
     def close(self) -> None:
-        """Kill the process group and remove what it wrote."""
+        """Kill the process group and delete its files."""
         self._endpoint = None
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):

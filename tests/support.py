@@ -1,4 +1,4 @@
-"""Small helpers of the tests: requests in one line, Arrow IPC data, error codes."""
+"""Helpers for tests: requests in one line, Arrow IPC data, expected error codes."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ MODES: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Root:
-    """Where a catalog is, with the options that reach it."""
+    """The location of a catalog, and the options that open it."""
 
     uri: str
     options: dict[str, str] = field(default_factory=dict)
 
     @property
     def properties(self) -> dict[str, str]:
-        """Give the namespace's properties for this root."""
+        """The properties that open a namespace at this root."""
         return {"root": self.uri, **{f"storage.{key}": value for key, value in self.options.items()}}
 
 
 def ipc(data: pa.Table | dict[str, Any]) -> bytes:
-    """Write an Arrow IPC stream."""
+    """Return an Arrow IPC stream."""
     table = data if isinstance(data, pa.Table) else pa.table(data)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -126,7 +126,7 @@ def drop_table(ns: Any, *names: str, **context: str) -> Any:
 
 
 def remove_table(ns: Any, *names: str) -> Any:
-    """Drop a table for good; clients that know only that have no use for the context."""
+    """Drop a table permanently. Clients that cannot restore tables ignore the context."""
     return drop_table(ns, *names, purge="true")
 
 

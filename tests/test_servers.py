@@ -1,4 +1,4 @@
-"""The test servers do what the other tests rely on."""
+"""The test servers behave as the other tests require."""
 
 from __future__ import annotations
 
@@ -241,4 +241,4 @@ def test_seaweed_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
         time.sleep(0.05)
     assert list(tmp_path.iterdir()) == []
     stat = subprocess.run(["/bin/ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False)
-    assert stat.stdout.strip()[:1] in (b"", b"Z")  # a zombie, where nobody reaps it
+    assert stat.stdout.strip()[:1] in (b"", b"Z")  # gone, or a zombie

@@ -1,20 +1,20 @@
-"""The rules that leave cases to the soak run."""
+"""The rules for soak cases."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests import soak_rules
-from tests.soak_rules import Rule, leave_to_the_soak
+from tests.soak_rules import Rule, mark_soak_cases
 
 
-def test_a_rule_that_matches_no_test_is_an_error(request, monkeypatch):
+def test_rule_that_matches_no_test_raises_usage_error(request, monkeypatch):
     monkeypatch.setattr(soak_rules, "RULES", [Rule("no_such_directory/", (), "it matches nothing")])
     with pytest.raises(pytest.UsageError, match="no_such_directory"):
-        leave_to_the_soak(request.session.items, all_collected=True)
+        mark_soak_cases(request.session.items, all_collected=True)
 
 
-def test_a_rule_may_match_nothing_if_only_some_tests_were_collected(request, monkeypatch):
+def test_rule_may_match_nothing_in_a_partial_collection(request, monkeypatch):
     monkeypatch.setattr(soak_rules, "RULES", [Rule("no_such_directory/", (), "it matches nothing")])
-    leave_to_the_soak(request.session.items, all_collected=False)
+    mark_soak_cases(request.session.items, all_collected=False)
     assert not list(request.node.iter_markers("soak"))

@@ -23,7 +23,7 @@ _PATIENCE_SECONDS = 90
 
 
 def mode_options(mode: str) -> list[str]:
-    """Give the options that open a catalog in a mode."""
+    """Return the options that open a catalog in a mode."""
     return [part for key, value in MODES[mode].items() for part in ("--property", f"{key}={value}")]
 
 
@@ -46,7 +46,7 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def end(self) -> int:
-        """Read to the end and give the exit code."""
+        """Read to the end and return the exit code."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while self._read(deadline):
             pass
@@ -58,7 +58,7 @@ class Terminal:
         try:
             chunk = os.read(self._master, 65536)
         except OSError:
-            # How Linux says that nobody holds the other end any more.
+            # Linux raises this after the other end is closed.
             return False
         self.seen += chunk.decode(errors="replace")
         return bool(chunk)

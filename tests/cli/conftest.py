@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-# The commands keep pandas out of a process where nobody has imported it. This process is not theirs alone.
+# Commands prevent the import of pandas unless it is already imported. Other tests in this process need it.
 import pandas as pd
 import pytest
 
@@ -35,13 +35,13 @@ class Result:
 
     @property
     def json(self) -> Any:
-        """Read what was written to stdout."""
+        """Return stdout, parsed as JSON."""
         return json.loads(self.out)
 
 
 @pytest.fixture(autouse=True)
 def _nobodys_settings(monkeypatch, tmp_path):
-    """Let no file and no variable of whoever runs the tests have a say."""
+    """Isolate the tests from settings files and variables of the user."""
     home = tmp_path / "home"
     (home / "work").mkdir(parents=True)
     for name in [*os.environ]:
@@ -88,13 +88,13 @@ def process() -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def root(tmp_path) -> Path:
-    """Name a root that is not there yet."""
+    """Return a root that does not exist yet."""
     return tmp_path / "catalog"
 
 
 @pytest.fixture
 def lake(root) -> Path:
-    """Make a catalog in compatibility mode: two root tables, and a namespace with a namespace and tables in it."""
+    """Create a catalog in compatibility mode: two root tables, and a namespace with a namespace and tables in it."""
     with DirectoryNamespace(root=str(root)) as namespace:
         namespace.create_namespace({"id": ["prod"], "properties": {"owner": "shop", "api_key": "hunter2hunter2"}})
         namespace.create_namespace({"id": ["prod", "raw"]})
@@ -106,7 +106,7 @@ def lake(root) -> Path:
 
 @pytest.fixture
 def v1_lake(root) -> Path:
-    """Make a catalog that has no manifest."""
+    """Create a catalog without a manifest."""
     with DirectoryNamespace(root=str(root), **MODES["v1"]) as namespace:
         for name in ("a", "my.table"):
             namespace.create_table({"id": [name]}, ipc(ROWS))

@@ -10,7 +10,7 @@ from pennon.cli.app import run
 
 @pytest.fixture
 def complete(capsys, monkeypatch):
-    """Ask for completions as bash does, at the end of a line."""
+    """Return completions at the end of a line, as bash requests them."""
 
     def ask(line: str) -> list[str]:
         monkeypatch.setenv("_PENNON_COMPLETE", "complete_bash")

@@ -16,7 +16,7 @@ from tests.support import ipc
 
 @pytest.fixture
 def versioned(lake):
-    """Give the table prod.events three versions and a tag on the second."""
+    """Create three versions of prod.events, and a tag on the second."""
     with DirectoryNamespace(root=str(lake)) as namespace:
         location = namespace.describe_table({"id": ["prod", "events"]}).location
     dataset = lance.write_dataset(pa.table({"id": [4], "name": ["four"]}), location, mode="append")
@@ -27,7 +27,7 @@ def versioned(lake):
 
 @pytest.fixture
 def odd_values(root):
-    """Make a table of values that JSON has no form for, and of cells that no screen has room for."""
+    """Create a table with values that have no JSON type, and with cells that are too wide for a terminal."""
     data = pa.table(
         {
             "number": [float("nan"), float("-inf")],

@@ -22,7 +22,7 @@ PLACES = {
 
 @pytest.fixture(params=list(PLACES))
 def place(request, root, open_namespace) -> tuple[DirectoryNamespace, tuple[str, ...]]:
-    """Give a catalog in each mode with a namespace that tables can be in: the root, and a nested one if there are."""
+    """Return a catalog in each mode and a namespace for tables: the root, and a nested one except in V1."""
     mode, parent = PLACES[request.param]
     ns = open_namespace(root, mode)
     for depth in range(1, len(parent) + 1):

@@ -1,4 +1,4 @@
-"""What lies on disk below a root, in memory as well: tests compare it before and after."""
+"""The files below a root, on disk or in memory: tests compare them before and after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORKING_DIRECTORIES = {".lance-locks", ".lance-trash"}
 
 
 def directory(ns: DirectoryNamespace) -> Path:
-    """Give the directory of a root."""
+    """Return the directory of a root."""
     return Path(ns._store.identity())
 
 
@@ -41,5 +41,5 @@ def write_table(path: Path | str, values: list[int] | None = None) -> lance.Lanc
 
 
 def rows(location: str) -> list[int]:
-    """Read a table's column with plain Lance."""
+    """Return a column of a table, read with plain Lance."""
     return lance.dataset(location).to_table()["x"].to_pylist()

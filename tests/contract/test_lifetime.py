@@ -29,7 +29,7 @@ def test_construction_touches_nothing(tmp_path, mode):
 
 
 def test_construction_makes_no_request():
-    # The address is one that nobody can reach; only a request would find out.
+    # The address is unreachable: a request would fail.
     unreachable = {"storage.aws_endpoint": "http://192.0.2.1:1", "storage.aws_region": "nowhere-1"}
     with DirectoryNamespace(root="s3://bucket/prefix", **unreachable) as ns:
         assert "bucket" in ns.namespace_id()

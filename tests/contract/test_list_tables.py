@@ -1,4 +1,4 @@
-"""Listing tables: what is shown where."""
+"""Listing tables of a namespace and of the whole catalog."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def refused():
 
 @pytest.fixture
 def catalog(nested, tmp_path):
-    """Give a catalog with a table, and a table beside a local root that a path could lead to."""
+    """Return a catalog with a table, and a table outside the root that a path could lead to."""
     create_namespace(nested, "n")
     create_table(nested, "n", "there")
     write_table(tmp_path / "outside")

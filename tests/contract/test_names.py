@@ -1,4 +1,4 @@
-"""Names that cannot be: refused by every operation, before anything is written."""
+"""Invalid names: every operation rejects them before anything is written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DATA = ipc({"x": [1]})
 
 
 def every_table_operation(ns, id_):
-    """Name every operation that takes a table's identifier, with a call of it."""
+    """Return a call of every operation that takes the identifier of a table."""
     return {
         "create": lambda: ns.create_table({"id": id_}, DATA),
         "create exist_ok": lambda: ns.create_table({"id": id_, "mode": "exist_ok"}, DATA),
@@ -60,7 +60,7 @@ def every_table_operation(ns, id_):
 
 
 def every_namespace_operation(ns, id_):
-    """Name every operation that takes a namespace's identifier, with a call of it."""
+    """Return a call of every operation that takes the identifier of a namespace."""
     return {
         "create": lambda: ns.create_namespace({"id": id_}),
         "create overwrite": lambda: ns.create_namespace({"id": id_, "mode": "overwrite"}),
@@ -83,7 +83,7 @@ def outcomes(calls):
         try:
             call()
             found[label] = None
-        except Exception as error:  # noqa: BLE001 - any other error than ours is what the test is to show
+        except Exception as error:  # noqa: BLE001 - the test reports errors of any other class
             found[label] = int(error.code) if hasattr(error, "code") else repr(error)
     return found
 

@@ -1,4 +1,4 @@
-"""Registering data that is there, and deregistering without losing it."""
+"""Registering existing data, and deregistering without losing it."""
 
 from __future__ import annotations
 

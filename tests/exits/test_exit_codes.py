@@ -88,7 +88,7 @@ def test_many_programs_that_end_during_upkeep_have_their_own_exit_code(tmp_path,
     assert [end for end in run_all(programs, at_once=4) if not ending.is_of(end)] == []
 
 
-# The thread that waits for Lance's callback is not a daemon: it goes on until the main thread has ended.
+# The thread that waits for Lance's callback is not a daemon: it continues until the main thread has ended.
 INTERRUPTED_COMMIT = f"""{OPENED}
 ns.enable_table_version_management()
 ns.create_table({{"id": [NAME]}}, rows())

@@ -25,7 +25,7 @@ def hostile_s3() -> Iterator[CountingS3]:
 
 @pytest.fixture(params=["disk", pytest.param("bucket", marks=pytest.mark.s3)])
 def somewhere(request, tmp_path) -> Root:
-    """Give an empty root on a disk and in a bucket; something else lies beside it in both."""
+    """Return an empty root on a disk and in a bucket. Both have other files beside the root."""
     if request.param == "disk":
         return Root(str(tmp_path / "place" / "root"))
     endpoint = request.getfixturevalue("hostile_s3").endpoint

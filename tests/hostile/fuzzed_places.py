@@ -1,4 +1,4 @@
-"""Where a fuzzed catalog lies: copies of one template, on a disk or in a bucket."""
+"""Places for fuzzed catalogs: copies of one template, on a disk or in a bucket."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DiskPlace:
             return
 
     def link(self, path: str, target: str) -> None:
-        """Make a symbolic link in the root, unless something is in its way."""
+        """Create a symbolic link in the root, unless the name exists."""
         link = os.path.join(self.root.uri, path)
         try:
             os.makedirs(os.path.dirname(link), exist_ok=True)

@@ -69,13 +69,13 @@ def main(path: str) -> None:
             print(name, len(text), flush=True)
             dataset = lance.dataset(path)
             ways = [
-                lambda: dataset.scanner(filter=text).to_table(),  # noqa: B023 - called at once
+                lambda: dataset.scanner(filter=text).to_table(),  # noqa: B023 - called in this iteration
                 lambda: dataset.delete(f"({text}) AND a < 0"),  # noqa: B023
                 lambda: dataset.scanner(columns={"x": text, "a": "a"}).to_table(),  # noqa: B023
                 lambda: dataset.count_rows(text),  # noqa: B023
                 lambda: dataset.update({"a": "a"}, f"({text}) AND a < 0"),  # noqa: B023
             ]
-            # Wide ones take their time, and do not differ in what they need of the stack.
+            # Wide expressions are slow, and do not need more stack.
             for run in ways[: 1 if len(text) > _WIDE else None]:
                 with contextlib.suppress(ValueError, OSError):
                     run()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint(path: Path | str) -> dict[str, tuple[object, ...]]:
-    """Return what lies under ``path``: the kind, size, content hash or link target of every entry.
+    """Return the kind, size, content hash or link target of every entry below ``path``.
 
     Links are described, never followed, so what a link of the tree points at has to be fingerprinted by its own path.
     """
@@ -34,7 +34,7 @@ def fingerprint(path: Path | str) -> dict[str, tuple[object, ...]]:
 
 
 def _described(entry: Path) -> tuple[object, ...]:
-    """Return the kind of one entry and what tells whether it changed."""
+    """Return the kind of one entry, and a value that changes with its content."""
     status = entry.lstat()
     if stat.S_ISLNK(status.st_mode):
         return ("link", str(entry.readlink()))
@@ -46,7 +46,7 @@ def _described(entry: Path) -> tuple[object, ...]:
 
 
 def beside(root: Root) -> dict[str, tuple[object, ...]]:
-    """Return what lies beside a root, on its disk or in its bucket, without the root itself."""
+    """Return the entries beside a root, on its disk or in its bucket, without the root itself."""
     if "://" not in root.uri:
         return {
             name: kind
@@ -89,5 +89,5 @@ def write_beside(root: Root, name: str, values: list[int]) -> str:
 
 
 def rows_at(where: str, root: Root) -> list[int]:
-    """Read the column of a table with plain Lance."""
+    """Return the column of a table, read with plain Lance."""
     return lance.dataset(where, storage_options=root.options or None).to_table()["x"].to_pylist()

@@ -41,7 +41,7 @@ MANIFEST = pa.schema(
 
 
 def everyday_root(request: Any, tmp_path: Path) -> Root:
-    """Give an empty root on disk, or, if the fixture's parameter says so, in a bucket."""
+    """Return an empty root on disk, or in a bucket, as the fixture's parameter requires."""
     if request.param == "disk":
         return Root(str(tmp_path / "place" / "root"))
     endpoint = request.getfixturevalue("hostile_s3").endpoint
@@ -49,16 +49,16 @@ def everyday_root(request: Any, tmp_path: Path) -> Root:
 
 
 DISK_BUT_IN_THE_SOAK = ["disk", pytest.param("bucket", marks=[pytest.mark.s3, pytest.mark.soak])]
-"""Parameters of a fixture for long lists of cases, of which some others are tried in a bucket every day."""
+"""Parameters of a fixture for long lists of cases. Other tests use a bucket every day."""
 
 
 def now_ms() -> int:
-    """Tell the time as markers and rows hold it."""
+    """Return the time in milliseconds, as in markers and rows."""
     return int(time.time() * 1000)
 
 
 def is_bucket(root: Root) -> bool:
-    """Tell whether a root is in a bucket."""
+    """Return True if a root is in a bucket."""
     return "://" in root.uri
 
 
@@ -128,12 +128,12 @@ def plant_table(root: Root, location: str, values: list[int]) -> None:
 
 
 def values_at(root: Root, location: str) -> list[int]:
-    """Read a table with plain Lance."""
+    """Return the values of a table, read with plain Lance."""
     return lance.dataset(f"{root.uri}/{location}", storage_options=root.options or None).to_table()["x"].to_pylist()
 
 
 def contents(root: Root, below: str = "") -> dict[str, tuple[Any, ...]]:
-    """Describe every file below a path of the root: what it is and a hash of what is in it."""
+    """Return the kind and a hash of every file below a path of the root."""
     if not is_bucket(root):
         path = Path(root.uri) / below
         found = fingerprint(path) if path.exists() else {}
@@ -144,7 +144,7 @@ def contents(root: Root, below: str = "") -> dict[str, tuple[Any, ...]]:
 
 
 def manifest_rows(root: Root) -> dict[str, dict[str, Any]]:
-    """Read the rows of the manifest by their ids."""
+    """Return the rows of the manifest by object id."""
     dataset = lance.dataset(f"{root.uri}/__manifest", storage_options=root.options or None)
     return {row["object_id"]: row for row in dataset.to_table().to_pylist()}
 

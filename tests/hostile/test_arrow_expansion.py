@@ -32,7 +32,7 @@ def views(rows: int, size: int) -> pa.Table:
 
 
 def many_batches() -> bytes:
-    """Write a file of batches none of which is large."""
+    """Return a file of many small batches."""
     sink = pa.BufferOutputStream()
     batch = pa.record_batch({"x": pa.nulls(100_000, pa.int64())})
     with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
@@ -46,7 +46,7 @@ ROWS = 32 * MEGA
 
 
 def zeros() -> pa.Table:
-    """Make 256 MB of zeros."""
+    """Return 256 MB of zeros."""
     return pa.table({"x": pa.nulls(ROWS, pa.int64())})
 
 
@@ -91,7 +91,7 @@ def test_data_that_expands_is_refused(bomb, tmp_path, open_namespace):
 
 
 def test_expanding_data_is_rejected_before_decompression(tmp_path):
-    """The process needs no memory for what the data would become."""
+    """The process does not allocate memory for the expanded data."""
     (tmp_path / "data").write_bytes(BOMBS["compressed zeros"]())
     program = (
         "import resource, sys, pathlib\n"

@@ -93,7 +93,7 @@ def ns(request, place, open_namespace):
 
 
 def works(ns) -> None:
-    """Go through what a catalog is for, beside the bad entry."""
+    """Run the usual operations in a catalog that has a bad entry."""
     assert {"one", "two"} <= set(list_tables(ns, "a"))
     assert {"a$one", "a$two"} <= set(list_all_tables(ns))
     assert "a" in list_namespaces(ns)

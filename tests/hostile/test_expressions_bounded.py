@@ -1,4 +1,4 @@
-"""Expressions that would end the process inside of Lance, or keep it busy for minutes, are refused with 13."""
+"""Expressions that would crash Lance, or keep it busy for minutes, raise InvalidInputError."""
 
 from __future__ import annotations
 

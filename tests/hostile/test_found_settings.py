@@ -1,4 +1,4 @@
-"""A `pennon.toml` that lies in the working directory cannot make the user's credentials go to its own address."""
+"""A `pennon.toml` in the working directory cannot send the user's credentials to an address of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AWS = ("AWS_SECRET_ACCESS_KEY", SECRET)
 
 @pytest.fixture(autouse=True)
 def checkout(tmp_path, monkeypatch) -> Path:
-    """Work in a directory that somebody else filled."""
+    """Change to a directory with foreign files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path
@@ -43,7 +43,7 @@ def thief():
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = keep  # noqa: N815 - as http.server wants it
+        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = keep  # noqa: N815 - a name of http.server
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))

@@ -64,7 +64,7 @@ def bucket():
 
 @pytest.fixture(scope="module", params=["unmanaged", "managed"])
 def template(request, tmp_path_factory) -> Path:
-    """Make a catalog with live, declared and dropped tables of both kinds, and files beside it."""
+    """Create a catalog with live, declared and dropped tables of both kinds, and files beside it."""
     top = tmp_path_factory.mktemp("template")
     outside = top / "outside"
     lance.write_dataset(pa.table({"x": [13]}), str(outside / "victim.lance"))
@@ -114,7 +114,7 @@ def plant(place: Place, planted: list[PlantedRow | PlantedFile | PlantedLink]) -
 
 
 def hashed_location(place: Place, parent: str, object_id: str) -> str:
-    """Read from a manifest where a table lies."""
+    """Return the location of a table, from the manifest."""
     table = place.dataset(f"{parent}__manifest").to_table(filter=f"object_id = '{object_id}'")
     return parent + str(table["location"][0].as_py())
 

@@ -1,4 +1,4 @@
-"""Stores refuse paths that leave their root, follow no link, and survive whatever lies in a directory."""
+"""Stores reject paths that leave their root, follow no links, and tolerate any entries in a directory."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_paths_that_leave_the_root_are_refused(somewhere, call):
 
 @pytest.fixture
 def outside(tmp_path) -> Path:
-    """Make a directory with files that belong to somebody else."""
+    """Create a directory outside the root, with files."""
     folder = tmp_path / "outside"
     (folder / "deep").mkdir(parents=True)
     (folder / "file").write_bytes(b"precious")
@@ -233,7 +233,7 @@ def test_copies_leave_links_out(store, root, outside):
 
 @pytest.fixture
 def odd(root) -> set[str]:
-    """Put everything into a root that is neither a file nor a directory; returns the names."""
+    """Create entries that are neither files nor directories. Returns their names."""
     os.mkfifo(root / "pipe")
     (root / "dangling").symlink_to("nowhere")
     (root / "loop").symlink_to("loop")

@@ -40,7 +40,7 @@ QUERIES = {
 
 @pytest.fixture
 def address(tmp_path) -> Address:
-    """Make a catalog with one table."""
+    """Create a catalog with one table."""
     root = str(tmp_path / "root")
     with DirectoryNamespace(root=root) as ns:
         create_namespace(ns, "a")

@@ -1,4 +1,4 @@
-"""Before a directory is deleted it is proven to be a dropped table: what is anything else is kept and reported."""
+"""A purge deletes a directory only after the proof that it is a dropped table. Others are kept and reported."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_plain_files_are_kept_even_if_a_row_says_purge_has_started(ns, somewhere
 @pytest.mark.parametrize("decoy", ["_versions/1.manifest", ".lance-reserved"])
 @pytest.mark.parametrize("state", ["dropped", "purging"])
 def test_plain_files_in_a_directory_named_data_are_kept(ns, somewhere, decoy, state):
-    """A file that somebody adds does not turn a directory of other people's files into a table."""
+    """An added file does not turn a directory of foreign files into a table."""
     plant_file(somewhere, "raw/data/two.csv", b"2")
     plant_file(somewhere, f"raw/{decoy}", b"x")
     is_kept(ns, somewhere, "raw", "two.csv", state=state)
@@ -220,7 +220,7 @@ def test_a_renamed_root_table_is_purged(somewhere, open_namespace):
 
 
 def test_interrupted_purge_is_continued(ns, somewhere):
-    """In a bucket the versions go first: what is left shows that a table was there."""
+    """In a bucket the versions are deleted first: the remaining files show that it was a table."""
     for place in ("0badcafe_t", "imports/t"):
         plant_file(somewhere, f"{place}/data/{'0' * 24}.lance", b"x")
         plant_file(somewhere, f"{place}/_transactions/1-x.txn", b"x")

@@ -88,7 +88,7 @@ def _fill_manifest(ns, root) -> None:
 
 
 def _readings(ns):
-    """Give every operation that only looks, on every name."""
+    """Yield every operation that only reads, on every name."""
     catalog = ns._catalog
     yield lambda: list_tables(ns)
     yield lambda: list_all_tables(ns)
@@ -160,7 +160,7 @@ def test_table_status_does_not_settle_claims(ns, somewhere):
 
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
 def test_reading_an_unfinished_version_finishes_it_and_deletes_nothing(somewhere, mode, open_namespace, monkeypatch):
-    """A version is there once its row is: readers copy its manifest into place, as Lance itself does."""
+    """A version exists as soon as its row does: readers copy its manifest into place, as Lance does."""
     ns = open_namespace(somewhere, mode)
     ns.enable_table_version_management()
     create_namespace(ns, "a")

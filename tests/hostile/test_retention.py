@@ -1,4 +1,4 @@
-"""A dropped table of which nobody can tell for how long it is kept is kept, listed, and purged by force alone."""
+"""A dropped table with an unreadable retention is kept and listed, and only purged with force."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ RAW = {
 }
 STATE = {"state": "deleted", "deletion_id": "d" * 32}
 FIRST_FORM = ("no ttl", "no time", "a text", "seconds")
-# Up to a size of 512 bytes, and at multiples of it, the size of a marker tells nothing, and it is read.
+# At sizes up to 512 bytes and at multiples of 512, the size of a marker has no meaning, so the marker is read.
 BODIES = {
     **{name: json.dumps({**STATE, **retention}).encode() for name, retention in RETENTIONS.items()},
     **{f"{name}, first form": json.dumps(RETENTIONS[name]).encode().ljust(64) for name in FIRST_FORM},

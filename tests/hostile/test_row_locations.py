@@ -126,7 +126,7 @@ def poison(ns, root, *kinds: str, name: str = "evil") -> dict[str, str]:
 
 
 def inside(ns) -> dict[str, int]:
-    """Give everything in the root but what the catalog keeps for itself, with its size."""
+    """Return the sizes of all files in the root, except internal files of the catalog."""
     level = ns._store.list_level()
     return {
         **{file.name: file.size for file in level.files},

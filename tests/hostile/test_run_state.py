@@ -1,4 +1,4 @@
-"""State of pipeline runs that others have written: nothing but what the run itself staged is ever deleted for it."""
+"""Hostile state of pipeline runs: discarding a run deletes only what the run itself staged."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Home:
         self.top.put(f"root/{path}", body if isinstance(body, bytes) else json.dumps(body).encode())
 
     def files(self, below: str = "") -> dict[str, bytes]:
-        """Read every object, but for the state of runs and what stores keep for themselves."""
+        """Return every object, except the state of runs and internal files of stores."""
         found: dict[str, bytes] = {}
         level = self.top.list_level(below)
         for one in level.files:
@@ -84,7 +84,7 @@ class Home:
         return Pipeline.from_text(PIPELINE).discard(self.address, RUN)
 
     def stage(self, run: str | None = None, name: str = "t") -> tuple[str, dict[str, Any]]:
-        """Write a new table as a run does before it publishes; gives its place and what is noted of it."""
+        """Write a new table as a run does before it publishes. Returns its location and its note."""
         run = run or uuid.uuid4().hex
         uri = self.catalog.new_table_location([name])
         options = self.address.storage_options
@@ -132,7 +132,7 @@ def server() -> Iterator[CountingS3]:
 
 @pytest.fixture(params=["disk", pytest.param("bucket", marks=pytest.mark.s3)])
 def place(request, tmp_path) -> tuple[str, dict[str, str]]:
-    """Name an empty directory, on a disk or in a bucket, and the options that open it."""
+    """Return an empty directory, on a disk or in a bucket, and the options that open it."""
     if request.param == "disk":
         return str(tmp_path), {}
     endpoint = request.getfixturevalue("server").endpoint
@@ -161,7 +161,7 @@ def one_home(place) -> Home:
 
 
 def require_kept(home: Home, *texts: str) -> None:
-    """Discard the run, and require that everything is as it was and that the reason is told."""
+    """Discard the run, and require that nothing changed and that the reason is reported."""
     tables = list_tables(home.catalog)
     before = home.files()
     with pytest.raises(InvalidTableStateError) as told:
@@ -474,7 +474,7 @@ _state_files = st.dictionaries(st.sampled_from(_STATE_FILES), _notes, min_size=1
 
 
 def fuzz_run_state(home: Home, settings_of_run: settings) -> None:
-    """Plant random state of a run and discard the run: tables and what is beside the root stay as they are."""
+    """Write random state of a run and discard the run: tables and files beside the root must not change."""
     create_table(home.catalog, "live", data=ipc({"x": [1]}))
     live = describe_table(home.catalog, "live").location
     home.begin()

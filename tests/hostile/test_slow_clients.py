@@ -1,4 +1,4 @@
-"""Clients that send half a request, read no answer or send huge bodies keep nobody else out."""
+"""Clients that send incomplete requests, read no responses or send huge bodies do not block other clients."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def ask(uri: str) -> bytes:
-    """Ask for the configuration on a connection of its own."""
+    """Request the configuration on a new connection."""
     with connect(uri) as connection:
         connection.sendall(b"GET /iceberg/v1/config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         return read_all(connection)
@@ -59,7 +59,7 @@ def ask(uri: str) -> bytes:
 
 @pytest.fixture
 def many_files():
-    """Let this process open 3,000 files."""
+    """Raise the limit of open files to 3,000."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 3000:
         pytest.skip(f"this machine allows only {hard} open files")

@@ -44,7 +44,7 @@ from tests.support import (
 
 @pytest.fixture
 def outside(tmp_path) -> Path:
-    """Make a home directory, with a table in it, whose files are all old."""
+    """Create a directory outside the root, with a table whose files are all old."""
     home = tmp_path / "home"
     lance.write_dataset(pa.table({"x": [13]}), str(home / "t"))
     (home / "documents").mkdir()
@@ -249,7 +249,7 @@ def test_a_table_that_cleans_itself_deletes_nothing_behind_a_link(ns, outside, p
 
 @pytest.fixture
 def address(mode, root) -> Address:
-    """Name the catalog as Spark's jobs and writes know it."""
+    """Return the address of the catalog for Spark's jobs and writes."""
     return Address.of("dir", {"root": str(root), **MODES[mode]})
 
 

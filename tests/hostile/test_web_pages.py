@@ -38,7 +38,7 @@ OPTIONS = (
     "--remote-debugging-port=0",
 )
 
-# `no-cors` is what a page uses that does not want a preflight; a Blob without a type sends no Content-Type.
+# A page uses `no-cors` to avoid a preflight. A Blob without a type sends no Content-Type.
 PAGE = """<!doctype html><title>page</title><script>
 (async () => {
   const outcomes = [];
@@ -95,7 +95,7 @@ class Site:
 
 
 def visit(url: str, site: Site, directory: Path) -> list[str]:
-    """Load a page in Chromium, and return what it says about its requests."""
+    """Load a page in Chromium, and return the results of its requests."""
     directory.mkdir()
     command = [CHROMIUM, *OPTIONS, f"--user-data-dir={directory}/profile", url]
     with (directory / "log").open("wb") as log:

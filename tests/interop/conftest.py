@@ -10,7 +10,7 @@ from tests.support import Root
 
 @pytest.fixture
 def place(tmp_path) -> Root:
-    """Give an empty root."""
+    """Return an empty root."""
     return Root(str(tmp_path / "root"))
 
 
@@ -28,18 +28,18 @@ def reference(place, mode):
 
 @pytest.fixture(params=["pennon writes", "reference writes"])
 def pair(request, ours, reference):
-    """Give the client that writes and the one of the other kind."""
+    """Return the writing client and the other one."""
     return (ours, reference) if request.param == "pennon writes" else (reference, ours)
 
 
 @pytest.fixture(params=["v2", "compatibility"])
 def manifest_mode(request) -> str:
-    """Name a mode that has a manifest."""
+    """Return a mode that has a manifest."""
     return request.param
 
 
 @pytest.fixture(params=["pennon writes", "reference writes"])
 def manifest_pair(request, place, manifest_mode, open_namespace):
-    """Give the client that writes and the one of the other kind, in the modes that have a manifest."""
+    """Return the writing client and the other one, in the modes that have a manifest."""
     clients = [open_namespace(place, manifest_mode), peers.reference_client(place, manifest_mode)]
     return clients if request.param == "pennon writes" else clients[::-1]

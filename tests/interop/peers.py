@@ -26,7 +26,7 @@ def lancedb_connection(root: Root, mode: str = "compatibility", impl: str = "dir
 
 
 def values(ns: Any, *names: str) -> list[Any]:
-    """Read the column `x` with plain Lance, at the location that a client's description gives."""
+    """Return the column `x`, read with plain Lance at the location that a client describes."""
     return lance.dataset(describe_table(ns, *names).location).to_table()["x"].to_pylist()
 
 
@@ -41,5 +41,5 @@ def manifest(root: Root) -> lance.LanceDataset:
 
 
 def manifest_rows(root: Root) -> dict[str, dict[str, Any]]:
-    """Read the manifest's rows by their key."""
+    """Return the rows of the manifest by object id."""
     return {row["object_id"]: row for row in manifest(root).to_table().to_pylist()}

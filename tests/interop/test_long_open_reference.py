@@ -27,7 +27,7 @@ def reference(place):
 
 
 def commit_often(place, open_namespace):
-    """Make hundreds of commits, and finish the cleaning that they bring along."""
+    """Make hundreds of commits, and wait for the cleanup that they cause."""
     ns = open_namespace(place, "v2")
     for name in NAMES:
         create_namespace(ns, name)

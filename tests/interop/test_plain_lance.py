@@ -41,7 +41,7 @@ def mode(case):
 
 @pytest.fixture
 def table_id(case, ours):
-    """Give the id of a table that can be made: at the root, or in a namespace."""
+    """Return the id of a new table: at the root, or in a namespace."""
     if len(case[1]) > 1:
         create_namespace(ours, *case[1][:-1])
     return case[1]

@@ -32,7 +32,7 @@ def s3():
 
 @pytest.fixture(params=["disk", pytest.param("bucket", marks=pytest.mark.s3)])
 def place(request, tmp_path):
-    """Give an empty root on a disk and in a bucket."""
+    """Return an empty root on a disk and in a bucket."""
     if request.param == "disk":
         return Root(str(tmp_path / "root"))
     endpoint = request.getfixturevalue("s3").endpoint
@@ -99,7 +99,7 @@ def test_append_after_purge_leaves_a_remainder_that_can_be_dropped(ns, plain):
     ns.purge_table(["t"], force=True)
     late.add(pa.table({"x": [2]}))
 
-    # What is there is a version whose older files are purged: it can be listed and described, and not be read.
+    # The remaining version refers to purged files: it can be listed and described, but not read.
     assert list_tables(ns) == ["other", "t"]
     assert describe_table(ns, "t", load_detailed_metadata=True).version >= 1
     table_exists(ns, "t")

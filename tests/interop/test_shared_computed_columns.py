@@ -13,7 +13,7 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def shared(tmp_path, open_namespace):
-    """Give a namespace with a table `t`, and the same table as LanceDB opens it."""
+    """Return a namespace with a table `t`, and the same table opened by LanceDB."""
     ns = open_namespace(tmp_path, "v1")
     create_table(ns, "t", data=ipc({"x": [1, 2, 3]}))
     return ns, lancedb.connect(str(tmp_path)).open_table("t")

@@ -1,4 +1,4 @@
-"""Namespaces, their tables and properties, made by one kind of client and used by the other, both ways."""
+"""Namespaces, their tables and properties: one client creates them and the other uses them, both ways."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[CountingS3]:
-    """Give the counting server, one for all of these tests."""
+    """Return the counting server, which all of these tests share."""
     with CountingS3() as server:
         yield server
 
 
 @pytest.fixture
 def s3_root(s3) -> Root:
-    """Give an empty root of its own to each test."""
+    """Return an empty root for each test."""
     return Root(s3.endpoint.uri(f"root-{next(_numbers)}"), s3.endpoint.storage_options())

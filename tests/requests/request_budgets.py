@@ -103,7 +103,7 @@ BUDGETS = [
 
 @dataclass(frozen=True)
 class Operation:
-    """What is done before counting, and what is counted; both get the client and the parent of what they work on."""
+    """The preparation and the counted call. Both get the client and the parent namespace."""
 
     call: Step
     prepare: Step = lambda ns, parent: None
@@ -111,7 +111,7 @@ class Operation:
 
 
 class _RegisterAgain:
-    """Registers what was deregistered: where that lies is known only then."""
+    """Registers a deregistered table, whose location is only known then."""
 
     def __init__(self) -> None:
         self.location = ""
@@ -188,7 +188,7 @@ COMPARED = ["create_namespace", "declare_table", "create_table", "drop_table"]
 
 
 def warm_up(ns: Any, mode: str, place: str) -> list[str]:
-    """Let a client work on an empty root, and return the parent that the operations use."""
+    """Run some operations on an empty root, and return the parent namespace for the measured ones."""
     parent = ["parent"] if place == CHILD else []
     if mode != "v1":
         create_namespace(ns, "parent")
@@ -198,7 +198,7 @@ def warm_up(ns: Any, mode: str, place: str) -> list[str]:
 
 
 def cases() -> Iterator[tuple[Budget, str, int]]:
-    """Go through the table mode by mode."""
+    """Yield the cases of the table, mode by mode."""
     for budget in BUDGETS:
         for mode in ("v1", "v2", "compatibility"):
             requests = getattr(budget, mode)

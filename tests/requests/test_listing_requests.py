@@ -19,7 +19,7 @@ HIDING = json.dumps({"state": "purging", "nonce": "n", "lease_until_ms": 1 << 60
 
 
 def seed(s3, prefix, objects):
-    """Give a root with these objects."""
+    """Return a root with these objects."""
     s3.fill(prefix, objects)
     return Root(s3.endpoint.uri(prefix), s3.endpoint.storage_options())
 
@@ -37,13 +37,13 @@ def listing_requests(count, root):
 
 @pytest.fixture(scope="module")
 def many_tables(s3) -> Root:
-    """Give a root with 2,500 tables that only the directory knows."""
+    """Return a root with 2,500 root tables without rows."""
     return seed(s3, "many-tables", {f"t{number:05}.lance/_versions/x": b"x" for number in range(2500)})
 
 
 @pytest.fixture(scope="module")
 def mixed_tables(s3) -> Root:
-    """Give a root with 1,000 live tables, 100 that are hidden, 100 deregistered, and 20 declared."""
+    """Return a root with 1,000 live tables, 100 that are hidden, 100 deregistered, and 20 declared."""
     objects = {f"live{number:04}.lance/_versions/x": b"x" for number in range(1000)}
     for number in range(100):
         objects[f"hidden{number:04}.lance/_versions/x"] = b"x"
@@ -59,7 +59,7 @@ def mixed_tables(s3) -> Root:
 
 @pytest.fixture(scope="module")
 def half_dropped(s3) -> Root:
-    """Give a root with 1,000 live tables and 1,000 that were dropped, 10 of which are kept for no time."""
+    """Return a root with 1,000 live tables and 1,000 that were dropped, 10 of which are kept for no time."""
     objects = {f"live{number:04}.lance/_versions/x": b"x" for number in range(1000)}
     for number in range(1000):
         ttl_ms = 0 if number < 10 else 7 * 86_400_000

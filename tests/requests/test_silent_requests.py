@@ -86,7 +86,7 @@ def test_reading_an_empty_root_writes_nothing(read, mode, s3, s3_root, open_name
 
 @pytest.fixture(scope="module")
 def filled_root(s3):
-    """Give a root that holds something for every read."""
+    """Return a root with objects for every read operation."""
     root = Root(s3.endpoint.uri("filled"), s3.endpoint.storage_options())
     with DirectoryNamespace(**root.properties) as ns:
         create_namespace(ns, "n")
@@ -129,7 +129,7 @@ def test_reading_what_the_reference_client_wrote_writes_nothing(s3, s3_root, ope
 def test_a_manifest_of_more_than_a_thousand_versions_is_still_checked_by_one_request(
     s3, tmp_path, s3_root, open_namespace
 ):
-    # A client that never cleans leaves this behind. Local commits are quick; the copy is what is measured.
+    # Clients that never clean up leave many versions. Local commits are fast; the copy is measured.
     create_namespace(open_namespace(tmp_path), "n")
     dataset = lance.dataset(tmp_path / "__manifest")
     for number in range(1050):

@@ -36,7 +36,7 @@ ROWS = pa.table({"who": ["more"]})
 
 
 def managed(ns, parent):
-    """Make tables whose versions the catalog manages, and let the client work on one of them.
+    """Create tables with managed versions, and run some operations on one of them.
 
     There are few commits, so that no upkeep of the manifest falls into what is counted.
     """

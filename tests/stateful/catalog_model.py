@@ -43,7 +43,7 @@ class TableRow:
 
 
 def own(name: str) -> str:
-    """Give the directory that a root table has by its name."""
+    """Return the directory of a root table with this name."""
     return f"{name}.lance"
 
 
@@ -76,14 +76,14 @@ class Model:
         return location in self.directories and not self.directories[location].deregistered
 
     def row(self, mode: str, identifier: Identifier) -> TableRow | None:
-        """Find a row that stands: the directory of a root table decides, and where it is gone, so is the table."""
+        """Return a valid row. A row of a root table is valid only if its directory exists."""
         row = None if mode == V1 else self.tables.get(identifier)
         if row is not None and is_own(identifier, row.location) and not self.shows(row.location):
             return None
         return row
 
     def find(self, mode: str, identifier: Identifier) -> str | None:
-        """Give the location of a table that this client sees; 1 if there is no such namespace."""
+        """Return the location of a table that this client sees. Fails with code 1 if the namespace is missing."""
         self.require_namespace(mode, identifier[:-1])
         row = self.row(mode, identifier)
         if row is not None:
@@ -96,7 +96,7 @@ class Model:
         return None
 
     def owned_by_another(self, identifier: Identifier) -> bool:
-        """Tell whether the directory of a root name belongs to a table of another name."""
+        """Return True if the directory of a root name belongs to a table with another name."""
         return any(owner != identifier for owner in self.owners(own(identifier[0])))
 
     def required(self, mode: str, identifier: Identifier) -> str:
@@ -194,7 +194,7 @@ class Model:
     # Tables that come
 
     def declare(self, mode: str, identifier: Identifier, properties: dict[str, str], wish: str | None) -> str:
-        """Say which kind of location a declared table gets; `place` puts it there."""
+        """Return the kind of location that a declared table gets; `place` puts it there."""
         if mode == V1 and properties:
             raise Refused(UNSUPPORTED)
         if mode == V1 and wish is not None:
@@ -209,7 +209,7 @@ class Model:
         return self.free_place(mode, identifier)
 
     def free_place(self, mode: str, identifier: Identifier) -> str:
-        """Say where a new table goes; the directory that its name leads to must not be there in any shape."""
+        """Return the location of a new table. The directory of its name must not exist."""
         if len(identifier) > 1 or mode == V2 or (mode == COMPATIBILITY and self.owned_by_another(identifier)):
             return HASHED
         if own(identifier[0]) in self.directories:
@@ -217,7 +217,7 @@ class Model:
         return OWN
 
     def create(self, mode: str, identifier: Identifier, how: str, properties: dict[str, str]) -> tuple[str, str]:
-        """Say what a create does: `keep`, `fill` or `overwrite` the table at a location, or `new` at a kind of one."""
+        """Return what a create does: `keep`, `fill` or `overwrite` at a location, or `new` with a kind of location."""
         if mode == V1 and properties:
             raise Refused(UNSUPPORTED)
         self.require_namespace(mode, identifier[:-1])
@@ -233,13 +233,13 @@ class Model:
         return ("keep" if how == "exist_ok" else "overwrite"), location
 
     def place(self, mode: str, identifier: Identifier, location: str, properties: dict, rows: list[int] | None) -> None:
-        """Put a new table where the client has put it."""
+        """Add a new table at the location that the client chose."""
         self.directories[location] = Directory(rows, version=0 if rows is None else 1, declared=rows is None)
         if mode != V1:
             self.tables[identifier] = TableRow(location, dict(properties))
 
     def fill(self, mode: str, identifier: Identifier, location: str, properties: dict, rows: list[int]) -> None:
-        """Give a declared table its first rows."""
+        """Add the first rows of a declared table."""
         self.directories[location].rows, self.directories[location].version = rows, 1
         if mode != V1:
             declared = self.tables.get(identifier)
@@ -273,7 +273,7 @@ class Model:
         if any(owner != identifier for owner in self.owners(location)):
             raise Refused(BAD_INPUT)
         if existing is not None and is_own(identifier, existing) and existing != location:
-            # The registration that is replaced is gone for every client.
+            # No client sees the replaced registration any more.
             self.directories[existing].deregistered = True
         self.tables[identifier] = TableRow(location, dict(properties))
         # A directory that has another name's owner is not to be taken for a table of the name that leads to it.
@@ -335,7 +335,7 @@ class Model:
         raise Refused(NO_TABLE)
 
     def migrate(self, mode: str, *, dry_run: bool) -> list[str]:
-        """Say which names a migration brings into the manifest."""
+        """Return the names that a migration adds to the manifest."""
         if mode == V1:
             raise Refused(UNSUPPORTED)
         migrated = []

@@ -82,7 +82,7 @@ limits = st.sampled_from([None, 1, 2, 3])
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Give a call's result, or the code of the error that it raises."""
+    """Return the result of a call, or the code of the error that it raises."""
     try:
         return call()
     except Refused as refused:
@@ -188,11 +188,11 @@ class CatalogMachine(RuleBasedStateMachine):
         self.root.remove()
 
     def opened(self, mode: str) -> DirectoryNamespace:
-        # The model knows nothing of what is dropped and kept.
+        # The model has no dropped tables.
         return DirectoryNamespace(**self.root.properties, **MODES[mode], drop_ttl="0")
 
     def picked(self, choice: Choice, what: str) -> tuple[str, ...]:
-        """Turn a choice into an identifier: a number counts through what the model holds."""
+        """Return the identifier for a choice: a number is an index into the objects of the model."""
         if not isinstance(choice, int):
             return choice
         model = self.model
@@ -213,7 +213,7 @@ class CatalogMachine(RuleBasedStateMachine):
         return [next(self.values), next(self.values)]
 
     def compared(self, predicted: Callable[[], Any], actual: Callable[[], Any]) -> Any:
-        """Check that a client does what the model predicts; returns both results, or None if both refuse."""
+        """Check that a client does what the model predicts. Returns both results, or None if both fail."""
         expected, got = outcome(predicted), outcome(actual)
         if isinstance(expected, Refusal) or isinstance(got, Refusal):
             assert isinstance(expected, Refusal), f"success was expected ({expected!r}), not {got!r}"
@@ -524,7 +524,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
 
 def paged(ask: Callable[[str | None], Any], field: str, limit: int | None) -> list[str]:
-    """Read all pages of a listing, each of which is full but the last."""
+    """Return all pages of a listing. All but the last must be full."""
     found: list[str] = []
     token = None
     while True:

@@ -44,7 +44,7 @@ def s3() -> Iterator[CountingS3]:
 
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
 def place(request, tmp_path) -> Root:
-    """Give an empty root on local disk and in a bucket."""
+    """Return an empty root on local disk and in a bucket."""
     if request.param == "local":
         return Root(str(tmp_path / "root"))
     endpoint = request.getfixturevalue("s3").endpoint
@@ -52,7 +52,7 @@ def place(request, tmp_path) -> Root:
 
 
 def write_plainly(place, name, *, rows=(7, 8)):
-    """Write a table as somebody who knows nothing of catalogs."""
+    """Write a table with plain Lance, without a catalog."""
     location = f"{place.uri}/{name}.lance"
     lance.write_dataset(pa.table({"x": list(rows)}), location, storage_options=place.options or None)
 
