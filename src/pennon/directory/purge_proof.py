@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.errors import InvalidTableStateError
+from pennon.table import naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +27,7 @@ _DIRECTORIES = frozenset(
     {
         "data",
         "tree",
-        layout.VERSIONS,
+        naming.VERSIONS_FOLDER,
         "_transactions",
         "_deletions",
         "_indices",
@@ -100,14 +101,14 @@ def _require_own_place(store: Store, location: str) -> None:
         names = store.list_names(above)
         if layout.MANIFEST in names:
             raise _refused(location, f"it belongs to the catalog in {above!r}")
-        if layout.VERSIONS in names:
+        if naming.VERSIONS_FOLDER in names:
             raise _refused(location, f"it lies in the table at {above!r}")
 
 
 def _has_versions(store: Store, location: str, names: set[str]) -> bool:
-    if layout.VERSIONS not in names:
+    if naming.VERSIONS_FOLDER not in names:
         return False
-    versions = store.list_names(layout.inside(location, layout.VERSIONS))
+    versions = store.list_names(layout.inside(location, naming.VERSIONS_FOLDER))
     return any(name.endswith(layout.VERSION_SUFFIX) for name in versions)
 
 
@@ -125,7 +126,7 @@ def _require_nothing_live(store: Store, location: str, names: set[str], foreign:
         # In a bucket this would cost requests for each table.
         paths += _directories_without_file(store, layout.inside(location, "data"))
     for path, inner in _walk(store, paths, location):
-        if inner & {layout.MANIFEST, layout.VERSIONS}:
+        if inner & {layout.MANIFEST, naming.VERSIONS_FOLDER}:
             raise _refused(location, f"it holds another table or catalog at {path!r}")
 
 

@@ -74,7 +74,7 @@ class _Generation:
         """Remember a version that is there at the beginning."""
         if not self._found.is_root_table:
             return
-        folder = layout.inside(self._found.location, layout.VERSIONS)
+        folder = layout.inside(self._found.location, naming.VERSIONS_FOLDER)
         for name in (naming.format_name(version, naming.V2), naming.format_name(version, naming.V1)):
             path = layout.inside(folder, name)
             stamp = self._store.stamp(path)

@@ -18,6 +18,7 @@ from pennon.directory.problem_log import warn_once
 from pennon.directory.problems import Problem
 from pennon.errors import UnusableEntryError
 from pennon.identifiers import find_name_fault
+from pennon.table import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -147,10 +148,10 @@ def _is_abandoned(store: Store, name: str) -> bool:
 
 
 def _directory(store: Store, location: str, names: set[str], *, hidden: bool) -> TableDirectory:
-    has_versions = layout.VERSIONS in names
+    has_versions = naming.VERSIONS_FOLDER in names
     if has_versions and store.is_local:
         # On a disk the directory may be there before its first file.
-        versions = store.list_names(layout.inside(location, layout.VERSIONS))
+        versions = store.list_names(layout.inside(location, naming.VERSIONS_FOLDER))
         has_versions = any(name.endswith(layout.VERSION_SUFFIX) for name in versions)
     reserved = layout.RESERVED_MARKER in names
     deregistered = layout.DEREGISTERED_MARKER in names

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pennon.store import Store
 
 
-_FOLDER = layout.inside(layout.MANIFEST, layout.VERSIONS)
+_FOLDER = layout.inside(layout.MANIFEST, naming.VERSIONS_FOLDER)
 
 
 @dataclass(frozen=True)

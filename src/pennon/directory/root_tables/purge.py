@@ -41,6 +41,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import format_identifier
 from pennon.store import Amount, LeaseExpiredError
+from pennon.table import naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -331,7 +332,7 @@ def _delete_location(catalog: Catalog, location: str) -> Amount:
     """Delete the directory of a row that is gone; one that carries a root table's name needs the claim on it."""
     name = layout.root_table_name(location)
     if name is None:
-        return catalog.store.delete_tree(location, first=layout.VERSIONS, also=[layout.declared(location)])
+        return catalog.store.delete_tree(location, first=naming.VERSIONS_FOLDER, also=[layout.declared(location)])
     store = catalog.store
     store.require_conditional_writes()
     held = claim.take(store, name, Marker(PURGING).leased(PURGING, PURGE), lambda current: settle(catalog, current))

@@ -18,6 +18,7 @@ from pennon.spark.commits import table_commits
 from pennon.spark.commits.destination import locate_table
 from pennon.spark.commits.staged_write import StagedWrite, WriteResult
 from pennon.spark.commits.table_commits import NOT_COMMITTED, CommittedVersion
+from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:
     from pennon.spark.address import Address, Client
@@ -222,7 +223,7 @@ def _create_first_version(staged: StagedWrite, job_id: str | None) -> str:
         if made is not None and (made.transaction_properties or {}).get(table_commits.JOB) == job_id:
             return str(made.uuid)
         with destination.files() as files:
-            files.delete_tree("_versions")
+            files.delete_tree(VERSIONS_FOLDER)
     transaction = table_commits.create_transaction(staged.operation, 0, job_id, staged.transaction)
     lance.LanceDataset.commit(
         destination.uri, transaction, storage_options=destination.options, enable_v2_manifest_paths=True

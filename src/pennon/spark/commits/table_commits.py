@@ -30,6 +30,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.commits.destination import Destination, locate_table
+from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,6 @@ NOT_COMMITTED = (
 """Errors after which it is certain that nothing was committed."""
 _LONGEST_JOB = 512
 _TRANSACTIONS = "_transactions"
-_VERSIONS = "_versions"
 _SUFFIX = ".txn"
 
 
@@ -319,7 +319,7 @@ class _JobGuard:
     def clear(self) -> None:
         """Delete the manifests that Lance staged for refused versions."""
         with self._destination.files() as files:
-            files.delete(*(f"{_VERSIONS}/{name}" for name in self._refused))
+            files.delete(*(f"{VERSIONS_FOLDER}/{name}" for name in self._refused))
 
     def namespace_id(self) -> str:
         """Return the id of the catalog."""
