@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pennon.iceberg.schema import converted, largest_id, same_fields
+from pennon.iceberg.schema import convert_schema, largest_id, same_fields
 
 TYPES = [
     (pa.null(), "string", False),
@@ -60,7 +60,7 @@ TYPES = [
 
 
 def only(kind: pa.DataType) -> dict:
-    return converted(pa.schema([pa.field("c", kind)]))["fields"][0]
+    return convert_schema(pa.schema([pa.field("c", kind)]))["fields"][0]
 
 
 @pytest.mark.parametrize(("kind", "wanted", "is_exact"), TYPES, ids=[str(kind) for kind, _, _ in TYPES])
@@ -114,9 +114,9 @@ def test_lists_vectors_maps_and_structs():
 
 def test_ids_are_unique_and_stay():
     inner = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.map_(pa.string(), pa.list_(pa.int32())))])
-    first = converted(pa.schema([pa.field("x", pa.int64()), pa.field("s", inner), pa.field("y", pa.string())]))
+    first = convert_schema(pa.schema([pa.field("x", pa.int64()), pa.field("s", inner), pa.field("y", pa.string())]))
     assert largest_id(first) == 8
-    later = converted(
+    later = convert_schema(
         pa.schema([pa.field("new", pa.int64()), pa.field("s", inner), pa.field("y", pa.string())]), first, 20
     )
     by_name = {field["name"]: field for field in later["fields"]}
@@ -127,8 +127,8 @@ def test_ids_are_unique_and_stay():
 
 def test_equal_schemas_are_seen_as_equal():
     schema = pa.schema([pa.field("x", pa.uint64()), pa.field("v", pa.list_(pa.float32(), 2))])
-    one = converted(schema)
-    sent_back = {"schema-id": 7, "identifier-field-ids": [], **converted(schema)}
+    one = convert_schema(schema)
+    sent_back = {"schema-id": 7, "identifier-field-ids": [], **convert_schema(schema)}
     sent_back["fields"][0]["type"] = "decimal(20,0)"
     assert same_fields(one, sent_back)
-    assert not same_fields(one, converted(pa.schema([pa.field("x", pa.int64())])))
+    assert not same_fields(one, convert_schema(pa.schema([pa.field("x", pa.int64())])))

@@ -65,7 +65,7 @@ def staged_by(catalog, space: str, name: str, *numbers: int):
     location = catalog._location(entry)
     fragments = write_fragments(pa.table({"x": list(numbers)}), location)
     change = TableCommit([space, name], LanceOperation.Append(fragments), entry.version)
-    _, staged = batch._staged(catalog._catalog, catalog, change)
+    _, staged = batch._stage(catalog._catalog, catalog, change)
     return CreateTableVersionRequest(
         id=[space, name], version=staged.version, manifest_path=staged.path, naming_scheme=staged.scheme
     )

@@ -25,7 +25,7 @@ def catalog(tmp_path):
 @pytest.fixture
 def between(monkeypatch):
     """Let something happen once, when the requirements of a commit have been checked."""
-    original = updates.parsed
+    original = updates.parse_updates
 
     def arrange(action) -> None:
         pending = [action]

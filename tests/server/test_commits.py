@@ -34,7 +34,7 @@ def staged(own, space: str, name: str, *numbers: int) -> dict:
     entry = own._catalog.table((space, name))
     fragments = write_fragments(pa.table({"x": list(numbers)}), own._location(entry))
     change = TableCommit([space, name], LanceOperation.Append(fragments), entry.version)
-    _, made = batch._staged(own._catalog, own, change)
+    _, made = batch._stage(own._catalog, own, change)
     summary = {"operation": "append", "lance.staged-manifest": made.path.rpartition("/")[2], "by": "a test"}
     snapshot = {
         "snapshot-id": made.version,

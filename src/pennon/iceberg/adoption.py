@@ -17,7 +17,7 @@ from pennon.errors import (
 from pennon.iceberg import arriving, batch, creation, dropping, entries
 from pennon.iceberg.entry import CHOSEN, MANAGED_BY
 from pennon.iceberg.places import name_ending
-from pennon.iceberg.schema import converted
+from pennon.iceberg.schema import convert_schema
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, format_identifier
 from pennon.table.writing import WRITTEN_ENTRIES, PreparedData
@@ -38,10 +38,10 @@ _DIGITS = 32
 """How many random digits the name of a new directory begins with."""
 
 
-def place(catalog: Catalog, identifier: Identifier) -> str:
+def new_location(catalog: Catalog, identifier: Identifier) -> str:
     """Name a directory, never used before, for a table that is to be; errors 1, 5 (it is there), 13 (no root)."""
     entries.require_namespace_level(identifier)
-    arriving.absent(catalog, identifier)
+    arriving.require_absent(catalog, identifier)
     root, location = catalog.places.root, catalog.places.new(identifier)
     path = None if location is None else catalog.places.below_root(location)
     if root is None or path is None:
@@ -96,23 +96,23 @@ def adopt(
     within the store.
     """
     stored = entries.properties_of(catalog, identifier, given)
-    path, dataset = arriving.written(catalog, identifier, location)
-    declared = arriving.absent(catalog, identifier)
+    path, dataset = arriving.open_written(catalog, identifier, location)
+    declared = arriving.require_absent(catalog, identifier)
     is_managed = stored[MANAGED_BY] == IMPL if declared is None else declared.is_managed
     if is_managed and not (declared is None and catalog.shows_files):
         return batch.commit_tables(catalog, client, [NewTable(identifier, location, given)])[identifier]
     if declared is None:
         uri = arriving.directory_uri(catalog, path)
-        entries.create(catalog, identifier, uri, converted(dataset.schema), {**stored, CHOSEN: "true"})
+        entries.create(catalog, identifier, uri, convert_schema(dataset.schema), {**stored, CHOSEN: "true"})
         return int(dataset.version)
-    wanted = creation.Wanted(identifier, _prepared(catalog, declared, dataset, path), given, {}, client)
-    made = creation.filled(catalog, declared, wanted)
+    wanted = creation.TableSpec(identifier, _prepare_copy(catalog, declared, dataset, path), given, {}, client)
+    made = creation.fill_declared(catalog, declared, wanted)
     if catalog.places.root is not None:
         catalog.places.root.delete_tree(path)
     return made.version or _FIRST
 
 
-def _prepared(catalog: Catalog, declared: Entry, dataset: LanceDataset, path: str) -> PreparedData:
+def _prepare_copy(catalog: Catalog, declared: Entry, dataset: LanceDataset, path: str) -> PreparedData:
     """Describe the data, as it can be copied to the place of a declared table."""
     root, target = catalog.places.root, catalog.places.below_root(declared.location)
     if root is None or target is None:

@@ -24,7 +24,7 @@ mapping, items = _fields.mapping, _fields.items
 text, optional_text, texts, number = _fields.text, _fields.optional_text, _fields.texts, _fields.number
 
 
-def decoded(body: bytes, what: str) -> dict[str, Any]:
+def decode(body: bytes, what: str) -> dict[str, Any]:
     """Read an answer that is a JSON object."""
     try:
         answer = json.loads(body)
@@ -41,7 +41,7 @@ def names(value: object, what: str) -> tuple[str, ...]:
     return found
 
 
-def error_of(body: bytes) -> tuple[str, str]:
+def parse_error(body: bytes) -> tuple[str, str]:
     """Give type and message of an error, as far as the answer has them; never fails."""
     try:
         error = json.loads(body)["error"]

@@ -17,8 +17,8 @@ from pennon.errors import (
 )
 from pennon.iceberg import entries, files, tables
 from pennon.iceberg.entry import CHOSEN, MANAGED_BY
-from pennon.iceberg.files import Staged
-from pennon.iceberg.preparing import Placed
+from pennon.iceberg.files import StagedManifest
+from pennon.iceberg.preparing import PlacedVersion
 from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, format_identifier
@@ -37,14 +37,14 @@ _UNKNOWN_OUTCOME = 17
 
 
 @contextmanager
-def named(catalog: Catalog, arrivals: Sequence[NewTable]) -> Iterator[list[tuple[Identifier, Placed]]]:
+def reserve_names(catalog: Catalog, arrivals: Sequence[NewTable]) -> Iterator[list[tuple[Identifier, PlacedVersion]]]:
     """Take the names of new tables, whose first versions can be committed then.
 
     If that fails, the names are free again, and what was written is as it was.
     """
     undoing: list[Callable[[], object]] = []
     try:
-        yield [(table_identifier(one.id), _placed(catalog, one, undoing)) for one in arrivals]
+        yield [(table_identifier(one.id), _stage_new_table(catalog, one, undoing)) for one in arrivals]
     except BaseException as error:
         if int(getattr(error, "code", -1)) != _UNKNOWN_OUTCOME:
             for undo in reversed(undoing):
@@ -52,7 +52,7 @@ def named(catalog: Catalog, arrivals: Sequence[NewTable]) -> Iterator[list[tuple
         raise
 
 
-def absent(catalog: Catalog, identifier: Identifier) -> Entry | None:
+def require_absent(catalog: Catalog, identifier: Identifier) -> Entry | None:
     """Raise 5 if there is a table with data, 1 if there is no such namespace; gives one that is only declared."""
     entry = catalog.any_table(identifier)
     if entry is None:
@@ -63,7 +63,7 @@ def absent(catalog: Catalog, identifier: Identifier) -> Entry | None:
     raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
 
 
-def written(catalog: Catalog, identifier: Identifier, location: str) -> tuple[str, LanceDataset]:
+def open_written(catalog: Catalog, identifier: Identifier, location: str) -> tuple[str, LanceDataset]:
     """Open what was written at a place, and give its path below the root; 13 if it is no such place."""
     path = catalog.places.below_root(location)
     if path is None or catalog.places.root is None or not catalog.places.is_new_name(path):
@@ -89,12 +89,12 @@ def directory_uri(catalog: Catalog, path: str) -> str:
     return catalog.places.root.uri(path)
 
 
-def _placed(catalog: Catalog, new: NewTable, undoing: list[Callable[[], object]]) -> Placed:
+def _stage_new_table(catalog: Catalog, new: NewTable, undoing: list[Callable[[], object]]) -> PlacedVersion:
     """Stage what was written at a place, and take the name if nobody has declared it."""
     identifier = table_identifier(new.id)
     stored = entries.properties_of(catalog, identifier, new.properties)
-    path, dataset = written(catalog, identifier, new.location)
-    entry = absent(catalog, identifier)
+    path, dataset = open_written(catalog, identifier, new.location)
+    entry = require_absent(catalog, identifier)
     if entry is None and stored[MANAGED_BY] != IMPL:
         raise UnsupportedOperationError(
             f"Table {format_identifier(identifier)} is to have managed_by={stored[MANAGED_BY]}, so its first "
@@ -102,9 +102,11 @@ def _placed(catalog: Catalog, new: NewTable, undoing: list[Callable[[], object]]
             "part of a transaction: connect with managed_by=impl"
         )
     uri = directory_uri(catalog, path)
-    placed = Placed(uri, _staged(catalog.places.store(uri, catalog.options(None)), dataset, identifier, undoing))
+    placed = PlacedVersion(
+        uri, _stage_first_version(catalog.places.store(uri, catalog.options(None)), dataset, identifier, undoing)
+    )
     if entry is None:
-        entry = _declared(catalog, identifier, uri, {**stored, CHOSEN: "true"}, undoing)
+        entry = _declare(catalog, identifier, uri, {**stored, CHOSEN: "true"}, undoing)
     if entry is not None and entry.properties.get(CHOSEN) != "true":
         raise UnsupportedOperationError(
             f"Table {format_identifier(identifier)} was declared at a place of its own, {entry.location!r}, "
@@ -113,7 +115,9 @@ def _placed(catalog: Catalog, new: NewTable, undoing: list[Callable[[], object]]
     return placed
 
 
-def _staged(store: Store, dataset: LanceDataset, identifier: Identifier, undoing: list[Callable[[], object]]) -> Staged:
+def _stage_first_version(
+    store: Store, dataset: LanceDataset, identifier: Identifier, undoing: list[Callable[[], object]]
+) -> StagedManifest:
     """Turn the first version at a place into a staged one, by whose name its commit is known again."""
     found = files.find(store, int(dataset.version))
     blob = None if found is None else store.get(found.path)
@@ -131,10 +135,10 @@ def _staged(store: Store, dataset: LanceDataset, identifier: Identifier, undoing
 
     undoing.append(undo)
     store.delete(found.path)
-    return Staged(found.version, store.absolute(staged), found.scheme)
+    return StagedManifest(found.version, store.absolute(staged), found.scheme)
 
 
-def _declared(
+def _declare(
     catalog: Catalog,
     identifier: Identifier,
     uri: str,
@@ -144,13 +148,13 @@ def _declared(
     try:
         entry = entries.create(catalog, identifier, uri, entries.NO_COLUMNS, stored)
     except TableAlreadyExistsError:
-        return absent(catalog, identifier)
-    undoing.append(lambda: _take_away(catalog, entry))
+        return require_absent(catalog, identifier)
+    undoing.append(lambda: _remove_entry(catalog, entry))
     catalog.require_requirements(entry)
     return entry
 
 
-def _take_away(catalog: Catalog, entry: Entry) -> None:
+def _remove_entry(catalog: Catalog, entry: Entry) -> None:
     """Free a name again, unless somebody has filled the table meanwhile. Its data stays where it was written."""
     try:
         there = catalog.any_table(entry.identifier)

@@ -33,7 +33,7 @@ class Authenticator(Protocol):
         """Give a secret that was not among the properties."""
 
 
-class Nobody:
+class NoAuthentication:
     """No authentication of our own; headers that the user set are sent anyway."""
 
     def headers(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> dict[str, str]:
@@ -49,7 +49,7 @@ class Nobody:
         return None
 
 
-class Bearer(Nobody):
+class Bearer(NoAuthentication):
     """A token that was given to us."""
 
     def __init__(self, token: str) -> None:
@@ -104,10 +104,10 @@ class ClientCredentials:
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         status, body = self._post(self._url, urlencode(form).encode(), headers)
         if status != _OK:
-            kind, message = answers.error_of(body)
+            kind, message = answers.parse_error(body)
             reason = given.redacted(f": {kind} {message}") if kind or message else ""
             raise UnauthenticatedError(f"The OAuth2 server at {self._url} refused the credential ({status}){reason}")
-        answer = answers.decoded(body, "OAuth2 token")
+        answer = answers.decode(body, "OAuth2 token")
         self._token = answers.text(answer, "access_token", "OAuth2 token")
         seconds = answer.get("expires_in")
         self._expires = float("inf")
@@ -115,7 +115,7 @@ class ClientCredentials:
             self._expires = time.monotonic() + seconds - min(_MARGIN_SECONDS, seconds / 2)
 
 
-def authenticator(
+def create_authenticator(
     settings: IcebergSettings, server: str, post: Callable[[str, bytes, dict[str, str]], tuple[int, bytes]]
 ) -> Authenticator:
     """Choose by what was given: AWS keys if asked for, then a credential, then a token."""
@@ -126,4 +126,4 @@ def authenticator(
         return Signer(settings)
     if settings.credential is not None:
         return ClientCredentials(settings, server, post)
-    return Bearer(settings.token) if settings.token is not None else Nobody()
+    return Bearer(settings.token) if settings.token is not None else NoAuthentication()

@@ -23,8 +23,8 @@ from pennon.errors import (
     is_commit_conflict,
 )
 from pennon.iceberg import arriving, managed, rest
-from pennon.iceberg.files import Staged
-from pennon.iceberg.handles import Asked
+from pennon.iceberg.files import StagedManifest
+from pennon.iceberg.handles import CatalogCallback
 from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, format_identifier
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
-    from pennon.iceberg.files import Version
 
 _ATTEMPTS = 20
 _KINDS = ("declare_table", "create_table_version", "delete_table_versions", "deregister_table")
@@ -48,7 +47,7 @@ Check = Callable[[Mapping[Identifier, int]], object]
 
 def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTablesResponse:
     """Create versions of several tables by one transaction. The protocol's transactions do nothing else (0)."""
-    wanted: list[tuple[Identifier, Staged]] = []
+    wanted: list[tuple[Identifier, StagedManifest]] = []
     for operation in request.operations:
         given = [kind for kind in _KINDS if getattr(operation, kind) is not None]
         if len(given) != 1:
@@ -58,7 +57,9 @@ def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTa
             raise UnsupportedOperationError(
                 f"An Iceberg REST catalog has no {given[0]} in a transaction: only versions are created together"
             )
-        wanted.append((table_identifier(asked.id), Staged(asked.version, asked.manifest_path, asked.naming_scheme)))
+        wanted.append(
+            (table_identifier(asked.id), StagedManifest(asked.version, asked.manifest_path, asked.naming_scheme))
+        )
     versions = create_together(catalog, wanted)
     return BatchCommitTablesResponse(
         results=[
@@ -69,7 +70,7 @@ def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTa
 
 
 def create_together(
-    catalog: Catalog, wanted: Sequence[tuple[Identifier, managed.Wanted]]
+    catalog: Catalog, wanted: Sequence[tuple[Identifier, managed.VersionSource]]
 ) -> list[tuple[Version, Entry]]:
     """Create versions of managed tables, all or none; gives them with their entries."""
     identifiers = [identifier for identifier, _ in wanted]
@@ -146,12 +147,12 @@ def commit_tables(
     arrivals = [one for one in changes if isinstance(one, NewTable)]
     others = [one for one in changes if not isinstance(one, NewTable)]
     require_managed(catalog, [table_identifier(one.id) for one in others])
-    with arriving.named(catalog, arrivals) as placed:
+    with arriving.reserve_names(catalog, arrivals) as placed:
         for _ in range(_ATTEMPTS):
-            staged: list[tuple[Identifier, Staged]] = []
+            staged: list[tuple[Identifier, StagedManifest]] = []
             try:
                 # One by one: those before the one that fails are withdrawn.
-                staged.extend(_staged(catalog, client, one) for one in others)
+                staged.extend(_stage(catalog, client, one) for one in others)
                 check({identifier: one.version for identifier, one in staged})
             except BaseException:
                 _withdraw(catalog, staged)
@@ -166,10 +167,10 @@ def commit_tables(
     raise ConcurrentModificationError(f"Could not commit to {tables}: others committed first every time")
 
 
-def _staged(catalog: Catalog, client: LanceNamespace, one: TableCommit) -> tuple[Identifier, Staged]:
+def _stage(catalog: Catalog, client: LanceNamespace, one: TableCommit) -> tuple[Identifier, StagedManifest]:
     identifier = table_identifier(one.id)
     entry = catalog.table(identifier)
-    holding = _Holding(client, entry.version or 0)
+    holding = _StagingCallback(client, entry.version or 0)
     is_whole = isinstance(one.operation, lance.Transaction)
     try:
         LanceDataset.commit(
@@ -190,19 +191,19 @@ def _staged(catalog: Catalog, client: LanceNamespace, one: TableCommit) -> tuple
     return identifier, holding.held[-1]
 
 
-def _withdraw(catalog: Catalog, staged: Sequence[tuple[Identifier, Staged]]) -> None:
+def _withdraw(catalog: Catalog, staged: Sequence[tuple[Identifier, StagedManifest]]) -> None:
     for identifier, one in staged:
         store = catalog.store(catalog.table(identifier))
         store.delete(one.checked(store, format_identifier(identifier)).path)
 
 
-class _Holding(Asked):
+class _StagingCallback(CatalogCallback):
     """Answers Lance that a version is created, and keeps what was asked for to itself."""
 
     def __init__(self, client: LanceNamespace, newest: int) -> None:
         super().__init__(client)
         self._newest = newest
-        self.held: list[Staged] = []
+        self.held: list[StagedManifest] = []
 
     def create_table_version(self, request: Any) -> CreateTableVersionResponse:
         """Hold the version back."""
@@ -210,7 +211,7 @@ class _Holding(Asked):
         asked = CreateTableVersionRequest.model_validate(content)
         if asked.version <= self._newest:
             raise TableVersionAlreadyExistsError(f"Version {asked.version} of {asked.id} already exists")
-        self.held.append(Staged(asked.version, asked.manifest_path, asked.naming_scheme))
+        self.held.append(StagedManifest(asked.version, asked.manifest_path, asked.naming_scheme))
         version = TableVersion(
             version=asked.version,
             manifest_path=asked.manifest_path,

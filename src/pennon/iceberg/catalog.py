@@ -11,9 +11,9 @@ import lance
 
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError, UnsupportedOperationError
 from pennon.iceberg import answers, rest
-from pennon.iceberg.entry import Entry, parsed
+from pennon.iceberg.entry import Entry, parse_entry
 from pennon.iceberg.http import UnknownOutcomeError
-from pennon.iceberg.places import Places, checked
+from pennon.iceberg.places import Places, check_location
 from pennon.iceberg.reserved import TRASHES, require_not_reserved
 from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS, ONLY_LANCE
 from pennon.identifiers import ROOT, Identifier, format_identifier, namespace_not_found, table_not_found
@@ -72,7 +72,7 @@ class Catalog:
             answer = self.server.call(rest.LOAD_TABLE, identifier, table=identifier[-1], query={"snapshots": "all"})
         except (TableNotFoundError, NamespaceNotFoundError):
             return None
-        return parsed(identifier, answer)
+        return parse_entry(identifier, answer)
 
     def require_namespace(self, identifier: Identifier) -> dict[str, str]:
         """Give the properties of a namespace; 1 if it is not there. The root always is."""
@@ -155,7 +155,7 @@ class Catalog:
 
     def location(self, entry: Entry) -> str:
         """Give the location of a table as Lance opens it."""
-        return checked(entry.location, entry.identifier)
+        return check_location(entry.location, entry.identifier)
 
     # Changing
 
@@ -166,12 +166,12 @@ class Catalog:
 
         If its outcome is not known, UnknownOutcomeError is raised.
         """
-        return parsed(
+        return parse_entry(
             entry.identifier,
             self.server.call(
                 rest.UPDATE_TABLE,
                 entry.identifier,
-                change(entry, updates, requirements),
+                commit_body(entry, updates, requirements),
                 table=entry.identifier[-1],
             ),
         )
@@ -210,7 +210,7 @@ class Catalog:
         )
 
 
-def change(
+def commit_body(
     entry: Entry, updates: Iterable[dict[str, Any]], requirements: Iterable[dict[str, Any]] = ()
 ) -> dict[str, Any]:
     """Give the body of a commit to a table."""

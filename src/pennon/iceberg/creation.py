@@ -19,8 +19,8 @@ from pennon.errors import (
 )
 from pennon.iceberg import dropping, entries, evolution, files, preparing, tables
 from pennon.iceberg.entry import CHOSEN, MANAGED_BY
-from pennon.iceberg.places import checked, is_remote
-from pennon.iceberg.schema import converted
+from pennon.iceberg.places import check_location, is_remote
+from pennon.iceberg.schema import convert_schema
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, format_identifier
 from pennon.modes import CreateMode, RegisterMode
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TableSpec:
     """A table to be created; `client` is what Lance calls back when the server manages versions."""
 
     identifier: Identifier
@@ -48,7 +48,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Created:
+class CreatedTable:
     """A table that is there now; the version is None if it was there before."""
 
     entry: Entry
@@ -61,17 +61,17 @@ def declare(
     """Reserve a name and a location. The commit point is the server's CreateTable. Errors 0, 1, 5, 13."""
     entries.require_namespace_level(identifier)
     stored = entries.properties_of(catalog, identifier, properties)
-    wish = None if location is None else _absolute(catalog, identifier, location)
+    wish = None if location is None else _resolve_location(catalog, identifier, location)
     if wish is not None:
         store = catalog.places.store(wish, catalog.options(None))
         if store.has_files(""):
             raise TableAlreadyExistsError(
                 f"There is something at the location {wish!r} of {format_identifier(identifier)} already"
             )
-    return _declared(catalog, identifier, wish, stored)
+    return _declare(catalog, identifier, wish, stored)
 
 
-def create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
+def create(catalog: Catalog, wanted: TableSpec, mode: CreateMode) -> CreatedTable:
     """Create a table from data, fill one that is only declared, or do with an existing one what `mode` says."""
     identifier = wanted.identifier
     entries.require_namespace_level(identifier)
@@ -79,7 +79,7 @@ def create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
     existing = catalog.any_table(identifier)
     if existing is None:
         try:
-            return _new(catalog, wanted, stored)
+            return _create_new(catalog, wanted, stored)
         except TableAlreadyExistsError:
             existing = None if mode is CreateMode.CREATE else catalog.any_table(identifier)
             if existing is None:
@@ -89,15 +89,15 @@ def create(catalog: Catalog, wanted: Wanted, mode: CreateMode) -> Created:
             f"A table that is not a Lance table already exists: {format_identifier(identifier)}"
         )
     if tables.is_only_declared(catalog, existing):
-        return filled(catalog, existing, wanted)
+        return fill_declared(catalog, existing, wanted)
     if mode is CreateMode.CREATE:
         raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
     if mode is CreateMode.EXIST_OK:
-        return Created(existing)
-    return _overwritten(catalog, existing, wanted)
+        return CreatedTable(existing)
+    return _overwrite(catalog, existing, wanted)
 
 
-def fill(catalog: Catalog, wanted: Wanted) -> int:
+def fill(catalog: Catalog, wanted: TableSpec) -> int:
     """Write the first version of a table that is only declared, and nothing where none is; gives that version.
 
     Errors 1 and 4 (not there), 5 (it has a version already), 14.
@@ -105,7 +105,7 @@ def fill(catalog: Catalog, wanted: Wanted) -> int:
     entry = catalog.table(wanted.identifier)
     if not tables.is_only_declared(catalog, entry):
         raise TableAlreadyExistsError(f"Table already exists: {format_identifier(wanted.identifier)}")
-    return filled(catalog, entry, wanted).version or 1
+    return fill_declared(catalog, entry, wanted).version or 1
 
 
 def register(
@@ -123,18 +123,18 @@ def register(
     """
     entries.require_namespace_level(identifier)
     stored = entries.properties_of(catalog, identifier, properties)
-    where = _absolute(catalog, identifier, location)
-    columns, version = _looked_at(catalog, identifier, where, allow_missing=allow_missing)
+    where = _resolve_location(catalog, identifier, location)
+    columns, version = _read_existing(catalog, identifier, where, allow_missing=allow_missing)
     existing = catalog.any_table(identifier)
     if existing is not None:
         if mode is RegisterMode.CREATE or not existing.is_lance:
             raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
         dropping.deregister(catalog, identifier)
-    shape = entries.NO_COLUMNS if columns is None else converted(columns)
+    shape = entries.NO_COLUMNS if columns is None else convert_schema(columns)
     entry = entries.create(catalog, identifier, where, shape, stored)
     if stored[MANAGED_BY] != IMPL:
         return entry
-    with _undone_on_error(catalog, entry):
+    with _undo_on_error(catalog, entry):
         catalog.require_requirements(entry)
         if version is None:
             return entry
@@ -145,17 +145,17 @@ def register(
         return catalog.commit(entry, preparing.snapshot_updates(entry, store, found), [preparing.current_is(entry)])
 
 
-def _declared(catalog: Catalog, identifier: Identifier, location: str | None, stored: dict[str, str]) -> Entry:
+def _declare(catalog: Catalog, identifier: Identifier, location: str | None, stored: dict[str, str]) -> Entry:
     if location is None:
         location, stored = catalog.places.new(identifier), {**stored, CHOSEN: "true"}
     entry = entries.create(catalog, identifier, location, entries.NO_COLUMNS, stored)
     if stored[MANAGED_BY] == IMPL:
-        with _undone_on_error(catalog, entry):
+        with _undo_on_error(catalog, entry):
             catalog.require_requirements(entry)
     return entry
 
 
-def _new(catalog: Catalog, wanted: Wanted, stored: dict[str, str]) -> Created:
+def _create_new(catalog: Catalog, wanted: TableSpec, stored: dict[str, str]) -> CreatedTable:
     """Write a new table.
 
     Where the files decide about versions and there is a root, the data is written first, and the entry, which shows it
@@ -164,23 +164,23 @@ def _new(catalog: Catalog, wanted: Wanted, stored: dict[str, str]) -> Created:
     catalog.require_namespace(wanted.identifier[:-1])
     location = catalog.places.new(wanted.identifier)
     if location is None or stored[MANAGED_BY] == IMPL or _needs_credentials(catalog, location, wanted):
-        entry = _declared(catalog, wanted.identifier, None, stored)
-        with _undone_on_error(catalog, entry):
-            return filled(catalog, entry, wanted, is_new=True)
+        entry = _declare(catalog, wanted.identifier, None, stored)
+        with _undo_on_error(catalog, entry):
+            return fill_declared(catalog, entry, wanted, is_new=True)
     options = {**catalog.options(None), **wanted.storage_options}
     path = catalog.places.below_root(location)
     is_written = False
     try:
         store = catalog.places.store(location, options)
-        version = writing.write_version(_plain(store.location("")), wanted.data, options, session=catalog.session)
-        shape = converted(wanted.data.schema)
+        version = writing.write_version(_strip_slash(store.location("")), wanted.data, options, session=catalog.session)
+        shape = convert_schema(wanted.data.schema)
         is_written = True
         entry = entries.create(catalog, wanted.identifier, location, shape, {**stored, CHOSEN: "true"})
     except BaseException as error:
         if path is not None and not (is_written and _may_be_used(catalog, wanted.identifier, location, error)):
             catalog.places.delete(path)
         raise
-    return Created(entry, version)
+    return CreatedTable(entry, version)
 
 
 def _may_be_used(catalog: Catalog, identifier: Identifier, location: str, error: BaseException) -> bool:
@@ -189,18 +189,18 @@ def _may_be_used(catalog: Catalog, identifier: Identifier, location: str, error:
         return True
     try:
         there = catalog.any_table(identifier)
-        return there is not None and checked(there.location) == checked(location)
+        return there is not None and check_location(there.location) == check_location(location)
     except LanceNamespaceError:
         return True
 
 
-def _needs_credentials(catalog: Catalog, location: str, wanted: Wanted) -> bool:
+def _needs_credentials(catalog: Catalog, location: str, wanted: TableSpec) -> bool:
     """Tell whether the server may have to hand out credentials, which come with an entry."""
     given = catalog.settings.storage_options or wanted.storage_options
     return is_remote(location) and catalog.settings.vends_credentials and not given
 
 
-def filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = False) -> Created:
+def fill_declared(catalog: Catalog, entry: Entry, wanted: TableSpec, *, is_new: bool = False) -> CreatedTable:
     """Write the first version of a declared table, which keeps its properties and gets new ones on top."""
     options = {**catalog.options(entry), **wanted.storage_options}
     through = None
@@ -213,7 +213,7 @@ def filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = Fal
     store = catalog.store(entry)
     try:
         version = writing.write_version(
-            _plain(store.location("")), wanted.data, options, session=catalog.session, through=through
+            _strip_slash(store.location("")), wanted.data, options, session=catalog.session, through=through
         )
     except writing.VersionExistsError as error:
         store.delete(*error.leftovers)
@@ -223,17 +223,17 @@ def filled(catalog: Catalog, entry: Entry, wanted: Wanted, *, is_new: bool = Fal
         updates += evolution.schema_updates(entry, wanted.data.schema)
     if wanted.properties and not is_new:
         updates.append({"action": "set-properties", "updates": dict(wanted.properties)})
-    return Created(_changed(catalog, entry, updates), version)
+    return CreatedTable(_update_entry(catalog, entry, updates), version)
 
 
-def _overwritten(catalog: Catalog, entry: Entry, wanted: Wanted) -> Created:
+def _overwrite(catalog: Catalog, entry: Entry, wanted: TableSpec) -> CreatedTable:
     """Replace a table's contents by a new version, then its properties."""
     options = {**catalog.options(entry), **wanted.storage_options}
     opened = {"namespace_client": wanted.client, "table_id": list(entry.identifier)} if entry.is_managed else None
     store = catalog.store(entry)
     try:
         version = writing.overwrite(
-            _plain(store.location("")), wanted.data, options, session=catalog.session, opened=opened
+            _strip_slash(store.location("")), wanted.data, options, session=catalog.session, opened=opened
         )
     except (writing.VersionExistsError, writing.TableGoneError) as error:
         raise ConcurrentModificationError(
@@ -244,10 +244,10 @@ def _overwritten(catalog: Catalog, entry: Entry, wanted: Wanted) -> Created:
         updates += evolution.schema_updates(entry, wanted.data.schema)
     if wanted.properties:
         updates.append({"action": "set-properties", "updates": dict(wanted.properties)})
-    return Created(_changed(catalog, entry, updates), version)
+    return CreatedTable(_update_entry(catalog, entry, updates), version)
 
 
-def _changed(catalog: Catalog, entry: Entry, updates: list[dict[str, Any]]) -> Entry:
+def _update_entry(catalog: Catalog, entry: Entry, updates: list[dict[str, Any]]) -> Entry:
     """Bring an entry in step with data that is written already; asking twice comes to the same."""
     if not updates:
         return entry
@@ -260,7 +260,7 @@ def _changed(catalog: Catalog, entry: Entry, updates: list[dict[str, Any]]) -> E
 
 
 @contextmanager
-def _undone_on_error(catalog: Catalog, entry: Entry) -> Iterator[None]:
+def _undo_on_error(catalog: Catalog, entry: Entry) -> Iterator[None]:
     """Take a new entry away again, and its directory if it was chosen for it, unless nobody knows what came of it."""
     try:
         yield
@@ -292,7 +292,7 @@ def _is_unknown(error: BaseException) -> bool:
     return int(getattr(error, "code", -1)) in {17, 18}
 
 
-def _absolute(catalog: Catalog, identifier: Identifier, location: str) -> str:
+def _resolve_location(catalog: Catalog, identifier: Identifier, location: str) -> str:
     """Understand a location: complete, or below the root. The root itself and the server's own are refused (13)."""
     root = catalog.places.root
     text = str(location or "").strip()
@@ -302,7 +302,7 @@ def _absolute(catalog: Catalog, identifier: Identifier, location: str) -> str:
                 f"The location {location!r} of {format_identifier(identifier)} needs the property 'root'"
             )
         text = root.uri(text.rstrip("/"))
-    where = checked(text, identifier)
+    where = check_location(text, identifier)
     if root is not None and root.relative(where) is not None and catalog.places.below_root(where) is None:
         raise InvalidInputError(
             f"The location {location!r} of {format_identifier(identifier)} is not a table's own directory"
@@ -310,14 +310,14 @@ def _absolute(catalog: Catalog, identifier: Identifier, location: str) -> str:
     return f"file://{where}" if where.startswith("/") else where
 
 
-def _looked_at(
+def _read_existing(
     catalog: Catalog, identifier: Identifier, location: str, *, allow_missing: bool
 ) -> tuple[pa.Schema | None, int | None]:
     """Open what is registered, to learn its schema and version; 13 if there is nothing, unless that is allowed."""
     options = catalog.options(None)
     try:
         store = catalog.places.store(location, options)
-        dataset = lance.dataset(_plain(store.location("")), storage_options=options or None)
+        dataset = lance.dataset(_strip_slash(store.location("")), storage_options=options or None)
     except (OSError, ValueError) as error:
         if not is_not_found(error):
             raise InvalidTableStateError(f"What is at {location!r} cannot be opened: {error}") from error
@@ -329,5 +329,5 @@ def _looked_at(
     return dataset.schema, int(dataset.version)
 
 
-def _plain(location: str) -> str:
+def _strip_slash(location: str) -> str:
     return location.rstrip("/")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Described:
+class DescribedEntry:
     """A table with what was asked about it."""
 
     entry: Entry
@@ -37,12 +37,12 @@ def describe_table(
     branch: str | None = None,
     detailed: bool = False,
     check_declared: bool = False,
-) -> Described:
+) -> DescribedEntry:
     """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
     selector = VersionSelector.of(format_identifier(identifier), version, tag, branch)
     entry = catalog.table(identifier)
     if version is None and tag is None and branch is None and not detailed:
-        return Described(entry, tables.is_only_declared(catalog, entry) if check_declared else None, None)
+        return DescribedEntry(entry, tables.is_only_declared(catalog, entry) if check_declared else None, None)
     if tables.is_only_declared(catalog, entry):
         if tag is not None:
             raise TableTagNotFoundError(f"Table {format_identifier(identifier)} has no tag '{tag}'")
@@ -50,6 +50,6 @@ def describe_table(
             raise TableBranchNotFoundError(f"Table {format_identifier(identifier)} has no branch '{branch}'")
         if version is not None:
             raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {version}")
-        return Described(entry, only_declared=True, details=None)
-    dataset = handles.opened(catalog, client, entry, selector, shared=True)
-    return Described(entry, only_declared=False, details=describe_version(dataset) if detailed else None)
+        return DescribedEntry(entry, only_declared=True, details=None)
+    dataset = handles.open_table(catalog, client, entry, selector, shared=True)
+    return DescribedEntry(entry, only_declared=False, details=describe_version(dataset) if detailed else None)

@@ -17,10 +17,10 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.iceberg import rest
-from pennon.iceberg.entry import CHOSEN, CREATION_ID, LANCE, MANAGED_BY, OURS, TABLE_TYPE, Entry, parsed
+from pennon.iceberg.entry import CHOSEN, CREATION_ID, LANCE, MANAGED_BY, OURS, TABLE_TYPE, Entry, parse_entry
 from pennon.iceberg.http import UnknownOutcomeError
-from pennon.iceberg.places import checked
-from pennon.iceberg.settings import checked_manager
+from pennon.iceberg.places import check_location
+from pennon.iceberg.settings import parse_manager
 from pennon.identifiers import Identifier, format_identifier, namespace_not_found, parent_not_found, table_not_found
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def properties_of(catalog: Catalog, identifier: Identifier, given: Mapping[str, 
         )
     if any(key.startswith(OURS) for key in properties):
         raise InvalidInputError(f"Properties of table {format_identifier(identifier)} cannot begin with {OURS!r}")
-    manager = checked_manager(properties.get(MANAGED_BY, catalog.settings.managed_by))
+    manager = parse_manager(properties.get(MANAGED_BY, catalog.settings.managed_by))
     # No cleaner of Iceberg may delete files of Lance.
     return {**properties, TABLE_TYPE: LANCE, MANAGED_BY: manager, "gc.enabled": "false"}
 
@@ -78,13 +78,15 @@ def create(
     begun = time.monotonic()
     entry = _create(catalog, identifier, body, mark)
     seconds = time.monotonic() - begun
-    is_there = location is not None and checked(entry.location, identifier) == checked(location, identifier)
+    is_there = location is not None and check_location(entry.location, identifier) == check_location(
+        location, identifier
+    )
     if not _is_created_by(entry, mark, is_there=is_there):
         raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
     if location is not None and not is_there:
         raise _relocated(catalog, entry, location, is_chosen=CHOSEN in properties)
     if entry.has_numbered_metadata:
-        entry = _settled(catalog, entry, seconds)
+        entry = _settle(catalog, entry, seconds)
     if not entry.is_lance or any(entry.properties.get(key) != value for key, value in stored.items()):
         # Some servers take no properties along with a new table.
         entry = catalog.set_properties(entry, stored)
@@ -174,7 +176,7 @@ def require_namespace_level(identifier: Identifier) -> None:
 def _create(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], mark: str) -> Entry:
     for attempt in range(_ATTEMPTS):
         try:
-            return parsed(identifier, catalog.server.call(rest.CREATE_TABLE, identifier[:-1], body))
+            return parse_entry(identifier, catalog.server.call(rest.CREATE_TABLE, identifier[:-1], body))
         except NamespaceNotFoundError:
             raise parent_not_found(identifier) from None
         except (TableAlreadyExistsError, UnknownOutcomeError) as error:
@@ -191,7 +193,7 @@ def _create(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], m
     raise AssertionError
 
 
-def _settled(catalog: Catalog, entry: Entry, seconds: float) -> Entry:
+def _settle(catalog: Catalog, entry: Entry, seconds: float) -> Entry:
     """Return our entry as it is when all who create one of this name at the same time have done so.
 
     A server with numbered metadata files looks for a table and then writes a new one: of several requests at once each

@@ -111,7 +111,7 @@ class Entry:
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def parsed(identifier: Identifier, answer: Mapping[str, Any]) -> Entry:
+def parse_entry(identifier: Identifier, answer: Mapping[str, Any]) -> Entry:
     """Read the answer to LoadTable, CreateTable or UpdateTable."""
     what = f"Table {format_identifier(identifier)}"
     metadata = answers.mapping(answer.get("metadata"), f"{what}: 'metadata'")

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.iceberg.entry import Entry
-    from pennon.iceberg.files import Version
+    from pennon.iceberg.files import VersionFile
 
 
 def schema_updates(entry: Entry, columns: pa.Schema) -> list[dict[str, Any]]:
     """Give the updates that bring the schema in step; none if it is."""
     current = entry.schemas.get(entry.schema_id)
-    wanted = schema.converted(columns, current, entry.whole("last-column-id"))
+    wanted = schema.convert_schema(columns, current, entry.whole("last-column-id"))
     if current is not None and schema.same_fields(current, wanted):
         return []
     for number, known in entry.schemas.items():
@@ -35,7 +35,7 @@ def schema_updates(entry: Entry, columns: pa.Schema) -> list[dict[str, Any]]:
     ]
 
 
-def schema_of(staged: Version, body: bytes) -> pa.Schema:
+def schema_of(staged: VersionFile, body: bytes) -> pa.Schema:
     """Read the schema out of a staged manifest: Lance opens a table of nothing else, in a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="pennon-manifest-") as directory:
         place = Path(directory, staged.place())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Version:
+class VersionFile:
     """One version of a table."""
 
     version: int
@@ -52,14 +52,14 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedManifest:
     """A version as a caller asks for it."""
 
     version: int
     path: str
     scheme: str | None = None
 
-    def checked(self, store: Store, shown: str, directory: str = "") -> Version:
+    def checked(self, store: Store, shown: str, directory: str = "") -> VersionFile:
         """Check that it is a staged manifest of this version in the table's own directory; else 13."""
         if self.version < 1:
             raise InvalidInputError(f"Bad version {self.version} of table {shown}: the first is 1")
@@ -71,7 +71,7 @@ class Staged:
             raise InvalidInputError(f"{self.path!r} is no staged manifest of version {self.version} of table {shown}")
         scheme = self.scheme or staged[1]
         naming.format_name(self.version, scheme)
-        return Version(self.version, path, scheme)
+        return VersionFile(self.version, path, scheme)
 
 
 def directory_of(branch: str | None, shown: str) -> str:
@@ -83,36 +83,36 @@ def directory_of(branch: str | None, shown: str) -> str:
     return f"tree/{branch}/"
 
 
-def listed(store: Store, directory: str = "") -> dict[int, Version]:
+def list_versions(store: Store, directory: str = "") -> dict[int, VersionFile]:
     """List the versions whose files are there, oldest first: one request per 1,000."""
     folder = f"{directory}{naming.VERSIONS_FOLDER}"
-    return among(store.list_level(folder).files, folder)
+    return parse_entries(store.list_level(folder).files, folder)
 
 
-def among(entries: Iterable[FileEntry], folder: str) -> dict[int, Version]:
+def parse_entries(entries: Iterable[FileEntry], folder: str) -> dict[int, VersionFile]:
     """Give the versions among the files of a folder, oldest first."""
-    found: dict[int, Version] = {}
+    found: dict[int, VersionFile] = {}
     for file in entries:
         parsed = naming.parse_name(file.name)
         if parsed is not None:
             version, scheme = parsed
-            found[version] = Version(
+            found[version] = VersionFile(
                 version, f"{folder}/{file.name}", scheme, file.size, timestamp_ms=int(file.modified * 1000)
             )
     return dict(sorted(found.items()))
 
 
-def find(store: Store, version: int, directory: str = "") -> Version | None:
+def find(store: Store, version: int, directory: str = "") -> VersionFile | None:
     """Look for one version under both of the names that it may have."""
     for scheme in (naming.V2, naming.V1):
-        one = Version(version, "", scheme)
+        one = VersionFile(version, "", scheme)
         size = store.size(one.place(directory))
         if size is not None:
             return replace(one, path=one.place(directory), size=size)
     return None
 
 
-def put_in_place(store: Store, staged: Version, body: bytes, directory: str = "") -> Version | None:
+def put_in_place(store: Store, staged: VersionFile, body: bytes, directory: str = "") -> VersionFile | None:
     """Copy a staged manifest to its final name and delete what was staged; None if another file has that name."""
     path = staged.place(directory)
     e_tag = store.create(path, body)
@@ -125,31 +125,31 @@ def put_in_place(store: Store, staged: Version, body: bytes, directory: str = ""
     return replace(staged, path=path, size=len(body), e_tag=e_tag)
 
 
-def create(store: Store, shown: str, staged: Version, directory: str = "") -> Version:
+def create(store: Store, shown: str, staged: VersionFile, directory: str = "") -> VersionFile:
     """Make a staged manifest the next version; the commit point is the put-if-absent of its file. Error 14 if taken."""
     blob = store.get(staged.path)
-    there = listed(store, directory)
+    there = list_versions(store, directory)
     if blob is None and staged.version not in there:
         raise InvalidInputError(f"There is no staged manifest for table {shown} at {store.absolute(staged.path)!r}")
     newest = max(there, default=0)
     # The first version of a branch has the number of the one that it comes from.
     if staged.version > newest + 1 and (there or not directory):
         raise ConcurrentModificationError(
-            f"Version {staged.version} of table {shown} cannot be created: the latest is {newest}"
+            f"VersionFile {staged.version} of table {shown} cannot be created: the latest is {newest}"
         )
     known = there.get(staged.version)
     made = None
     if blob is not None and (known is None or known.scheme == staged.scheme):
         made = put_in_place(store, staged, blob.body, directory)
     if made is None:
-        raise TableVersionAlreadyExistsError(f"Version {staged.version} of table {shown} already exists")
+        raise TableVersionAlreadyExistsError(f"VersionFile {staged.version} of table {shown} already exists")
     return made
 
 
-def describe(store: Store, shown: str, version: int | None, directory: str = "") -> Version:
+def describe(store: Store, shown: str, version: int | None, directory: str = "") -> VersionFile:
     """Give one version, or the latest; error 11 if it is not there."""
     if version is None:
-        there = listed(store, directory)
+        there = list_versions(store, directory)
         found = there[max(there)] if there else None
     else:
         found = find(store, version, directory)
@@ -161,7 +161,7 @@ def describe(store: Store, shown: str, version: int | None, directory: str = "")
 
 def delete(store: Store, shown: str, chosen: Callable[[list[int]], list[int]], directory: str = "") -> int:
     """Delete the files of the chosen versions; the latest one stays (19)."""
-    there = listed(store, directory)
+    there = list_versions(store, directory)
     gone = chosen(list(there))
     require_not_latest(shown, gone, max(there, default=0))
     if gone:
@@ -173,5 +173,5 @@ def require_not_latest(shown: str, gone: list[int], newest: int) -> None:
     """Raise 19 if the latest version is among those to be deleted."""
     if gone and gone[-1] == newest:
         raise InvalidTableStateError(
-            f"Version {newest} is the latest of table {shown}, which could not be opened without it"
+            f"VersionFile {newest} is the latest of table {shown}, which could not be opened without it"
         )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pennon.table.version_selector import VersionSelector
 
 
-def opened(
+def open_table(
     catalog: Catalog, client: LanceNamespace, entry: Entry, point: VersionSelector, *, shared: bool = False
 ) -> LanceDataset:
     """Open a table that was just loaded; what is committed to it goes through the server if that decides.
@@ -48,27 +48,27 @@ def opened(
     try:
         # Files decide about branches; about everything else the server does, if it decides at all.
         if entry.is_managed and point.branch is None:
-            return _by_snapshots(catalog, client, entry, point, shared=shared)
-        return _by_files(catalog, client, entry, point, shared=shared)
+            return _open_by_snapshots(catalog, client, entry, point, shared=shared)
+        return _open_by_files(catalog, client, entry, point, shared=shared)
     except (OSError, ValueError, OverflowError) as error:
-        raise _reason(catalog, entry, point, error) from error
+        raise _explain_error(catalog, entry, point, error) from error
 
 
-def _by_snapshots(
+def _open_by_snapshots(
     catalog: Catalog, client: LanceNamespace, entry: Entry, point: VersionSelector, *, shared: bool
 ) -> LanceDataset:
-    key = (entry.identifier, entry.uuid, *_way(catalog, entry))
+    key = (entry.identifier, entry.uuid, *_access_key(catalog, entry))
     stamp = (entry.uuid, entry.version)
     kept = catalog.handles.find(key)
     if kept is None:
         # Whatever is committed while it is opened makes the next look find another number.
-        kept = Handle(_managed(catalog, client, entry), stamp)
+        kept = Handle(_open_managed(catalog, client, entry), stamp)
         if int(kept.dataset.version) != entry.version:
             kept = replace(kept, stamp=None)
         catalog.handles.keep(key, kept)
     point = point.resolve_tag(kept.dataset, format_identifier(entry.identifier))
     if point.branch is not None:
-        return _by_files(catalog, client, entry, point, shared=shared)
+        return _open_by_files(catalog, client, entry, point, shared=shared)
     version = entry.version if point.version is None else point.version
     if version is None or version > (entry.version or 0):
         raise TableVersionNotFoundError(f"Table {format_identifier(entry.identifier)} has no version {version}")
@@ -80,7 +80,7 @@ def _by_snapshots(
     return dataset
 
 
-def _by_files(
+def _open_by_files(
     catalog: Catalog, client: LanceNamespace, entry: Entry, point: VersionSelector, *, shared: bool
 ) -> LanceDataset:
     store = catalog.store(entry)
@@ -88,33 +88,33 @@ def _by_files(
 
     def latest() -> LanceDataset:
         if EXPIRY in catalog.options(entry) and not entry.is_managed:
-            return _managed(catalog, client, entry)
+            return _open_managed(catalog, client, entry)
         return lance.dataset(location, storage_options=catalog.options(entry) or None, session=catalog.session)
 
     place = TableFiles(
-        (location, *_way(catalog, entry)), location, store.is_local, latest, format_identifier(entry.identifier)
+        (location, *_access_key(catalog, entry)), location, store.is_local, latest, format_identifier(entry.identifier)
     )
     return open_by_files(catalog.handles, place, point, shared=shared)
 
 
-def _managed(catalog: Catalog, client: LanceNamespace, entry: Entry) -> LanceDataset:
+def _open_managed(catalog: Catalog, client: LanceNamespace, entry: Entry) -> LanceDataset:
     """Open a table by asking the catalog; Lance asks again when the credentials that it got expire."""
     # Lance holds the client, the catalog holds what Lance has opened: a circle that nobody would find.
     return lance.dataset(
-        namespace_client=Asked(proxy(client)),
+        namespace_client=CatalogCallback(proxy(client)),
         table_id=list(entry.identifier),
         storage_options=catalog.options(entry) or None,
         session=catalog.session,
     )
 
 
-def _way(catalog: Catalog, entry: Entry) -> tuple[Hashable, ...]:
+def _access_key(catalog: Catalog, entry: Entry) -> tuple[Hashable, ...]:
     """Give what else a table has to be opened with to be the same: credentials, unless Lance itself renews them."""
     options = catalog.options(entry)
     return () if EXPIRY in options else tuple(sorted(options.items()))
 
 
-def _reason(catalog: Catalog, entry: Entry, point: VersionSelector, error: Exception) -> Exception:
+def _explain_error(catalog: Catalog, entry: Entry, point: VersionSelector, error: Exception) -> Exception:
     """Give the error to raise for one that Lance raised when it opened a table, which may be that very one."""
     what = f"Table {format_identifier(entry.identifier)}"
     is_missing = is_not_found(error) or isinstance(error, OverflowError) or "has no version" in str(error)
@@ -129,7 +129,7 @@ def _reason(catalog: Catalog, entry: Entry, point: VersionSelector, error: Excep
     return InvalidTableStateError(f"{what} has no data: {error}")
 
 
-class Asked(LanceNamespace):
+class CatalogCallback(LanceNamespace):
     """What Lance asks of a catalog about a table and its versions."""
 
     def __init__(self, client: LanceNamespace) -> None:

@@ -25,13 +25,13 @@ SERVER = object()
 """The stamp of a version that the server has to know: it refuses what is built on another one."""
 
 
-def base_of(dataset: LanceDataset, branch: str | None) -> BaseVersion:
+def read_base(dataset: LanceDataset, branch: str | None) -> BaseVersion:
     """Remember the version that is open, and who decides what comes after it: about branches, the files do."""
     managed = branch is None and getattr(dataset, "_namespace_client_managed_versioning", False)
     return BaseVersion.of(dataset, branch, SERVER if managed else None)
 
 
-def require_ground(catalog: Catalog, identifier: Identifier, base: BaseVersion, made: LanceDataset) -> None:
+def require_base(catalog: Catalog, identifier: Identifier, base: BaseVersion, made: LanceDataset) -> None:
     """Take a version back, and raise 14, if the table that it was made of was purged or made anew meanwhile."""
     if int(made.version) == base.version or base.stamp is SERVER:
         return
@@ -46,14 +46,14 @@ def require_ground(catalog: Catalog, identifier: Identifier, base: BaseVersion, 
         return
     catalog.handles.clear()
     options = catalog.options(entry) if entry is not None and stays else catalog.places.options(None, {})
-    _take_back(catalog.places.store(place, options), made, base.branch)
-    clear_refused(catalog, made, base.branch)
+    _delete_version(catalog.places.store(place, options), made, base.branch)
+    delete_refused_files(catalog, made, base.branch)
     raise ConcurrentModificationError(
         f"Table {format_identifier(identifier)} was dropped or replaced while it was changed"
     )
 
 
-def clear_refused(catalog: Catalog, dataset: LanceDataset, branch: str | None) -> None:
+def delete_refused_files(catalog: Catalog, dataset: LanceDataset, branch: str | None) -> None:
     """Delete what a change has left in the directory of a purged table, if that was named for this table alone."""
     root = catalog.places.root
     path = catalog.places.below_root(_place(dataset, branch))
@@ -73,7 +73,7 @@ def _is_at(location: str, place: str) -> bool:
     return location.removeprefix("file://").rstrip("/") == place.removeprefix("file://")
 
 
-def _take_back(store: Store, made: LanceDataset, branch: str | None) -> None:
+def _delete_version(store: Store, made: LanceDataset, branch: str | None) -> None:
     """Delete a version, unless somebody has made it anew, and the files that were written for it."""
     inside = "" if branch is None else f"tree/{branch}/"
     folder = f"{inside}{naming.VERSIONS_FOLDER}"

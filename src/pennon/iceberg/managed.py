@@ -24,9 +24,9 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.iceberg import files, rest
-from pennon.iceberg.catalog import change
-from pennon.iceberg.files import Staged, Version
-from pennon.iceberg.preparing import Placed, Prepared, current_is, prepare, summary
+from pennon.iceberg.catalog import commit_body
+from pennon.iceberg.files import StagedManifest, VersionFile
+from pennon.iceberg.preparing import PlacedVersion, PreparedVersion, current_is, prepare, summary
 from pennon.iceberg.summaries import STAGED
 from pennon.identifiers import Identifier, format_identifier
 from pennon.table import naming
@@ -39,18 +39,20 @@ if TYPE_CHECKING:
     from pennon.store import Store
 
 _log = logging.getLogger(__name__)
-Wanted = Staged | Placed
+VersionSource = StagedManifest | PlacedVersion
 _ATTEMPTS = 6
 _LONGEST_PAUSE_SECONDS = 2.0
 
 
-def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Wanted]], just_seen: Sequence[Entry]) -> list[Version]:
+def create(
+    catalog: Catalog, wanted: Sequence[tuple[Identifier, VersionSource]], just_seen: Sequence[Entry]
+) -> list[VersionFile]:
     """Make staged manifests the next versions of their tables, of several all at once; 14 if one is not the next.
 
     `just_seen` are the tables as the caller has just looked at them. The same request again, after its answer was lost,
     succeeds. Errors 1, 4, 13, 14, 17 (the outcome stays unknown).
     """
-    prepared = _prepared(catalog, wanted, just_seen)
+    prepared = _prepare(catalog, wanted, just_seen)
     trouble: LanceNamespaceError | None = None
     for attempt in range(_ATTEMPTS):
         pending = [one for one in prepared if not one.is_done]
@@ -64,40 +66,44 @@ def create(catalog: Catalog, wanted: Sequence[tuple[Identifier, Wanted]], just_s
             trouble = error
         else:
             if len(pending) <= 1:
-                return [_finished_or_later(one.store, one.entry, one.staged, one.body) for one in prepared]
+                return [_finish_or_postpone(one.store, one.entry, one.staged, one.body) for one in prepared]
         # The answer to a transaction says nothing of its tables, and a server may have left one out.
-        prepared = _prepared(catalog, wanted, [catalog.table(identifier) for identifier, _ in wanted])
+        prepared = _prepare(catalog, wanted, [catalog.table(identifier) for identifier, _ in wanted])
         if all(one.is_done for one in prepared):
-            return [_finished_or_later(one.store, one.entry, one.staged, one.body) for one in prepared]
+            return [_finish_or_postpone(one.store, one.entry, one.staged, one.body) for one in prepared]
         _pause(attempt)
     tables = ", ".join(format_identifier(identifier) for identifier, _ in wanted)
     raise trouble or ServiceUnavailableError(f"The server takes commits to {tables} and does not make them")
 
 
-def list_versions(entry: Entry, store: Store) -> list[Version]:
+def list_versions(entry: Entry, store: Store) -> list[VersionFile]:
     """Give the versions up to the current one whose files are there, oldest first, each finished."""
     newest = entry.version or 0
     entries = store.list_level(naming.VERSIONS_FOLDER).files
     names = {file.name for file in entries}
-    there = {version: one for version, one in files.among(entries, naming.VERSIONS_FOLDER).items() if version <= newest}
+    there = {
+        version: one
+        for version, one in files.parse_entries(entries, naming.VERSIONS_FOLDER).items()
+        if version <= newest
+    }
     for number in sorted(entry.snapshots.keys() - there.keys()):
         # What is neither in its place nor staged was cleaned away.
         if number <= newest and (number == newest or summary(entry, number).get(STAGED) in names):
-            found = _found(entry, store, number)
+            found = _find(entry, store, number)
             if found is not None:
                 there[number] = found
     return [there[number] for number in sorted(there)]
 
 
-def latest(entry: Entry, store: Store) -> Version | None:
+def latest(entry: Entry, store: Store) -> VersionFile | None:
     """Give the current version, finished; None if there is none yet."""
     return None if entry.version is None else describe(entry, store, entry.version)
 
 
-def describe(entry: Entry, store: Store, version: int | None) -> Version:
+def describe(entry: Entry, store: Store, version: int | None) -> VersionFile:
     """Give one version, or the current one, finished; error 11 if it is not there."""
     number = entry.version if version is None else version
-    found = None if number is None or number < 1 or number > (entry.version or 0) else _found(entry, store, number)
+    found = None if number is None or number < 1 or number > (entry.version or 0) else _find(entry, store, number)
     if found is None:
         what = "no version yet" if number is None else f"no version {number}"
         raise TableVersionNotFoundError(f"Table {format_identifier(entry.identifier)} has {what}")
@@ -131,14 +137,14 @@ def delete(catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]
     raise AssertionError
 
 
-def _prepared(
-    catalog: Catalog, wanted: Sequence[tuple[Identifier, Wanted]], entries: Sequence[Entry]
-) -> list[Prepared]:
+def _prepare(
+    catalog: Catalog, wanted: Sequence[tuple[Identifier, VersionSource]], entries: Sequence[Entry]
+) -> list[PreparedVersion]:
     """Prepare all; 14 if others came first at one of them, 18 if a part of them is committed by then.
 
     A part that is committed while the rest still can be is no error: the rest is committed next.
     """
-    found: list[Prepared] = []
+    found: list[PreparedVersion] = []
     taken: ConcurrentModificationError | TableAlreadyExistsError | None = None
     for entry, (_, staged) in zip(entries, wanted, strict=True):
         try:
@@ -156,18 +162,18 @@ def _prepared(
     ) from taken
 
 
-def _commit(catalog: Catalog, prepared: list[Prepared]) -> None:
+def _commit(catalog: Catalog, prepared: list[PreparedVersion]) -> None:
     if not prepared:
         return
     if len(prepared) == 1:
         one = prepared[0]
         catalog.commit(one.entry, one.updates, [current_is(one.entry)])
         return
-    changes = [change(one.entry, one.updates, [current_is(one.entry)]) for one in prepared]
+    changes = [commit_body(one.entry, one.updates, [current_is(one.entry)]) for one in prepared]
     catalog.server.call(rest.COMMIT_TRANSACTION, prepared[0].entry.identifier, {"table-changes": changes})
 
 
-def _found(entry: Entry, store: Store, number: int) -> Version | None:
+def _find(entry: Entry, store: Store, number: int) -> VersionFile | None:
     """Look for a version's file, in its place or else as it was staged; put it in its place then."""
     there = files.find(store, number)
     if there is not None:
@@ -176,15 +182,15 @@ def _found(entry: Entry, store: Store, number: int) -> Version | None:
     parsed = naming.parse_staged_name(name)
     if parsed is None or "/" in name:
         return None
-    staged = Version(number, f"{naming.VERSIONS_FOLDER}/{name}", parsed[1])
+    staged = VersionFile(number, f"{naming.VERSIONS_FOLDER}/{name}", parsed[1])
     blob = store.get(staged.path)
     if blob is None:
         # Somebody else may just have put it in its place.
         return files.find(store, number)
-    return _finished_or_later(store, entry, replace(staged, size=len(blob.body)), blob.body)
+    return _finish_or_postpone(store, entry, replace(staged, size=len(blob.body)), blob.body)
 
 
-def _finished_or_later(store: Store, entry: Entry, staged: Version, body: bytes | None) -> Version:
+def _finish_or_postpone(store: Store, entry: Entry, staged: VersionFile, body: bytes | None) -> VersionFile:
     """Put a committed version in its place; if the store fails now, the next one that meets it does.
 
     It is there: an error would make the caller commit the same once more.

@@ -19,7 +19,7 @@ from pennon.iceberg import (
     version_operations,
 )
 from pennon.iceberg.catalog import Catalog
-from pennon.iceberg.files import Staged
+from pennon.iceberg.files import StagedManifest
 from pennon.iceberg.places import Places
 from pennon.iceberg.reserved import require_not_reserved, table_identifier
 from pennon.iceberg.rest import RestCatalog
@@ -100,19 +100,19 @@ class IcebergNamespace(CatalogNamespace[Catalog]):
     ) -> LanceDataset:
         catalog = self._catalog
         selector = VersionSelector.of(format_identifier(identifier), version, tag, branch)
-        return handles.opened(catalog, self, catalog.table(identifier), selector, shared=shared)
+        return handles.open_table(catalog, self, catalog.table(identifier), selector, shared=shared)
 
     def _read_base(self, dataset: LanceDataset, branch: str | None) -> BaseVersion:
-        return late_commits.base_of(dataset, branch)
+        return late_commits.read_base(dataset, branch)
 
     def _require_base(self, identifier: Identifier, base: BaseVersion, made: LanceDataset) -> None:
-        late_commits.require_ground(self._catalog, identifier, base, made)
+        late_commits.require_base(self._catalog, identifier, base, made)
 
     def _delete_refused_files(self, dataset: LanceDataset, branch: str | None) -> None:
-        late_commits.clear_refused(self._catalog, dataset, branch)
+        late_commits.delete_refused_files(self._catalog, dataset, branch)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
-        return creation.fill(self._catalog, creation.Wanted(identifier, data, None, {}, self))
+        return creation.fill(self._catalog, creation.TableSpec(identifier, data, None, {}, self))
 
     def _claim_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[BranchClaim]:
         catalog = self._catalog
@@ -175,12 +175,12 @@ class IcebergNamespace(CatalogNamespace[Catalog]):
         properties: Mapping[str, str] | None,
         storage_options: Mapping[str, str] | None,
     ) -> TableInfo:
-        wanted = creation.Wanted(identifier, data, properties, storage_options or {}, self)
+        wanted = creation.TableSpec(identifier, data, properties, storage_options or {}, self)
         made = creation.create(self._catalog, wanted, mode)
         return self._describe_entry(made.entry, version=made.version)
 
     def _new_table_location(self, identifier: Identifier) -> str:
-        return adoption.place(self._catalog, identifier)
+        return adoption.new_location(self._catalog, identifier)
 
     def _adopt_table(self, identifier: Identifier, location: str, properties: Mapping[str, str] | None) -> int:
         return adoption.adopt(self._catalog, self, identifier, location, properties)
@@ -278,12 +278,13 @@ class IcebergNamespace(CatalogNamespace[Catalog]):
     # Versions
 
     def _create_table_version(self, request: CreateTableVersionRequest) -> TableVersion:
-        staged = Staged(request.version, request.manifest_path, request.naming_scheme)
+        staged = StagedManifest(request.version, request.manifest_path, request.naming_scheme)
         return version_operations.create(self._catalog, self._table_identifier(request.id), staged, request.branch)
 
     def _create_table_versions(self, entries: Sequence[CreateTableVersionEntry]) -> list[TableVersion]:
         staged = [
-            (table_identifier(one.id), Staged(one.version, one.manifest_path, one.naming_scheme)) for one in entries
+            (table_identifier(one.id), StagedManifest(one.version, one.manifest_path, one.naming_scheme))
+            for one in entries
         ]
         made = batch.create_together(self._catalog, staged)
         return [one.shown(self._catalog.store(entry)) for one, entry in made]

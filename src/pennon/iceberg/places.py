@@ -66,7 +66,7 @@ class Places:
                 handed.update(
                     {str(key): str(value) for key, value in config.items()} if isinstance(config, dict) else {}
                 )
-        return {**_translated(handed), **self._given}
+        return {**_translate_options(handed), **self._given}
 
     def store(self, location: str, options: dict[str, str]) -> Store:
         """Open the store whose root is a table's directory."""
@@ -74,7 +74,7 @@ class Places:
         key = (location, *sorted(options.items()))
         with self._lock:
             if key not in self._stores:
-                self._stores[key] = open_store(checked(location), options)
+                self._stores[key] = open_store(check_location(location), options)
                 while len(self._stores) > _MOST_STORES:
                     # Somebody may be using it still: it goes when nobody does.
                     self._stores.popitem(last=False)
@@ -124,7 +124,7 @@ def name_ending(identifier: Identifier) -> str:
     return "_" + _ODD.sub("_", object_id(identifier))[-_LONGEST_NAME:]
 
 
-def checked(location: str, identifier: Identifier | None = None) -> str:
+def check_location(location: str, identifier: Identifier | None = None) -> str:
     """Check the location of a table; 13 if it is none."""
     of = "" if identifier is None else f" of {format_identifier(identifier)}"
     text = str(location or "").strip()
@@ -142,7 +142,7 @@ def is_remote(location: str) -> bool:
     return "://" in location and not location.startswith("file:")
 
 
-def _translated(handed: Mapping[str, str]) -> dict[str, str]:
+def _translate_options(handed: Mapping[str, str]) -> dict[str, str]:
     options = {_OPTIONS[key]: value for key, value in handed.items() if key in _OPTIONS}
     if "s3.region" in handed:
         options["aws_region"] = handed["s3.region"]

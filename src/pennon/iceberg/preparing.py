@@ -14,40 +14,40 @@ from pennon.errors import (
 )
 from pennon.iceberg import evolution
 from pennon.iceberg.entry import MAIN
-from pennon.iceberg.places import checked
+from pennon.iceberg.places import check_location
 from pennon.iceberg.summaries import STAGED, summary_of
 from pennon.identifiers import format_identifier
 
 if TYPE_CHECKING:
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
-    from pennon.iceberg.files import Staged, Version
+    from pennon.iceberg.files import StagedManifest, VersionFile
     from pennon.store import Store
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedVersion:
     """The first version of a table that was written at a place of its own before it had a name, and is staged there."""
 
     location: str
-    staged: Staged
+    staged: StagedManifest
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedVersion:
     """A version that can be committed on top of what the server has; `is_done` if it was committed before."""
 
     entry: Entry
     store: Store
-    staged: Version
+    staged: VersionFile
     body: bytes | None
     is_done: bool = False
     updates: tuple[dict[str, Any], ...] = ()
 
 
-def prepare(catalog: Catalog, entry: Entry, wanted: Staged | Placed) -> Prepared:
+def prepare(catalog: Catalog, entry: Entry, wanted: StagedManifest | PlacedVersion) -> PreparedVersion:
     """Find out what a commit of a version to a table would be; 14 if it is not the next one, 5 if not the first."""
-    if isinstance(wanted, Placed):
+    if isinstance(wanted, PlacedVersion):
         return _placed(catalog, entry, wanted)
     identifier, store = entry.identifier, catalog.store(entry)
     staged = wanted.checked(store, format_identifier(identifier))
@@ -56,9 +56,9 @@ def prepare(catalog: Catalog, entry: Entry, wanted: Staged | Placed) -> Prepared
     newest = entry.version or 0
     if staged.version <= newest:
         if is_made_of(entry, store, staged, body):
-            return Prepared(entry, store, staged, body, is_done=True)
+            return PreparedVersion(entry, store, staged, body, is_done=True)
         raise TableVersionAlreadyExistsError(
-            f"Version {staged.version} of table {format_identifier(identifier)} already exists"
+            f"VersionFile {staged.version} of table {format_identifier(identifier)} already exists"
         )
     if body is None:
         raise InvalidInputError(
@@ -66,7 +66,7 @@ def prepare(catalog: Catalog, entry: Entry, wanted: Staged | Placed) -> Prepared
         )
     if staged.version != newest + 1:
         raise ConcurrentModificationError(
-            f"Version {staged.version} of table {format_identifier(identifier)} cannot be created: the latest "
+            f"VersionFile {staged.version} of table {format_identifier(identifier)} cannot be created: the latest "
             f"is {newest}"
         )
     columns = evolution.schema_of(staged, body)
@@ -76,10 +76,10 @@ def prepare(catalog: Catalog, entry: Entry, wanted: Staged | Placed) -> Prepared
         *snapshot_updates(entry, store, staged),
         *_expired(catalog, entry),
     )
-    return Prepared(entry, store, staged, body, updates=updates)
+    return PreparedVersion(entry, store, staged, body, updates=updates)
 
 
-def snapshot_updates(entry: Entry, store: Store, version: Version) -> list[dict[str, Any]]:
+def snapshot_updates(entry: Entry, store: Store, version: VersionFile) -> list[dict[str, Any]]:
     """Give the updates that make a version the current snapshot.
 
     `manifest-list` is the Lance manifest, so that an engine that tries to scan it fails loudly.
@@ -105,9 +105,9 @@ def current_is(entry: Entry) -> dict[str, Any]:
     return {"type": "assert-ref-snapshot-id", "ref": MAIN, "snapshot-id": entry.version}
 
 
-def _placed(catalog: Catalog, entry: Entry, wanted: Placed) -> Prepared:
+def _placed(catalog: Catalog, entry: Entry, wanted: PlacedVersion) -> PreparedVersion:
     """Make the place the table's, and what is staged there its first version."""
-    is_there = checked(entry.location, entry.identifier) == checked(wanted.location, entry.identifier)
+    is_there = check_location(entry.location, entry.identifier) == check_location(wanted.location, entry.identifier)
     try:
         prepared = prepare(catalog, replace(entry, location=wanted.location), wanted.staged)
     except TableVersionAlreadyExistsError:
@@ -121,7 +121,7 @@ def _placed(catalog: Catalog, entry: Entry, wanted: Placed) -> Prepared:
     return replace(prepared, updates=(*moving, *prepared.updates))
 
 
-def is_made_of(entry: Entry, store: Store, staged: Version, body: bytes | None) -> bool:
+def is_made_of(entry: Entry, store: Store, staged: VersionFile, body: bytes | None) -> bool:
     """Tell whether a version that is there was made of this very staged manifest."""
     if summary(entry, staged.version).get(STAGED) == staged.path.rpartition("/")[2]:
         return True

@@ -26,7 +26,7 @@ from pennon.errors import (
     from_error_code,
 )
 from pennon.iceberg import answers
-from pennon.iceberg.auth import authenticator
+from pennon.iceberg.auth import create_authenticator
 from pennon.iceberg.http import Answer, Transport, UnknownOutcomeError
 from pennon.iceberg.settings import checked_uri, require_no_downgrade
 from pennon.identifiers import Identifier, format_identifier
@@ -154,7 +154,7 @@ class RestCatalog:
         answer = self._authenticated(config.auth, route, url, data)
         if not 200 <= answer.status < 300:
             raise self._error(config.auth, route, what, answer)
-        return answers.decoded(answer.body, what) if answer.body.strip() else {}
+        return answers.decode(answer.body, what) if answer.body.strip() else {}
 
     def pages(
         self, route: Route, subject: Identifier, key: str, query: Mapping[str, str] | None = None
@@ -198,7 +198,7 @@ class RestCatalog:
         return {**headers, **self.settings.headers}
 
     def _error(self, auth: Authenticator, route: Route, what: str, answer: Answer) -> LanceNamespaceError:
-        kind, message = answers.error_of(answer.body)
+        kind, message = answers.parse_error(answer.body)
         told = self.settings.redacted(f"{what}: the server answers {answer.status} {kind}: {message}".rstrip(": "))
         fetched = auth.secret()
         told = told.replace(fetched, "***") if fetched else told
@@ -227,14 +227,14 @@ class RestCatalog:
 
     def _load_config(self) -> _Config:
         settings = self.settings
-        auth = authenticator(settings, settings.uri, self._post_form)
+        auth = create_authenticator(settings, settings.uri, self._post_form)
         query = f"?{urlencode({'warehouse': settings.warehouse})}" if settings.warehouse else ""
         route = Route("GET", "config")
         answer = self._authenticated(auth, route, f"{settings.uri}/v1/config{query}", None)
         what = f"The configuration of {settings.uri}"
         if answer.status != 200:
             raise self._error(auth, route, what, answer)
-        config = answers.decoded(answer.body, what)
+        config = answers.decode(answer.body, what)
         defaults, overrides = answers.texts(config, "defaults", what), answers.texts(config, "overrides", what)
         prefix = overrides.get("prefix") or settings.prefix or defaults.get("prefix")
         server = settings.uri

@@ -48,7 +48,7 @@ DOC = b"doc"
 """The entry of a field's metadata that holds its comment, as pyiceberg writes it."""
 
 
-def converted(
+def convert_schema(
     schema: pa.Schema,
     before: Mapping[str, Any] | None = None,
     last_id: int = 0,

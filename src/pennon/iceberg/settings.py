@@ -163,11 +163,11 @@ def _value(key: str, value: object) -> dict[str, Any]:
     if key == "drop_ttl":
         return {"drop_ttl_ms": durations.parse_milliseconds(value, "Property 'drop_ttl'")}
     if key == "managed_by":
-        return {"managed_by": checked_manager(value)}
+        return {"managed_by": parse_manager(value)}
     raise InvalidInputError(f"Unknown property {key!r} of the Iceberg namespace")
 
 
-def checked_manager(value: object) -> str:
+def parse_manager(value: object) -> str:
     """Read who manages the versions of a table: `storage` or `impl`, in any case."""
     text = str(value).strip().lower()
     if text not in {STORAGE, IMPL}:

@@ -45,7 +45,7 @@ def list_all_tables(
 
 def is_only_declared(catalog: Catalog, entry: Entry) -> bool:
     """Tell whether a table has no version yet."""
-    return entry.version is None if entry.is_managed else not files.listed(catalog.store(entry))
+    return entry.version is None if entry.is_managed else not files.list_versions(catalog.store(entry))
 
 
 def latest_version(catalog: Catalog, entry: Entry) -> int:
@@ -53,7 +53,7 @@ def latest_version(catalog: Catalog, entry: Entry) -> int:
     if entry.is_managed:
         newest = managed.latest(entry, catalog.store(entry))
         return 0 if newest is None else newest.version
-    return max(files.listed(catalog.store(entry)), default=0)
+    return max(files.list_versions(catalog.store(entry)), default=0)
 
 
 def _page(

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
-    from pennon.iceberg.files import Staged, Version
+    from pennon.iceberg.files import StagedManifest, VersionFile
     from pennon.store import Store
 
 
-def create(catalog: Catalog, identifier: Identifier, wanted: Staged, branch: str | None) -> TableVersion:
+def create(catalog: Catalog, identifier: Identifier, wanted: StagedManifest, branch: str | None) -> TableVersion:
     """Make a staged manifest the next version of a table, or of a branch; errors 1, 4, 13, 14, 17."""
     entry, branch = catalog.table(identifier), normalize_branch(branch)
     store = catalog.store(entry)
@@ -51,7 +51,7 @@ def list_versions(
             return _latest(catalog, entry)
         found = managed.list_versions(entry, store)
     else:
-        found = list(files.listed(store, _directory(store, branch, format_identifier(identifier))).values())
+        found = list(files.list_versions(store, _directory(store, branch, format_identifier(identifier))).values())
     by_key = {_key(one, descending=descending): one for one in found}
     keys, following = select_page(sorted(by_key), token, limit, takes_names=False)
     return [by_key[key].shown(store) for key in keys], following
@@ -96,5 +96,5 @@ def _latest(catalog: Catalog, entry: Entry) -> tuple[list[TableVersion], str | N
     return [newest.shown(store)], select_page([key, key + "~"], None, 1)[1] if newest.version > 1 else None
 
 
-def _key(one: Version, *, descending: bool) -> str:
+def _key(one: VersionFile, *, descending: bool) -> str:
     return f"{naming.LARGEST - one.version if descending else one.version:020}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError, UnsupportedOperationError
-from pennon.iceberg.schema import DOC, ELEMENT, KEY, VALUE, converted, largest_id
+from pennon.iceberg.schema import DOC, ELEMENT, KEY, VALUE, convert_schema, largest_id
 from pennon.server.iceberg import fields
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def shown(dataset: LanceDataset) -> tuple[dict[str, Any], int]:
         for column, arrow in zip(dataset.lance_schema.fields(), dataset.schema, strict=True)
         for path, number in _ids(column, column.id() + 1, arrow.type, (arrow.name,))
     }
-    schema = {**converted(dataset.schema, given=known), "schema-id": SCHEMA_ID}
+    schema = {**convert_schema(dataset.schema, given=known), "schema-id": SCHEMA_ID}
     return schema, largest_id(schema)
 
 

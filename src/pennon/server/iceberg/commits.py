@@ -22,7 +22,7 @@ from pennon.errors import (
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.server.iceberg import documents, fields, requirements, updates
 from pennon.server.iceberg.columns import same_columns
-from pennon.server.iceberg.tables import looking_for
+from pennon.server.iceberg.tables import translate_not_found
 from pennon.table import naming
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Draft, Row, Snapshot
     from pennon.directory.versions.record import VersionRecord
-    from pennon.server.iceberg.updates import Wanted
+    from pennon.server.iceberg.updates import RequestedChanges
 
 
 @dataclass
-class _Change:
+class _TableChange:
     """What one commit does to one table."""
 
-    wanted: Wanted
+    wanted: RequestedChanges
     newest_row: int | None
     """The newest version that had a row when the table was looked at."""
     is_pinned: bool
@@ -78,19 +78,19 @@ def commit_transaction(catalog: Catalog, body: Mapping[str, Any]) -> None:
     )
 
 
-def _change(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], what: str) -> _Change:
+def _change(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], what: str) -> _TableChange:
     # The rows first: a version that comes in between is a conflict, never overlooked.
     newest = _newest_row(catalog, identifier)
-    with looking_for(identifier):
-        looked = documents.look(catalog, identifier)
+    with translate_not_found(identifier):
+        looked = documents.read_table(catalog, identifier)
     is_pinned = requirements.require(looked, fields.items(body, "requirements", what))
-    wanted = updates.parsed(looked, fields.items(body, "updates", what))
+    wanted = updates.parse_updates(looked, fields.items(body, "updates", what))
     _require_own_schema(wanted)
     if wanted.version is not None and _is_there(wanted):
         wanted.version = None
     elif wanted.version is None and wanted.main is not None:
         _require_current(wanted, wanted.main)
-    return _Change(wanted, newest, is_pinned, [])
+    return _TableChange(wanted, newest, is_pinned, [])
 
 
 def _newest_row(catalog: Catalog, identifier: Identifier) -> int | None:
@@ -103,19 +103,19 @@ def _last(state: Snapshot | Draft, key: str) -> int | None:
     return next(reversed(state.versions_of(key)), None)
 
 
-def _require_own_schema(wanted: Wanted) -> None:
+def _require_own_schema(wanted: RequestedChanges) -> None:
     """Refuse a schema that is not the table's own; that of a new version is told by its manifest."""
     if not wanted.schemas or wanted.version is not None:
         return
     looked = wanted.looked
-    metadata = documents.loaded(looked.catalog, looked.found.identifier)
+    metadata = documents.load_table(looked.catalog, looked.found.identifier)
     if not all(same_columns(one, metadata["schemas"][0]) for one in wanted.schemas):
         raise UnsupportedOperationError(
             f"{wanted.what} has other columns than the schema says: columns of a Lance table are changed through Lance"
         )
 
 
-def _is_there(wanted: Wanted) -> bool:
+def _is_there(wanted: RequestedChanges) -> bool:
     """Tell whether a version is there already, as the very file that the snapshot names."""
     version, looked = wanted.version, wanted.looked
     if version is None or naming.parse_name(version.staged) is None:
@@ -128,7 +128,7 @@ def _is_there(wanted: Wanted) -> bool:
     return is_same and version.version == wanted.main
 
 
-def _require_current(wanted: Wanted, main: int) -> None:
+def _require_current(wanted: RequestedChanges, main: int) -> None:
     try:
         current = service.describe_version(wanted.looked.catalog, wanted.looked.found.identifier, None).version
     except TableVersionNotFoundError:
@@ -139,7 +139,7 @@ def _require_current(wanted: Wanted, main: int) -> None:
         )
 
 
-def _commit(catalog: Catalog, changes: Sequence[_Change]) -> None:
+def _commit(catalog: Catalog, changes: Sequence[_TableChange]) -> None:
     def prepare(draft: Draft) -> None:
         for change in changes:
             _apply(draft, change)
@@ -161,7 +161,7 @@ def _leave(catalog: Catalog, declared: str) -> None:
     catalog.store.prune(declared)
 
 
-def _version(catalog: Catalog, wanted: Wanted) -> version_commit.StagedVersion:
+def _version(catalog: Catalog, wanted: RequestedChanges) -> version_commit.StagedVersion:
     version, found = wanted.version, wanted.looked.found
     if version is None:
         raise AssertionError
@@ -175,7 +175,7 @@ def _version(catalog: Catalog, wanted: Wanted) -> version_commit.StagedVersion:
     return service.check_staged_version(catalog, staged, wanted.place)
 
 
-def _moved(draft: Draft, wanted: Wanted, row: Row) -> Row:
+def _moved(draft: Draft, wanted: RequestedChanges, row: Row) -> Row:
     """Give the row of a declared table at the place where its first version was written."""
     place = str(wanted.place)
     if draft.versions_of(row.object_id):
@@ -186,7 +186,7 @@ def _moved(draft: Draft, wanted: Wanted, row: Row) -> Row:
     return replace(row, location=place)
 
 
-def _apply(draft: Draft, change: _Change) -> None:
+def _apply(draft: Draft, change: _TableChange) -> None:
     """Do to the draft all but adding the version; raises if the table is not what it was when it was looked at."""
     wanted, key = change.wanted, change.table.key
     found = wanted.looked.found

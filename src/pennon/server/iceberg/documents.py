@@ -42,7 +42,7 @@ _ENCODED = {ord(letter): quote(letter) for letter in "%?#"}
 
 
 @dataclass(frozen=True)
-class Looked:
+class LoadedTable:
     """A table as the catalog knows it, before its files are looked at."""
 
     catalog: Catalog
@@ -72,16 +72,16 @@ class Looked:
         return {TABLE_TYPE: LANCE, MANAGED_BY: IMPL if self.is_managed else STORAGE, NO_CLEANING: "false"}
 
 
-def look(catalog: Catalog, identifier: Identifier) -> Looked:
+def read_table(catalog: Catalog, identifier: Identifier) -> LoadedTable:
     """Find a table; errors 1, 4."""
     found = catalog.resolver.table(identifier)
-    return Looked(catalog, found, service.is_managed(catalog, found))
+    return LoadedTable(catalog, found, service.is_managed(catalog, found))
 
 
-def loaded(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = True) -> dict[str, Any]:
+def load_table(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = True) -> dict[str, Any]:
     """Give the metadata of a table: its latest version is opened, the others are only listed. Errors 1, 4, 19."""
     for _ in range(_ATTEMPTS):
-        looked = look(catalog, identifier)
+        looked = read_table(catalog, identifier)
         try:
             dataset = opening.opened(catalog, identifier, VersionSelector(), shared=True)
         except InvalidTableStateError:
@@ -112,7 +112,7 @@ def etag(answer: bytes) -> str:
 
 
 def _metadata(
-    looked: Looked, schema: dict[str, Any], largest: int, records: Sequence[VersionRecord], newest: int
+    looked: LoadedTable, schema: dict[str, Any], largest: int, records: Sequence[VersionRecord], newest: int
 ) -> dict[str, Any]:
     snapshots = _snapshots(looked, records, newest)
     current = snapshots[-1] if snapshots else None
@@ -139,7 +139,7 @@ def _metadata(
     }
 
 
-def _snapshots(looked: Looked, records: Sequence[VersionRecord], newest: int) -> list[dict[str, Any]]:
+def _snapshots(looked: LoadedTable, records: Sequence[VersionRecord], newest: int) -> list[dict[str, Any]]:
     """Show the newest of the versions, which are given oldest first."""
     made: list[dict[str, Any]] = []
     folder = f"{looked.found.location}/{naming.VERSIONS_FOLDER}"

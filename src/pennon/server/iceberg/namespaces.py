@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
 
 
-def listed(catalog: Catalog, parent: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
+def list_namespaces(catalog: Catalog, parent: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
     """List a page of the namespaces directly below one; error 1."""
     names, following = namespaces.list_children(catalog, parent, token, size)
     return {"namespaces": [[*parent, name] for name in names], "next-page-token": following}
@@ -33,7 +33,7 @@ def create(catalog: Catalog, body: Mapping[str, Any]) -> dict[str, Any]:
     return {"namespace": list(identifier), "properties": made}
 
 
-def described(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
+def describe_namespace(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
     """Give a namespace with its properties; error 1."""
     return {"namespace": list(identifier), "properties": namespaces.describe(catalog, identifier) or {}}
 

@@ -20,7 +20,7 @@ from pennon.table.version_selector import VersionSelector
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pennon.server.iceberg.documents import Looked
+    from pennon.server.iceberg.documents import LoadedTable
 
 _NUMBERS = {
     "assert-current-schema-id": ("current-schema-id", columns.SCHEMA_ID),
@@ -30,7 +30,7 @@ _NUMBERS = {
 }
 
 
-def require(looked: Looked, requirements: Sequence[object]) -> bool:
+def require(looked: LoadedTable, requirements: Sequence[object]) -> bool:
     """Raise 14 if one does not hold; tells whether they hold for the current version alone."""
     is_pinned = False
     what = f"Table {format_identifier(looked.found.identifier)}"
@@ -55,7 +55,7 @@ def require(looked: Looked, requirements: Sequence[object]) -> bool:
     return is_pinned
 
 
-def _require_ref(looked: Looked, what: str, requirement: Mapping[str, Any]) -> None:
+def _require_ref(looked: LoadedTable, what: str, requirement: Mapping[str, Any]) -> None:
     name = fields.text(requirement, "ref", what)
     given = requirement.get("snapshot-id")
     wanted = None if given is None else fields.number(requirement, "snapshot-id", what)
@@ -63,14 +63,14 @@ def _require_ref(looked: Looked, what: str, requirement: Mapping[str, Any]) -> N
     _require_same(what, f"the snapshot of {name!r}", there, wanted)
 
 
-def _current(looked: Looked) -> int | None:
+def _current(looked: LoadedTable) -> int | None:
     try:
         return service.describe_version(looked.catalog, looked.found.identifier, None).version
     except TableVersionNotFoundError:
         return None
 
 
-def _last_field_id(looked: Looked) -> int:
+def _last_field_id(looked: LoadedTable) -> int:
     try:
         dataset = opening.opened(looked.catalog, looked.found.identifier, VersionSelector(), shared=True)
     except TableIsOnlyDeclaredError:

@@ -71,7 +71,7 @@ def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
         with translate_errors("ListNamespaces"):
             above = fields.namespace_of(parent) if parent else ROOT
             require_token(token)
-            return _answer(namespaces.listed(catalog, above, token or None, size))
+            return _answer(namespaces.list_namespaces(catalog, above, token or None, size))
 
     def create_namespace(body: Body) -> dict[str, Any]:
         with translate_errors("CreateNamespace"):
@@ -79,7 +79,7 @@ def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
 
     def load_namespace(namespace: str) -> Response:
         with translate_errors(f"LoadNamespace of {namespace!r}"):
-            return _answer(namespaces.described(catalog, fields.namespace_of(namespace)))
+            return _answer(namespaces.describe_namespace(catalog, fields.namespace_of(namespace)))
 
     def namespace_exists(namespace: str) -> Response:
         with translate_errors(f"NamespaceExists of {namespace!r}"):
@@ -107,12 +107,12 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
     def list_tables(namespace: str, token: PageToken = None, size: PageSize = None) -> Response:
         with translate_errors(f"ListTables of {namespace!r}"):
             require_token(token)
-            return _answer(tables.listed(catalog, fields.namespace_of(namespace), token or None, size))
+            return _answer(tables.list_tables(catalog, fields.namespace_of(namespace), token or None, size))
 
     def create_table(namespace: str, body: Body) -> Response:
         with translate_errors(f"CreateTable in {namespace!r}"):
             identifier = creation.create_table(catalog, fields.namespace_of(namespace), body)
-            return _loaded(documents.loaded(catalog, identifier))
+            return _loaded(documents.load_table(catalog, identifier))
 
     def load_table(
         namespace: str,
@@ -122,13 +122,13 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
     ) -> Response:
         with translate_errors(f"LoadTable of {table!r}"):
             identifier = fields.table_of(namespace, table)
-            with tables.looking_for(identifier):
-                return _loaded(documents.loaded(catalog, identifier, all_snapshots=snapshots == "all"), known)
+            with tables.translate_not_found(identifier):
+                return _loaded(documents.load_table(catalog, identifier, all_snapshots=snapshots == "all"), known)
 
     def table_exists(namespace: str, table: str) -> Response:
         with translate_errors(f"TableExists of {table!r}"):
             identifier = fields.table_of(namespace, table)
-            with tables.looking_for(identifier):
+            with tables.translate_not_found(identifier):
                 catalog.resolver.table(identifier)
         return _done()
 
@@ -142,7 +142,7 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
     ) -> Response:
         with translate_errors(f"DropTable of {table!r}"):
             identifier = fields.table_of(namespace, table)
-            with tables.looking_for(identifier):
+            with tables.translate_not_found(identifier):
                 tables.drop(catalog, identifier, with_data=purge_requested, ttl_ms=ttl, now=purge)
         return _done()
 
@@ -173,7 +173,7 @@ def _add_commits(made: APIRouter, catalog: Catalog) -> None:
             commits.update_table(catalog, identifier, body)
         try:
             with translate_errors(f"UpdateTable of {table!r}"):
-                return _answer(tables.committed(catalog, identifier))
+                return _answer(tables.commit_result(catalog, identifier))
         except LanceNamespaceError as error:
             _log.warning("table %s is changed, and cannot be shown: %s", format_identifier(identifier), error)
             raise ProtocolError(500, "CommitStateUnknownException", f"The table is changed, but: {error}") from error
@@ -188,7 +188,7 @@ def _add_commits(made: APIRouter, catalog: Catalog) -> None:
 
 
 def _loaded(metadata: dict[str, Any], known: str | None = None) -> Response:
-    answer = _answer(tables.result(metadata))
+    answer = _answer(tables.load_result(metadata))
     answer.headers["ETag"] = tag = documents.etag(bytes(answer.body))
     if known is not None and tag in {part.strip().removeprefix("W/") for part in known.split(",")}:
         return Response(status_code=_UNCHANGED, headers={"ETag": tag})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def looking_for(identifier: Identifier) -> Iterator[None]:
+def translate_not_found(identifier: Identifier) -> Iterator[None]:
     """Call a table in a namespace that is not there a missing table, as the protocol does.
 
     Clients of Iceberg look for `a.b.files` as a table of the namespace `a.b` first, then for a part of the table `a.b`.
@@ -30,28 +30,28 @@ def looking_for(identifier: Identifier) -> Iterator[None]:
         raise table_not_found(identifier) from error
 
 
-def listed(catalog: Catalog, namespace: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
+def list_tables(catalog: Catalog, namespace: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
     """List a page of the tables of a namespace; error 1."""
     names, following = describe.list_tables(catalog, namespace, token, size, include_declared=True)
     identifiers = [{"namespace": list(namespace), "name": name} for name in names]
     return {"identifiers": identifiers, "next-page-token": following}
 
 
-def result(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def load_result(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Give the answer to LoadTable, which has no metadata-location."""
     return {"metadata": metadata, "config": {}}
 
 
-def committed(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
+def commit_result(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
     """Give the answer to UpdateTable, for which clients want a metadata-location, although there is none."""
-    return {"metadata-location": "", "metadata": documents.loaded(catalog, identifier)}
+    return {"metadata-location": "", "metadata": documents.load_table(catalog, identifier)}
 
 
 def rename(catalog: Catalog, body: Mapping[str, Any]) -> None:
     """Rename a table, also into another namespace; errors 1, 4, 5."""
     source = fields.identifier(body, "source", "The renaming")
     target = fields.identifier(body, "destination", "The renaming")
-    with looking_for(source):
+    with translate_not_found(source):
         catalog.resolver.table(source)
     try:
         register.rename(catalog, source, target)

@@ -21,7 +21,7 @@ from pennon.server.iceberg import columns, documents, fields
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pennon.server.iceberg.documents import Looked
+    from pennon.server.iceberg.documents import LoadedTable
 
 _KNOWN = {
     "remove-snapshot-ref",
@@ -55,10 +55,10 @@ class NewVersion:
 
 
 @dataclass
-class Wanted:
+class RequestedChanges:
     """What a commit asks of one table."""
 
-    looked: Looked
+    looked: LoadedTable
     version: NewVersion | None = None
     main: int | None = None
     place: str | None = None
@@ -75,9 +75,9 @@ class Wanted:
         return f"Table {format_identifier(self.looked.found.identifier)}"
 
 
-def parsed(looked: Looked, updates: Sequence[object]) -> Wanted:
+def parse_updates(looked: LoadedTable, updates: Sequence[object]) -> RequestedChanges:
     """Read the updates of a commit; errors 0 and 13."""
-    wanted = Wanted(looked)
+    wanted = RequestedChanges(looked)
     for one in updates:
         update = fields.mapping(one, f"{wanted.what}: an update")
         action = fields.text(update, "action", f"{wanted.what}: an update")
@@ -90,7 +90,7 @@ def parsed(looked: Looked, updates: Sequence[object]) -> Wanted:
     return wanted
 
 
-def _check(wanted: Wanted) -> None:
+def _check(wanted: RequestedChanges) -> None:
     if wanted.version is not None and wanted.main != wanted.version.version:
         raise _unsupported(wanted, "a new version must become the current one: 'set-snapshot-ref' of 'main' is missing")
     if wanted.place is not None and (wanted.version is None or wanted.version.version != 1):
@@ -109,7 +109,7 @@ def _check(wanted: Wanted) -> None:
         raise InvalidInputError(f"{wanted.what}: the property {both[0]!r} is set and removed at once")
 
 
-def _add_snapshot(wanted: Wanted, update: Mapping[str, Any]) -> None:
+def _add_snapshot(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
     what = f"{wanted.what}: the snapshot"
     snapshot = fields.mapping(update.get("snapshot"), what)
     if wanted.version is not None:
@@ -136,39 +136,39 @@ def _add_snapshot(wanted: Wanted, update: Mapping[str, Any]) -> None:
     )
 
 
-def _set_snapshot_ref(wanted: Wanted, update: Mapping[str, Any]) -> None:
+def _set_snapshot_ref(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
     what = f"{wanted.what}: 'set-snapshot-ref'"
     if fields.text(update, "ref-name", what) != MAIN or update.get("type", "branch") != "branch":
         raise _unsupported(wanted, f"branches and tags of a Lance table are made through Lance; here is only {MAIN!r}")
     wanted.main = fields.number(update, "snapshot-id", what)
 
 
-def _remove_snapshots(wanted: Wanted, update: Mapping[str, Any]) -> None:
+def _remove_snapshots(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
     if not wanted.looked.is_managed:
         raise _unsupported(wanted, "its versions are not managed by the catalog (managed_by=storage)")
     wanted.expired += fields.numbers(update, "snapshot-ids", f"{wanted.what}: 'remove-snapshots'")
 
 
-def _set_properties(wanted: Wanted, update: Mapping[str, Any]) -> None:
+def _set_properties(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
     wanted.assigned |= fields.texts(update, "updates", f"{wanted.what}: 'set-properties'")
 
 
-def _remove_properties(wanted: Wanted, update: Mapping[str, Any]) -> None:
+def _remove_properties(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
     wanted.removed |= set(fields.names(update, "removals", f"{wanted.what}: 'remove-properties'"))
 
 
-def _add_schema(wanted: Wanted, update: Mapping[str, Any]) -> None:
+def _add_schema(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
     wanted.schemas.append(fields.mapping(update.get("schema"), f"{wanted.what}: the schema"))
 
 
-def _set_current_schema(wanted: Wanted, update: Mapping[str, Any]) -> None:
+def _set_current_schema(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
     number = fields.number(update, "schema-id", f"{wanted.what}: 'set-current-schema'")
     added = {one.get("schema-id") for one in wanted.schemas}
     if number not in {columns.SCHEMA_ID, _NEWEST} | added or (number == _NEWEST and not added):
         raise InvalidInputError(f"{wanted.what} has no schema {number}")
 
 
-def _set_location(wanted: Wanted, update: Mapping[str, Any]) -> None:
+def _set_location(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
     location = fields.text(update, "location", f"{wanted.what}: 'set-location'")
     inside = wanted.looked.catalog.store.relative(location.rstrip("/"))
     if inside == wanted.looked.found.location:
@@ -178,10 +178,10 @@ def _set_location(wanted: Wanted, update: Mapping[str, Any]) -> None:
     wanted.place = layout.checked_location(inside)
 
 
-def _only(action: str, key: str, fine: Callable[[Wanted, Any], bool], why: str) -> Callable[..., None]:
+def _only(action: str, key: str, fine: Callable[[RequestedChanges, Any], bool], why: str) -> Callable[..., None]:
     """Take an update that comes to what is there already, and no other."""
 
-    def read(wanted: Wanted, update: Mapping[str, Any]) -> None:
+    def read(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
         if key not in update:
             raise InvalidInputError(f"{wanted.what}: {action!r} needs {key!r}")
         if not fine(wanted, update[key]):
@@ -190,17 +190,17 @@ def _only(action: str, key: str, fine: Callable[[Wanted, Any], bool], why: str) 
     return read
 
 
-def _is_empty(_: Wanted, value: object) -> bool:
+def _is_empty(_: RequestedChanges, value: object) -> bool:
     return isinstance(value, dict) and not value.get("fields")
 
 
-def _unsupported(wanted: Wanted, why: str) -> UnsupportedOperationError:
+def _unsupported(wanted: RequestedChanges, why: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(f"{wanted.what} cannot be changed so: {why}")
 
 
 _NO_PARTITIONS = "a Lance table has no partitions"
 _NO_ORDER = "a Lance table has no sort order"
-_READERS: dict[str, Callable[[Wanted, Mapping[str, Any]], None]] = {
+_READERS: dict[str, Callable[[RequestedChanges, Mapping[str, Any]], None]] = {
     "add-snapshot": _add_snapshot,
     "set-snapshot-ref": _set_snapshot_ref,
     "remove-snapshots": _remove_snapshots,
