@@ -30,12 +30,12 @@ def between(monkeypatch):
     def arrange(action) -> None:
         pending = [action]
 
-        def parsed(*arguments):
+        def parse_after_action(*arguments):
             while pending:
                 pending.pop()()
             return original(*arguments)
 
-        monkeypatch.setattr(updates, "parsed", parsed)
+        monkeypatch.setattr(updates, "parse_updates", parse_after_action)
 
     return arrange
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
+    from pennon.iceberg.files import VersionFile
 
 _ATTEMPTS = 20
 _KINDS = ("declare_table", "create_table_version", "delete_table_versions", "deregister_table")
@@ -71,7 +72,7 @@ def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTa
 
 def create_together(
     catalog: Catalog, wanted: Sequence[tuple[Identifier, managed.VersionSource]]
-) -> list[tuple[Version, Entry]]:
+) -> list[tuple[VersionFile, Entry]]:
     """Create versions of managed tables, all or none; gives them with their entries."""
     identifiers = [identifier for identifier, _ in wanted]
     if len(set(identifiers)) != len(identifiers):
