@@ -105,7 +105,7 @@ class Destination:
             with self.files() as files:
                 files.require_plain()
 
-    def pinned(self, version: int) -> PinnedTable:
+    def pin_version(self, version: int) -> PinnedTable:
         """Return a version of the table that any process can open."""
         pinned = PinnedTable(self.identifier, self.uri, version, self.branch, self.storage_options)
         return pinned.renewed_by(self.address)

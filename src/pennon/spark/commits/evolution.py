@@ -36,14 +36,14 @@ class Evolution:
         from lance.schema import LanceSchema
 
         there = [fragment.metadata for fragment in dataset.get_fragments()]
-        wanted = self._extended(dataset, there)
+        wanted = self._extend_schema(dataset, there)
         written = _field_ids(LanceSchema.from_pyarrow(self.schema).fields())
         final = _field_ids(wanted.fields())
         renumbered = {number: final[path] for path, number in written.items()}
         added = [FragmentMetadata.from_json(_renumber(fragment, renumbered)) for fragment in self.fragments]
         return LanceOperation.Merge([*there, *added], wanted)
 
-    def _extended(self, dataset: LanceDataset, there: list[Any]) -> Any:
+    def _extend_schema(self, dataset: LanceDataset, there: list[Any]) -> Any:
         """Return the schema with the new columns; Lance assigns their ids in memory, so that none is reused."""
         from lance import LanceDataset, LanceOperation
 

@@ -50,10 +50,10 @@ def make_readable(lake: CatalogAccess, staged: StagedWrite) -> StagedWrite:  # n
     with translate_errors(f"Staging table {format_identifier(staged.identifier)}"):
         if staged.new:
             _create_first_version(staged, None)
-            return replace(staged, preview=destination.pinned(_FIRST))
+            return replace(staged, preview=destination.pin_version(_FIRST))
         if staged.is_empty:
-            return replace(staged, preview=destination.pinned(staged.read_version))
-        return replace(staged, preview=destination.pinned(_commit_detached(staged)))
+            return replace(staged, preview=destination.pin_version(staged.read_version))
+        return replace(staged, preview=destination.pin_version(_commit_detached(staged)))
 
 
 def publish(lake: CatalogAccess, staged: StagedWrite, *, job_id: str | None = None) -> WriteResult:
@@ -142,7 +142,7 @@ def _is_live(lake: CatalogAccess, staged: StagedWrite) -> bool:
 
 
 def _list_version_files(destination: Destination, version: int) -> set[str]:
-    fragments = [one.metadata for one in destination.pinned(version).open().get_fragments()]
+    fragments = [one.metadata for one in destination.pin_version(version).open().get_fragments()]
     data = {f"data/{file.path}" for fragment in fragments for file in fragment.files}
     return data | {one.deletion_file.path(one.id) for one in fragments if one.deletion_file is not None}
 

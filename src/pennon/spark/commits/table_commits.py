@@ -279,7 +279,7 @@ def _revert_if_cast(
     read_version = transaction.read_version
     if not isinstance(transaction.operation, LanceOperation.Append) or committed.version == read_version + 1:
         return
-    cast = casts.find_cast_columns(destination.pinned(read_version).open(), committed)
+    cast = casts.find_cast_columns(destination.pin_version(read_version).open(), committed)
     if not cast:
         return
     undone = None if job_id is None else {_UNDONE: job_id}

@@ -54,7 +54,7 @@ def read_rows(_: Address, work: ScanPiece) -> int:
     """
     dataset = work.pinned.open()
     fragments = [fragment for fragment in dataset.get_fragments() if fragment.fragment_id in work.fragments]
-    blobs = any(types.is_blob(field) for field in dataset.schema)
+    blobs = types.has_blobs(dataset.schema)
     scanner = dataset.scanner(
         fragments=fragments,
         batch_size=_BLOB_ROWS if blobs else None,

@@ -9,7 +9,7 @@ from pennon.spark.quoting import quote_name
 from pennon.spark.session_settings import has_plain_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -30,6 +30,14 @@ def find_mentioned_columns(columns: Iterable[str], expressions: Iterable[str | N
         return list(columns)
     words = {(plain or quoted.replace("``", "`")).lower() for text in given for quoted, plain in _WORD.findall(text)}
     return [name for name in columns if name.lower() in words]
+
+
+def find_column(name: str, columns: Sequence[str], *, case_sensitive: bool) -> str | None:
+    """Return the column with a name, or the only one whose name differs just in case; None if there is none."""
+    if name in columns:
+        return name
+    like = [] if case_sensitive else [one for one in columns if one.lower() == name.lower()]
+    return like[0] if len(like) == 1 else None
 
 
 def find_predicate(spark: SparkSession, schema: pa.Schema, name: str, condition: str) -> str | None:

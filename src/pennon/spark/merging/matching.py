@@ -147,10 +147,7 @@ class MergePlanner:
         return list(names)
 
     def _find_name(self, name: str, names: Sequence[str]) -> str | None:
-        if name in names:
-            return name
-        like = [] if self._exact else [one for one in names if one.lower() == name.lower()]
-        return like[0] if len(like) == 1 else None
+        return conditions.find_column(name, names, case_sensitive=self._exact)
 
     def _find_key(self, name: str) -> str:
         found = self._find_name(name, self._columns)

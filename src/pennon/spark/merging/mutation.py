@@ -150,16 +150,15 @@ def _resolve_columns(lake: Lake, base: BaseVersion, given: Mapping[str, str]) ->
             raise InvalidInputError(
                 f"Columns of table {format_identifier(base.identifier)} are set to SQL, got {name!r}: {text!r}"
             )
-        same = [one for one in base.schema.names if one == name]
-        like = same or ([] if exact else [one for one in base.schema.names if one.lower() == name.lower()])
-        if len(like) != 1:
+        column = conditions.find_column(name, base.schema.names, case_sensitive=exact)
+        if column is None:
             raise TableColumnNotFoundError(
                 f"Table {format_identifier(base.identifier)} has no column {name!r} to set; it has "
                 f"{', '.join(base.schema.names)}"
             )
-        if like[0] in found:
-            raise InvalidInputError(f"Column {like[0]!r} of table {format_identifier(base.identifier)} is set twice")
-        found.append(like[0])
+        if column in found:
+            raise InvalidInputError(f"Column {column!r} of table {format_identifier(base.identifier)} is set twice")
+        found.append(column)
     return found
 
 

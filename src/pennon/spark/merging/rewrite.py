@@ -19,12 +19,13 @@ from pyspark.errors import (
     NumberFormatException,
 )
 
-from pennon.errors import InternalError, InvalidInputError, TableNotFoundError, translate_errors
+from pennon.errors import InternalError, InvalidInputError, translate_errors
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
 from pennon.spark.commits.destination import Destination, locate_table
 from pennon.spark.merging import deletions, row_changes
 from pennon.spark.merging.row_changes import ADDRESS, IdentityPlan, RewriteTask, RowChange
+from pennon.spark.reading.pinned import declared_error
 from pennon.spark.types.extension import plain_schema
 from pennon.spark.writing.fragment_writer import FileSettings, FragmentWriter
 
@@ -103,12 +104,10 @@ def open_base(lake: Lake, identifier: Identifier, branch: str | None = None) -> 
     """
     destination = locate_table(lake.address, identifier, branch)
     if destination.declared:
-        raise TableNotFoundError(
-            f"Table {format_identifier(identifier)} is declared, but nothing has been written to it yet"
-        )
+        raise declared_error(identifier)
     with translate_errors(f"Opening table {format_identifier(identifier)}"):
         dataset = destination.latest()
-    return BaseVersion(destination, dataset, destination.pinned(int(dataset.version)).identified_by(dataset))
+    return BaseVersion(destination, dataset, destination.pin_version(int(dataset.version)).identified_by(dataset))
 
 
 def rewrite_rows(
@@ -181,14 +180,14 @@ def _run_jobs(spark: SparkSession, base: BaseVersion, actions: DataFrame, task: 
     def change(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return row_changes.apply_changes(task, batches)
 
-    def shorten(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write_vectors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return deletions.write_deletion_vectors(table, destination, run, batches)
 
     reports, gone = deletions.split_reports(actions.mapInArrow(change, deletions.REPORT).toArrow())
     if gone.num_rows <= _DRIVER_FRAGMENTS:
-        done = list(shorten(iter(gone.to_batches())))
+        done = list(write_vectors(iter(gone.to_batches())))
     else:
-        done = spark.createDataFrame(gone).mapInArrow(shorten, deletions.REPORT).toArrow().to_batches()
+        done = spark.createDataFrame(gone).mapInArrow(write_vectors, deletions.REPORT).toArrow().to_batches()
     return [*reports, *(report for batch in done for report in batch.to_pylist())]
 
 
@@ -228,7 +227,7 @@ def _collect_result(base: BaseVersion, run: str, reports: Sequence[dict[str, Any
 
 
 def _remove_files(base: BaseVersion, run: str) -> None:
-    with base.destination.files(blobs=any(types.is_blob(one) for one in base.schema)) as files:
+    with base.destination.files(blobs=types.has_blobs(base.schema)) as files:
         files.settle(run)
 
 

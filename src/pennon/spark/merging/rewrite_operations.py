@@ -45,7 +45,7 @@ def stage_rewrite(
         tuple(files),
         base.destination,
         done.run,
-        blobs=any(types.is_blob(one) for one in base.schema),
+        blobs=types.has_blobs(base.schema),
         transaction={f"{COUNTED}{kind}": str(count) for kind, count in done.counts.items()},
     )
 

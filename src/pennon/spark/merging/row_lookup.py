@@ -106,7 +106,7 @@ def _step_rows(dataset: LanceDataset, columns: Sequence[str]) -> int:
 
 
 def _has_blobs(dataset: LanceDataset, columns: Sequence[str]) -> bool:
-    return any(types.is_blob(dataset.schema.field(name)) for name in columns)
+    return types.has_blobs(dataset.schema.field(name) for name in columns)
 
 
 def _row_bytes(dataset: LanceDataset, fragment: int, columns: Sequence[str]) -> float:

@@ -108,7 +108,7 @@ def _new_rows_scan(staged: StagedWrite, whole: Scan) -> Scan:
     if not staged.read_version:
         return whole
     before = {
-        fragment.fragment_id for fragment in staged.destination.pinned(staged.read_version).open().get_fragments()
+        fragment.fragment_id for fragment in staged.destination.pin_version(staged.read_version).open().get_fragments()
     }
     is_overwrite = type(staged.operation).__name__ == "Overwrite"
     return (
@@ -122,7 +122,7 @@ def _count_published_rows(staged: StagedWrite) -> int | None:
     """Return the number of rows of the version that the run builds on, or None if the table is new."""
     if not staged.read_version:
         return None
-    return int(staged.destination.pinned(staged.read_version).open().count_rows())
+    return int(staged.destination.pin_version(staged.read_version).open().count_rows())
 
 
 def _count_rows(spark: SparkSession, seen: Scan) -> int:

@@ -110,7 +110,7 @@ def restore_write(lake: Lake, note: dict[str, Any], *, proven: bool = False) -> 
     if note["new"] and not proven:
         lake.catalog.require_new_table_location(list(identifier), note["uri"])
     destination = _destination(lake, note)
-    preview = destination.pinned(note["preview"])
+    preview = destination.pin_version(note["preview"])
     operation, properties = None, {}
     if not note["empty"]:
         try:

@@ -55,7 +55,7 @@ def stage_step(address: Address, state: RunState, name: str, frame: DataFrame) -
 def open_staged_step(address: Address, state: RunState, name: str, note: dict[str, Any]) -> Scan:
     """Return the staged rows of a step. Raises InvalidTableStateError if they are gone."""
     path = state.require_data_path(f"step.{name}", note.get("path"))
-    pinned = _destination(address, state, name, path).pinned(_FIRST)
+    pinned = _destination(address, state, name, path).pin_version(_FIRST)
     try:
         return scan.scan_pinned(pinned)
     except (OSError, ValueError) as error:

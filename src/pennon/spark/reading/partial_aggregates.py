@@ -54,24 +54,24 @@ class PartialAggregates:
         for batch in batches:
             if not batch.num_rows:
                 continue
-            rows = self._rows(batch)
+            rows = self._to_partial_rows(batch)
             if not worth or not self._is_exact(batch):
                 yield rows
                 continue
-            grouped = self._grouped(rows)
+            grouped = self._group(rows)
             worth = grouped.num_rows <= rows.num_rows * _WORTH
             yield grouped
 
-    def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _to_partial_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return each row as a partial result."""
-        arrays = [batch.column(key) for key in self.keys] + [_of_row(one, batch) for one in self.measures]
+        arrays = [batch.column(key) for key in self.keys] + [_measure_rows(one, batch) for one in self.measures]
         fields = [batch.schema.field(key) for key in self.keys]
         fields += [
             pa.field(one.name, array.type) for one, array in zip(self.measures, arrays[len(fields) :], strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
-    def _grouped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _group(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         again = [(one.name, _AGAIN.get(one.function, one.function)) for one in self.measures]
         found = pa.Table.from_batches([rows]).group_by(list(self.keys), use_threads=False).aggregate(again)
         named = [found.column(key) for key in self.keys] + [found.column(f"{name}_{word}") for name, word in again]
@@ -84,7 +84,7 @@ class PartialAggregates:
             column = None if one.column is None else batch.column(one.column)
             if column is None or one.function in {COUNT, TOTAL}:
                 continue
-            if one.function == SUM and column.type == pa.int64() and not _fits(column):
+            if one.function == SUM and column.type == pa.int64() and not _sums_fit(column):
                 return False
             if one.function in {MIN, MAX} and pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
                 return False
@@ -94,7 +94,7 @@ class PartialAggregates:
 _AGAIN = {TOTAL: "sum", COUNT: "sum"}
 
 
-def _of_row(measure: Measure, batch: pa.RecordBatch) -> pa.Array:
+def _measure_rows(measure: Measure, batch: pa.RecordBatch) -> pa.Array:
     if measure.column is None:
         return pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)
     column = batch.column(measure.column)
@@ -107,7 +107,7 @@ def _of_row(measure: Measure, batch: pa.RecordBatch) -> pa.Array:
     return column
 
 
-def _fits(column: pa.Array) -> bool:
+def _sums_fit(column: pa.Array) -> bool:
     """Return True if no sum of some of the values can exceed 64 bits."""
     ends = pc.min_max(column).as_py()
     return ends["min"] is None or max(abs(ends["min"]), abs(ends["max"])) * len(column) < _LONGS

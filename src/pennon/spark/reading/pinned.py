@@ -107,9 +107,7 @@ def pin(
         )
     )
     if described.is_only_declared:
-        raise TableNotFoundError(
-            f"Table {format_identifier(identifier)} is declared, but nothing has been written to it yet"
-        )
+        raise declared_error(identifier)
     with translate_errors(f"Opening table {format_identifier(identifier)}"):
         dataset = _open_selected(address, identifier, selector, described)
     options = tuple(sorted((described.storage_options or {}).items()))
@@ -117,6 +115,13 @@ def pin(
     location = str(described.location)
     pinned = PinnedTable(identifier, location, dataset.version, branch, options).renewed_by(address)
     return pinned.identified_by(dataset), dataset
+
+
+def declared_error(identifier: Identifier) -> TableNotFoundError:
+    """Return the error for reading a table that has no version."""
+    return TableNotFoundError(
+        f"Table {format_identifier(identifier)} is declared, but nothing has been written to it yet"
+    )
 
 
 def _open_selected(address: Address, identifier: Identifier, selector: VersionSelector, described: Any) -> LanceDataset:

@@ -273,13 +273,13 @@ def count_rows(spark: SparkSession, scan: Scan) -> int:
         return int(dataset.count_rows(scan.where))
     splits = scan.splits(count_cores(spark))
 
-    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def count_splits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 rows = _scanner(replace(scan, columns=()), splits[number]).count_rows()
                 yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
-    frame = spark.range(0, len(splits), 1, len(splits)).mapInArrow(counted, "rows bigint")
+    frame = spark.range(0, len(splits), 1, len(splits)).mapInArrow(count_splits, "rows bigint")
     return sum(row.rows for row in frame.collect())
 
 
@@ -370,7 +370,7 @@ def _scanner(scan: Scan, split: Split) -> Any:
         with_row_address=scan.row_address,
         batch_size=max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / _row_bytes(projected)))),
         limit=scan.limit,
-        blob_handling="all_binary" if any(types.is_blob(field) for field in projected) else None,
+        blob_handling="all_binary" if types.has_blobs(projected) else None,
     )
 
 

@@ -147,7 +147,7 @@ class BatchPlanner:
         names = self._settings.columns
         identifier = self._settings.identifier
         wanted = scan.scan_pinned(
-            self.history.pinned(self._since), table, columns=names, where=self._settings.where
+            self.history.pin_version(self._since), table, columns=names, where=self._settings.where
         ).projected_schema()
         columns = StreamColumns.of(wanted, identifier, feed=self._settings.feed, whole=names is None)
         columns = columns.select(schema.fieldNames()).with_field_ids(table)
@@ -231,7 +231,7 @@ class BatchPlanner:
         where = self._settings.where
         if where is not None and dataset.schema != self.history.open_version(self._since).schema:
             scan.check_predicate(dataset, self._settings.identifier, where)
-        pinned = self.history.pinned(version).identified_by(dataset)
+        pinned = self.history.pin_version(version).identified_by(dataset)
         return scan.Scan(pinned, dataset.schema, tuple(fragments), present, where)
 
     def _commit(self, version: int) -> FeedCommit:

@@ -48,15 +48,15 @@ class ChangeTasks:
 
     def new_row_tasks(self) -> Iterator[StreamTask]:
         """Yield tasks for new rows and for rows with new values."""
-        yield from self._rows(self._after, self._change.new, INSERT)
-        yield from self._rewritten(images=False)
+        yield from self._split_tasks(self._after, self._change.new, INSERT)
+        yield from self._rewritten_row_tasks(images=False)
 
     def feed_tasks(self, *, paired: bool) -> Iterator[StreamTask]:
         """Yield tasks for all changes; with `paired`, row ids identify the old row of a new row."""
         change = self._change
         if not paired:
-            yield from self._rows(self._before, change.gone, DELETE)
-            yield from self._rows(self._after, change.new, INSERT)
+            yield from self._split_tasks(self._before, change.gone, DELETE)
+            yield from self._split_tasks(self._after, change.new, INSERT)
         gone, new = (change.gone, change.new) if paired else ((), ())
         moved = MovedRows(
             self._before.table, self._after.table, _ids(change.gone), _ids(change.new), _ids(change.marked), paired
@@ -65,13 +65,13 @@ class ChangeTasks:
             yield RemovedRowsTask(self._columns, self._commit, without_fragments(self._before), fragments, moved)
         for fragments in group_fragments((*new, *change.marked), self._settings):
             yield AddedRowsTask(self._columns, self._commit, without_fragments(self._after), fragments, moved)
-        yield from self._rewritten(images=True)
+        yield from self._rewritten_row_tasks(images=True)
 
-    def _rows(self, wanted: Scan, fragments: Sequence[FragmentSize], label: str) -> Iterator[StreamTask]:
+    def _split_tasks(self, wanted: Scan, fragments: Sequence[FragmentSize], label: str) -> Iterator[StreamTask]:
         for split in split_fragments(wanted, fragments, self._settings):
             yield SplitTask(self._columns, self._commit, without_fragments(wanted), split, label)
 
-    def _rewritten(self, *, images: bool) -> Iterator[StreamTask]:
+    def _rewritten_row_tasks(self, *, images: bool) -> Iterator[StreamTask]:
         before, after = without_fragments(self._before), without_fragments(self._after)
         for fragment in self._change.rewritten:
             for split in split_fragments(self._after, [fragment], self._settings):

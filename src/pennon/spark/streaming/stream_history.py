@@ -7,9 +7,10 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import InvalidTableStateError, TableNotFoundError, TableVersionNotFoundError, is_not_found
+from pennon.errors import InvalidTableStateError, TableVersionNotFoundError, is_not_found
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.commits.destination import Destination, locate_table
+from pennon.spark.reading.pinned import declared_error
 from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ class StreamHistory:
         """Find the latest version and return its number; raises TableNotFoundError."""
         found = locate_table(self._address, self.identifier, self._branch)
         if found.declared:
-            raise TableNotFoundError(
-                f"Table {format_identifier(self.identifier)} is declared, but nothing has been written to it yet"
-            )
+            raise declared_error(self.identifier)
         # A table that was recreated at the same location may have the same latest number, so contents are compared.
         latest = found.latest()
         if self._handle is None or found != self._destination or hash_content(latest) != hash_content(self._handle):
@@ -82,10 +81,10 @@ class StreamHistory:
                 raise self._missing_error(version) from error
             raise
 
-    def pinned(self, version: int) -> PinnedTable:
+    def pin_version(self, version: int) -> PinnedTable:
         """Return a version that any process can open."""
         assert self._destination is not None
-        return self._destination.pinned(version)
+        return self._destination.pin_version(version)
 
     def commit_time(self, version: int) -> datetime:
         """Return when a version was committed."""

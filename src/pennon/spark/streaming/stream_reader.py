@@ -87,12 +87,12 @@ class _StreamReader(DataSourceStreamReader):
             self._opened = BatchPlanner(self._settings, self._schema)
         return self._opened
 
-    def _translated(self) -> AbstractContextManager[None]:
+    def _translate_errors(self) -> AbstractContextManager[None]:
         return translate_errors(f"Reading table {format_identifier(self._settings.identifier)} as a stream")
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the tasks between two offsets."""
-        with self._translated():
+        with self._translate_errors():
             return [
                 TaskPartition(task)
                 for task in self._planner.plan_tasks(StreamPosition.from_offset(start), StreamPosition.from_offset(end))
@@ -121,7 +121,7 @@ class PlainTableStreamReader(_StreamReader):
     def initialOffset(self) -> Offset:
         """Return the position of `startingVersion`. Spark asks for the end of the first batch before this."""
         if self._reached is None:
-            with self._translated():
+            with self._translate_errors():
                 self._reached = self._planner.initial_position()
         return self._reached.to_offset()
 
@@ -130,7 +130,7 @@ class PlainTableStreamReader(_StreamReader):
         start = StreamPosition.from_offset(self.initialOffset())
         # A default limit would end a query with Trigger.AvailableNow early, because it runs only one batch here.
         limits = BatchLimits(self._settings.max_versions, self._settings.max_rows)
-        with self._translated():
+        with self._translate_errors():
             return self._planner.next_position(start, limits).to_offset()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -154,7 +154,7 @@ if ADMISSION_CONTROL:
 
         def initialOffset(self) -> Offset:
             """Return the position of `startingVersion`."""
-            with self._translated():
+            with self._translate_errors():
                 return self._planner.initial_position(self._target).to_offset()
 
         def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -162,15 +162,15 @@ if ADMISSION_CONTROL:
             limits = BatchLimits(self._settings.max_versions or _DEFAULT_VERSIONS, self._settings.max_rows)
             if isinstance(limit, ReadAllAvailable):
                 limits = BatchLimits()
-            with self._translated():
+            with self._translate_errors():
                 return self._planner.next_position(StreamPosition.from_offset(start), limits, self._target).to_offset()
 
         def reportLatestOffset(self) -> Offset:
             """Return the latest position. Spark calls this right after `latestOffset`."""
-            with self._translated():
+            with self._translate_errors():
                 return self._planner.last_seen_position().to_offset()
 
         def prepareForTriggerAvailableNow(self) -> None:
             """Ignore versions that are committed from now on."""
-            with self._translated():
+            with self._translate_errors():
                 self._target = self._planner.history.refresh()

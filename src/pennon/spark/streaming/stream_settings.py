@@ -56,8 +56,8 @@ class StreamSettings:
             options.text("branch"),
             None if names is None else tuple(names),
             options.text("where"),
-            _changes(options.text("changes")),
-            _starting(options),
+            _parse_changes(options.text("changes")),
+            _parse_start(options),
             options.number("maxVersionsPerTrigger", least=1),
             options.number("maxRowsPerTrigger", least=1),
             options.number("splits", least=1) or _DEFAULT_SPLITS,
@@ -65,13 +65,13 @@ class StreamSettings:
         )
 
 
-def _changes(text: str | None) -> str:
+def _parse_changes(text: str | None) -> str:
     value = (text or FAIL).lower()
     if value not in {FAIL, IGNORE, FEED}:
         raise InvalidInputError(f"Option 'changes' is {FAIL}, {IGNORE} or {FEED}, got {text!r}")
     return value
 
 
-def _starting(options: SourceOptions) -> int | str | None:
+def _parse_start(options: SourceOptions) -> int | str | None:
     text = (options.text("startingVersion") or "").lower()
     return text if text in {EARLIEST, LATEST} else options.number("startingVersion")

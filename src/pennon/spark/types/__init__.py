@@ -2,7 +2,7 @@
 
 from pennon.spark.types.arrow_to_spark import read_schema, spark_schema
 from pennon.spark.types.column_matching import WritePlan, plan_write
-from pennon.spark.types.extension import is_blob
+from pennon.spark.types.extension import has_blobs, is_blob
 from pennon.spark.types.field_metadata import ARROW_TYPE, NOT_NULL, VECTOR_WIDTH
 from pennon.spark.types.read_cast import split_batch, to_spark
 from pennon.spark.types.spark_to_arrow import table_schema
@@ -12,6 +12,7 @@ __all__ = [
     "NOT_NULL",
     "VECTOR_WIDTH",
     "WritePlan",
+    "has_blobs",
     "is_blob",
     "plan_write",
     "read_schema",

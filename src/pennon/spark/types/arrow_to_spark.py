@@ -117,7 +117,7 @@ def spark_type(field: pa.Field, column: str) -> DataType:
     if known:
         return _KNOWN[known]
     if pa.types.is_nested(kind):
-        return _nested(kind, column)
+        return _nested_spark_type(kind, column)
     if kind in _SPARK:
         return _SPARK[kind]
     if pa.types.is_timestamp(kind):
@@ -125,15 +125,15 @@ def spark_type(field: pa.Field, column: str) -> DataType:
     if pa.types.is_duration(kind):
         return DayTimeIntervalType()
     if pa.types.is_decimal(kind):
-        return _decimal(kind, column)
+        return _decimal_type(kind, column)
     if pa.types.is_fixed_size_binary(kind):
         return BinaryType()
     if pa.types.is_dictionary(kind):
         return spark_type(pa.field(field.name, kind.value_type), column)
-    raise _unknown(kind, column)
+    raise _unknown_type_error(kind, column)
 
 
-def _nested(kind: pa.DataType, column: str) -> DataType:
+def _nested_spark_type(kind: pa.DataType, column: str) -> DataType:
     if is_list(kind):
         element = kind.value_field
         return ArrayType(spark_type(element, f"{column}.element"), element.nullable)
@@ -141,13 +141,13 @@ def _nested(kind: pa.DataType, column: str) -> DataType:
         key, value = kind.key_field, kind.item_field
         return MapType(spark_type(key, f"{column}.key"), spark_type(value, f"{column}.value"), value.nullable)
     if not pa.types.is_struct(kind):
-        raise _unknown(kind, column)
+        raise _unknown_type_error(kind, column)
     if kind.equals(_SENT[VariantType], check_metadata=True):
         return VariantType()
     return StructType([_spark_field(child, f"{column}.{child.name}") for child in kind])
 
 
-def _unknown(kind: pa.DataType, column: str) -> Exception:
+def _unknown_type_error(kind: pa.DataType, column: str) -> Exception:
     return invalid_input(f"Column {column} has the Arrow type {kind}, for which Spark has no type")
 
 
@@ -218,7 +218,7 @@ def _spark_field(field: pa.Field, column: str) -> StructField:
     return StructField(field.name, kind, field.nullable, metadata)
 
 
-def _decimal(kind: pa.DataType, column: str) -> DecimalType:
+def _decimal_type(kind: pa.DataType, column: str) -> DecimalType:
     # Spark's scale is between 0 and the precision; other types are widened.
     scale = max(kind.scale, 0)
     digits = max(kind.precision - min(kind.scale, 0), scale)

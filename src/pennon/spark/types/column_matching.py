@@ -117,27 +117,27 @@ class _ColumnMatcher:
         self, incoming: StructType, fields: Sequence[pa.Field], prefix: str
     ) -> tuple[tuple[WriteTarget, ...], tuple[pa.Field, ...]]:
         """Match the fields of a struct or the columns of the table; return the targets and the new fields."""
-        places = self._matched(incoming, fields, prefix)
+        places = self._match_names(incoming, fields, prefix)
         targets: list[WriteTarget] = []
         new: list[pa.Field] = []
         for field in fields:
             column = prefix + field.name
             source = places.pop(field.name, None)
             if source is None:
-                targets.append(self._missing(field, column))
+                targets.append(self._null_target(field, column))
                 continue
-            target, added = self._field(incoming[source].dataType, field, column)
+            target, added = self._match_field(incoming[source].dataType, field, column)
             targets.append(replace(target, source=source))
             if added is not None:
                 new.append(added)
         for source in sorted(places.values()):
-            made = self._extra(incoming[source], prefix, fields)
-            target, _ = self._field(incoming[source].dataType, made, prefix + made.name)
+            made = self._create_field(incoming[source], prefix, fields)
+            target, _ = self._match_field(incoming[source].dataType, made, prefix + made.name)
             targets.append(replace(target, source=source))
             new.append(made)
         return tuple(targets), tuple(new)
 
-    def _matched(self, incoming: StructType, fields: Sequence[pa.Field], prefix: str) -> dict[str, int]:
+    def _match_names(self, incoming: StructType, fields: Sequence[pa.Field], prefix: str) -> dict[str, int]:
         """Return the number of the DataFrame's field for each name, including new names."""
         names = [field.name for field in fields]
         places: dict[str, int] = {}
@@ -156,21 +156,21 @@ class _ColumnMatcher:
             places[known] = source
         return places
 
-    def _missing(self, field: pa.Field, column: str) -> WriteTarget:
+    def _null_target(self, field: pa.Field, column: str) -> WriteTarget:
         if not field.nullable:
             raise invalid_input(f"Column {column} of {self.into} may not be null, and is missing in the DataFrame")
         if not self.may_fill:
             raise invalid_input(f"Column {column} of {self.into} is missing in the DataFrame")
         return WriteTarget(field, column)
 
-    def _extra(self, field: StructField, prefix: str, fields: Sequence[pa.Field]) -> pa.Field:
+    def _create_field(self, field: StructField, prefix: str, fields: Sequence[pa.Field]) -> pa.Field:
         if not self.may_add:
             has = ", ".join(prefix + one.name for one in fields)
             raise invalid_input(f"Column {prefix}{field.name} of the DataFrame is not in {self.into}, which has {has}")
         check_names([field.name], prefix)
         return table_field(field, prefix + field.name).with_nullable(nullable=True)
 
-    def _field(self, given: DataType, field: pa.Field, column: str) -> tuple[WriteTarget, pa.Field | None]:
+    def _match_field(self, given: DataType, field: pa.Field, column: str) -> tuple[WriteTarget, pa.Field | None]:
         """Match one field; return its target, and the field reduced to its new parts, or None."""
         shown = spark_type(field, column)
         if isinstance(given, NullType) and not field.nullable:
@@ -186,12 +186,12 @@ class _ColumnMatcher:
             made = field.with_type(pa.struct([part.field for part in parts]))
             return WriteTarget(made, column, parts=parts), field.with_type(pa.struct(new)) if new else None
         if isinstance(given, ArrayType):
-            part, added = self._field(given.elementType, kind.value_field, f"{column}.element")
+            part, added = self._match_field(given.elementType, kind.value_field, f"{column}.element")
             new_list = None if added is None else field.with_type(_list_of(kind, added))
             return WriteTarget(field.with_type(_list_of(kind, part.field)), column, parts=(part,)), new_list
         if isinstance(given, MapType):
-            key, new_key = self._field(given.keyType, kind.key_field, f"{column}.key")
-            value, new_value = self._field(given.valueType, kind.item_field, f"{column}.value")
+            key, new_key = self._match_field(given.keyType, kind.key_field, f"{column}.key")
+            value, new_value = self._match_field(given.valueType, kind.item_field, f"{column}.value")
             if new_key is not None or new_value is not None:
                 raise invalid_input(
                     f"Column {column} has a field that {self.into} lacks; structs in a map get no new ones"

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import copyreg
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 NAME = b"ARROW:extension:name"
 PARAMETERS = b"ARROW:extension:metadata"
@@ -63,6 +66,11 @@ def is_blob(field: pa.Field) -> bool:
         return True
     kind = field.type
     return pa.types.is_nested(kind) and any(is_blob(kind.field(number)) for number in range(kind.num_fields))
+
+
+def has_blobs(fields: Iterable[pa.Field]) -> bool:
+    """Return True if one of the columns is or contains blobs."""
+    return any(is_blob(field) for field in fields)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -134,7 +134,7 @@ class FragmentWriter:
 
     def files(self) -> TableFiles:
         """Open the directory of the destination."""
-        return self.destination.files(blobs=any(types.is_blob(field) for field in self.plan.schema))
+        return self.destination.files(blobs=types.has_blobs(self.plan.schema))
 
 
 def write_dataframe(df: DataFrame, writer: FragmentWriter) -> WrittenFragments:

@@ -61,7 +61,7 @@ class PreparedWrite:
             destination,
             self.writer.run,
             new=self.is_new,
-            blobs=any(types.is_blob(one) for one in plan.schema),
+            blobs=types.has_blobs(plan.schema),
             evolution=evolution,
             properties=dict(self.properties),
         )
@@ -72,7 +72,7 @@ class PreparedWrite:
         from lance.fragment import FragmentMetadata
 
         if evolution is not None:
-            return evolution.build_operation(self.writer.destination.pinned(self.read_version).open())
+            return evolution.build_operation(self.writer.destination.pin_version(self.read_version).open())
         fragments = [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in done.fragments]
         if self.is_new or self.overwrite:
             return LanceOperation.Overwrite(self.writer.plan.schema, fragments)
@@ -121,7 +121,7 @@ def prepare_write(
     mode = "overwrite" if overwrite or plan.new_columns else "append"
     settings = _with_table_format(identifier, base, settings)
     version = int(base.version)
-    table = destination.pinned(version).identified_by(base)
+    table = destination.pin_version(version).identified_by(base)
     writer = FragmentWriter(destination, plan, run, mode, table, settings)
     return PreparedWrite(writer, version, overwrite, base.schema)
 
