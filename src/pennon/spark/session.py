@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 # Spark reads each value of an Arrow batch by a call, and by default Arrow checks the memory in each call.
 _UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-# Columns of all types share the same call site. By default HotSpot profiles two types there, and inlines a type that
+# Columns of all types share the same call site. By default HotSpot profiles two types, and inlines a type that
 # 90 % of the values have. If vectors are not among the two types, a scan takes up to 50 % longer.
 _PROFILED = "-XX:+IgnoreUnrecognizedVMOptions -XX:TypeProfileWidth=8 -XX:TypeProfileMajorReceiverPercent=75"
 _JAVA = f"{_UNCHECKED} {_PROFILED}"

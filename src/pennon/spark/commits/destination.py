@@ -95,7 +95,7 @@ class Destination:
         import lance
 
         if is_on_disk(self.uri):
-            # A table that is gone is the commit's to tell.
+            # If the table does not exist, the commit raises that error.
             with suppress(OSError, ValueError):
                 require_plain_cleanup(lance.LanceDataset(self.uri))
 

@@ -125,7 +125,7 @@ class _RowSelection:
         base = rewrite.open_base(self.lake, self.identifier, self.branch)
         try:
             frame = self._rows(base, ()).select(F.lit(0).alias(ACTION), ADDRESS)
-            frame.schema  # noqa: B018 - Spark Connect looks at expressions only when it is asked for something
+            frame.schema  # noqa: B018 - Spark Connect analyses expressions only when it needs a result
         except rewrite.EXPRESSION_ERRORS as error:
             raise rewrite.expression_error(base, "deleted from", error) from error
         done = rewrite.rewrite_rows(self.lake.spark, base, frame, [RowChange(DELETE)], [], ordered=True)

@@ -105,7 +105,7 @@ def _cast_nested(array: pa.Array, kind: pa.DataType, target: pa.DataType, *, flo
         read = _cast(values, kind.value_field, target.value_type, floor=floor)
         return pa.FixedSizeListArray.from_arrays(read, width, mask=nulls).cast(target)
     if array.offset:
-        array = pa.concat_arrays([array, array.slice(0, 0)])  # a copy that begins where its buffers do
+        array = pa.concat_arrays([array, array.slice(0, 0)])  # a copy without an offset
     if pa.types.is_map(kind):
         keys = _cast(array.keys, kind.key_field, target.key_type, floor=floor)
         items = _cast(array.items, kind.item_field, target.item_type, floor=floor)

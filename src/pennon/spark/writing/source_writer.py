@@ -103,7 +103,7 @@ class PennonWriter(DataSourceArrowWriter):
         done = WrittenFragments.of(one.written for one in messages if isinstance(one, TaskReport))
         publish_staged(self._address, self._prepared.stage(done), self._job_id)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - notes tell more
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - the notes are complete
         """Delete the files of all tasks, including killed ones."""
         if self._prepared is None:
             return
