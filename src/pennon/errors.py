@@ -74,7 +74,7 @@ __all__ = [
 
 
 class TableVersionAlreadyExistsError(ConcurrentModificationError):
-    """A table version exists already: to clients the conflict (14) that makes them try the next one.
+    """The table version already exists. Clients see a conflict, and try the next version.
 
     The specification's own code for it, 12, is another error in the SDK (docs/adr/0008).
     """

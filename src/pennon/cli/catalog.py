@@ -60,8 +60,8 @@ def ls(
         columns = [name, Column("type", "cyan")]
         rows = []
         for entry in found:
-            shown = addresses.format_address(entry.id) if recursive else entry.name
-            rows.append([shown, entry.type, *(entries.format_cells(details.get(entry.id)) if long else [])])
+            name_ = addresses.format_address(entry.id) if recursive else entry.name
+            rows.append([name_, entry.type, *(entries.format_cells(details.get(entry.id)) if long else [])])
         yield Table(columns + (entries.COLUMNS if long else []), rows, empty="no namespaces and no tables")
         if token is not None:
             yield Note(f"there are more: use --limit 0 for all, or --page {token}")
@@ -114,7 +114,7 @@ def info(
         found = descriptions.describe_object(catalog, identifier, with_size=size)
 
     def view() -> Iterable[Block]:
-        yield Fields(found.shown)
+        yield Fields(found.fields)
         if found.problems:
             yield Note("These entries of the root cannot be used. They are skipped, and not deleted:")
             columns = [Column("entry", whole=True), Column("reason", whole=True), Column("fix", whole=True)]

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ObjectDescription:
-    """The description of an object: `document` for JSON, `shown` for a terminal."""
+    """The description of an object: `document` for JSON, `fields` for a terminal."""
 
     document: dict[str, Any]
-    shown: dict[str, str]
+    fields: dict[str, str]
     problems: tuple[Problem, ...] = ()
     """Entries of the root that are skipped. Empty for tables and namespaces."""
 
@@ -67,7 +67,7 @@ def _describe_catalog(catalog: Catalog) -> ObjectDescription:
         "storage": storage,
         "problems": [asdict(problem) for problem in problems],
     }
-    shown = {
+    fields = {
         "catalog": str(document["root"]),
         "mode": mode,
         "versions": "managed by the catalog" if document["manages_versions"] else "by the tables' files",
@@ -75,7 +75,7 @@ def _describe_catalog(catalog: Catalog) -> ObjectDescription:
         "tables": f"{len(names):,}",
         "problems": f"{len(problems):,}",
     }
-    return ObjectDescription(document, {**shown, **_property_fields(properties), **storage}, tuple(problems))
+    return ObjectDescription(document, {**fields, **_property_fields(properties), **storage}, tuple(problems))
 
 
 def _describe_namespace(catalog: Catalog, identifier: Identifier) -> ObjectDescription:
@@ -92,13 +92,13 @@ def _describe_namespace(catalog: Catalog, identifier: Identifier) -> ObjectDescr
         "protected": protected,
         "properties": properties,
     }
-    shown = {
+    fields = {
         "namespace": addresses.format_address(identifier),
         "namespaces": f"{len(children):,}",
         "tables": f"{len(names):,}",
         "protected": "yes" if protected else "no",
     }
-    return ObjectDescription(document, {**shown, **_property_fields(properties)})
+    return ObjectDescription(document, {**fields, **_property_fields(properties)})
 
 
 def _describe_table(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> ObjectDescription:
@@ -115,14 +115,14 @@ def _describe_table(catalog: Catalog, identifier: Identifier, *, with_size: bool
         "protected": protected,
         "properties": properties,
     }
-    shown = {
+    fields = {
         "table": addresses.format_address(identifier),
         "location": document["location"],
         "protected": "yes" if protected else "no",
         "versions": "managed by the catalog" if document["manages_versions"] else "by the table's files",
     }
     if dataset is None:
-        shown["data"] = "none: the table is only declared"
+        fields["data"] = "none: the table is only declared"
     else:
         state = summarize(dataset)
         tags = {str(name): int(tag["version"]) for name, tag in dataset.tags.list().items()}
@@ -138,7 +138,7 @@ def _describe_table(catalog: Catalog, identifier: Identifier, *, with_size: bool
             "tags": tags,
             "indexes": indexes,
         }
-        shown |= {
+        fields |= {
             "version": f"{state.version}, committed at {format_time(state.changed)} UTC",
             "rows": f"{state.rows:,}",
             "fragments": f"{state.fragments:,}, {state.deleted_rows:,} rows deleted in them",
@@ -146,14 +146,14 @@ def _describe_table(catalog: Catalog, identifier: Identifier, *, with_size: bool
             "columns": str(len(dataset.schema)),
         }
         if tags:
-            shown["tags"] = ", ".join(f"{name} = {number}" for name, number in sorted(tags.items()))
+            fields["tags"] = ", ".join(f"{name} = {number}" for name, number in sorted(tags.items()))
         if indexes:
-            shown["indexes"] = ", ".join(indexes)
+            fields["indexes"] = ", ".join(indexes)
     if with_size:
         amount = catalog.store.measure(found.location)
         document |= {"files": amount.files, "bytes": amount.size}
-        shown["on the store"] = f"{format_size(amount.size)} in {amount.files:,} files, all versions together"
-    return ObjectDescription(document, {**shown, **_property_fields(properties)})
+        fields["on the store"] = f"{format_size(amount.size)} in {amount.files:,} files, all versions together"
+    return ObjectDescription(document, {**fields, **_property_fields(properties)})
 
 
 def _property_fields(properties: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli import addresses
+from pennon.cli.table_access import namespace_exists
 from pennon.directory import namespaces, protection
 from pennon.directory.lifecycle import drop as tables_dropping
 from pennon.directory.lifecycle import dropped
@@ -149,14 +150,14 @@ def require_restorable(
         ]
         if not drops:
             raise NamespaceNotFoundError(f"Namespace '{addresses.format_address(identifier)}' is not dropped")
-        if _is_namespace(catalog, identifier):
+        if namespace_exists(catalog, identifier):
             raise NamespaceAlreadyExistsError(f"The name '{addresses.format_address(identifier)}' is in use again")
         return {}
     found = dropped.generations(catalog, identifier, drop_id)
     if not found:
         raise TableNotFoundError(f"Table '{addresses.format_address(identifier)}' is not dropped")
     catalog.resolver.require_namespace(wanted[:-1])
-    if dropped.status(catalog, wanted).status == TableStatus.EXISTS or _is_namespace(catalog, wanted):
+    if dropped.status(catalog, wanted).status == TableStatus.EXISTS or namespace_exists(catalog, wanted):
         raise TableAlreadyExistsError(
             f"The name '{addresses.format_address(wanted)}' is in use again: choose another one with --as"
         )
@@ -212,11 +213,3 @@ def _dropped_namespaces(catalog: Catalog, below: Identifier, *, due: bool) -> li
             }
         )
     return sorted(found, key=lambda one: (one["id"], one["dropped_at"]))
-
-
-def _is_namespace(catalog: Catalog, identifier: Identifier) -> bool:
-    try:
-        catalog.resolver.require_namespace(identifier)
-    except NamespaceNotFoundError:
-        return False
-    return True

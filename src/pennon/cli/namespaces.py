@@ -35,7 +35,7 @@ def create_namespace(
     with session.catalog(creates=True) as catalog:
         from pennon import modes
         from pennon.cli import addresses
-        from pennon.cli.table_access import translate_failures
+        from pennon.cli.table_access import namespace_exists, translate_failures
         from pennon.directory import namespaces
         from pennon.errors import (
             InvalidInputError,
@@ -49,11 +49,11 @@ def create_namespace(
                 raise InvalidInputError("The root namespace always exists: name a namespace below it")
             wanted = modes.parse_mode(mode, modes.CreateMode.CREATE)
             catalog.require_manifest("create-namespace")
-            there = _exists(catalog, identifier)
+            there = namespace_exists(catalog, identifier)
             if there and wanted is modes.CreateMode.CREATE:
                 raise NamespaceAlreadyExistsError(f"Namespace already exists: '{addresses.format_address(identifier)}'")
             missing = [identifier[:level] for level in range(1, len(identifier))]
-            missing = [above for above in missing if not _exists(catalog, above)]
+            missing = [above for above in missing if not namespace_exists(catalog, above)]
             if missing and not parents:
                 raise NamespaceNotFoundError(
                     f"Namespace not found: '{addresses.format_address(missing[0])}'; use --parents to create it"
@@ -69,13 +69,3 @@ def create_namespace(
     word = "would be created" if dry_run else "created"
     text = f"namespace {addresses.format_address(identifier)} {word if made else 'already exists'}"
     session.output.show({"id": list(identifier), "created": made, "dry_run": dry_run}, lambda: [Note(text)])
-
-
-def _exists(catalog, identifier) -> bool:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    from pennon.errors import NamespaceNotFoundError
-
-    try:
-        catalog.resolver.require_namespace(identifier)
-    except NamespaceNotFoundError:
-        return False
-    return True

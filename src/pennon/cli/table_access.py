@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.directory.catalog import Catalog
+    from pennon.identifiers import Identifier
 
 _USERS_FAULT = "invalid user input"
 
@@ -52,6 +53,15 @@ def translate_failures(command: str, address: str | None = None) -> Iterator[Non
         if not hint:
             raise
         raise CommandFailure(f"{error}{hint}", ExitCode.NOT_FOUND) from error
+
+
+def namespace_exists(catalog: Catalog, identifier: Identifier) -> bool:
+    """Return True if the namespace exists."""
+    try:
+        catalog.resolver.require_namespace(identifier)
+    except NamespaceNotFoundError:
+        return False
+    return True
 
 
 def open_table(

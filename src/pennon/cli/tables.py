@@ -138,7 +138,8 @@ def rename(
 def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:
     """Return True if the table exists. Raises the errors that creating it would, as far as it can check."""
     from pennon.cli import addresses
-    from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError, TableNotFoundError
+    from pennon.cli.table_access import namespace_exists
+    from pennon.errors import TableAlreadyExistsError, TableNotFoundError
     from pennon.modes import CreateMode
 
     shown = addresses.format_address(identifier)
@@ -146,9 +147,7 @@ def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:
     try:
         found = catalog.resolver.table(identifier, look=True)
     except TableNotFoundError:
-        try:
-            catalog.resolver.require_namespace(identifier)
-        except NamespaceNotFoundError:
+        if not namespace_exists(catalog, identifier):
             return False
         raise TableAlreadyExistsError(f"A namespace with that name already exists: '{shown}'") from None
     if found.directory is not None and found.directory.only_declared:
