@@ -27,7 +27,7 @@ class QualifiedName:
     end: int
 
 
-class _Words(Spark.Tokenizer):
+class _WordTokenizer(Spark.Tokenizer):
     """Spark's tokenizer, but every word is one token and no statement becomes a single command token."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
@@ -41,7 +41,7 @@ class _Words(Spark.Tokenizer):
 def tokenize(text: str) -> list[Token] | None:
     """Return the tokens of a statement without trailing semicolons, or None if it cannot be tokenized."""
     try:
-        tokens = list(_Words(dialect="spark").tokenize(text))
+        tokens = list(_WordTokenizer(dialect="spark").tokenize(text))
     except TokenError:
         return None
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
@@ -209,7 +209,7 @@ class TokenCursor:
         """Return the remaining text and move to the end."""
         first = self.token
         if first is None:
-            raise self.syntax_error("the statement ends too early")
+            raise self.syntax_error("expected a query or an expression")
         self.position = len(self.tokens)
         return self.text[first.start : self.tokens[-1].end + 1]
 

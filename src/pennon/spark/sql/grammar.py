@@ -1,7 +1,7 @@
 """Parse the statements that the catalog executes itself.
 
 The first words of a statement select its parser. Each parser resolves the name of its table or namespace before it
-reads the rest. If the name belongs to Spark, the whole statement goes to Spark unchanged, whatever follows the name.
+reads the rest. If the name belongs to Spark, Spark executes the whole statement.
 """
 
 from __future__ import annotations

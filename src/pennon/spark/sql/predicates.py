@@ -57,7 +57,7 @@ _SIGNS: dict[type[exp.Expr], str] = {
 _FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _ORDERED: dict[str, Any] = {"<": LessThan, "<=": LessThanOrEqual, ">": GreaterThan, ">=": GreaterThanOrEqual}
-_TEXTS: dict[type[exp.Expr], Any] = {
+_STRING_FILTERS: dict[type[exp.Expr], Any] = {
     exp.StartsWith: StringStartsWith,
     exp.EndsWith: StringEndsWith,
     exp.Contains: StringContains,
@@ -102,21 +102,21 @@ class PredicateTranslator:
         if isinstance(node, exp.Is) and _has_only(node, "this", "expression"):
             return self._translate_is(node, negated=negated)
         if isinstance(node, exp.Between) and _has_only(node, "this", "low", "high"):
-            low = self._translate_sign(node.this, ">=", node.args["low"], negated=negated)
-            high = self._translate_sign(node.this, "<=", node.args["high"], negated=negated)
+            low = self._compare_with_constant(node.this, ">=", node.args["low"], negated=negated)
+            high = self._compare_with_constant(node.this, "<=", node.args["high"], negated=negated)
             return _join_or([low, high]) if negated else _join_and([low, high])
         if isinstance(node, exp.In) and _has_only(node, "this", "expressions"):
             return self._translate_in(node, negated=negated)
         if isinstance(node, exp.Like) and _has_only(node, "this", "expression", "negate"):
             return self._translate_like(node, negated=negated is not bool(node.args.get("negate")))
-        if type(node) in _TEXTS and _has_only(node, "this", "expression"):
-            return self._translate_text(_TEXTS[type(node)], node.this, node.expression, negated=negated)
+        if type(node) in _STRING_FILTERS and _has_only(node, "this", "expression"):
+            return self._translate_string(_STRING_FILTERS[type(node)], node.this, node.expression, negated=negated)
         if isinstance(node, exp.Anonymous) and node.name.lower() in {"isnull", "isnotnull"}:
             path = self.resolve(node.expressions[0]) if len(node.expressions) == 1 else None
             return self._translate_null(path, is_null=(node.name.lower() == "isnull") is not negated)
         path = self.resolve(node)
         if path is not None and isinstance(self.type_of(path), spark_types.BooleanType):
-            return self._build(EqualTo(path, value=True), negated=negated)
+            return self._to_predicate(EqualTo(path, value=True), negated=negated)
         return None
 
     def _translate_comparison(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
@@ -124,9 +124,11 @@ class PredicateTranslator:
         left, right = node.this, node.expression
         if self.resolve(left) is None:
             left, right, sign = right, left, _FLIPPED[sign]
-        return self._translate_sign(left, sign, right, negated=negated)
+        return self._compare_with_constant(left, sign, right, negated=negated)
 
-    def _translate_sign(self, column: exp.Expr, sign: str, value: exp.Expr, *, negated: bool) -> LancePredicate | None:
+    def _compare_with_constant(
+        self, column: exp.Expr, sign: str, value: exp.Expr, *, negated: bool
+    ) -> LancePredicate | None:
         path = self.resolve(column)
         kind = None if path is None else self.type_of(path)
         constant = parse_constant(value, self.session)
@@ -139,16 +141,16 @@ class PredicateTranslator:
         if bound.slack is not None:
             return self._translate_with_slack(path, sign, bound)
         if sign in {"=", "<>"}:
-            return self._build(EqualTo(path, bound.value), negated=sign == "<>")
-        return self._build(_ORDERED[sign](path, bound.value))
+            return self._to_predicate(EqualTo(path, bound.value), negated=sign == "<>")
+        return self._to_predicate(_ORDERED[sign](path, bound.value))
 
     def _translate_fraction(self, path: Path, sign: str, value: decimal.Decimal | None) -> LancePredicate | None:
-        """Compare an integer column with a fractional number."""
+        """Return the comparison of an integer column with a fractional number."""
         if value is None or sign in {"=", "<>"}:
             return None
         below = int(value.to_integral_value(rounding=decimal.ROUND_FLOOR))
         filter_ = LessThanOrEqual(path, below) if sign in {"<", "<="} else GreaterThan(path, below)
-        return self._build(filter_)
+        return self._to_predicate(filter_)
 
     def _translate_with_slack(self, path: Path, sign: str, bound: Bound) -> LancePredicate | None:
         assert bound.slack is not None
@@ -160,8 +162,8 @@ class PredicateTranslator:
         except OverflowError:
             return None
         sides = [*([low] if sign in {"=", ">", ">="} else []), *([high] if sign in {"=", "<", "<="} else [])]
-        filter_ = _join_and([self._build(side) for side in sides])
-        return None if filter_ is None else LancePredicate(filter_.sql, exact=False)
+        predicate = _join_and([self._to_predicate(side) for side in sides])
+        return None if predicate is None else LancePredicate(predicate.sql, exact=False)
 
     def _translate_null_safe(self, node: exp.Expr, *, negated: bool) -> LancePredicate | None:
         left, right = node.this, node.expression
@@ -177,7 +179,7 @@ class PredicateTranslator:
         bound = coerce_constant(constant, kind, self.session)
         if bound is None or bound.slack is not None:
             return None
-        return self._build(EqualNullSafe(path, bound.value), negated=negated, rejects_nulls=not negated)
+        return self._to_predicate(EqualNullSafe(path, bound.value), negated=negated, rejects_nulls=not negated)
 
     def _translate_is(self, node: exp.Is, *, negated: bool) -> LancePredicate | None:
         path = self.resolve(node.this)
@@ -187,13 +189,13 @@ class PredicateTranslator:
             return self._translate_null(path, is_null=not negated)
         if isinstance(node.expression, exp.Boolean) and isinstance(self.type_of(path), spark_types.BooleanType):
             filter_ = EqualNullSafe(path, bool(node.expression.this))
-            return self._build(filter_, negated=negated, rejects_nulls=not negated)
+            return self._to_predicate(filter_, negated=negated, rejects_nulls=not negated)
         return None
 
     def _translate_null(self, path: Path | None, *, is_null: bool) -> LancePredicate | None:
         if path is None:
             return None
-        return self._build(IsNull(path) if is_null else IsNotNull(path), rejects_nulls=not is_null)
+        return self._to_predicate(IsNull(path) if is_null else IsNotNull(path), rejects_nulls=not is_null)
 
     def _translate_in(self, node: exp.In, *, negated: bool) -> LancePredicate | None:
         path = self.resolve(node.this)
@@ -205,7 +207,7 @@ class PredicateTranslator:
         values = [bound.value for bound in bounds if bound is not None]
         if len(values) != len(bounds):
             return None
-        return self._build(In(path, tuple(values)), negated=negated)
+        return self._to_predicate(In(path, tuple(values)), negated=negated)
 
     def _translate_like(self, node: exp.Like, *, negated: bool) -> LancePredicate | None:
         pattern = parse_constant(node.expression, self.session)
@@ -217,9 +219,9 @@ class PredicateTranslator:
         ahead, behind = pattern.value.startswith("%"), pattern.value.endswith("%")
         kind: Any = StringContains if ahead and behind else StringEndsWith if ahead else StringStartsWith
         kind = kind if ahead or behind else EqualTo
-        return self._translate_text(kind, node.this, exp.Literal.string(text), negated=negated)
+        return self._translate_string(kind, node.this, exp.Literal.string(text), negated=negated)
 
-    def _translate_text(
+    def _translate_string(
         self,
         kind: Callable[..., Filter],
         column: exp.Expr,
@@ -232,9 +234,11 @@ class PredicateTranslator:
         if path is None or constant is None or type(self.type_of(path)) is not spark_types.StringType:
             return None
         bound = coerce_constant(constant, spark_types.StringType(), self.session)
-        return None if bound is None else self._build(kind(path, bound.value), negated=negated)
+        return None if bound is None else self._to_predicate(kind(path, bound.value), negated=negated)
 
-    def _build(self, filter_: Filter, *, negated: bool = False, rejects_nulls: bool = True) -> LancePredicate | None:
+    def _to_predicate(
+        self, filter_: Filter, *, negated: bool = False, rejects_nulls: bool = True
+    ) -> LancePredicate | None:
         sql = filters.translate_filter(Not(filter_) if negated else filter_, self.schema)
         return None if sql is None else LancePredicate(sql, rejects_nulls=rejects_nulls)
 
@@ -248,9 +252,9 @@ def split_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     return [*split_conjuncts(node.left), *split_conjuncts(node.right)] if isinstance(node, exp.And) else [node]
 
 
-def join_predicates(conditions: list[LancePredicate]) -> str | None:
+def join_predicates(predicates: list[LancePredicate]) -> str | None:
     """Return several predicates joined by AND, or None if there are none."""
-    texts = list(dict.fromkeys(one.sql for one in conditions))
+    texts = list(dict.fromkeys(one.sql for one in predicates))
     if not texts:
         return None
     return texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pennon.spark.sql.references import TableReference
     from pennon.spark.sql.scopes import Relation, Scopes
 
-# A SELECT with only these clauses passes rows on one by one, whatever their columns are.
+# A SELECT with only these clauses passes rows on one by one and does not compare or sort them.
 _PLAIN_CLAUSES = {"expressions", "from_", "joins", "where", "limit", "offset", "with_", "hint", "laterals", "kind"}
 
 
