@@ -7,7 +7,7 @@ the response. A subclass implements these methods.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -101,7 +101,7 @@ class TableInfo:
     location: str
     properties: dict[str, str] | None
     version: int | None = None
-    storage_options: dict[str, str] | None = None
+    storage_options: dict[str, str] | None = field(default=None, repr=False)
     managed_versioning: bool | None = None
     uri: str | None = None
     only_declared: bool | None = None

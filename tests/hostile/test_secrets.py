@@ -87,7 +87,7 @@ def test_settings_do_not_show_secrets():
 SUSPICIOUS = re.compile(r"(^|_)(storage_options|token|credentials?|secrets?|password|environment|hidden)$")
 HARMLESS = {
     "TableDirectory.hidden",  # a flag
-    "Owner.token",  # of a lease: it proves nothing to others
+    "LeaseOwner.token",  # of a lease: it proves nothing to others
     "DirectorySettings.vend_input_storage_options",  # a flag
     "IcebergSettings.vends_credentials",  # a flag
 }
