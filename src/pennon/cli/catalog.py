@@ -60,8 +60,8 @@ def ls(
         columns = [name, Column("type", "cyan")]
         rows = []
         for entry in found:
-            name_ = addresses.format_address(entry.id) if recursive else entry.name
-            rows.append([name_, entry.type, *(entries.format_cells(details.get(entry.id)) if long else [])])
+            label = addresses.format_address(entry.id) if recursive else entry.name
+            rows.append([label, entry.type, *(entries.format_cells(details.get(entry.id)) if long else [])])
         yield Table(columns + (entries.COLUMNS if long else []), rows, empty="no namespaces and no tables")
         if token is not None:
             yield Note(f"there are more: use --limit 0 for all, or --page {token}")
