@@ -17,8 +17,8 @@ LARGE = ("pandas", "numpy", "pyarrow", "lance", "pydantic", "rich", "pyspark", "
 SDK = ("lance_namespace_urllib3_client.api", "lance_namespace_urllib3_client.models.table_version")
 
 
-def imported(*arguments: str) -> set[str]:
-    """Run a command and name all modules that it imported."""
+def list_imports(*arguments: str) -> set[str]:
+    """Run a command and return the names of all modules that it imported."""
     script = "import sys, pennon.cli; code = pennon.cli.main(); print(*sys.modules, file=sys.stderr); sys.exit(code)"
     command = [sys.executable, "-c", script, *arguments]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
@@ -28,18 +28,18 @@ def imported(*arguments: str) -> set[str]:
 
 
 def test_help_imports_nothing_large():
-    assert imported("--help") & {*LARGE, *SDK, "lance_namespace"} == set()
+    assert list_imports("--help") & {*LARGE, *SDK, "lance_namespace"} == set()
 
 
 def test_help_of_a_command_imports_only_what_typer_needs():
-    assert imported("ls", "--help") & {*LARGE, *SDK, "lance_namespace"} <= {"pydantic"}
+    assert list_imports("ls", "--help") & {*LARGE, *SDK, "lance_namespace"} <= {"pydantic"}
 
 
 @pytest.mark.parametrize("mode", list(MODES))
 def test_ls_imports_neither_pandas_nor_the_models_of_the_sdk(root, mode):
     with DirectoryNamespace(root=str(root), **MODES[mode]) as namespace:
         namespace.create_table({"id": ["a"]}, ipc(ROWS))
-    found = imported("ls", "--root", str(root), *mode_options(mode))
+    found = list_imports("ls", "--root", str(root), *mode_options(mode))
     assert found & {"pandas", "pyspark", "fastapi", "urllib3", "rich", *SDK} == set()
     assert "lance_namespace.errors" in found
 
@@ -55,7 +55,7 @@ def test_other_commands_do_not_import_them_either(lake, tmp_path):
         ["drop", "prod.events", "--yes"],
         ["purge", "prod.events", "--force", "--yes"],
     ):
-        assert (arguments, imported(*arguments, "--root", str(lake)) & unwanted) == (arguments, set())
+        assert (arguments, list_imports(*arguments, "--root", str(lake)) & unwanted) == (arguments, set())
 
 
 CLASSES = """

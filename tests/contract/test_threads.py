@@ -22,7 +22,7 @@ from tests.support import (
 THREADS = 8
 
 
-def together(calls):
+def run_together(calls):
     """Run the calls in threads and give the result or the error code of each."""
 
     def outcome(call):
@@ -38,7 +38,7 @@ def together(calls):
 def test_threads_create_different_tables(place):
     ns, parent = place
     names = [f"t{number:02}" for number in range(16)]
-    made = together(
+    made = run_together(
         [lambda name=name: create_table(ns, *parent, name, data=ipc({"x": [int(name[1:])]})) for name in names]
     )
     assert [answer.version for answer in made] == [1] * 16
@@ -50,7 +50,7 @@ def test_threads_create_different_tables(place):
 def test_exactly_one_thread_creates_a_table(place):
     ns, parent = place
     for name in [f"t{number}" for number in range(5)]:
-        outcomes = together(
+        outcomes = run_together(
             [lambda n=n, name=name: create_table(ns, *parent, name, data=ipc({"x": [n]})) for n in range(THREADS)]
         )
         won = [number for number, outcome in enumerate(outcomes) if not isinstance(outcome, int)]
@@ -64,7 +64,7 @@ def test_exactly_one_thread_creates_a_table(place):
 
 def test_exactly_one_thread_declares_a_table(place):
     ns, parent = place
-    outcomes = together([lambda: declare_table(ns, *parent, "t")] * THREADS)
+    outcomes = run_together([lambda: declare_table(ns, *parent, "t")] * THREADS)
     assert len([outcome for outcome in outcomes if not isinstance(outcome, int)]) == 1
     assert {outcome for outcome in outcomes if isinstance(outcome, int)} <= {5, 14}
     assert list_tables(ns, *parent) == ["t"]
@@ -73,7 +73,7 @@ def test_exactly_one_thread_declares_a_table(place):
 def test_exactly_one_thread_drops_a_table(place):
     ns, parent = place
     create_table(ns, *parent, "t")
-    outcomes = together([lambda: remove_table(ns, *parent, "t")] * THREADS)
+    outcomes = run_together([lambda: remove_table(ns, *parent, "t")] * THREADS)
     assert len([outcome for outcome in outcomes if not isinstance(outcome, int)]) == 1
     assert {outcome for outcome in outcomes if isinstance(outcome, int)} <= {4, 14}
     assert list_tables(ns, *parent) == []
@@ -84,7 +84,7 @@ def test_exactly_one_thread_renames_a_table(nested):
     create_namespace(nested, "a")
     for names in (["t"], ["a", "t"]):
         create_table(nested, *names, data=ipc({"x": [1]}))
-        outcomes = together([lambda n=n: rename_table(nested, *names, to=f"new{n}") for n in range(THREADS)])  # noqa: B023
+        outcomes = run_together([lambda n=n: rename_table(nested, *names, to=f"new{n}") for n in range(THREADS)])  # noqa: B023
         won = [number for number, outcome in enumerate(outcomes) if not isinstance(outcome, int)]
         assert len(won) == 1
         assert {outcome for outcome in outcomes if isinstance(outcome, int)} <= {4, 14}
@@ -93,7 +93,7 @@ def test_exactly_one_thread_renames_a_table(nested):
 
 
 def test_exactly_one_thread_creates_a_namespace(nested):
-    outcomes = together([lambda: create_namespace(nested, "a")] * THREADS)
+    outcomes = run_together([lambda: create_namespace(nested, "a")] * THREADS)
     assert sorted(str(outcome) for outcome in outcomes if isinstance(outcome, int)) == ["2"] * (THREADS - 1)
     assert list_namespaces(nested) == ["a"]
 
@@ -102,7 +102,7 @@ def test_child_is_never_left_without_its_parent(nested):
     for number in range(6):
         parent = f"p{number}"
         create_namespace(nested, parent)
-        outcomes = together(
+        outcomes = run_together(
             [
                 lambda parent=parent: nested.drop_namespace({"id": [parent]}),
                 lambda parent=parent: create_table(nested, parent, "t"),
@@ -131,7 +131,7 @@ def test_readers_see_every_stable_table_during_other_changes(place):
         describe_table(ns, *parent, "stays1", load_detailed_metadata=True)
         return all({"stays1", "stays2"} <= names for names in seen)
 
-    outcomes = together([*(lambda name=name: come_and_go(name) for name in ("x", "y", "z")), *[look] * 4])
+    outcomes = run_together([*(lambda name=name: come_and_go(name) for name in ("x", "y", "z")), *[look] * 4])
     assert outcomes[3:] == [True] * 4
     assert outcomes[:3] == [None] * 3
     assert list_tables(ns, *parent) == ["stays1", "stays2"]

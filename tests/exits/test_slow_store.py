@@ -54,7 +54,7 @@ sys.stdin.readline()
 """
 
 
-def started(server: StallingS3, lines: str, mode: str = "v2") -> subprocess.Popen[str]:
+def start_program(server: StallingS3, lines: str, mode: str = "v2") -> subprocess.Popen[str]:
     """Start a program on a bucket."""
     root = Root(server.endpoint.uri("root"), server.endpoint.storage_options())
     properties = [f"{key}={value}" for key, value in {**root.properties, **MODES[mode]}.items()]
@@ -91,7 +91,7 @@ sys.exit(3)
     ids=["sys.exit", "ctrl-c during the wait", "sigterm"],
 )
 def test_program_exits_while_upkeep_waits_for_the_store(stalling, lines, expected):
-    with started(stalling, WORKING + lines) as process:
+    with start_program(stalling, WORKING + lines) as process:
         assert stalling.held.wait(SECONDS)
         # It ends before the request does.
         _, stderr = process.communicate("\n", timeout=PATIENCE)
@@ -112,7 +112,7 @@ sys.exit(3)
 
 
 def test_response_during_interpreter_shutdown_is_harmless(stalling):
-    with started(stalling, WORKING + LINGERING) as process:
+    with start_program(stalling, WORKING + LINGERING) as process:
         assert stalling.held.wait(SECONDS)
         process.stdin.write("\n")
         process.stdin.flush()
@@ -137,6 +137,6 @@ atexit.register(lambda: print(len(ns.list_dropped_tables()[0])))
 
 def test_an_exit_handler_can_use_a_catalog_in_a_bucket(stalling):
     stalling.let_go.set()
-    with started(stalling, AT_EXIT, mode="v1") as process:
+    with start_program(stalling, AT_EXIT, mode="v1") as process:
         stdout, stderr = process.communicate("\n", timeout=SECONDS)
     assert (stdout, End(process.returncode, stderr)) == ("3\n", End(0, ""))

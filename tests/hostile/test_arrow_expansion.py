@@ -16,7 +16,7 @@ from pennon.table.ipc_limits import ALWAYS_ALLOWED
 from tests.support import create_table, fails, ipc, list_tables
 
 
-def written(table: pa.Table, *, file: bool = False, compression: str | None = "zstd") -> bytes:
+def write_ipc(table: pa.Table, *, file: bool = False, compression: str | None = "zstd") -> bytes:
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with (pa.ipc.new_file if file else pa.ipc.new_stream)(sink, table.schema, options=options) as writer:
@@ -51,19 +51,19 @@ def zeros() -> pa.Table:
 
 
 BOMBS = {
-    "compressed zeros": lambda: written(zeros()),
-    "lz4": lambda: written(zeros(), compression="lz4"),
-    "in a file": lambda: written(zeros(), file=True),
+    "compressed zeros": lambda: write_ipc(zeros()),
+    "lz4": lambda: write_ipc(zeros(), compression="lz4"),
+    "in a file": lambda: write_ipc(zeros(), file=True),
     "many batches": many_batches,
-    "rows of nothing": lambda: written(pa.table({"x": pa.nulls(1 << 30)})),
-    "rows of nothing in a list": lambda: written(
+    "rows of nothing": lambda: write_ipc(pa.table({"x": pa.nulls(1 << 30)})),
+    "rows of nothing in a list": lambda: write_ipc(
         pa.table({"x": pa.ListArray.from_arrays(pa.array([0, 1 << 30], pa.int32()), pa.nulls(1 << 30))})
     ),
-    "texts without bytes": lambda: written(
+    "texts without bytes": lambda: write_ipc(
         pa.table({"x": pa.FixedSizeBinaryArray.from_buffers(pa.binary(0), 1 << 30, [None, pa.py_buffer(b"")])})
     ),
-    "views of one text": lambda: written(views(1000, MEGA)),
-    "a compressed dictionary": lambda: written(
+    "views of one text": lambda: write_ipc(views(1000, MEGA)),
+    "a compressed dictionary": lambda: write_ipc(
         pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), zeros()["x"].chunk(0))})
     ),
 }
@@ -137,7 +137,7 @@ def test_ordinary_data_is_read(compression, file):
             "nothing": pa.nulls(100_000),
         }
     )
-    data = written(table, file=file, compression=compression)
+    data = write_ipc(table, file=file, compression=compression)
     assert read_ipc(data).equals(table)
     if not file:
         assert open_ipc(io.BytesIO(data)).read_all().equals(table)
@@ -145,23 +145,23 @@ def test_ordinary_data_is_read(compression, file):
 
 def test_small_data_may_expand_up_to_the_limit():
     rows = ALWAYS_ALLOWED // 16
-    assert read_ipc(written(pa.table({"x": pa.array([0] * rows, pa.int64())}))).num_rows == rows
+    assert read_ipc(write_ipc(pa.table({"x": pa.array([0] * rows, pa.int64())}))).num_rows == rows
 
 
 @pytest.mark.parametrize("file", [False, True], ids=["stream", "file"])
 def test_damaged_metadata_is_refused(file):
     """Whatever byte is wrong, only error 13 comes of it."""
-    data = written(pa.table({"x": [1, 2, 3], "s": ["a", "b", None]}), file=file)
+    data = write_ipc(pa.table({"x": [1, 2, 3], "s": ["a", "b", None]}), file=file)
     refused = 0
     for at in range(0, len(data), 3):
         for value in (0x00, 0x7F, 0xFF):
-            refused += is_refused(data[:at] + bytes([value]) + data[at + 1 :], file=file)
+            refused += is_rejected(data[:at] + bytes([value]) + data[at + 1 :], file=file)
     for length in range(0, len(data), 5):
-        refused += is_refused(data[:length], file=file)
+        refused += is_rejected(data[:length], file=file)
     assert refused > len(data) // 5
 
 
-def is_refused(data: bytes, *, file: bool) -> bool:
+def is_rejected(data: bytes, *, file: bool) -> bool:
     """Return True if both ways of reading refuse the data, or one of them does for a file."""
     refused = []
     for read in (read_ipc,) if file else (read_ipc, lambda given: open_ipc(io.BytesIO(given)).read_all()):

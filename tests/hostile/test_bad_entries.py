@@ -92,7 +92,7 @@ def ns(request, place, open_namespace):
     return ns
 
 
-def works(ns) -> None:
+def require_usable(ns) -> None:
     """Run the usual operations in a catalog that has a bad entry."""
     assert {"one", "two"} <= set(list_tables(ns, "a"))
     assert {"a$one", "a$two"} <= set(list_all_tables(ns))
@@ -106,7 +106,7 @@ def works(ns) -> None:
     assert ns.purge_tables().failed == []
 
 
-def problem(ns, entry):
+def find_problem(ns, entry):
     (found,) = [one for one in ns.list_problems() if one.entry == entry]
     assert found.reason
     assert found.fix
@@ -117,10 +117,10 @@ def problem(ns, entry):
 def test_table_with_unreadable_properties_is_usable_and_keeps_them(ns, place, metadata):
     plant_table(place, "0badcafe_bad", [5])
     plant_row(place, "a$bad", "table", "0badcafe_bad", metadata)
-    works(ns)
+    require_usable(ns)
     assert "bad" in list_tables(ns, "a")
     assert describe_table(ns, "a", "bad").properties == {}
-    assert "properties cannot be read" in problem(ns, "a$bad").reason
+    assert "properties cannot be read" in find_problem(ns, "a$bad").reason
     with fails(19, naming="a$bad"):
         ns.set_table_protection(["a", "bad"], protected=True)
     drop_table(ns, "a", "bad")
@@ -132,7 +132,7 @@ def test_table_with_unreadable_properties_is_usable_and_keeps_them(ns, place, me
 @pytest.mark.parametrize("metadata", [METADATA["deep objects"], METADATA["1e999"]], ids=["deep", "1e999"])
 def test_a_namespace_with_unreadable_properties_keeps_them(ns, place, metadata):
     plant_row(place, "bad", "namespace", None, metadata)
-    works(ns)
+    require_usable(ns)
     assert list_namespaces(ns) == ["a", "bad"]
     assert ns.describe_namespace({"id": ["bad"]}).properties == {}
     with fails(19, naming="bad"):
@@ -152,8 +152,8 @@ def test_protected_table_with_unreadable_properties_is_protected(ns, place):
 def test_a_row_of_the_trash_that_cannot_be_read_is_kept(ns, place, metadata):
     plant_table(place, "0badcafe_bad", [5])
     plant_row(place, "__trash$bad", "table", "0badcafe_bad", metadata)
-    works(ns)
-    assert "data is kept" in problem(ns, "__trash$bad").reason
+    require_usable(ns)
+    assert "data is kept" in find_problem(ns, "__trash$bad").reason
     assert "__trash$bad" in manifest_rows(place)
     assert values_at(place, "0badcafe_bad") == [5]
 
@@ -162,8 +162,8 @@ def test_a_row_of_the_trash_that_cannot_be_read_is_kept(ns, place, metadata):
 def test_a_row_of_the_trash_with_a_bad_name_is_kept(ns, place, original):
     plant_table(place, "0badcafe_bad", [5])
     deletion_id = plant_trash_row(place, "0badcafe_bad", original)
-    works(ns)
-    assert problem(ns, f"__trash${deletion_id}")
+    require_usable(ns)
+    assert find_problem(ns, f"__trash${deletion_id}")
     assert values_at(place, "0badcafe_bad") == [5]
 
 
@@ -185,7 +185,7 @@ ODD_ROWS = {
 def test_unusable_row_is_skipped_and_kept(ns, place, row, caplog):
     plant_rows(place, [row])
     with caplog.at_level(logging.WARNING, "pennon.directory"):
-        works(ns)
+        require_usable(ns)
     if row["object_type"] != "view" and row["object_id"] != "a$$b":
         warnings = [record.getMessage() for record in caplog.records if "skipped" in record.getMessage()]
         assert len(warnings) == 1
@@ -199,7 +199,7 @@ def test_rows_of_thousands_of_nested_namespaces_do_not_block_others(ns, place):
     names = ["n" * 2] * 1500
     rows = [{"object_id": "$".join(names[: depth + 1]), "object_type": "namespace"} for depth in range(len(names))]
     plant_rows(place, rows)
-    works(ns)
+    require_usable(ns)
     drop_namespace(ns, "nn", behavior="cascade")
     assert list_namespaces(ns) == ["a"]
 
@@ -218,13 +218,13 @@ def test_rows_without_id_or_type_are_skipped_and_kept(mode, place, open_namespac
     create_namespace(ns, "a")
     for name in ("one", "two"):
         create_table(ns, "a", name, data=ipc({"x": [1]}))
-    works(ns)
-    assert "2 rows" in problem(ns, "__manifest").reason
+    require_usable(ns)
+    assert "2 rows" in find_problem(ns, "__manifest").reason
     # Commits rewrite small fragments, and drop empty ones, but not this one.
     for number in range(20):
         create_namespace(ns, f"n{number}")
     drop_namespace(ns, "n")
-    assert "2 rows" in problem(ns, "__manifest").reason
+    assert "2 rows" in find_problem(ns, "__manifest").reason
     assert lance.dataset(uri, storage_options=options).count_rows("object_id IS NULL OR object_type IS NULL") == 2
 
 
@@ -239,7 +239,7 @@ def test_a_marker_that_cannot_be_read_hides_its_table_and_is_left_alone(mode, pl
     assert list_tables(ns) == ["live"]
     assert [table.id for table in ns.list_dropped_tables()[0]] == [["bad"]]
     assert [kept.id for kept in ns.purge_tables().kept] in ([["bad"]], [])
-    assert "cannot be read" in problem(ns, "bad.deleted").reason
+    assert "cannot be read" in find_problem(ns, "bad.deleted").reason
     for act in (
         lambda: ns.purge_table(["bad"], force=True),
         lambda: ns.undrop_table(["bad"]),
@@ -268,8 +268,8 @@ def test_unreadable_version_row_blocks_nothing(ns, place, metadata):
     ns.enable_table_version_management()
     for name in ("one", "two"):
         plant_row(place, f"a${name}$2", "table_version", None, metadata)
-    works(ns)
-    assert "version cannot be used" in problem(ns, "a$one$2").reason
+    require_usable(ns)
+    assert "version cannot be used" in find_problem(ns, "a$one$2").reason
     assert [one.version for one in ns.list_table_versions({"id": ["a", "one"]}).versions] == [1]
     assert ns.describe_table_version({"id": ["a", "one"]}).version.version == 1
     through = {"namespace_client": ns, "table_id": ["a", "one"], "storage_options": place.options or None}
@@ -306,7 +306,7 @@ def test_all_bad_entries_together_block_nothing(mode, somewhere, open_namespace)
     for number, body in enumerate(MARKERS.values()):
         plant_table(somewhere, f"m{number}.lance", [1])
         plant_marker(somewhere, f"m{number}", body.ljust(64))
-    works(ns)
+    require_usable(ns)
     problems = ns.list_problems()
     assert len(problems) == len(rows) + len(MARKERS)
     assert all(one.reason and one.fix for one in problems)

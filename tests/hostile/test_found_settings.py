@@ -68,7 +68,7 @@ def write(text: str) -> None:
     Path("pennon.toml").write_text(text)
 
 
-def refused(environment: dict[str, str], options: Options | None = None) -> str:
+def get_refusal(environment: dict[str, str], options: Options | None = None) -> str:
     with pytest.raises(CommandFailure) as caught:
         resolve_connection(options or Options(), environment)
     assert caught.value.code == ExitCode.REFUSED
@@ -108,8 +108,8 @@ def test_credentials_of_the_environment_and_of_options(address, credential):
     server = [] if address == "uri" else ["uri=https://mine"]
     given = [*server, f"{credential}={SECRET}"]
     for message in (
-        refused({}, Options(properties=tuple(given))),
-        refused({"PENNON_PROPERTIES": ",".join(given)}),
+        get_refusal({}, Options(properties=tuple(given))),
+        get_refusal({"PENNON_PROPERTIES": ",".join(given)}),
     ):
         assert repr(address) in message
         assert repr(credential) in message
@@ -135,21 +135,21 @@ def test_credentials_of_the_environment_and_of_options(address, credential):
 def test_addresses_of_stores(option, credential):
     write(f'root = "s3://bucket/lake"\n[properties.storage]\n"{option}" = "https://evil"\n')
     # Without any, the machine itself may have some: a profile, or a role.
-    assert repr(f"storage.{option}") in refused({} if credential is None else dict([credential]))
+    assert repr(f"storage.{option}") in get_refusal({} if credential is None else dict([credential]))
 
 
 @pytest.mark.parametrize("option", ["region", "account_name", "aws_bucket"])
 def test_parts_of_host_names_are_names(option):
     write(f'root = "s3://bucket/lake"\n[properties.storage]\n{option} = "evil.example/"\n')
-    assert repr(f"storage.{option}") in refused(dict([AWS]))
+    assert repr(f"storage.{option}") in get_refusal(dict([AWS]))
     write(f'root = "s3://bucket/lake"\n[properties.storage]\n{option} = "eu-west-1"\n')
     assert resolve_connection(Options(), dict([AWS])).properties["root"] == "s3://bucket/lake"
 
 
 def test_signatures_are_credentials():
     write('impl = "iceberg"\n[properties]\nuri = "https://evil"\n"rest.sigv4-enabled" = true\n')
-    refused({})
-    refused(dict([AWS]))
+    get_refusal({})
+    get_refusal(dict([AWS]))
 
 
 def test_a_file_may_have_credentials_of_its_own():
@@ -159,7 +159,7 @@ def test_a_file_may_have_credentials_of_its_own():
     write(store + 'access_key_id = "a"\nsecret_access_key = "b"\n')
     assert resolve_connection(Options(), {}).properties["storage.endpoint"] == "https://mine"
     # A token of the environment would be sent along with them.
-    refused({"AWS_SESSION_TOKEN": SECRET})
+    get_refusal({"AWS_SESSION_TOKEN": SECRET})
     write(store + "skip_signature = true\n")
     assert resolve_connection(Options(), {}).properties["storage.endpoint"] == "https://mine"
 
@@ -184,7 +184,7 @@ def test_addresses_set_by_the_user_receive_credentials(checkout):
 def test_profiles_of_a_found_file_are_not_trusted_either():
     write('root = "lake"\n[profiles.p.properties]\nuri = "https://evil"\n')
     assert "uri" not in resolve_connection(Options(), dict([TOKEN])).properties
-    refused({"PENNON_PROFILE": "p", **dict([TOKEN])})
+    get_refusal({"PENNON_PROFILE": "p", **dict([TOKEN])})
 
 
 def test_the_settings_of_a_command_hide_their_secrets():

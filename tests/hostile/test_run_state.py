@@ -139,7 +139,7 @@ def place(request, tmp_path) -> tuple[str, dict[str, str]]:
     return endpoint.uri(uuid.uuid4().hex), endpoint.storage_options()
 
 
-def opened(place: tuple[str, dict[str, str]], mode: str) -> Home:
+def open_home(place: tuple[str, dict[str, str]], mode: str) -> Home:
     uri, options = place
     storage = {f"storage.{key}": value for key, value in options.items()}
     address = Address.of("dir", {"root": f"{uri.rstrip('/')}/root", **MODES[mode], **storage})
@@ -152,12 +152,12 @@ def opened(place: tuple[str, dict[str, str]], mode: str) -> Home:
 
 @pytest.fixture(params=["compatibility", "v1", "v2"])
 def home(request, place) -> Home:
-    return opened(place, request.param)
+    return open_home(place, request.param)
 
 
 @pytest.fixture
 def one_home(place) -> Home:
-    return opened(place, "compatibility")
+    return open_home(place, "compatibility")
 
 
 def require_kept(home: Home, *texts: str) -> None:
@@ -217,13 +217,13 @@ def test_live_tables_are_kept(home):
 
 
 def test_a_table_that_took_the_place_of_a_staged_one_is_kept(place):
-    home = opened(place, "v2")
+    home = open_home(place, "v2")
     uri, staged = home.stage()
     register_table(home.catalog, "other", location=uri.rpartition("/")[2])
     home.begin(staged)
     require_kept(home, "other")
     # A client that knows no manifest finds the row as well.
-    plain = opened(place, "v1")
+    plain = open_home(place, "v1")
     require_kept(plain, "other")
     drop_table(home.catalog, "other")
     require_kept(home, uri)
@@ -304,7 +304,7 @@ BAD = {
 
 
 def test_invalid_field_of_a_note_deletes_nothing(tmp_path):
-    one_home = opened((str(tmp_path), {}), "compatibility")
+    one_home = open_home((str(tmp_path), {}), "compatibility")
     _, staged = one_home.stage()
     for field, values in BAD.items():
         for value in values:

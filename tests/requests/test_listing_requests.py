@@ -24,7 +24,7 @@ def seed(s3, prefix, objects):
     return Root(s3.endpoint.uri(prefix), s3.endpoint.storage_options())
 
 
-def brief(count):
+def summarize(count):
     """Show the first requests of many."""
     return "\n".join(count.summary().splitlines()[:40])
 
@@ -84,8 +84,8 @@ def test_listing_2500_tables_costs_three_listings(mode, options, s3, many_tables
         names = list_tables(ns, **options)
 
     assert names == [f"t{number:05}" for number in range(options.get("limit", 2500))]
-    assert count.total <= 3 + MANIFEST_REQUESTS[mode], brief(count)
-    assert len(listing_requests(count, many_tables)) <= 3, brief(count)
+    assert count.total <= 3 + MANIFEST_REQUESTS[mode], summarize(count)
+    assert len(listing_requests(count, many_tables)) <= 3, summarize(count)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
@@ -96,7 +96,7 @@ def test_listing_without_declared_costs_no_more_where_none_is_declared(mode, s3,
         names = list_tables(ns, include_declared=False)
 
     assert len(names) == 2500
-    assert count.total <= 3 + MANIFEST_REQUESTS[mode], brief(count)
+    assert count.total <= 3 + MANIFEST_REQUESTS[mode], summarize(count)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
@@ -108,7 +108,7 @@ def test_hidden_and_deregistered_tables_cost_no_request_of_their_own(mode, s3, m
 
     expected = [f"declared{number:04}" for number in range(20)] + [f"live{number:04}" for number in range(1000)]
     assert names == expected
-    assert count.total <= math.ceil(MIXED_ENTRIES / 1000) + MANIFEST_REQUESTS[mode], brief(count)
+    assert count.total <= math.ceil(MIXED_ENTRIES / 1000) + MANIFEST_REQUESTS[mode], summarize(count)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
@@ -119,7 +119,7 @@ def test_dropped_tables_cost_no_request_of_their_own(mode, s3, half_dropped, ope
         names = list_tables(ns)
 
     assert names == [f"live{number:04}" for number in range(1000)]
-    assert count.total <= HALF_DROPPED_ENTRIES / 1000 + MANIFEST_REQUESTS[mode], brief(count)
+    assert count.total <= HALF_DROPPED_ENTRIES / 1000 + MANIFEST_REQUESTS[mode], summarize(count)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
@@ -132,7 +132,7 @@ def test_listing_purgeable_tables_reads_one_marker_for_each(mode, before, s3, ha
 
     assert len(tables) == {None: 10, timedelta(days=-1): 0, timedelta(hours=1): 1000}[before]
     listing = HALF_DROPPED_ENTRIES / 1000 + MANIFEST_REQUESTS[mode]
-    assert count.total <= listing + len(tables), brief(count)
+    assert count.total <= listing + len(tables), summarize(count)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
@@ -143,7 +143,7 @@ def test_a_page_of_dropped_tables_costs_one_small_read_for_each(mode, s3, half_d
         tables, token = ns.list_dropped_tables(limit=20)
 
     assert (len(tables), token is None) == (20, False)
-    assert count.total <= HALF_DROPPED_ENTRIES / 1000 + MANIFEST_REQUESTS[mode] + 20, brief(count)
+    assert count.total <= HALF_DROPPED_ENTRIES / 1000 + MANIFEST_REQUESTS[mode] + 20, summarize(count)
 
 
 def test_listing_purgeable_tables_in_v2_reads_only_the_manifest(s3, s3_root, open_namespace):
@@ -156,7 +156,7 @@ def test_listing_purgeable_tables_in_v2_reads_only_the_manifest(s3, s3_root, ope
         tables = ns.list_purgable_tables()
 
     assert [table.id for table in tables] == [["t1"], ["t3"], ["t5"]]
-    assert count.total <= 1 + 1, brief(count)
+    assert count.total <= 1 + 1, summarize(count)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
@@ -168,7 +168,7 @@ def test_omitting_declared_tables_costs_one_request_for_each_of_them(mode, s3, m
 
     assert names == [f"live{number:04}" for number in range(1000)]
     limit = math.ceil(MIXED_ENTRIES / 1000) + MANIFEST_REQUESTS[mode] + 20
-    assert count.total <= limit, brief(count)
+    assert count.total <= limit, summarize(count)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
@@ -179,9 +179,9 @@ def test_listing_all_tables_lists_the_root_once(mode, s3, many_tables, open_name
         names = list_all_tables(ns)
 
     assert len(names) == 2500
-    assert len(listing_requests(count, many_tables)) <= 3, brief(count)
+    assert len(listing_requests(count, many_tables)) <= 3, summarize(count)
     # In compatibility mode the manifest is looked at once before and once after the listing.
-    assert count.total <= 3 + 2 * MANIFEST_REQUESTS[mode], brief(count)
+    assert count.total <= 3 + 2 * MANIFEST_REQUESTS[mode], summarize(count)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
@@ -199,8 +199,8 @@ def test_tables_created_by_this_client_are_listed_at_the_same_cost(mode, s3, s3_
 
     assert names == ["d0", "d1", "d2", "t0", "t1"]
     assert with_data == ["t0", "t1"]
-    assert count.total <= 1 + MANIFEST_REQUESTS[mode], brief(count)
-    assert without_declared.total <= 1 + MANIFEST_REQUESTS[mode] + 3, brief(without_declared)
+    assert count.total <= 1 + MANIFEST_REQUESTS[mode], summarize(count)
+    assert without_declared.total <= 1 + MANIFEST_REQUESTS[mode] + 3, summarize(without_declared)
 
 
 @pytest.mark.parametrize("mode", list(MANIFEST_REQUESTS))
@@ -218,7 +218,7 @@ def test_listing_probes_every_table_only_where_legacy_markers_are_asked_for(mode
 
     assert names == ["t0", "t1", "t2"]
     # 1 + N, and a read of the marker that is found: the markers beside the tables are known from the listing.
-    assert count.total <= 1 + 4 + 1 + MANIFEST_REQUESTS[mode], brief(count)
+    assert count.total <= 1 + 4 + 1 + MANIFEST_REQUESTS[mode], summarize(count)
 
 
 def test_a_page_in_v2_costs_one_request_and_no_listing_of_the_root(s3, many_tables, open_namespace):
@@ -228,5 +228,5 @@ def test_a_page_in_v2_costs_one_request_and_no_listing_of_the_root(s3, many_tabl
     with s3.count() as count:
         assert list_tables(ns, limit=5) == []
 
-    assert count.total <= 1, brief(count)
+    assert count.total <= 1, summarize(count)
     assert not listing_requests(count, many_tables)

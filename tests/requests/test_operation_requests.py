@@ -15,7 +15,7 @@ pytestmark = pytest.mark.s3
 WRITING = {"PUT", "POST", "DELETE", "PATCH"}
 
 
-def counted(s3, ns, mode, operation, place):
+def count_requests(s3, ns, mode, operation, place):
     """Count the requests of one operation by a warm client."""
     steps = OPERATIONS[operation]
     parent = warm_up(ns, mode, place)
@@ -33,7 +33,7 @@ def counted(s3, ns, mode, operation, place):
     ],
 )
 def test_operation_keeps_to_its_budget(budget, mode, limit, *, s3, s3_root, open_namespace):
-    count = counted(s3, open_namespace(s3_root, mode), mode, budget.operation, budget.place)
+    count = count_requests(s3, open_namespace(s3_root, mode), mode, budget.operation, budget.place)
 
     assert count.total <= limit, count.summary()
     if OPERATIONS[budget.operation].reads:
@@ -52,9 +52,9 @@ def test_budgets_stay_below_the_recorded_figures_of_the_reference(budget):
 @pytest.mark.parametrize("mode", ["v2", "compatibility"])
 @pytest.mark.parametrize("operation", COMPARED)
 def test_operation_needs_fewer_requests_than_the_reference(operation, mode, place, *, s3, s3_root, open_namespace):
-    ours = counted(s3, open_namespace(s3_root, mode), mode, operation, place)
+    ours = count_requests(s3, open_namespace(s3_root, mode), mode, operation, place)
     other_root = Root(s3_root.uri + "-reference", s3_root.options)
-    theirs = counted(s3, ReferenceNamespace(**other_root.properties, **MODES[mode]), mode, operation, place)
+    theirs = count_requests(s3, ReferenceNamespace(**other_root.properties, **MODES[mode]), mode, operation, place)
 
     assert ours.total < theirs.total, f"{ours.summary()}\nThe reference made {theirs.summary()}"
 
@@ -62,7 +62,7 @@ def test_operation_needs_fewer_requests_than_the_reference(operation, mode, plac
 @pytest.mark.parametrize("operation", ["table_exists", "describe_table"])
 @pytest.mark.parametrize("place", [ROOT, CHILD])
 def test_warm_exists_and_describe_in_v2_make_at_most_one_request(operation, place, s3, s3_root, open_namespace):
-    count = counted(s3, open_namespace(s3_root, "v2"), "v2", operation, place)
+    count = count_requests(s3, open_namespace(s3_root, "v2"), "v2", operation, place)
 
     assert count.total <= 1, count.summary()
 

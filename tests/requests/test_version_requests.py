@@ -56,7 +56,7 @@ def append(ns, identifier):
     lance.write_dataset(ROWS, namespace_client=ns, table_id=identifier, mode="append", storage_options=options(ns))
 
 
-def prepared(ns, parent):
+def prepare(ns, parent):
     """Prepare an append to each table."""
     commits = []
     for name in TABLES:
@@ -90,7 +90,7 @@ def test_operations_on_versions_keep_to_their_budgets(mode, place, s3, s3_root, 
         assert count.total <= limits[column], f"{operation}, at most {limits[column]}: {count.summary()}"
         assert {request.method for request in count.requests} <= {"GET", "HEAD"}
 
-    commits = prepared(ns, parent)
+    commits = prepare(ns, parent)
     with s3.count() as count:
         ns.commit_tables(commits)
     assert count.total <= BATCH_OF_THREE[column], f"a batch, at most {BATCH_OF_THREE[column]}: {count.summary()}"

@@ -68,7 +68,7 @@ WISHES = ["elsewhere", "deep/elsewhere"]
 clients = st.sampled_from([0, 1])
 root_names = st.sampled_from(ROOT_NAMES)
 numbers = st.integers(0, 11)
-# A number picks from what there is (see `picked`): otherwise too few steps find something to work on.
+# A number is an index into the existing objects (see `pick`): otherwise too few steps would find an object.
 ids = st.one_of(numbers, numbers, st.sampled_from(IDENTIFIERS))
 Choice = int | tuple[str, ...]
 properties = st.one_of(
@@ -81,7 +81,7 @@ create_modes = st.sampled_from(["create", "create", "exist_ok", "overwrite"])
 limits = st.sampled_from([None, 1, 2, 3])
 
 
-def outcome(call: Callable[[], Any]) -> Any:
+def get_outcome(call: Callable[[], Any]) -> Any:
     """Return the result of a call, or the code of the error that it raises."""
     try:
         return call()
@@ -176,7 +176,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @initialize(filled=st.booleans())
     def open_clients(self, filled: bool) -> None:
-        self.clients = [self.opened(mode) for mode in self.modes]
+        self.clients = [self.open_client(mode) for mode in self.modes]
         if filled:
             for identifier in (("a",), ("a", "a")):
                 create_namespace(self.clients[0], *identifier)
@@ -187,11 +187,11 @@ class CatalogMachine(RuleBasedStateMachine):
             client.close()
         self.root.remove()
 
-    def opened(self, mode: str) -> DirectoryNamespace:
+    def open_client(self, mode: str) -> DirectoryNamespace:
         # The model has no dropped tables.
         return DirectoryNamespace(**self.root.properties, **MODES[mode], drop_ttl="0")
 
-    def picked(self, choice: Choice, what: str) -> tuple[str, ...]:
+    def pick(self, choice: Choice, what: str) -> tuple[str, ...]:
         """Return the identifier for a choice: a number is an index into the objects of the model."""
         if not isinstance(choice, int):
             return choice
@@ -212,9 +212,9 @@ class CatalogMachine(RuleBasedStateMachine):
     def new_rows(self) -> list[int]:
         return [next(self.values), next(self.values)]
 
-    def compared(self, predicted: Callable[[], Any], actual: Callable[[], Any]) -> Any:
+    def compare(self, predicted: Callable[[], Any], actual: Callable[[], Any]) -> Any:
         """Check that a client does what the model predicts. Returns both results, or None if both fail."""
-        expected, got = outcome(predicted), outcome(actual)
+        expected, got = get_outcome(predicted), get_outcome(actual)
         if isinstance(expected, Refusal) or isinstance(got, Refusal):
             assert isinstance(expected, Refusal), f"success was expected ({expected!r}), not {got!r}"
             assert isinstance(got, Refusal), f"{expected!r} was expected, but it succeeded: {got!r}"
@@ -226,8 +226,8 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=clients, choice=ids, how=create_modes, properties=properties)
     def create_namespace(self, who: int, choice: Choice, how: str, properties: dict[str, str]) -> None:
-        identifier = self.picked(choice, "new")
-        both = self.compared(
+        identifier = self.pick(choice, "new")
+        both = self.compare(
             lambda: self.model.create_namespace(self.modes[who], identifier, how, properties),
             lambda: create_namespace(self.clients[who], *identifier, mode=how, properties=properties),
         )
@@ -237,8 +237,8 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=clients, choice=ids, skip=st.booleans(), cascade=st.booleans())
     def drop_namespace(self, who: int, choice: Choice, skip: bool, cascade: bool) -> None:
-        identifier = self.picked(choice, "namespace")
-        both = self.compared(
+        identifier = self.pick(choice, "namespace")
+        both = self.compare(
             lambda: self.model.drop_namespace(self.modes[who], identifier, skip=skip, cascade=cascade),
             lambda: drop_namespace(
                 self.clients[who],
@@ -253,8 +253,8 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=clients, choice=ids, changes=changes)
     def alter_namespace_properties(self, who: int, choice: Choice, changes: dict) -> None:
-        identifier = self.picked(choice, "namespace")
-        both = self.compared(
+        identifier = self.pick(choice, "namespace")
+        both = self.compare(
             lambda: self.model.alter_properties(self.modes[who], identifier, changes),
             lambda: self.clients[who].alter_namespace_properties(identifier, changes),
         )
@@ -265,9 +265,9 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=clients, choice=ids, properties=properties, wish=st.sampled_from([None, None, None, *WISHES]))
     def declare_table(self, who: int, choice: Choice, properties: dict, wish: str | None) -> None:
-        identifier = self.picked(choice, "new")
+        identifier = self.pick(choice, "new")
         mode = self.modes[who]
-        both = self.compared(
+        both = self.compare(
             lambda: self.model.declare(mode, identifier, properties, wish),
             lambda: declare_table(self.clients[who], *identifier, properties=properties, location=wish),
         )
@@ -278,9 +278,9 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=clients, choice=ids, how=create_modes, properties=properties)
     def create_table(self, who: int, choice: Choice, how: str, properties: dict[str, str]) -> None:
-        identifier = self.picked(choice, "new")
+        identifier = self.pick(choice, "new")
         mode, rows = self.modes[who], self.new_rows()
-        both = self.compared(
+        both = self.compare(
             lambda: self.model.create(mode, identifier, how, properties),
             lambda: create_table(
                 self.clients[who], *identifier, data=ipc({"x": rows}), mode=how, properties=properties
@@ -320,10 +320,10 @@ class CatalogMachine(RuleBasedStateMachine):
         properties=properties,
     )
     def register_table(self, who: int, choice: Choice, pick: int, how: str, properties: dict) -> None:
-        identifier = self.picked(choice, "new")
+        identifier = self.pick(choice, "new")
         known = [*self.model.directories, "nowhere"]
         location = known[pick % len(known)]
-        both = self.compared(
+        both = self.compare(
             lambda: self.model.register(self.modes[who], identifier, location, how, properties),
             lambda: register_table(self.clients[who], *identifier, location=location, mode=how, properties=properties),
         )
@@ -336,8 +336,8 @@ class CatalogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.directories)
     @rule(who=clients, choice=ids)
     def deregister_table(self, who: int, choice: Choice) -> None:
-        identifier = self.picked(choice, "table")
-        both = self.compared(
+        identifier = self.pick(choice, "table")
+        both = self.compare(
             lambda: self.model.deregister(self.modes[who], identifier),
             lambda: deregister_table(self.clients[who], *identifier),
         )
@@ -347,9 +347,9 @@ class CatalogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.directories)
     @rule(who=clients, choice=ids, goal=ids)
     def rename_table(self, who: int, choice: Choice, goal: Choice) -> None:
-        identifier = self.picked(choice, "table")
-        target = self.picked(goal, "new")
-        self.compared(
+        identifier = self.pick(choice, "table")
+        target = self.pick(goal, "new")
+        self.compare(
             lambda: self.model.rename(self.modes[who], identifier, target),
             lambda: rename_table(self.clients[who], *identifier, to=target[-1], into=list(target[:-1])),
         )
@@ -357,8 +357,8 @@ class CatalogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.directories)
     @rule(who=clients, choice=ids)
     def drop_table(self, who: int, choice: Choice) -> None:
-        identifier = self.picked(choice, "table")
-        both = self.compared(
+        identifier = self.pick(choice, "table")
+        both = self.compare(
             lambda: self.model.drop(self.modes[who], identifier), lambda: remove_table(self.clients[who], *identifier)
         )
         if both:
@@ -368,18 +368,18 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=clients, choice=ids, detailed=st.booleans(), check_declared=st.booleans())
     def look(self, who: int, choice: Choice, detailed: bool, check_declared: bool) -> None:
-        identifier = self.picked(choice, "any")
+        identifier = self.pick(choice, "any")
         mode, client = self.modes[who], self.clients[who]
-        self.compared(
+        self.compare(
             lambda: self.model.require_namespace(mode, identifier), lambda: namespace_exists(client, *identifier)
         )
-        both = self.compared(
+        both = self.compare(
             lambda: self.model.require_namespace(mode, identifier) or self.model.namespaces[identifier],
             lambda: describe_namespace(client, *identifier).properties,
         )
         assert both is None or both[0] == both[1]
-        self.compared(lambda: self.model.required(mode, identifier), lambda: table_exists(client, *identifier))
-        both = self.compared(
+        self.compare(lambda: self.model.required(mode, identifier), lambda: table_exists(client, *identifier))
+        both = self.compare(
             lambda: self.model.required(mode, identifier),
             lambda: describe_table(client, *identifier, load_detailed_metadata=detailed, check_declared=check_declared),
         )
@@ -399,11 +399,11 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=clients, choice=ids, limit=limits, include_declared=st.booleans())
     def page_through(self, who: int, choice: Choice, limit: int | None, include_declared: bool) -> None:
-        parent = self.picked(choice, "namespace")
+        parent = self.pick(choice, "namespace")
         mode, client = self.modes[who], self.clients[who]
-        tables = self.compared(
+        tables = self.compare(
             lambda: self.model.table_names(mode, parent, include_declared=include_declared),
-            lambda: paged(
+            lambda: read_pages(
                 lambda token: client.list_tables(
                     ListTablesRequest(id=list(parent), page_token=token, limit=limit, include_declared=include_declared)
                 ),
@@ -412,9 +412,9 @@ class CatalogMachine(RuleBasedStateMachine):
             ),
         )
         assert tables is None or tables[0] == tables[1]
-        namespaces = self.compared(
+        namespaces = self.compare(
             lambda: self.model.namespace_names(mode, parent),
-            lambda: paged(
+            lambda: read_pages(
                 lambda token: client.list_namespaces(
                     ListNamespacesRequest(id=list(parent), page_token=token, limit=limit)
                 ),
@@ -423,7 +423,7 @@ class CatalogMachine(RuleBasedStateMachine):
             ),
         )
         assert namespaces is None or namespaces[0] == namespaces[1]
-        found = paged(
+        found = read_pages(
             lambda token: client.list_all_tables(
                 ListTablesRequest(page_token=token, limit=limit, include_declared=include_declared)
             ),
@@ -436,7 +436,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=clients, dry_run=st.booleans())
     def migrate_to_manifest(self, who: int, dry_run: bool) -> None:
-        both = self.compared(
+        both = self.compare(
             lambda: self.model.migrate(self.modes[who], dry_run=dry_run),
             lambda: self.clients[who].migrate_to_manifest(dry_run=dry_run),
         )
@@ -464,7 +464,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(choice=ids)
     def create_a_namespace_with_pylance(self, choice: Choice) -> None:
-        identifier = self.picked(choice, "new")
+        identifier = self.pick(choice, "new")
         assume(self.model.namespace_exists(COMPATIBILITY, identifier[:-1]))
         assume(identifier not in self.model.all_keys())
         assume(self.model.find(COMPATIBILITY, identifier) is None)
@@ -474,7 +474,7 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule(who=clients)
     def reopen(self, who: int) -> None:
         self.clients[who].close()
-        self.clients[who] = self.opened(self.modes[who])
+        self.clients[who] = self.open_client(self.modes[who])
 
     # What holds after every step
 
@@ -523,7 +523,7 @@ class CatalogMachine(RuleBasedStateMachine):
         assert not empty, empty
 
 
-def paged(ask: Callable[[str | None], Any], field: str, limit: int | None) -> list[str]:
+def read_pages(ask: Callable[[str | None], Any], field: str, limit: int | None) -> list[str]:
     """Return all pages of a listing. All but the last must be full."""
     found: list[str] = []
     token = None
