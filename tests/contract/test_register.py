@@ -190,6 +190,12 @@ def test_a_location_without_a_table_is_refused_unless_allowed(nested):
     assert list_tables(nested) == ["t"]
 
 
+def test_flags_in_the_context_accept_any_case_and_reject_other_values(nested):
+    register_table(nested, "t", location="absent", context={"allow_missing": "True"})
+    with fails(13):
+        register_table(nested, "u", location="missing", context={"allow_missing": "yes"})
+
+
 def test_a_registered_table_can_be_renamed_and_dropped(nested):
     create_namespace(nested, "a")
     location = directory(nested) / "deep/er/place"

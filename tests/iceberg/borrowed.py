@@ -1,4 +1,4 @@
-"""Tests of other suites, taken over for namespaces on an Iceberg REST catalog."""
+"""Run tests of other suites on namespaces of an Iceberg REST catalog."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from tests.servers import S3Endpoint
 
-_OF_PYTEST = {"tmp_path", "monkeypatch", "caplog"}
+_PYTEST_FIXTURES = {"tmp_path", "monkeypatch", "caplog"}
 
 
 class Inside(LanceNamespace):
-    """A catalog whose every identifier is meant below one namespace: root tables of the tests can live there."""
+    """A catalog that puts every identifier below one namespace, so that tests can use root tables."""
 
     def __init__(self, catalog: Any, space: str) -> None:
         object.__setattr__(self, "_inner", catalog)
@@ -52,7 +52,7 @@ class Inside(LanceNamespace):
 
 
 def reach(bucket: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let plain Lance open what is in a bucket, as it opens what is on a disk."""
+    """Let Lance open tables in a bucket without storage options."""
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     monkeypatch.setenv("AWS_ENDPOINT", bucket.url)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", bucket.access_key)
@@ -60,34 +60,41 @@ def reach(bucket: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", bucket.region)
 
 
-def taken(
+def borrow_tests(
     folder: str, module: str, *given: str, without: frozenset[str] | dict[str, str] = frozenset()
 ) -> dict[str, Any]:
-    """Take the tests of a module that ask for a fixture that is `given` and for nothing that is not here."""
+    """Return the tests of a module that use a `given` fixture, with the fixtures they need.
+
+    Tests that need any other fixture are left out, and those in `without`, which must exist.
+    """
     found = vars(importlib.import_module(f"tests.{folder}.{module}"))
-    fixtures = {name: one for name, one in found.items() if type(one).__name__ == "FixtureFunctionDefinition"}
-    usable, ours = {*given, *_OF_PYTEST}, set(given)
+    # A fixture is an object around the function that defines it.
+    fixtures = {name: one for name, one in found.items() if hasattr(one, "__wrapped__") and not inspect.isfunction(one)}
+    usable, ours = {*given, *_PYTEST_FIXTURES}, set(given)
     while True:
         more = {
             name
             for name, one in fixtures.items()
-            if name not in usable and (asked := _asked(one._get_wrapped_function())) <= usable and asked & ours
+            if name not in usable and (required := _required_fixtures(one.__wrapped__)) <= usable and required & ours
         }
         if not more:
             break
         usable |= more
         ours |= more
-    tests = {
+    tests = {name: one for name, one in found.items() if name.startswith("test_") and inspect.isfunction(one)}
+    unknown = set(without) - tests.keys()
+    if unknown:
+        raise ValueError(f"tests.{folder}.{module} has no tests {sorted(unknown)}")
+    kept = {
         name: one
-        for name, one in found.items()
-        if name.startswith("test_") and inspect.isfunction(one) and name not in without
+        for name, one in tests.items()
+        if name not in without and (required := _required_fixtures(one)) <= usable and required & ours
     }
-    kept = {name: one for name, one in tests.items() if (asked := _asked(one)) <= usable and asked & ours}
     return {**{name: fixtures[name] for name in (ours & fixtures.keys()).difference(given)}, **kept}
 
 
-def _asked(function: Any) -> set[str]:
-    """Give the fixtures that a function asks for, without its own parameters."""
+def _required_fixtures(function: Any) -> set[str]:
+    """Return the fixtures that a function requires, without the parameters of its own marks."""
     marks = [mark for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"]
     given = {name.strip() for mark in marks for name in _names(mark.args[0])}
     return set(inspect.signature(function).parameters) - given - {"request"}

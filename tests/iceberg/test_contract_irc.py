@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from pennon.store import open_store
-from tests.iceberg.borrowed import reach, taken
+from tests.iceberg.borrowed import borrow_tests, reach
 from tests.support import create_namespace
 
 MODULES = (
@@ -116,7 +116,7 @@ OURS_DIFFERS = {
 
 
 for _module in MODULES:
-    for _name, _one in taken("contract", _module, "place").items():
+    for _name, _one in borrow_tests("contract", _module, "place").items():
         _is_test = _name.startswith("test_")
         globals()[f"{_name}__{_module.removeprefix('test_')}" if _is_test else _name] = _one
 

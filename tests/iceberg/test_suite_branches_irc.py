@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.iceberg.borrowed import taken
+from tests.iceberg.borrowed import borrow_tests
 
-globals().update(taken("table", "test_branches", "namespace", "ours"))
+globals().update(borrow_tests("table", "test_branches", "namespace", "ours"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.iceberg.borrowed import taken
+from tests.iceberg.borrowed import borrow_tests
 
 # These name tables without their namespace, open a directory namespace themselves, or restore a table, which our own
 # server does itself.
@@ -15,4 +15,4 @@ WITHOUT = frozenset(
     }
 )
 
-globals().update(taken("table", "test_handles", "namespace", "ours", "other", without=WITHOUT))
+globals().update(borrow_tests("table", "test_handles", "namespace", "ours", "other", without=WITHOUT))

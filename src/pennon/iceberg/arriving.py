@@ -18,6 +18,7 @@ from pennon.errors import (
 from pennon.iceberg import entries, files, tables
 from pennon.iceberg.entry import CHOSEN, MANAGED_BY
 from pennon.iceberg.files import StagedManifest
+from pennon.iceberg.http import is_unknown_outcome
 from pennon.iceberg.preparing import PlacedVersion
 from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from pennon.store import Store
     from pennon.table_commits import NewTable
 
-_UNKNOWN_OUTCOME = 17
-
 
 @contextmanager
 def reserve_names(catalog: Catalog, arrivals: Sequence[NewTable]) -> Iterator[list[tuple[Identifier, PlacedVersion]]]:
@@ -46,7 +45,7 @@ def reserve_names(catalog: Catalog, arrivals: Sequence[NewTable]) -> Iterator[li
     try:
         yield [(table_identifier(one.id), _stage_new_table(catalog, one, undoing)) for one in arrivals]
     except BaseException as error:
-        if int(getattr(error, "code", -1)) != _UNKNOWN_OUTCOME:
+        if not is_unknown_outcome(error):
             for undo in reversed(undoing):
                 undo()
         raise

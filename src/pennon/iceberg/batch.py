@@ -25,6 +25,7 @@ from pennon.errors import (
 from pennon.iceberg import arriving, managed, rest
 from pennon.iceberg.files import StagedManifest
 from pennon.iceberg.handles import CatalogCallback
+from pennon.iceberg.http import pause_before_retry
 from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, format_identifier
@@ -149,7 +150,7 @@ def commit_tables(
     others = [one for one in changes if not isinstance(one, NewTable)]
     require_managed(catalog, [table_identifier(one.id) for one in others])
     with arriving.reserve_names(catalog, arrivals) as placed:
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             staged: list[tuple[Identifier, StagedManifest]] = []
             try:
                 # One by one: those before the one that fails are withdrawn.
@@ -162,6 +163,7 @@ def commit_tables(
                 made = create_together(catalog, [*staged, *placed])
             except ConcurrentModificationError:
                 _withdraw(catalog, staged)
+                pause_before_retry(attempt)
                 continue
             return {entry.identifier: one.version for one, entry in made}
     tables = ", ".join(format_identifier(table_identifier(one.id)) for one in changes)

@@ -12,7 +12,7 @@ import lance
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError, UnsupportedOperationError
 from pennon.iceberg import answers, rest
 from pennon.iceberg.entry import Entry, parse_entry
-from pennon.iceberg.http import UnknownOutcomeError
+from pennon.iceberg.http import UnknownOutcomeError, pause_before_retry
 from pennon.iceberg.places import Places, check_location
 from pennon.iceberg.reserved import TRASHES, require_not_reserved
 from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS, ONLY_LANCE
@@ -184,6 +184,7 @@ class Catalog:
             except UnknownOutcomeError:
                 if attempt + 1 == _ATTEMPTS:
                     raise
+                pause_before_retry(attempt)
         raise AssertionError
 
     def require_requirements(self, entry: Entry) -> None:

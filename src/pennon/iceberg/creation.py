@@ -19,6 +19,7 @@ from pennon.errors import (
 )
 from pennon.iceberg import dropping, entries, evolution, files, preparing, tables
 from pennon.iceberg.entry import CHOSEN, MANAGED_BY
+from pennon.iceberg.http import is_unknown_outcome
 from pennon.iceberg.places import check_location, is_remote
 from pennon.iceberg.schema import convert_schema
 from pennon.iceberg.settings import IMPL
@@ -185,7 +186,7 @@ def _create_new(catalog: Catalog, wanted: TableSpec, stored: dict[str, str]) -> 
 
 def _may_be_used(catalog: Catalog, identifier: Identifier, location: str, error: BaseException) -> bool:
     """Return True unless it is certain that the failed creation of an entry has left none that refers to a place."""
-    if not isinstance(error, LanceNamespaceError) or _is_unknown(error):
+    if not isinstance(error, LanceNamespaceError) or is_unknown_outcome(error):
         return True
     try:
         there = catalog.any_table(identifier)
@@ -254,7 +255,7 @@ def _update_entry(catalog: Catalog, entry: Entry, updates: list[dict[str, Any]])
     try:
         return catalog.commit(catalog.table(entry.identifier), updates)
     except (ConcurrentModificationError, LanceNamespaceError) as error:
-        if not _is_unknown(error):
+        if not is_unknown_outcome(error):
             raise
         return catalog.commit(catalog.table(entry.identifier), updates)
 
@@ -265,7 +266,7 @@ def _undo_on_error(catalog: Catalog, entry: Entry) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not _is_unknown(error):
+        if not is_unknown_outcome(error):
             _undo(catalog, entry)
         raise
 
@@ -285,11 +286,6 @@ def _undo(catalog: Catalog, entry: Entry) -> None:
     path = catalog.places.below_root(entry.location)
     if path is not None and is_chosen and catalog.places.is_new_name(path):
         catalog.places.delete(path)
-
-
-def _is_unknown(error: BaseException) -> bool:
-    """Return True if nobody knows whether the server did what it was asked: no answer, or one without sense."""
-    return int(getattr(error, "code", -1)) in {17, 18}
 
 
 def _resolve_location(catalog: Catalog, identifier: Identifier, location: str) -> str:

@@ -18,7 +18,7 @@ from pennon.errors import (
 )
 from pennon.iceberg import rest
 from pennon.iceberg.entry import CHOSEN, CREATION_ID, LANCE, MANAGED_BY, OURS, TABLE_TYPE, Entry, parse_entry
-from pennon.iceberg.http import UnknownOutcomeError
+from pennon.iceberg.http import UnknownOutcomeError, pause_before_retry
 from pennon.iceberg.places import check_location
 from pennon.iceberg.settings import parse_manager
 from pennon.identifiers import Identifier, format_identifier, namespace_not_found, parent_not_found, table_not_found
@@ -128,6 +128,7 @@ def remove(catalog: Catalog, entry: Entry, how: Mapping[str, str] | None = None,
                 return
             if attempt + 1 == _ATTEMPTS:
                 raise
+            pause_before_retry(attempt)
         else:
             return
 
@@ -155,6 +156,7 @@ def rename(catalog: Catalog, entry: Entry, target: Identifier) -> None:
                 raise table_not_found(source) from None
             if attempt + 1 == _ATTEMPTS:
                 raise
+            pause_before_retry(attempt)
         else:
             return
 
@@ -190,6 +192,7 @@ def _create(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], m
                 raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}") from None
             if attempt + 1 == _ATTEMPTS:
                 raise
+            pause_before_retry(attempt)
     raise AssertionError
 
 

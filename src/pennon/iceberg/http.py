@@ -28,7 +28,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from pennon.errors import ServiceUnavailableError
+from pennon.errors import InternalError, ServiceUnavailableError
 from pennon.iceberg.answers import BadAnswerError
 
 if TYPE_CHECKING:
@@ -44,11 +44,13 @@ _REDIRECTS = range(300, 400)
 _NOT_MODIFIED = 304
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 10.0
+_LONGEST_RETRY_PAUSE_SECONDS = 2.0
+_UNKNOWN_CODES = {int(ServiceUnavailableError.code), int(InternalError.code)}
 _NOT_SENT = (NewConnectionError, ConnectTimeoutError, NameResolutionError, ProxyError)
 
 
 class UnknownOutcomeError(ServiceUnavailableError):
-    """Nobody knows whether the server has done what it was asked to do."""
+    """It is not known whether the server applied a request."""
 
 
 @dataclass(frozen=True)
@@ -218,3 +220,14 @@ def _retry_after(value: str | None) -> float | None:
     except (ValueError, TypeError, OverflowError):
         return None
     return max(seconds, 0.0)
+
+
+def pause_before_retry(attempt: int) -> None:
+    """Sleep for a random time that grows with each attempt, so that clients do not retry in step."""
+    longest = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_RETRY_PAUSE_SECONDS)
+    time.sleep(random.uniform(0, longest))  # noqa: S311 - jitter, not a secret
+
+
+def is_unknown_outcome(error: BaseException) -> bool:
+    """Return True if the server may have applied a request: its answer was lost, or cannot be understood."""
+    return int(getattr(error, "code", -1)) in _UNKNOWN_CODES

@@ -9,8 +9,6 @@ out by looking: a snapshot names the staged file that it was made of.
 from __future__ import annotations
 
 import logging
-import random
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +24,7 @@ from pennon.errors import (
 from pennon.iceberg import files, rest
 from pennon.iceberg.catalog import commit_body
 from pennon.iceberg.files import StagedManifest, VersionFile
+from pennon.iceberg.http import pause_before_retry
 from pennon.iceberg.preparing import PlacedVersion, PreparedVersion, current_is, prepare, summary
 from pennon.iceberg.summaries import STAGED
 from pennon.identifiers import Identifier, format_identifier
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 VersionSource = StagedManifest | PlacedVersion
 _ATTEMPTS = 6
-_LONGEST_PAUSE_SECONDS = 2.0
 
 
 def create(
@@ -71,7 +69,7 @@ def create(
         prepared = _prepare(catalog, wanted, [catalog.table(identifier) for identifier, _ in wanted])
         if all(one.is_done for one in prepared):
             return [_finish_or_postpone(one.store, one.entry, one.staged, one.body) for one in prepared]
-        _pause(attempt)
+        pause_before_retry(attempt)
     tables = ", ".join(format_identifier(identifier) for identifier, _ in wanted)
     raise trouble or ServiceUnavailableError(f"The server takes commits to {tables} and does not make them")
 
@@ -129,7 +127,7 @@ def delete(catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]
         except (ConcurrentModificationError, ServiceUnavailableError):
             if attempt + 1 == _ATTEMPTS:
                 raise
-            _pause(attempt)
+            pause_before_retry(attempt)
             continue
         if gone:
             store.delete(*{path for number in gone for path in (there[number].path, there[number].place())})
@@ -203,7 +201,3 @@ def _finish_or_postpone(store: Store, entry: Entry, staged: VersionFile, body: b
     except LanceNamespaceError as error:
         _log.warning("version is committed and not finished yet: %s", error)
         return staged
-
-
-def _pause(attempt: int) -> None:
-    time.sleep(random.uniform(0, min(0.1 * 2**attempt, _LONGEST_PAUSE_SECONDS)))  # noqa: S311 - jitter, not a secret
