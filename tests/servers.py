@@ -166,7 +166,7 @@ class _QuietHandler(WSGIRequestHandler):
 
 
 class CountingS3:
-    """moto's S3, served by this process, that writes down every request.
+    """moto's S3, served by this process; it records every request.
 
     One lock around moto makes its conditional writes right: it checks first and acts later.
     Signatures are not checked, so an expired one is not refused either.

@@ -72,7 +72,7 @@ def test_names_with_spaces_are_not_completed(complete, monkeypatch, root):
 
 
 def test_show_completion_prints_a_script(process):
-    # Which shell the tests run in is none of their business.
+    # The result must not depend on the shell that runs the tests.
     environment = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     result = process("--show-completion", "bash", env=environment)
     assert result.returncode == 0

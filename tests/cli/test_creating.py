@@ -63,7 +63,7 @@ def test_a_table_is_created_from_a_file_of_every_format(pennon, root, tmp_path, 
         "dry_run": False,
     }
     rows = pennon("head", "made", root=root).json["rows"]
-    # CSV has no way to tell an empty text from none.
+    # CSV cannot distinguish an empty string from null.
     assert [{**row, "name": row["name"] or None} for row in rows] == ROWS.to_pylist()
 
 
@@ -215,7 +215,7 @@ def test_ctrl_c_while_a_file_is_read_creates_nothing(lake, tmp_path):
         env={**os.environ, "TMPDIR": str(spool)},
     )
     try:
-        # More than a pipe holds: it is written only once the command reads.
+        # More than fits into a pipe: the write blocks until the command reads.
         process.stdin.write(b"a,b\n" + b"1,2\n" * 50_000)
         process.stdin.flush()
         process.send_signal(signal.SIGINT)

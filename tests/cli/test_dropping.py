@@ -241,8 +241,8 @@ def test_unconfirmed_drop_changes_nothing(pennon, lake, keys, code):
     with terminal("drop", "plain", "--root", str(lake)) as screen:
         screen.wait_for("[y/N]")
         if keys == "\x03":
-            # The terminal is nobody's controlling one here, so that the key alone would signal nothing. A signal that
-            # comes between the question and the reading of the answer is seen after it: one presses the key again.
+            # This is not a controlling terminal, so the key alone sends no signal. A signal between the question and
+            # the read of the answer has no effect until the next key press, so both are repeated.
             screen.process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 screen.process.wait(10)

@@ -120,7 +120,7 @@ AS_NOBODY = """
 import os, sys
 from pennon.cli import main
 readable, *roots = sys.argv[1:]
-# Everything is imported while it may be read.
+# Modules are imported while they are still readable.
 assert main(["ls", "--root", readable]) == 0
 if os.geteuid() == 0:
     os.setgid(65534)

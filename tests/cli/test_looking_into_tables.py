@@ -80,7 +80,7 @@ def test_values_without_a_json_type_become_strings(pennon, odd_values):
     assert first["nested"] == {"a": 1, "b": ["x", None]}
     assert first["text"] == "a\x1b]0;title\x07\nb\u202e"
     assert second["when"] is None
-    # Also the JSON text itself holds nothing that a terminal obeys.
+    # The JSON text contains no control characters either.
     assert "\x1b" not in result.out
     assert "\u202e" not in result.out
 

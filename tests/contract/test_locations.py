@@ -160,7 +160,7 @@ def test_a_location_that_contains_another_table_is_refused(nested):
 
 @pytest.mark.parametrize("location", ["t.deleted", "t.deregistered", "x.declared"])
 def test_location_of_a_marker_is_rejected(nested, location):
-    # A directory there would stand in the way of the marker of that name.
+    # A directory there would block the marker with that name.
     create_table(nested, "t")
     with fails(13):
         declare_table(nested, "thief", location=location)

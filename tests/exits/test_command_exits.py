@@ -61,7 +61,7 @@ def test_a_server_and_its_client_exit_with_their_own_codes(tmp_path, ending, num
     with serving(tmp_path) as (process, url):
         lines = ICEBERG.replace("VERSIONS", str(VERSIONS_PER_ROUND)) + ending
         end = run(lines, ["n", f"uri={url}", f"root={tmp_path}/tables"])
-        # The server has just committed its sixteenth version and more: upkeep is due.
+        # The server has committed at least sixteen versions: upkeep is due.
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=SECONDS)
     assert end == expected

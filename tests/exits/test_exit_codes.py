@@ -137,7 +137,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_children_of_multiprocessing_have_their_own_exit_code(tmp_path, method):
-    # Children that are spawned read the program from its file. Lance warns of any fork.
+    # Spawned children read the program from its file. Lance warns about any fork.
     program = tmp_path / "program.py"
     program.write_text(PRELUDE + CHILDREN.replace("METHOD", repr(method)))
     done = subprocess.run(

@@ -99,7 +99,7 @@ def test_program_exits_while_upkeep_waits_for_the_store(stalling, lines, expecte
     assert End(process.returncode, stderr) == expected
 
 
-# What a program has in its global names goes while the interpreter shuts down.
+# Global variables of a program are deleted while the interpreter shuts down.
 LINGERING = """
 class Lingering:
     def __del__(self, write=os.write, read=os.read):
@@ -118,14 +118,14 @@ def test_response_during_interpreter_shutdown_is_harmless(stalling):
         process.stdin.flush()
         assert process.stdout.readline() == "shutting down\n"
         stalling.let_go.set()
-        # The thread that was waiting would end the process by now.
+        # By now the waiting thread would have ended the process.
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(2)
         _, stderr = process.communicate("\n", timeout=SECONDS)
     assert End(process.returncode, stderr) == End(3, "")
 
 
-# Python's own pools of threads take no more work then.
+# Python's thread pools accept no work at that time.
 AT_EXIT = """
 ns = DirectoryNamespace(**PROPERTIES)
 for name in ("a", "b", "c"):

@@ -81,7 +81,7 @@ def main(path: str) -> None:
                     run()
         print("done", flush=True)
 
-    # A thread's stack is as small as that of a server's worker.
+    # The stack of a thread is as small as that of a worker of the server.
     thread = threading.Thread(target=evaluate)
     thread.start()
     thread.join()

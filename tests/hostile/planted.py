@@ -1,4 +1,4 @@
-"""Hostile data planted into a root with plain Lance, plain files and plain objects: nothing of Pennon's helps.
+"""Hostile data planted into a root with plain Lance, plain files and plain objects: without any help of Pennon.
 
 Every function takes a `Root`, on disk or in a bucket.
 """

@@ -154,7 +154,7 @@ locations = st.one_of(
     st.text(max_size=12),
 )
 
-# A row of a table at one of these is a second name of that table, which clients of good will make as well. A row of the
+# A row of a table at one of these is a second name of that table, which correct clients can create, too. A row of the
 # trash there is hostile.
 _trash_locations = st.one_of(
     locations,
@@ -164,7 +164,7 @@ _trash_locations = st.one_of(
 
 
 def _encoded(content: object) -> str:
-    # Python writes NaN and Infinity, and numbers of any length: so does a hostile client.
+    # Python writes NaN and Infinity, and numbers of any length: a hostile client can, too.
     return json.dumps(content).replace(f'"{_MANY_DIGITS}"', "9" * 5000)
 
 
@@ -219,7 +219,7 @@ _version_metadata = st.fixed_dictionaries(
         "metadata": st.one_of(_texts, _json.map(_encoded)),
     },
 ).map(_encoded)
-# A row that is consistent in itself: one path for both is how a version looks that was committed and not finished.
+# A consistent row: a version that is committed but not finished has the same path twice.
 _unfinished_metadata = _version_paths.map(
     lambda path: _encoded({"manifest_path": path, "staged_path": path, "naming_scheme": "V2", "manifest_size": "13"})
 )

@@ -315,7 +315,7 @@ def test_all_bad_entries_together_block_nothing(mode, somewhere, open_namespace)
     assert all(values_at(somewhere, f"m{number}.lance") == [1] for number in range(len(MARKERS)))
 
 
-# The reader itself
+# The parser of stored JSON
 
 
 @pytest.mark.parametrize("text", list(METADATA.values()), ids=list(METADATA))

@@ -96,7 +96,7 @@ def test_a_session_token_does_not_reach_a_store_that_the_file_names(thief):
     ended = pennon("ls", AWS_REGION="us-east-1", **keys)
     assert arrived == []
     assert ended.returncode == ExitCode.REFUSED, ended.stderr
-    # Whoever names the file trusts it.
+    # A named file is trusted.
     pennon("ls", "--config", "pennon.toml", AWS_REGION="us-east-1", **keys)
     assert any(SECRET in one for one in arrived)
 
@@ -134,7 +134,7 @@ def test_credentials_of_the_environment_and_of_options(address, credential):
 @pytest.mark.parametrize("credential", [KEYS, AWS, ("AZURE_STORAGE_ACCOUNT_KEY", SECRET), None], ids=str)
 def test_addresses_of_stores(option, credential):
     write(f'root = "s3://bucket/lake"\n[properties.storage]\n"{option}" = "https://evil"\n')
-    # Without any, the machine itself may have some: a profile, or a role.
+    # Without these, the machine may have credentials: a profile, or a role.
     assert repr(f"storage.{option}") in get_refusal({} if credential is None else dict([credential]))
 
 

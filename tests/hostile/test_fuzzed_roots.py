@@ -1,4 +1,4 @@
-"""A root full of hostile entries: whatever they say, nothing else is harmed and only the SDK's errors are raised.
+"""A root full of hostile entries: they do not harm anything else, and only the SDK's errors are raised.
 
 Each example plants random rows, markers, files and links into a copy of one catalog, then runs every operation in every
 mode over it. Afterwards the files beside the root are unchanged, the live tables have their rows, and what is no table

@@ -62,7 +62,7 @@ def ns(request, somewhere, open_namespace):
     for name, marker in LEFTOVERS.items():
         plant_table(somewhere, f"{name}.lance", [1])
         plant_marker(somewhere, name, marker.body() if isinstance(marker, Marker) else marker)
-        # The same without anything that it could be about.
+        # The same marker without a table.
         plant_marker(somewhere, f"{name}_alone", marker.body() if isinstance(marker, Marker) else marker)
     plant_file(somewhere, "unfinished.lance/data/0.lance", b"x")
     plant_marker(somewhere, "unfinished", LEFTOVERS["dead_create"].body())

@@ -222,7 +222,7 @@ def test_a_table_that_took_the_place_of_a_staged_one_is_kept(place):
     register_table(home.catalog, "other", location=uri.rpartition("/")[2])
     home.begin(staged)
     require_kept(home, "other")
-    # A client that knows no manifest finds the row as well.
+    # A client without a manifest finds the row as well.
     plain = open_home(place, "v1")
     require_kept(plain, "other")
     drop_table(home.catalog, "other")

@@ -101,7 +101,7 @@ def test_repr_of_dataclasses_contains_no_secrets():
         for name, kind in vars(importlib.import_module(module.name)).items():
             if not (isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module.name):
                 continue
-            # What @dataclass writes is wrapped; a class with a __repr__ of its own is none of this test's business.
+            # A __repr__ that @dataclass generated is wrapped; this test ignores classes with their own __repr__.
             if hasattr(kind.__repr__, "__wrapped__"):
                 shown = [one.name for one in dataclasses.fields(kind) if one.repr and SUSPICIOUS.search(one.name)]
                 found += [f"{name}.{one}" for one in shown]

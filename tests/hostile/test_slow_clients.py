@@ -75,20 +75,20 @@ def test_1200_incomplete_headers_do_not_block_other_clients(tmp_path):
         body = b'{"namespace": ["patient"]}'
         begun = held.enter_context(connect(server.uri))
         begun.sendall(post(body[:5], len(body)))
-        # An answer on the same loop proves that the server knows of the request.
+        # A response on the same loop proves that the server has seen the request.
         assert Client(server.uri).get("/config").status == 200
         slow = []
         for _ in range(1200):
             slow.append(held.enter_context(connect(server.uri)))
-            # The server may have closed it already, to make room.
+            # The server may already have closed it to make room.
             with contextlib.suppress(ConnectionResetError, BrokenPipeError):
                 slow[-1].sendall(HALF_HEADER)
         for _ in range(5):
             assert ask(server.uri).startswith(b"HTTP/1.1 200")
-        # Whoever has sent a whole header is kept.
+        # Connections that sent a complete header are kept.
         begun.sendall(body[5:])
         assert begun.recv(65536).startswith(b"HTTP/1.1 200")
-        # The oldest ones made room.
+        # The oldest connections were closed.
         assert all(read_all(one) == b"" for one in slow[: -connections.MOST_CONNECTIONS])
         assert "Traceback" not in (tmp_path / "log").read_text()
 
@@ -171,7 +171,7 @@ def test_large_response_may_be_read_slowly(quick):
     with connect(quick, receive_buffer=4096) as slow, connect(quick) as silent:
         slow.sendall(b"GET /iceberg/v1/namespaces/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
         said = slow.recv(1024)
-        # Each of these ends by its deadline, after the answer was begun.
+        # Each of these ends by its deadline, after the response has started.
         for connection in (silent, connect(quick), connect(quick)):
             with connection:
                 assert read_all(connection) == b""
@@ -191,7 +191,7 @@ def test_silent_tls_connections_do_not_block_other_clients(tmp_path, monkeypatch
             with trusting.wrap_socket(connect(uri), server_hostname="127.0.0.1") as mine:
                 mine.sendall(b"GET /iceberg/v1/config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 assert read_all(mine).startswith(b"HTTP/1.1 200")
-        # The oldest ones made room.
+        # The oldest connections were closed.
         assert all(read_all(one) == b"" for one in silent[:12])
 
 

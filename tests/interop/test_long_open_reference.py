@@ -69,7 +69,7 @@ def test_lost_write_of_a_reading_client_is_not_acknowledged(place, ours, referen
 
 
 def test_reading_client_serves_one_version_and_is_current_after_reopening(place, ours, reference, open_namespace):
-    # It takes its version for the latest while the next number is absent (docs/adr/0003): stale, but never half of one.
+    # The client uses its version as the latest while the next number is absent (docs/adr/0003): stale, but complete.
     create_namespace(ours, "first")
     assert list_namespaces(reference) == ["first"]
     commit_often(place, open_namespace)

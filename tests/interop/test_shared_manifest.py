@@ -149,7 +149,7 @@ def test_rows_written_during_an_index_build_are_found(place, reference, open_nam
     write_fragments = commit.write_fragments
 
     def index_then_write(*arguments, **options):
-        # Upkeep of another process, which began before the drop, comes to its end while a commit is under way.
+        # Upkeep of another process started before the drop, and ends during a commit.
         update_indexes(slow_upkeep)
         return write_fragments(*arguments, **options)
 

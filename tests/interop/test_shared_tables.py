@@ -169,7 +169,7 @@ def test_table_deregistered_by_pennon_and_dropped_by_the_reference_can_be_create
     create_table(ours if maker == "pennon" else reference, "t", data=ipc({"x": [2]}))
     assert values(ours, "t") == [2]
     if mode == "v1" and maker == "reference":
-        # Listings go by the marker beside the directory, which the other client does not know.
+        # Listings use the marker beside the directory, which the other client does not write.
         assert ours.migrate_markers().removed == ["t"]
     assert list_tables(ours) == list_tables(reference) == ["t"]
 

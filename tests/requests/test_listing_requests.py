@@ -180,7 +180,7 @@ def test_listing_all_tables_lists_the_root_once(mode, s3, many_tables, open_name
 
     assert len(names) == 2500
     assert len(listing_requests(count, many_tables)) <= 3, summarize(count)
-    # In compatibility mode the manifest is looked at once before and once after the listing.
+    # In compatibility mode the manifest is checked once before and once after the listing.
     assert count.total <= 3 + 2 * MANIFEST_REQUESTS[mode], summarize(count)
 
 
@@ -217,7 +217,7 @@ def test_listing_probes_every_table_only_where_legacy_markers_are_asked_for(mode
         names = list_tables(legacy)
 
     assert names == ["t0", "t1", "t2"]
-    # 1 + N, and a read of the marker that is found: the markers beside the tables are known from the listing.
+    # 1 + N, and one read of a marker inside a table. The listing already shows the markers in the root.
     assert count.total <= 1 + 4 + 1 + MANIFEST_REQUESTS[mode], summarize(count)
 
 

@@ -104,7 +104,7 @@ def test_a_new_client_reads_the_catalog_once(s3, s3_root, open_namespace):
         answers = [ns.namespace_exists({"id": [f"n{number}"]}) for number in range(10)]
 
     assert len(answers) == 10
-    # Open (2), each of ten fragments once, and a version check for each of the nine later answers.
+    # Open (2), each of ten fragments once, and a version check for each of the nine later reads.
     assert count.total <= 2 + 10 + 9, count.summary()
 
 
@@ -116,7 +116,7 @@ def test_a_table_of_many_files_is_found_by_one_request_more_at_most(mode, s3, s3
     store = S3Store(s3.endpoint.bucket, config=s3.endpoint.storage_options())
     prefix = s3_root.uri.partition("://")[2].partition("/")[2]
     for number in range(1100):
-        # Names that come before and after those of the versions.
+        # Names that sort before and after those of the versions.
         obstore.put(store, f"{prefix}/large.lance/{'_deletions' if number % 2 else 'data'}/{number:05}", b"x")
 
     with s3.count() as small:

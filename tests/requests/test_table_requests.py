@@ -20,7 +20,7 @@ T = ["t"]
 KINDS = ("v1", "v2", "managed")
 STEPS = {
     # In this order; each with its most requests in V1, in V2 and where the catalog manages versions. Where it does not,
-    # one of them looks whether the table is still the one that was changed; after a tag, that takes a whole new look.
+    # one request checks that the table was not replaced; after a tag, the check opens the table again.
     "create_table_tag": ({"tag": "a", "version": 1}, (9, 7, 8)),
     "get_table_tag_version": ({"tag": "a"}, (6, 5, 4)),
     "list_table_tags": ({}, (6, 5, 4)),
@@ -38,7 +38,7 @@ STEPS = {
     "alter_table_add_columns": ({"new_columns": [{"name": "y", "expression": "x + 1"}]}, (9, 8, 24)),
     "alter_table_alter_columns": ({"alterations": [{"path": "y", "rename": "z"}]}, (7, 6, 22)),
     "alter_table_drop_columns": ({"columns": ["z"]}, (8, 7, 23)),
-    # By now the catalog looks after its manifest in the background, which is counted as well.
+    # Upkeep of the manifest runs in the background and is counted as well.
     "restore_table": ({"version": 1}, (12, 11, 50)),
 }
 

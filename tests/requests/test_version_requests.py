@@ -21,7 +21,7 @@ pytestmark = pytest.mark.s3
 ROOT, CHILD = "root", "child"
 PLACES = [("v2", ROOT), ("v2", CHILD), ("compatibility", ROOT), ("compatibility", CHILD)]
 BUDGETS = {
-    #  In each of the places. A root table in compatibility mode is looked for in the root as well.
+    #  In each of the places. For a root table in compatibility mode, the root is checked as well.
     "latest": (1, 1, 3, 1),
     "describe the latest": (1, 1, 3, 1),
     "describe the latest by number": (1, 1, 3, 1),
@@ -38,7 +38,7 @@ ROWS = pa.table({"who": ["more"]})
 def managed(ns, parent):
     """Create tables with managed versions, and run some operations on one of them.
 
-    There are few commits, so that no upkeep of the manifest falls into what is counted.
+    There are few commits, so that no upkeep of the manifest is counted.
     """
     if parent:
         create_namespace(ns, *parent)

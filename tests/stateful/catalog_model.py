@@ -1,4 +1,4 @@
-"""A catalog in plain Python: what every operation must answer, by the specification.
+"""A model of a catalog in plain Python: the result of every operation, by the specification.
 
 It has the two layers that the specification has: rows of the manifest, and directories under the root. What a client
 sees follows from its mode: V1 sees the directories `<name>.lance`, V2 the rows, compatibility mode the rows first and
@@ -191,7 +191,7 @@ class Model:
                 if row is not None and not self.owners(row.location):
                     self.directories.pop(row.location, None)
 
-    # Tables that come
+    # Create and register tables
 
     def declare(self, mode: str, identifier: Identifier, properties: dict[str, str], wish: str | None) -> str:
         """Return the kind of location that a declared table gets; `place` puts it there."""
@@ -276,7 +276,7 @@ class Model:
             # No client sees the replaced registration any more.
             self.directories[existing].deregistered = True
         self.tables[identifier] = TableRow(location, dict(properties))
-        # A directory that has another name's owner is not to be taken for a table of the name that leads to it.
+        # A directory that belongs to another name is not a table of its own name.
         directory.deregistered = name is not None and identifier != (name,)
 
     def register_again(self, identifier: Identifier, location: str, how: str, properties: dict[str, str]) -> None:
@@ -289,7 +289,7 @@ class Model:
             raise Refused(TABLE_EXISTS)
         self.directories[location].deregistered = False
 
-    # Tables that go
+    # Drop, deregister and rename tables
 
     def deregister(self, mode: str, identifier: Identifier) -> tuple[str, dict | None]:
         location = self.required(mode, identifier)

@@ -54,7 +54,7 @@ from tests.support import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Few names, so that they meet.
+# Few names, so that they collide.
 ROOT_NAMES = ["a", "b %20?"]
 NAMES = ["a", "b"]
 IDENTIFIERS = [
@@ -261,7 +261,7 @@ class CatalogMachine(RuleBasedStateMachine):
         if both:
             assert both[1] == both[0]
 
-    # Tables that come
+    # Create and register tables
 
     @rule(who=clients, choice=ids, properties=properties, wish=st.sampled_from([None, None, None, *WISHES]))
     def declare_table(self, who: int, choice: Choice, properties: dict, wish: str | None) -> None:
@@ -331,7 +331,7 @@ class CatalogMachine(RuleBasedStateMachine):
             assert both[1].location == location
             assert both[1].properties == self.model.properties(self.modes[who], identifier)
 
-    # Tables that go
+    # Drop, deregister and rename tables
 
     @precondition(lambda self: self.model.directories)
     @rule(who=clients, choice=ids)
@@ -364,7 +364,7 @@ class CatalogMachine(RuleBasedStateMachine):
         if both:
             assert self.root.relative(both[1].location) == both[0]
 
-    # Looking
+    # Read
 
     @rule(who=clients, choice=ids, detailed=st.booleans(), check_declared=st.booleans())
     def look(self, who: int, choice: Choice, detailed: bool, check_declared: bool) -> None:
@@ -432,7 +432,7 @@ class CatalogMachine(RuleBasedStateMachine):
         )
         assert found == self.model.all_tables(mode, include_declared=include_declared)
 
-    # Everybody else
+    # Other clients
 
     @rule(who=clients, dry_run=st.booleans())
     def migrate_to_manifest(self, who: int, dry_run: bool) -> None:
@@ -476,7 +476,7 @@ class CatalogMachine(RuleBasedStateMachine):
         self.clients[who].close()
         self.clients[who] = self.open_client(self.modes[who])
 
-    # What holds after every step
+    # Invariants after every step
 
     @precondition(lambda self: self.clients)
     @invariant()
@@ -571,7 +571,7 @@ def run_in_a_bucket(machine: type[CatalogMachine], *, examples: int, steps: int,
         run(in_a_bucket, examples=examples, steps=steps, anew=anew)
 
 
-# A failure is made as short as possible before it is shown, which takes minutes.
+# Shrinking a failure takes minutes.
 
 
 @pytest.mark.timeout(900)

@@ -181,7 +181,7 @@ def test_registering_a_renamed_table_again_is_a_conflict(place, open_namespace):
     assert describe_table(ns, "new").properties == {"k": "v"}
 
 
-# Tables that only the directory knows
+# Root tables without rows
 
 
 @pytest.mark.parametrize("how", ["exist_ok", "overwrite"])
@@ -236,7 +236,7 @@ def test_missing_namespace_is_reported_before_a_used_location(place, open_namesp
         declare_table(ns, "missing", "t", location="taken")
 
 
-# Rows whose directory a V1 client has taken away: the directory decides, so the name is free
+# Rows whose directory a V1 client deleted: the directory decides, so the name is free
 
 
 def test_a_name_that_v1_dropped_can_be_declared(place, open_namespace):
@@ -309,7 +309,7 @@ def test_registration_over_a_table_dropped_by_v1_creates_no_directory(place, ope
     assert list_tables(v1) == ["t"]
 
 
-# Found on the way
+# Other findings
 
 
 def test_creating_a_table_leaves_a_plain_file_in_its_place(tmp_path, mode, open_namespace):
@@ -325,7 +325,7 @@ def test_creating_a_table_leaves_a_plain_file_in_its_place(tmp_path, mode, open_
     assert (tmp_path / "t.lance").read_text() == "somebody's file"
 
 
-# In a process of its own: threads that wait for each other would keep this one from ending.
+# In a separate process: a deadlock would keep this one from ending.
 LISTS = """
 import json, sys
 from pennon import DirectoryNamespace
