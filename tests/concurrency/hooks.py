@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CLAIM = "pennon.directory.claims.claim:take"
-PURGE_CLAIM = "pennon.directory.claims.claim:move"
-RELEASE = "pennon.directory.claims.claim:remove_own"
+CLAIM = "pennon.directory.markers.claim:acquire"
+PURGE_CLAIM = "pennon.directory.markers.claim:take_over"
+RELEASE = "pennon.directory.markers.claim:Claim.complete"
 WRITE_DATA = "pennon.table.writing:_write_data_files"
 COMMIT_DATA = "pennon.table.writing:LanceDataset.commit"
 TRY_COMMIT = "pennon.directory.manifest.manifest:Manifest._try_commit"

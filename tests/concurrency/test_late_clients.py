@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from pennon.directory import layout
-from pennon.directory.claims.marker import CREATE, DELETED, REVIVING, Marker, milliseconds
+from pennon.directory.clock import now_ms
+from pennon.directory.markers.marker import CREATE, DELETED, REVIVING, Marker
 from tests.concurrency import workers
 from tests.concurrency.crew import Child
 from tests.concurrency.hooks import CLAIM, PUT_OBJECT, WRITE_DATA, after, before
@@ -78,7 +79,7 @@ def test_resumed_drop_does_not_hide_a_restored_table(bucket, ns):
 @pytest.mark.parametrize("then", ["undrop", "purge"])
 def test_late_drop_that_dies_does_not_hide_a_table(bucket, ns, then):
     create_table(ns, "t", data=ipc({"who": FIRST}))
-    deletion = Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=milliseconds(), ttl_ms=0).renewed()
+    deletion = Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=now_ms(), ttl_ms=0).with_new_nonce()
     store = ns._store
     late = layout.DROPPED_BODY + deletion.deletion_id.encode()
     drop_table(ns, "t")
@@ -117,7 +118,7 @@ def test_undrop_does_not_restore_the_version_of_a_dead_creation(bucket, ns):
 
 
 def test_drop_of_a_purged_table_cannot_be_restored(bucket, ns):
-    deletion = Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=milliseconds(), ttl_ms=0).renewed()
+    deletion = Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=now_ms(), ttl_ms=0).with_new_nonce()
     ns._store.create(layout.deleted("t"), deletion.body())
     with fails(4):
         ns.undrop_table(["t"])
@@ -128,7 +129,7 @@ def test_drop_of_a_purged_table_cannot_be_restored(bucket, ns):
 
 def test_creator_that_dies_on_a_taken_name_hides_no_table(bucket, ns):
     create_table(ns, "t", data=ipc({"who": FIRST}))
-    dead = Marker(REVIVING).leased(REVIVING, CREATE, -1.0)
+    dead = Marker(REVIVING).with_lease(REVIVING, CREATE, -1.0)
     ns._store.create(layout.deleted("t"), dead.body())
 
     table_exists(ns, "t")

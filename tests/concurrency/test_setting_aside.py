@@ -172,9 +172,9 @@ def test_dropped_table_in_a_bucket_survives_a_declaration_killed_at_each_point(b
 
 STOPS = {
     "before the copy": before(COPY_OBJECTS),
-    "before the copy is published": before("pennon.directory.root_tables.set_aside:_moved"),
-    "before the claim is given back": before("pennon.directory.root_tables.set_aside:_moved", 2),
-    "before the claim of the purge": before("pennon.directory.root_tables.purge:purge_root_table"),
+    "before the copy is published": before("pennon.directory.root_tables.set_aside:_publish"),
+    "before the claim is given back": before("pennon.directory.markers.claim:Claim.update", 2),
+    "before the claim of the purge": before("pennon.directory.root_tables.set_aside:purge_table"),
     "when it has listed what to delete": before("pennon.store.objects:ObjectStore._delete_fenced"),
 }
 
@@ -246,7 +246,7 @@ def without_row(bucket, open_namespace):
 
 @pytest.mark.s3
 def test_table_restored_before_a_declaration_stays_visible(bucket, without_row):
-    insert = before("pennon.directory.manifest_tables.table_rows:insert_row")
+    insert = before("pennon.directory.table_rows:insert_row")
     with Child(workers.stop_at, bucket, "compatibility", insert, workers.declare, "t") as child:
         child.wait_until_stopped()
         without_row.undrop_table(["t"])
@@ -258,7 +258,7 @@ def test_table_restored_before_a_declaration_stays_visible(bucket, without_row):
 
 @pytest.mark.s3
 def test_undrop_after_a_declaration_fails(bucket, without_row):
-    looked = before("pennon.directory.lifecycle.undrop:_bring_row_back")
+    looked = before("pennon.directory.root_tables.undrop:_restore_row")
     with Child(workers.stop_at, bucket, "compatibility", looked, workers.undrop, "t") as child:
         child.wait_until_stopped()
         told = workers.attempt(declare_table, without_row, "t")

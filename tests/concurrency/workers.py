@@ -12,9 +12,9 @@ from lance_namespace.errors import LanceNamespaceError
 
 from pennon import DirectoryNamespace
 from pennon.directory import layout
-from pennon.directory.claims.marker import Marker
 from pennon.directory.manifest.upkeep import Upkeep
-from pennon.directory.root_tables import purge as root_table_purge
+from pennon.directory.markers.claim import Claim
+from pennon.directory.markers.marker import Marker
 from pennon.store import open_store
 from pennon.store.objects import ObjectStore
 from pennon.table import writing
@@ -269,14 +269,14 @@ def stop_at(root: Root, mode: str, point: Point, operation: Callable[..., Any], 
 
 def stop_past_lease(root: Root, mode: str, point: Point, operation: Callable[..., Any], name: str) -> Outcome:
     """Perform `operation` with a claim whose lease expires at once, and be stopped at the point."""
-    leased = Marker.leased
+    leased = Marker.with_lease
 
     def leased_for_no_time(marker: Marker, state: str, what: str, _: float = 0.0) -> Marker:
         return leased(marker, state, what, 0.0)
 
-    Marker.leased = leased_for_no_time
+    Marker.with_lease = leased_for_no_time
     # A stopped process does not know that its lease has expired.
-    root_table_purge.seconds_left = lambda _: 30.0
+    Claim.seconds_left = lambda _: 30.0
     return stop_at(root, mode, point, operation, name)
 
 

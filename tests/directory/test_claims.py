@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pennon.directory.claims import claim
-from pennon.directory.claims.marker import CREATE, LEASE_SECONDS, PURGE, PURGING, REVIVING, Marker
 from pennon.directory.lifecycle import create
+from pennon.directory.markers import claim
+from pennon.directory.markers.marker import CREATE, LEASE_SECONDS, PURGE, PURGING, REVIVING, Marker
 from tests.directory.on_disk import directory, files, manifest_rows, rows, write_table
 from tests.support import (
     create_namespace,
@@ -30,10 +30,10 @@ ABANDONED = -1.0
 
 def hold(ns, name, state, seconds=LEASE_SECONDS):
     """Be somebody who is creating or purging a root table."""
-    marker = Marker(state).leased(state, CREATE if state == REVIVING else PURGE, seconds)
+    marker = Marker(state).with_lease(state, CREATE if state == REVIVING else PURGE, seconds)
     e_tag = ns._store.create(f"{name}.deleted", marker.body())
     assert e_tag is not None
-    return claim.Standing(name, marker, e_tag)
+    return claim.StoredMarker(name, marker, e_tag)
 
 
 @pytest.fixture(params=["v1", "compatibility"])
@@ -67,7 +67,7 @@ def test_a_table_that_somebody_holds_cannot_be_created_or_dropped(ns, state, mon
         with fails(14, naming="t'"):
             call(ns, "t")
     assert files(ns) == before
-    assert claim.remove(ns._store, held)
+    assert claim.remove_marker(ns._store, held)
     assert rows(describe_table(ns, "t").location) == [1]
 
 
@@ -77,7 +77,7 @@ def test_a_new_name_that_somebody_holds_cannot_be_created(ns):
         create_table(ns, "t")
     with fails(4):
         describe_table(ns, "t")
-    claim.remove(ns._store, held)
+    claim.remove_marker(ns._store, held)
     create_table(ns, "t")
     assert list_tables(ns) == ["t"]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pennon.directory.claims import marker
-from pennon.directory.claims.marker import DELETED, PURGING, REVIVING, Marker, is_at_work, kept_at_least_ms
+from pennon.directory.markers import marker
+from pennon.directory.markers.marker import DELETED, PURGING, REVIVING, Marker, is_claim_size, minimum_retention_ms
 from pennon.durations import parse_milliseconds
 
 TIMES = st.one_of(st.integers(0, 1 << 50), st.integers(0, 400 * 86_400_000))
@@ -17,31 +17,31 @@ PROPERTIES = st.none() | st.dictionaries(st.text(max_size=50), st.text(max_size=
 
 
 def dropped(ttl_ms, **more):
-    return Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=1, ttl_ms=ttl_ms, **more).renewed()
+    return Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=1, ttl_ms=ttl_ms, **more).with_new_nonce()
 
 
 @given(TIMES, PROPERTIES)
 def test_it_never_tells_more_than_the_time(ttl_ms, properties):
     body = dropped(ttl_ms, properties=properties).body()
-    kept = kept_at_least_ms(len(body))
+    kept = minimum_retention_ms(len(body))
     assert kept <= ttl_ms
     assert kept * 2 > ttl_ms or ttl_ms > 369 * 86_400_000 or ttl_ms < 1000
-    assert not is_at_work(len(body))
-    assert marker.parsed(body).ttl_ms == ttl_ms
+    assert not is_claim_size(len(body))
+    assert marker.parse_marker(body).ttl_ms == ttl_ms
 
 
 @pytest.mark.parametrize("text", ["0", "1s", "59s", "1m", "15m", "59m", "1h", "12h", "23h", "1d", "7d", "2w", "369d"])
 def test_it_tells_whole_units_exactly(text):
     ttl_ms = parse_milliseconds(text, "it")
-    assert kept_at_least_ms(len(dropped(ttl_ms).body())) == ttl_ms
+    assert minimum_retention_ms(len(dropped(ttl_ms).body())) == ttl_ms
 
 
 @given(st.sampled_from([REVIVING, PURGING]), PROPERTIES)
 def test_a_marker_of_somebody_at_work_tells_nothing(state, properties):
-    held = dropped(parse_milliseconds("7d", "it"), properties=properties).leased(state, "create")
-    assert kept_at_least_ms(len(held.body())) == 0
-    assert is_at_work(len(held.body()))
+    held = dropped(parse_milliseconds("7d", "it"), properties=properties).with_lease(state, "create")
+    assert minimum_retention_ms(len(held.body())) == 0
+    assert is_claim_size(len(held.body()))
 
 
 def test_a_marker_of_the_first_form_tells_nothing():
-    assert kept_at_least_ms(len(json.dumps({"deleted_at_ms": 1 << 41, "ttl_ms": 1 << 30}))) == 0
+    assert minimum_retention_ms(len(json.dumps({"deleted_at_ms": 1 << 41, "ttl_ms": 1 << 30}))) == 0

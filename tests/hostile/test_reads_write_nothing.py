@@ -21,7 +21,7 @@ from lance_namespace.errors import LanceNamespaceError
 
 from pennon.cli import descriptions, dropping
 from pennon.directory import inspection
-from pennon.directory.claims.marker import DELETED, PURGING, REVIVING, Marker
+from pennon.directory.markers.marker import DELETED, PURGING, REVIVING, Marker
 from tests.hostile.planted import contents, now_ms, plant_file, plant_marker, plant_row, plant_table, plant_trash_row
 from tests.support import (
     create_namespace,
@@ -39,15 +39,17 @@ from tests.support import (
 
 
 def dropped_marker(**more) -> Marker:
-    return Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=now_ms() - 1000, ttl_ms=0, **more).renewed()
+    return Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=now_ms() - 1000, ttl_ms=0, **more).with_new_nonce()
 
 
 LEFTOVERS = {
-    "dead_purge": Marker(PURGING, what="purge", deletion_id="d" * 32, deleted_at_ms=now_ms() - 1000).renewed(),
-    "dead_create": Marker(REVIVING, what="create").renewed(),
-    "dead_create_over_dropped": Marker(REVIVING, what="create", prior=dropped_marker(version=1, burn=True)).renewed(),
-    "dead_restore": Marker(REVIVING, what="undrop", prior=dropped_marker()).renewed(),
-    "dead_clearing": Marker(PURGING, what="purge").renewed(),
+    "dead_purge": Marker(PURGING, what="purge", deletion_id="d" * 32, deleted_at_ms=now_ms() - 1000).with_new_nonce(),
+    "dead_create": Marker(REVIVING, what="create").with_new_nonce(),
+    "dead_create_over_dropped": Marker(
+        REVIVING, what="create", prior=dropped_marker(version=1, burn=True)
+    ).with_new_nonce(),
+    "dead_restore": Marker(REVIVING, what="undrop", prior=dropped_marker()).with_new_nonce(),
+    "dead_clearing": Marker(PURGING, what="purge").with_new_nonce(),
     "dropped": dropped_marker(),
     "no_ttl": json.dumps({"deleted_at_ms": now_ms() - 1000}).encode().ljust(64),
     "garbage": b"\xff" * 64,

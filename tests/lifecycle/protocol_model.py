@@ -301,7 +301,7 @@ def _written(world: World, index: int, marker: Marker) -> World:
 
 
 def _swapped(world: World, index: int, marker: Marker, off: Off) -> World | None:
-    """Write the marker on the condition that it is the one that is known (`claim.move`)."""
+    """Write the marker on the condition that it is the one that is known (`claim.replace_marker`)."""
     return _written(world, index, marker) if _knows(world, index) or "guard" in off else None
 
 
@@ -654,7 +654,7 @@ def _creator(world: World, actor: Actor, index: int, off: Off) -> Iterator[Step]
 
 
 def _claiming(world: World, actor: Actor, index: int, off: Off) -> Iterator[Step]:
-    """`claim.take` and `root_creation._with_base`."""
+    """`claim.acquire` and `root_tables.create._record_base`."""
     marker = world.marker
     if actor.at == "start":
         if marker is None and "A" in off:

@@ -203,9 +203,9 @@ def test_the_time_is_the_stores(s3, open_namespace, monkeypatch, wrong_by):
         ns = open_namespace(Root(s3.endpoint.uri(f"clock-{mode}{wrong_by}"), s3.endpoint.storage_options()), mode)
         for name, ttl in (("short", "30m"), ("none", "0")):
             create_table(ns, name)
-            monkeypatch.setattr("pennon.directory.claims.marker.time", Clock(-wrong_by))
+            monkeypatch.setattr("pennon.directory.clock.time", Clock(-wrong_by))
             drop_table(ns, name, ttl=ttl)
-            monkeypatch.setattr("pennon.directory.claims.marker.time", Clock(wrong_by))
+            monkeypatch.setattr("pennon.directory.clock.time", Clock(wrong_by))
         assert [table.id for table in ns.purge_tables().tables] == [["none"]]
         with fails(19):
             ns.purge_table(["short"])

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from pennon.directory.claims.marker import DELETED, Marker, milliseconds
+from pennon.directory.clock import now_ms
+from pennon.directory.markers.marker import DELETED, Marker
 from tests.support import Root, create_table, declare_table, deregister_table, drop_table, list_all_tables, list_tables
 
 pytestmark = pytest.mark.s3
@@ -65,7 +66,7 @@ def half_dropped(s3) -> Root:
         ttl_ms = 0 if number < 10 else 7 * 86_400_000
         objects[f"dropped{number:04}.lance/_versions/x"] = b"x"
         objects[f"dropped{number:04}.deleted"] = Marker(
-            DELETED, deletion_id=f"{number:032}", deleted_at_ms=milliseconds(), ttl_ms=ttl_ms
+            DELETED, deletion_id=f"{number:032}", deleted_at_ms=now_ms(), ttl_ms=ttl_ms
         ).body()
     return seed(s3, "half-dropped", objects)
 

@@ -154,8 +154,8 @@ def test_batch_declares_a_table_and_creates_its_first_version(near_managed_shelf
     shelf.create("source", [1, 2])
     from pennon.directory import layout
 
-    location = layout.hashed(shelf.key("t"))
-    monkeypatch.setattr(layout, "hashed", lambda _: location)
+    location = layout.new_hashed_directory(shelf.key("t"))
+    monkeypatch.setattr(layout, "new_hashed_directory", lambda _: location)
     written = lance.write_dataset(
         pa.table({"x": [4]}), shelf._store.location(location), storage_options=shelf.where.options or None
     )

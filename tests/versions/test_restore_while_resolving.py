@@ -11,7 +11,7 @@ def test_table_restored_while_it_is_resolved_is_managed(tmp_path, open_namespace
     create_table(one, "t", data=ipc({"x": [1]}))
     drop_table(one, "t")
     resolver = another._catalog.resolver
-    original = resolver._row
+    original = resolver._manifest_entry
 
     def interrupted(identifier):
         seen = original(identifier)
@@ -19,5 +19,5 @@ def test_table_restored_while_it_is_resolved_is_managed(tmp_path, open_namespace
         one.undrop_table(["t"])
         return seen
 
-    monkeypatch.setattr(resolver, "_row", interrupted)
+    monkeypatch.setattr(resolver, "_manifest_entry", interrupted)
     assert describe_table(another, "t").managed_versioning

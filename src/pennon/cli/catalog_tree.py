@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.cli import addresses
 from pennon.directory import namespaces
-from pennon.directory.lookup import describe
+from pennon.directory.lookup import listing
 from pennon.identifiers import Identifier, object_id, parent_and_name
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def build_tree(catalog: Catalog, where: Identifier, *, depth: int | None, with_t
         known[key] = TreeNode(name)
         known[parent].children.append(known[key])
     if with_tables:
-        for key in describe.list_all_tables(catalog, where, None, None, include_declared=True)[0]:
+        for key in listing.list_all_tables(catalog, where, None, None, include_declared=True)[0]:
             parent, name = parent_and_name(key)
             # A namespace that was created after the first read is not in the tree.
             if parent in known:

@@ -52,7 +52,7 @@ def _find_addresses(session: Session, incomplete: str, *, with_tables: bool) -> 
     with session.catalog() as catalog:
         from pennon.cli import addresses
         from pennon.directory import namespaces
-        from pennon.directory.lookup import describe
+        from pennon.directory.lookup import listing
 
         separator = addresses.SLASH if addresses.SLASH in incomplete else addresses.DOT
         typed, _, begun = incomplete.rpartition(separator)
@@ -60,7 +60,7 @@ def _find_addresses(session: Session, incomplete: str, *, with_tables: bool) -> 
         prefix = incomplete.removesuffix(begun)
         found = [f"{prefix}{name}{separator}" for name in namespaces.list_children(catalog, where, None, None)[0]]
         if with_tables:
-            names, _ = describe.list_tables(catalog, where, None, None, include_declared=True)
+            names, _ = listing.list_tables(catalog, where, None, None, include_declared=True)
             # A name with dots needs the form with slashes.
             found += [prefix + name for name in names if separator == addresses.SLASH or addresses.DOT not in name]
     plain = [name for name in found if name.startswith(incomplete) and not any(one.isspace() for one in name)]

@@ -10,8 +10,8 @@ from pennon.cli.table_access import summarize
 from pennon.cli.values import format_size, format_time
 from pennon.directory import namespaces
 from pennon.directory.lifecycle import dropped
-from pennon.directory.lookup import describe
-from pennon.directory.lookup.listing import look_at
+from pennon.directory.lookup import describe, listing
+from pennon.directory.lookup.directories import look_at
 from pennon.directory.problem_search import find_problems
 from pennon.directory.versions import managed, service
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
@@ -51,7 +51,7 @@ def describe_object(catalog: Catalog, identifier: Identifier, *, with_size: bool
 def _describe_catalog(catalog: Catalog) -> ObjectDescription:
     settings = catalog.settings
     children, _ = namespaces.list_children(catalog, ROOT, None, None)
-    names, _ = describe.list_all_tables(catalog, ROOT, None, None, include_declared=True)
+    names, _ = listing.list_all_tables(catalog, ROOT, None, None, include_declared=True)
     mode = "V1" if not settings.manifest_enabled else "compatibility" if settings.dir_listing_enabled else "V2"
     properties = secrets.mask_secrets(namespaces.describe(catalog, ROOT) or {})
     problems = find_problems(catalog)
@@ -81,7 +81,7 @@ def _describe_catalog(catalog: Catalog) -> ObjectDescription:
 def _describe_namespace(catalog: Catalog, identifier: Identifier) -> ObjectDescription:
     properties = secrets.mask_secrets(namespaces.describe(catalog, identifier) or {})
     children, _ = namespaces.list_children(catalog, identifier, None, None)
-    names, _ = describe.list_tables(catalog, identifier, None, None, include_declared=True)
+    names, _ = listing.list_tables(catalog, identifier, None, None, include_declared=True)
     row = None if catalog.manifest is None else catalog.manifest.peek(lambda one: one.get(object_id(identifier)))
     protected = row is not None and row.protected
     document = {
@@ -102,7 +102,7 @@ def _describe_namespace(catalog: Catalog, identifier: Identifier) -> ObjectDescr
 
 
 def _describe_table(catalog: Catalog, identifier: Identifier, *, with_size: bool) -> ObjectDescription:
-    found, dataset = describe.opened(catalog, identifier)
+    found, dataset = describe.open_table(catalog, identifier)
     directory = found.directory or look_at(catalog.store, found.location)
     protected = directory.protected or (found.row is not None and found.row.protected)
     properties = secrets.mask_secrets({} if found.row is None else found.row.properties())

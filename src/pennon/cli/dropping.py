@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from pennon.cli import addresses
 from pennon.cli.table_access import namespace_exists
 from pennon.directory import namespaces, protection
+from pennon.directory.clock import to_datetime
 from pennon.directory.lifecycle import drop as tables_dropping
 from pennon.directory.lifecycle import dropped
 from pennon.directory.lifecycle import purge as catalog_purge
-from pennon.directory.lookup.listing import look_at
+from pennon.directory.lookup.directories import look_at
 from pennon.directory.manifest import NAMESPACE
 from pennon.directory.manifest_tables import trash
 from pennon.errors import (
@@ -89,13 +90,13 @@ def drop_object(
         namespaces.drop(catalog, identifier, DropMode.FAIL, behavior, ttl_ms=options.ttl_ms, force=options.force)
         return {"id": list(identifier)}
     if options.purge:
-        gone = tables_dropping.drop_for_good(catalog, identifier, force=options.force)
+        gone = tables_dropping.drop_and_purge(catalog, identifier, force=options.force)
     else:
         gone = tables_dropping.drop(catalog, identifier, options.ttl_ms, force=options.force)
     return {
         "id": list(identifier),
-        "location": catalog.shown_location(gone.location),
-        "drop_id": None if options.purge else gone.deletion_id,
+        "location": catalog.format_location(gone.location),
+        "drop_id": None if options.purge else gone.record.deletion_id,
     }
 
 
@@ -104,7 +105,7 @@ def list_trash(catalog: Catalog, below: Identifier, *, due: bool, detailed: bool
     found = dropped.list_purgeable(catalog) if due else dropped.list_everything(catalog)
     tables = [table for table in found if tuple(table.id[: len(below)]) == below]
     if detailed:
-        tables = dropped.measured(catalog, tables)
+        tables = dropped.measure_tables(catalog, tables)
     content = [
         {
             "type": "table",
@@ -140,7 +141,7 @@ def require_restorable(
     """Return what would be restored. Raises the errors that a restore would, as far as it can check."""
     wanted = target or identifier
     if namespace:
-        entries = [] if catalog.manifest is None else catalog.manifest.read(trash.in_snapshot)
+        entries = [] if catalog.manifest is None else catalog.manifest.read(trash.list_entries)
         drops = [
             entry
             for entry in entries
@@ -153,7 +154,7 @@ def require_restorable(
         if namespace_exists(catalog, identifier):
             raise NamespaceAlreadyExistsError(f"The name '{addresses.format_address(identifier)}' is in use again")
         return {}
-    found = dropped.generations(catalog, identifier, drop_id)
+    found = dropped.list_drops(catalog, identifier, drop_id)
     if not found:
         raise TableNotFoundError(f"Table '{addresses.format_address(identifier)}' is not dropped")
     catalog.resolver.require_namespace(wanted[:-1])
@@ -193,9 +194,9 @@ def _dropped_namespaces(catalog: Catalog, below: Identifier, *, due: bool) -> li
         return []
     now = datetime.now(timezone.utc)
     found = []
-    for entry in catalog.manifest.read(trash.in_snapshot):
+    for entry in catalog.manifest.read(trash.list_entries):
         fault = entry.deletion.fault
-        until = _ALWAYS if fault else dropped.moment(entry.deletion.deleted_at_ms + entry.deletion.ttl_ms)
+        until = _ALWAYS if fault else to_datetime(entry.deletion.deleted_at_ms + entry.deletion.ttl_ms)
         if entry.original.object_type != NAMESPACE or entry.identifier[: len(below)] != below or (due and until > now):
             continue
         found.append(
@@ -203,7 +204,7 @@ def _dropped_namespaces(catalog: Catalog, below: Identifier, *, due: bool) -> li
                 "type": "namespace",
                 "id": list(entry.identifier),
                 "drop_id": entry.deletion_id,
-                "dropped_at": dropped.moment(entry.deletion.deleted_at_ms),
+                "dropped_at": to_datetime(entry.deletion.deleted_at_ms),
                 "purgeable_at": None if fault else until,
                 "being_purged": entry.state == trash.PURGING,
                 "kept_because": fault or None,

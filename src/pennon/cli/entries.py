@@ -12,7 +12,7 @@ from pennon.cli.table_access import summarize
 from pennon.cli.terminal_text import format_line
 from pennon.cli.values import format_time
 from pennon.directory import namespaces
-from pennon.directory.lookup import describe
+from pennon.directory.lookup import describe, listing
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError, translate_errors
 from pennon.identifiers import Identifier, split_object_id
 from pennon.paging import select_page
@@ -76,10 +76,10 @@ def list_entries(
     """
     try:
         if recursive:
-            ids, next_token = describe.list_all_tables(catalog, where, token, limit, include_declared=True)
+            ids, next_token = listing.list_all_tables(catalog, where, token, limit, include_declared=True)
             return [ListingEntry(TABLE, split_object_id(key)) for key in ids], next_token
         inner, _ = namespaces.list_children(catalog, where, None, None)
-        names, _ = describe.list_tables(catalog, where, None, None, include_declared=True)
+        names, _ = listing.list_tables(catalog, where, None, None, include_declared=True)
     except NamespaceNotFoundError:
         if not _is_table(catalog, where):
             raise
@@ -121,7 +121,7 @@ def format_cells(found: TableDetails | None) -> list[str]:
 def _load_details(catalog: Catalog, identifier: Identifier) -> TableDetails:
     try:
         with translate_errors(f"opening {identifier[-1]!r}"):
-            _, dataset = describe.opened(catalog, identifier)
+            _, dataset = describe.open_table(catalog, identifier)
             if dataset is None:
                 return TableDetails()
             state = summarize(dataset)

@@ -47,7 +47,7 @@ def serve(
     """
     try:
         from pennon.cli.table_access import translate_failures
-        from pennon.directory.lookup import describe
+        from pennon.directory.lookup import listing
         from pennon.identifiers import ROOT
         from pennon.server import access, running
         from pennon.server import app as application
@@ -71,7 +71,7 @@ def serve(
         with taken, translate_failures("serve"):
             # Check the address that the name resolved to.
             access.chosen(taken.getsockname()[0], os.environ, token_file)
-            hidden = len(describe.list_tables(catalog, ROOT, None, None, include_declared=True)[0])
+            hidden = len(listing.list_tables(catalog, ROOT, None, None, include_declared=True)[0])
             url, root = running.address(taken, certificate), catalog.store.identity()
             iceberg = f"{url}{application.ICEBERG}"
             app_ = application.build(catalog, rule)

@@ -69,7 +69,7 @@ def open_table(
 ) -> LanceDataset:
     """Open a table at a version, tag or branch. Raises InvalidTableStateError if it is only declared."""
     identifier = addresses.parse_table(address)
-    _, dataset = describe.opened(catalog, identifier, version=version, tag=tag, branch=branch)
+    _, dataset = describe.open_table(catalog, identifier, version=version, tag=tag, branch=branch)
     if dataset is None:
         raise InvalidTableStateError(f"Table '{addresses.format_address(identifier)}' is declared and has no data yet")
     return dataset

@@ -150,7 +150,7 @@ def _require_creatable(catalog: Any, identifier: Any, mode: Any) -> bool:
         if not namespace_exists(catalog, identifier):
             return False
         raise TableAlreadyExistsError(f"A namespace with that name already exists: '{shown}'") from None
-    if found.directory is not None and found.directory.only_declared:
+    if found.directory is not None and found.directory.is_only_declared:
         return False
     if mode is CreateMode.CREATE:
         raise TableAlreadyExistsError(f"Table already exists: '{shown}'")

@@ -119,7 +119,7 @@ def undrop(
                 restored = undrop.undrop_namespace(catalog, identifier, drop_id)
                 document["tables"] = [list(one) for one in restored]
             else:
-                document["location"] = catalog.shown_location(undrop.undrop(catalog, identifier, target, drop_id))
+                document["location"] = catalog.format_location(undrop.undrop(catalog, identifier, target, drop_id))
     word = "would be restored" if dry_run else "restored"
     text = f"{addresses.format_address(tuple(document['id']))} {word}"
     session.output.show(document, lambda: [Note(text)])

@@ -37,14 +37,14 @@ def versions(
         from pennon.cli import addresses
         from pennon.cli.progress import progress
         from pennon.cli.table_access import summarize, translate_failures
-        from pennon.directory.lifecycle.dropped import moment as utc
+        from pennon.directory.clock import to_datetime as utc
         from pennon.directory.lookup import describe
         from pennon.directory.versions import service
 
         with translate_failures("versions", table):
             identifier = addresses.parse_table(table)
             records, token = service.list_versions(catalog, identifier, page, most, descending=True, branch=branch)
-            _, dataset = describe.opened(catalog, identifier, branch=branch)
+            _, dataset = describe.open_table(catalog, identifier, branch=branch)
             tags: dict[int, list[str]] = {}
             for name, tag in {} if dataset is None else dataset.tags.list().items():
                 if tag["branch"] == branch:

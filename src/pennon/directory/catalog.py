@@ -1,4 +1,4 @@
-"""What every operation of a directory namespace works with."""
+"""The parts of an open catalog, which every operation gets."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ def _session() -> Any:
 
 @dataclass(frozen=True)
 class Catalog:
-    """One root in one mode."""
+    """One root, opened in one mode."""
 
     settings: DirectorySettings
     store: Store
     manifest: Manifest | None
     resolver: Resolver
     session: Any = field(default_factory=_session)
-    """What tables that were opened have in common: what is known of their versions, and connections."""
+    """Lance's caches and connections, shared by all tables that are opened."""
     handles: HandleCache = field(default_factory=HandleCache)
-    """Tables that stay open between operations inside of them."""
+    """Tables that stay open between operations inside them."""
 
     @property
     def lists_directories(self) -> bool:
-        """Tell whether root tables are found by listing the root."""
+        """True if root tables are found by listing the root."""
         return self.settings.dir_listing_enabled
 
-    def shown_location(self, location: str) -> str:
-        """Return where a row says that its table is; one that leads out of the root is shown as it stands."""
-        return self.store.location(location) if layout.location_fault(location) is None else location
+    def format_location(self, location: str) -> str:
+        """Return the address of a row's location for callers. A location outside the root is returned as it is."""
+        return self.store.location(location) if layout.find_location_fault(location) is None else location
 
     def require_manifest(self, operation: str) -> Manifest:
-        """Give the manifest, or raise UnsupportedOperationError (0) in V1, which has none."""
+        """Return the manifest. Raises UnsupportedOperationError in V1, which has none."""
         if self.manifest is None:
             raise UnsupportedOperationError(
                 f"{operation} needs the manifest: it is not supported with manifest_enabled=false"
@@ -56,7 +56,7 @@ class Catalog:
         return self.manifest
 
     def close(self) -> None:
-        """Finish upkeep and let go of threads and connections; the catalog cannot be used any more."""
+        """Finish background work and release threads and connections. The catalog cannot be used afterwards."""
         self.handles.clear()
         if self.manifest is not None:
             self.manifest.close()
@@ -64,6 +64,6 @@ class Catalog:
 
 
 def open_catalog(settings: DirectorySettings, store: Store) -> Catalog:
-    """Put together what the settings ask for; nothing is requested until the first operation."""
+    """Return a catalog for these settings. Nothing is requested from the store before the first operation."""
     manifest = Manifest(store) if settings.manifest_enabled else None
     return Catalog(settings, store, manifest, Resolver(settings, store, manifest))

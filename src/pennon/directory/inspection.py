@@ -1,4 +1,4 @@
-"""Whether the catalog's own records and the directories of its root agree. Nothing is changed."""
+"""Compare the manifest with the directories of the root. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.lookup.listing import list_root
+from pennon.directory.lookup.directories import list_root
 from pennon.directory.manifest import TABLE
 from pennon.directory.versions import service, version_rows
 from pennon.identifiers import Identifier, find_name_fault, split_object_id
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Where rows and directories disagree."""
+    """Differences between rows and directories."""
 
     without_directory: dict[Identifier, str]
-    """Tables whose row names a directory that is not there, with its location."""
+    """Tables whose directory does not exist, with its location."""
     without_row: list[str]
-    """Directories of the root that no row, no root table and no marker accounts for: nobody finds what is in them."""
+    """Directories that belong to no row, no root table and no marker. No client finds what they hold."""
 
 
 def inspect(catalog: Catalog) -> Inspection:
     """Compare the manifest with one listing of the root.
 
-    Without the manifest, in a root that has one, only it would know what most directories are: none is reported then.
+    If the root has a manifest that this client does not use, nothing is reported: the manifest may explain everything.
     """
     level = catalog.store.list_level()
-    there = set(level.directories)
+    existing = set(level.directories)
     rows: dict[str, str] = {}
     if catalog.manifest is not None:
         rows = catalog.manifest.read(_locations)
-    elif layout.MANIFEST in there:
+    elif layout.MANIFEST in existing:
         return Inspection({}, [])
-    gone = {split_object_id(key): location for key, location in rows.items() if location.split("/")[0] not in there}
+    gone = {split_object_id(key): location for key, location in rows.items() if location.split("/")[0] not in existing}
     known = {location.split("/")[0] for location in rows.values()}
     listing = list_root(catalog.store)
     marked = listing.markers.keys() | listing.deregistered
     unknown = []
-    for directory in sorted(there - known):
+    for directory in sorted(existing - known):
         name = layout.root_table_name(directory)
         is_table = name is not None and find_name_fault(name, at_root=True) is None
         if directory.startswith(("__", ".")) or (is_table and (catalog.lists_directories or name in marked)):
@@ -55,19 +55,19 @@ def inspect(catalog: Catalog) -> Inspection:
 
 
 def list_version_rows(catalog: Catalog, identifier: Identifier) -> dict[int, VersionRecord] | None:
-    """Give the rows of a table's versions as they stand in the manifest; None if the catalog does not manage them."""
-    found = catalog.resolver.table(identifier)
-    if not service.is_managed(catalog, found):
+    """Return the version rows of a table, or None if the catalog does not manage its versions."""
+    resolved = catalog.resolver.table(identifier)
+    if not service.is_managed(catalog, resolved):
         return None
-    table = service.managed_table(found)
+    table = service.managed_table(resolved)
     return catalog.require_manifest("verify").read(lambda snapshot: version_rows.list_records(snapshot, table))
 
 
 def _locations(snapshot: Snapshot) -> dict[str, str]:
-    """Give the locations of all tables, those in the trash included."""
+    """Return the locations of all tables, including dropped ones."""
     rows = [snapshot.get(key) for key in snapshot.object_ids()]
     return {
-        row.object_id: layout.normalised(row.location)
+        row.object_id: layout.normalise_location(row.location)
         for row in rows
         if row is not None
         and row.object_type == TABLE

@@ -1,11 +1,11 @@
-"""From V1 to V2: bring root tables into the manifest, and lift markers that lie inside of directories."""
+"""Migrate a V1 root: add its tables to the manifest, and add the markers that listings need."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.lookup.listing import list_root, look_if_usable
+from pennon.directory.lookup.directories import list_root, look_if_usable
 from pennon.directory.manifest import TABLE, Draft, Row
 from pennon.identifiers import find_name_fault
 from pennon.results import MarkerReport, MigratedTable, MigrationReport, SkippedEntry
@@ -15,30 +15,31 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.lookup.listing import RootListing
+    from pennon.directory.lookup.directories import RootListing
 
 
 def migrate_to_manifest(catalog: Catalog, *, dry_run: bool, names: Collection[str] | None = None) -> MigrationReport:
-    """Register every V1 directory, or those of some names, in one manifest commit, the commit point.
+    """Add all V1 tables, or those with some names, to the manifest. The commit point is one commit.
 
-    Repeating it finds nothing to do.
+    A repeated call changes nothing.
     """
     manifest = catalog.require_manifest("migrate_to_manifest")
     listing = list_root(catalog.store)
-    candidates, refused = _sorted_out(listing)
+    candidates, refused = _split_entries(listing)
     if names is not None:
         candidates = [name for name in candidates if name in names]
         refused = [entry for entry in refused if entry.name in names]
     found = catalog.store.map(lambda name: look_if_usable(catalog.store, layout.root_table(name)), candidates)
-    looked = dict(zip(candidates, found, strict=True))
+    directories = dict(zip(candidates, found, strict=True))
     refused += [
         SkippedEntry(name, "a file or directory in it is a symbolic link, or is too large")
-        for name, directory in looked.items()
+        for name, directory in directories.items()
         if directory is None
     ]
-    candidates = [name for name in candidates if looked[name] is not None]
-    deregistered = {name for name, directory in looked.items() if directory is not None and directory.deregistered}
-    deregistered |= listing.deregistered
+    candidates = [name for name in candidates if directories[name] is not None]
+    deregistered = listing.deregistered | {
+        name for name, directory in directories.items() if directory is not None and directory.deregistered
+    }
 
     def plan(draft: Draft) -> MigrationReport:
         report = MigrationReport(dry_run, skipped=list(refused))
@@ -62,7 +63,7 @@ def migrate_to_manifest(catalog: Catalog, *, dry_run: bool, names: Collection[st
 
 
 def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
-    """Make the markers beside directories agree with those inside: one look per table, once."""
+    """Make the markers beside directories agree with those inside. Costs one look into each directory."""
     if catalog.manifest is not None:
         catalog.manifest.require_writable()
     listing = list_root(catalog.store)
@@ -72,8 +73,8 @@ def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
         for name in sorted(listing.directories - listing.markers.keys())
         if find_name_fault(name, at_root=True) is None
     ]
-    looked = catalog.store.map(lambda name: look_if_usable(catalog.store, layout.root_table(name)), names)
-    for name, directory in zip(names, looked, strict=True):
+    found = catalog.store.map(lambda name: look_if_usable(catalog.store, layout.root_table(name)), names)
+    for name, directory in zip(names, found, strict=True):
         if directory is None:
             continue
         if directory.deregistered and name not in listing.deregistered:
@@ -84,15 +85,15 @@ def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
             report.removed.append(name)
             if not dry_run:
                 catalog.store.delete(layout.deregistered(name))
-        if directory.only_declared and name not in listing.declared:
+        if directory.is_only_declared and name not in listing.declared:
             report.declared.append(name)
             if not dry_run:
                 catalog.store.put(layout.declared(layout.root_table(name)), layout.MARKER_BODY)
     return report
 
 
-def _sorted_out(listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
-    """Tell directories that can become rows from entries that cannot."""
+def _split_entries(listing: RootListing) -> tuple[list[str], list[SkippedEntry]]:
+    """Return the names of directories that can be added, and the entries that cannot."""
     refused = [SkippedEntry(name, "it is a plain file, not a directory") for name in sorted(listing.plain_files)]
     refused += [SkippedEntry(name, "the directory is empty") for name in sorted(listing.empty)]
     refused += [

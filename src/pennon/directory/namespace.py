@@ -19,10 +19,21 @@ from lance_namespace import (
 from pennon import modes
 from pennon.catalog_namespace import CatalogNamespace, DropOptions, TableInfo
 from pennon.config import EXPIRY, DirectorySettings
-from pennon.directory import migrate, namespaces, problem_search, protection, version_management
+from pennon.directory import migrate, namespaces, problem_search, version_management
 from pennon.directory.catalog import Catalog, open_catalog
-from pennon.directory.lifecycle import adopt, create, deregister, drop, dropped, late_commits, purge, register, undrop
-from pennon.directory.lookup import describe, opening
+from pennon.directory.lifecycle import (
+    adopt,
+    create,
+    deregister,
+    drop,
+    dropped,
+    late_commits,
+    protect,
+    purge,
+    register,
+    undrop,
+)
+from pennon.directory.lookup import describe, listing, opening
 from pennon.directory.multi_table import batch, transactions
 from pennon.directory.versions import callback, managed, service
 from pennon.errors import InvalidInputError, translate_errors
@@ -115,7 +126,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
         shared: bool = False,
     ) -> LanceDataset:
         selector = VersionSelector.of(format_identifier(identifier), version, tag, branch)
-        return opening.opened(self._catalog, identifier, selector, shared=shared)
+        return opening.open_table(self._catalog, identifier, selector, shared=shared)
 
     def _read_base(self, dataset: LanceDataset, branch: str | None) -> BaseVersion:
         if self._store.is_local and any(key.startswith(_AUTO_CLEANUP) for key in dataset.config()):
@@ -127,7 +138,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
         late_commits.require_ground(self._catalog, identifier, base, made)
 
     def _delete_refused_files(self, dataset: LanceDataset, branch: str | None) -> None:
-        late_commits.clear_refused(self._catalog, dataset, branch)
+        late_commits.delete_after_refusal(self._catalog, dataset, branch)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         return create.fill(self._catalog, identifier, data)
@@ -167,12 +178,12 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
     def _list_tables(
         self, identifier: Identifier, token: str | None, limit: int | None, *, include_declared: bool
     ) -> tuple[list[str], str | None]:
-        return describe.list_tables(self._catalog, identifier, token, limit, include_declared=include_declared)
+        return listing.list_tables(self._catalog, identifier, token, limit, include_declared=include_declared)
 
     def _list_all_tables(
         self, identifier: Identifier, token: str | None, limit: int | None, *, include_declared: bool
     ) -> tuple[list[str], str | None]:
-        return describe.list_all_tables(self._catalog, identifier, token, limit, include_declared=include_declared)
+        return listing.list_all_tables(self._catalog, identifier, token, limit, include_declared=include_declared)
 
     def _declare_table(
         self,
@@ -220,7 +231,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
         )
 
     def _new_table_location(self, identifier: Identifier) -> str:
-        return self._store.location(adopt.place(self._catalog, identifier))
+        return self._store.location(adopt.choose_location(self._catalog, identifier))
 
     def _adopt_table(self, identifier: Identifier, location: str, properties: Mapping[str, str] | None) -> int:
         path = self._store.relative(location)
@@ -249,7 +260,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
 
     def _deregister_table(self, identifier: Identifier) -> TableInfo:
         location, properties = deregister.deregister(self._catalog, identifier)
-        return TableInfo(self._catalog.shown_location(location), properties)
+        return TableInfo(self._catalog.format_location(location), properties)
 
     def _describe_table(self, identifier: Identifier, request: DescribeTableRequest) -> TableInfo:
         described = describe.describe_table(
@@ -261,7 +272,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
             detailed=bool(request.load_detailed_metadata),
             check_declared=bool(request.check_declared),
         )
-        found = described.found
+        found = described.table
         properties = None if self._catalog.manifest is None else {} if found.row is None else found.row.properties()
         return TableInfo(
             self._store.resolve(found.location),
@@ -269,7 +280,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
             storage_options=self._vended_options(vend=request.vend_credentials),
             managed_versioning=self._commits_come_here(service.is_managed(self._catalog, found)),
             uri=self._store.uri(found.location) if request.with_table_uri else None,
-            only_declared=described.only_declared,
+            only_declared=described.is_only_declared,
             details=described.details,
         )
 
@@ -277,22 +288,22 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
         if version is not None:
             describe.describe_table(self._catalog, identifier, version=version)
         else:
-            describe.exists(self._catalog, identifier)
+            describe.require_table(self._catalog, identifier)
 
     def _rename_table(self, identifier: Identifier, target: Identifier) -> None:
         register.rename(self._catalog, identifier, target)
 
     def _drop_table(self, identifier: Identifier, options: DropOptions) -> TableInfo:
         if options.purge:
-            gone = drop.drop_for_good(self._catalog, identifier, force=options.force)
+            gone = drop.drop_and_purge(self._catalog, identifier, force=options.force)
         else:
             gone = drop.drop(self._catalog, identifier, options.ttl_ms, force=options.force)
-        return TableInfo(self._catalog.shown_location(gone.location), gone.properties)
+        return TableInfo(self._catalog.format_location(gone.location), gone.properties)
 
     # Dropped tables and namespaces
 
     def _undrop_table(self, identifier: Identifier, target: Identifier | None, deletion_id: str | None) -> str:
-        return self._catalog.shown_location(undrop.undrop(self._catalog, identifier, target, deletion_id))
+        return self._catalog.format_location(undrop.undrop(self._catalog, identifier, target, deletion_id))
 
     def undrop_namespace(self, id: Sequence[str], deletion_id: str | None = None) -> list[list[str]]:
         """Restore a dropped namespace with everything that was dropped with it, and return the restored tables.
@@ -345,7 +356,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
         """
         identifier = table_identifier(id)
         with translate_errors(f"set_table_protection of {format_identifier(identifier)}"):
-            protection.set_on_table(self._catalog, identifier, protected=protected)
+            protect.protect_table(self._catalog, identifier, protected=protected)
 
     def set_namespace_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: FBT001 - a setter
         """Protect a namespace from drop, or remove the protection.
@@ -354,7 +365,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
         """
         identifier = namespace_identifier(id)
         with translate_errors(f"set_namespace_protection of {format_identifier(identifier)}"):
-            protection.set_on_namespace(self._catalog, identifier, protected=protected)
+            protect.protect_namespace(self._catalog, identifier, protected=protected)
 
     # Versions
 

@@ -1,4 +1,4 @@
-"""Namespaces: create, drop, list, describe. They are rows of the manifest and nothing else."""
+"""Create, drop, list and describe namespaces. A namespace is a row of the manifest and nothing else."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.claims.marker import milliseconds
-from pennon.directory.lookup.listing import look_at_root_table
+from pennon.directory.clock import now_ms
+from pennon.directory.lookup.directories import look_at_root_table
 from pennon.directory.lookup.resolve import namespace_exists
 from pennon.directory.manifest import NAMESPACE, Draft, Row, Snapshot, flags, properties_json
 from pennon.directory.manifest_tables import trash
-from pennon.directory.manifest_tables.table_rows import forgetting_dead_rows
 from pennon.directory.protection import require_unprotected
+from pennon.directory.root_tables.dead_rows import retry_without_dead_row
 from pennon.errors import (
     InvalidInputError,
     NamespaceAlreadyExistsError,
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 def create(
     catalog: Catalog, identifier: Identifier, mode: CreateMode, properties: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Create a namespace and return its properties. The commit point is one manifest commit."""
+    """Create a namespace and return its properties. The commit point is one commit of the manifest.
+
+    Raises NamespaceAlreadyExistsError if the name is taken, NamespaceNotFoundError if its parent does not exist.
+    """
     if identifier == ROOT:
         if mode is CreateMode.EXIST_OK:
             return describe(catalog, ROOT) or {}
@@ -43,7 +46,7 @@ def create(
     key = object_id(identifier)
     wanted = Row(key, NAMESPACE, metadata=properties_json(properties))
     _require_no_root_table(catalog, identifier)
-    deletion = trash.Deletion(milliseconds(), catalog.settings.drop_ttl_ms, uuid.uuid4().hex)
+    deletion = trash.Deletion(now_ms(), catalog.settings.drop_ttl_ms, uuid.uuid4().hex)
 
     def plan(draft: Draft) -> Row:
         existing = draft.get(key)
@@ -57,11 +60,11 @@ def create(
             raise NamespaceAlreadyExistsError(f"{what} already exists: {format_identifier(identifier)}")
         if mode is CreateMode.EXIST_OK:
             return existing
-        _put_into_trash(draft, existing, deletion, force=False)
+        _move_to_trash(draft, existing, deletion, force=False)
         draft.put(replace(wanted, extra=existing.extra))
         return wanted
 
-    return forgetting_dead_rows(catalog, identifier, lambda: manifest.mutate(plan)).properties()
+    return retry_without_dead_row(catalog, identifier, lambda: manifest.mutate(plan)).properties()
 
 
 def drop(
@@ -73,16 +76,17 @@ def drop(
     ttl_ms: int | None = None,
     force: bool = False,
 ) -> dict[str, str]:
-    """Drop a namespace, with everything in it if asked, and return its properties.
+    """Drop a namespace and return its properties; with CASCADE also everything in it.
 
-    The commit point is one manifest commit, which moves all of it to the trash; an empty namespace just goes.
+    The commit point is one commit of the manifest, which moves all of it to the trash. An empty namespace is only
+    removed. Raises NamespaceNotFoundError, or NamespaceNotEmptyError if it has children and the behavior is RESTRICT.
     """
     if identifier == ROOT:
         raise InvalidInputError("The root namespace cannot be dropped")
     manifest = catalog.require_manifest("drop_namespace")
     key = object_id(identifier)
-    kept = catalog.settings.drop_ttl_ms if ttl_ms is None else ttl_ms
-    deletion = trash.Deletion(milliseconds(), kept, uuid.uuid4().hex)
+    retention_ms = catalog.settings.drop_ttl_ms if ttl_ms is None else ttl_ms
+    deletion = trash.Deletion(now_ms(), retention_ms, uuid.uuid4().hex)
 
     def plan(draft: Draft) -> Row | None:
         row = draft.get(key)
@@ -96,7 +100,7 @@ def drop(
             require_unprotected(row, force=force)
             draft.remove(key)
         else:
-            _put_into_trash(draft, row, deletion, force=force)
+            _move_to_trash(draft, row, deletion, force=force)
         return row
 
     row = manifest.mutate(plan)
@@ -104,7 +108,7 @@ def drop(
 
 
 def describe(catalog: Catalog, identifier: Identifier) -> dict[str, str] | None:
-    """Give a namespace's properties; None where they are not supported (V1)."""
+    """Return the properties of a namespace; None in V1, which has none. Raises NamespaceNotFoundError."""
     if catalog.manifest is None:
         catalog.resolver.require_namespace(identifier)
         return None
@@ -121,7 +125,7 @@ def describe(catalog: Catalog, identifier: Identifier) -> dict[str, str] | None:
 
 
 def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Set and remove (None) properties of a namespace, the root included, and return those it has now."""
+    """Set properties of a namespace or of the root, remove those with the value None, and return all."""
     manifest = catalog.require_manifest("alter_namespace_properties")
     for key, value in changes.items():
         if not isinstance(key, str) or not key or not (value is None or isinstance(value, str)):
@@ -148,7 +152,7 @@ def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[
 def list_children(
     catalog: Catalog, identifier: Identifier, token: str | None, limit: int | None
 ) -> tuple[list[str], str | None]:
-    """List a page of the namespaces directly below one; V1 has none."""
+    """Return a page of the child namespaces' names, and the token of the next page. V1 has none."""
     if catalog.manifest is None:
         catalog.resolver.require_namespace(identifier)
         return select_page([], token, limit)
@@ -162,13 +166,13 @@ def list_children(
 
 
 def list_all(catalog: Catalog, below: Identifier) -> list[str]:
-    """List the full identifiers of all namespaces at any depth below one, parents before children; V1 has none."""
+    """Return the object ids of all namespaces below one, parents before children. V1 has none."""
     if catalog.manifest is None:
         catalog.resolver.require_namespace(below)
         return []
 
     def walk(snapshot: Snapshot, parent: str) -> Iterator[str]:
-        # Not recursive: rows of other clients may be nested deeper than the stack is.
+        # Not recursive: rows of other clients may be nested deeper than the stack allows.
         waiting = [parent]
         while waiting:
             above = waiting.pop()
@@ -185,22 +189,22 @@ def list_all(catalog: Catalog, below: Identifier) -> list[str]:
     return catalog.manifest.read(look)
 
 
-def _put_into_trash(draft: Draft, namespace: Row, deletion: trash.Deletion, *, force: bool) -> None:
-    """Move a namespace with everything below it to the trash, as one group."""
+def _move_to_trash(draft: Draft, namespace: Row, deletion: trash.Deletion, *, force: bool) -> None:
+    """Move a namespace and everything below it to the trash, as one group."""
     keys = list(draft.descendants(namespace.object_id))
     for row in [namespace, *(row for key in keys if (row := draft.get(key)) is not None)]:
         require_unprotected(row, force=force)
-        trash.put_into(draft, row, deletion)
+        trash.move_to_trash(draft, row, deletion)
 
 
 def _require_no_root_table(catalog: Catalog, identifier: Identifier) -> None:
-    """Refuse the name of a root table that only the directory knows; a namespace that is there comes first."""
+    """Raise NamespaceAlreadyExistsError if a root table without a row has the name."""
     if len(identifier) > 1 or not catalog.lists_directories:
         return
     name = identifier[0]
     known = catalog.require_manifest("create_namespace").peek(lambda snapshot: snapshot.get(name))
     if known is not None and known.object_type == NAMESPACE:
         return
-    # Nearly always there is nothing, which one request tells.
+    # Almost always there is nothing, and one request is enough.
     if catalog.store.list_names(layout.root_table(name)) and look_at_root_table(catalog.store, name).visible:
         raise NamespaceAlreadyExistsError(f"A table of that name already exists: {format_identifier(identifier)}")

@@ -1,7 +1,7 @@
-"""For how long something that was dropped is kept, as a marker or a row of the trash says it.
+"""How long a dropped object is kept, as a marker or a row of the trash records it.
 
-Only what can be understood beyond doubt counts. Everything else is an unreadable retention: what was dropped is kept,
-listed with the reason, and purged only by name and by force.
+A retention counts only if it is valid beyond doubt. An unreadable retention keeps the object: it is listed with the
+reason, and purged only by name and with force.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ DELETED_AT = "deleted_at_ms"
 TTL = "ttl_ms"
 FIX = "purge it by name and with force, or restore it and drop it again"
 _EARLIEST_MS = 1_577_836_800_000
-"""The first moment of 2020: before it no client wrote such times. A time in seconds is far below it."""
+"""The start of 2020. No client wrote such times before. A time in seconds is far below it."""
 _CLOCK_SKEW_MS = 24 * 3600 * 1000
-"""How far the clock of another machine may be ahead. A time in micro- or nanoseconds is far above it."""
+"""How far the clock of another machine may be ahead. A time in microseconds is far above it."""
 _MAX_DIGITS = 24
+_MAX_CHARACTERS = 40
 
 
 @dataclass(frozen=True)
 class Retention:
-    """When something was dropped and for how long it is kept; `fault` is the reason if that cannot be read."""
+    """When an object was dropped and how long it is kept; `fault` is the reason if that cannot be read."""
 
     deleted_at_ms: int = 0
     """0 if it cannot be read."""
@@ -35,17 +36,17 @@ class Retention:
 
 
 def parse_retention(content: Mapping[str, object], now_ms: int, *, as_text: bool = False) -> Retention:
-    """Return what the two fields say. Rows of the manifest hold them `as_text`, in digits; markers as whole numbers."""
-    deleted_at, fault = _number(content, DELETED_AT, as_text=as_text)
+    """Return the retention that two fields hold: whole numbers in markers, digits in rows (`as_text`)."""
+    deleted_at, fault = _parse_number(content, DELETED_AT, as_text=as_text)
     if not fault and deleted_at < _EARLIEST_MS:
         deleted_at, fault = 0, f"{DELETED_AT} is before 2020: are these milliseconds?"
     elif not fault and deleted_at > now_ms + _CLOCK_SKEW_MS:
         deleted_at, fault = 0, f"{DELETED_AT} is in the future: are these milliseconds?"
-    ttl, ttl_fault = _number(content, TTL, as_text=as_text)
+    ttl, ttl_fault = _parse_number(content, TTL, as_text=as_text)
     return Retention(deleted_at, ttl, fault or ttl_fault)
 
 
-def _number(content: Mapping[str, object], key: str, *, as_text: bool) -> tuple[int, str]:
+def _parse_number(content: Mapping[str, object], key: str, *, as_text: bool) -> tuple[int, str]:
     value = content.get(key)
     if value is None:
         return 0, f"{key} is missing"
@@ -54,10 +55,10 @@ def _number(content: Mapping[str, object], key: str, *, as_text: bool) -> tuple[
     else:
         number = value if isinstance(value, int) and not isinstance(value, bool) else None
     if number is None or not 0 <= number < 10**_MAX_DIGITS:
-        return 0, f"{key} is {_shortened(value)} instead of a whole number of milliseconds"
+        return 0, f"{key} is {_shorten(value)} instead of a whole number of milliseconds"
     return number, ""
 
 
-def _shortened(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}…"  # noqa: PLR2004 - what a line of a message has room for
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"

@@ -1,1 +1,1 @@
-"""Operations that change which tables exist; each chooses the kind of table once."""
+"""Operations that change which tables exist. Each chooses the kind of table once, and hands over to its package."""

@@ -1,7 +1,7 @@
-"""Tables whose data is written first, by many hands and for as long as it takes, and which come into the catalog then.
+"""Adopt tables whose data was written before the catalog knew them.
 
-The data lies in a directory of its own that nothing refers to, with a first version: it can be opened and checked by
-whoever knows the place, and nobody else sees it. A crash leaves that directory and nothing else.
+Many processes may write the data, for as long as it takes, to a new directory that nothing refers to. It has a first
+version, so it can be opened and checked, and no other client sees it. A crash leaves that directory and nothing else.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import lance
 
-from pennon.directory import layout
+from pennon.directory import layout, table_rows
 from pennon.directory.lifecycle.create import create
-from pennon.directory.lifecycle.fill import Created
 from pennon.directory.manifest import TABLE, Draft, Manifest, Row, properties_json
-from pennon.directory.manifest_tables import table_rows
+from pennon.directory.root_tables.dead_rows import retry_without_dead_row
+from pennon.directory.table_specs import CreatedTable
 from pennon.directory.versions import managed
 from pennon.errors import InvalidInputError, InvalidTableStateError, TableAlreadyExistsError, is_not_found
 from pennon.identifiers import Identifier, format_identifier, object_id
@@ -27,27 +27,30 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.lookup.resolve import Found
+    from pennon.directory.lookup.resolve import ResolvedTable
 
 _DATA = "data"
 
 
-def place(catalog: Catalog, identifier: Identifier) -> str:
-    """Name a directory, never used before, for a table that is to be; error 5 if the table is there already, 1."""
+def choose_location(catalog: Catalog, identifier: Identifier) -> str:
+    """Return a new directory in which a table can be written.
+
+    Raises TableAlreadyExistsError if the table exists, NamespaceNotFoundError.
+    """
     require_absent(catalog, identifier)
-    return layout.hashed(object_id(identifier))
+    return layout.new_hashed_directory(object_id(identifier))
 
 
 def require_unadopted(catalog: Catalog, identifier: Identifier, location: str) -> str:
-    """Return the path of a place that `place` may have named for a table, and that nothing in the catalog names.
+    """Return the path of a location that `choose_location` may have returned, and that no row names.
 
-    Raises InvalidTableStateError for anything else: a place outside of the root, that of another table, one that a row
-    of the manifest names or lies in, and a directory in which there is more than a table has while it is written.
+    Raises InvalidTableStateError for any other location: outside the root, chosen for another table, named by a row or
+    inside the location of one, or a directory that holds anything but a table being written.
     """
     path = catalog.store.relative(location)
-    if path is None or not layout.is_hashed(path, object_id(identifier)):
-        raise _not_new(identifier, location, "the catalog gives no such place to a new table of this name")
-    # A client that only lists directories works beside those that have a manifest.
+    if path is None or not layout.is_hashed_directory_of(path, object_id(identifier)):
+        raise _not_new_error(identifier, location, "the catalog chooses no such location for this name")
+    # A V1 client may share the root with clients that use a manifest.
     manifest = catalog.manifest or Manifest(catalog.store)
     try:
         owners = manifest.read(lambda snapshot: Draft(snapshot).overlapping(path))
@@ -55,96 +58,101 @@ def require_unadopted(catalog: Catalog, identifier: Identifier, location: str) -
         if manifest is not catalog.manifest:
             manifest.close()
     if owners:
-        raise _not_new(identifier, location, f"the catalog has {owners[0]!r} there")
+        raise _not_new_error(identifier, location, f"it belongs to {owners[0]!r}")
     level = catalog.store.list_level(path)
-    strange = sorted({*(one.name for one in level.files), *level.directories} - WRITTEN_ENTRIES)
-    if strange:
-        raise _not_new(identifier, location, f"no new table has {strange[0]!r} in its directory")
+    foreign = sorted({*(one.name for one in level.files), *level.directories} - WRITTEN_ENTRIES)
+    if foreign:
+        raise _not_new_error(identifier, location, f"it holds {foreign[0]!r}, which no new table has")
     return path
 
 
 def discard(catalog: Catalog, identifier: Identifier, location: str) -> None:
-    """Delete what was written at a place, once it is proven to be no table of the catalog; error 19 if it is not.
+    """Delete what was written to a location and was not adopted.
 
-    Nothing refers to the place, so a crash leaves a part of it and harms nobody.
+    Raises InvalidTableStateError if it may belong to a table. A crash leaves a part of it, which nothing refers to.
     """
     catalog.store.delete_tree(require_unadopted(catalog, identifier, location))
 
 
-def _not_new(identifier: Identifier, location: str, reason: str) -> InvalidTableStateError:
+def _not_new_error(identifier: Identifier, location: str, reason: str) -> InvalidTableStateError:
     return InvalidTableStateError(
-        f"{location!r} is not a place where {format_identifier(identifier)} was written before it is in the "
-        f"catalog: {reason}"
+        f"{location!r} is not a new location of {format_identifier(identifier)}, and is kept: {reason}"
     )
 
 
-def adopt(catalog: Catalog, identifier: Identifier, location: str, properties: Mapping[str, str] | None) -> Created:
-    """Bring a table that was written at such a place into the catalog; errors 1, 5, 13, 14.
+def adopt(
+    catalog: Catalog, identifier: Identifier, location: str, properties: Mapping[str, str] | None
+) -> CreatedTable:
+    """Add a table that was written to a new location to the catalog.
 
-    The commit point is the manifest row where tables have hashed directories. A root table, and one that was declared,
-    has a place of its own: the data is copied there within the store, and it is created like any other. What was
-    written stays where it is if that fails.
+    The commit point of a manifest table is its row. A root table, and a declared one, has its own directory: the data
+    is copied there within the store, and the table is created like any other. If that fails, the data stays at the new
+    location. Raises TableAlreadyExistsError, NamespaceNotFoundError, ConcurrentModificationError, or InvalidInputError
+    if there is no data.
     """
-    dataset = opened(catalog, identifier, location)
-    found = require_absent(catalog, identifier)
-    if found is None and has_own_place(catalog, identifier):
+    dataset = open_location(catalog, identifier, location)
+    declared = require_absent(catalog, identifier)
+    if declared is None and stays_in_place(catalog, identifier):
         row = Row(object_id(identifier), TABLE, location, properties_json(properties))
-        table_rows.require_unused(catalog, identifier)
-        table_rows.forgetting_dead_rows(catalog, identifier, lambda: table_rows.insert_row(catalog, row))
-        return Created(location, row.properties(), int(dataset.version))
-    data = prepared(catalog, dataset, location)
-    made = create(catalog, identifier, data, CreateMode.CREATE, properties=properties)
+        table_rows.require_no_root_table(catalog, identifier)
+        retry_without_dead_row(catalog, identifier, lambda: table_rows.insert_row(catalog, row))
+        return CreatedTable(location, row.properties(), int(dataset.version))
+    data = prepare_data(catalog, dataset, location)
+    created = create(catalog, identifier, data, CreateMode.CREATE, properties=properties)
     catalog.store.delete_tree(location)
-    return made
+    return created
 
 
-def has_own_place(catalog: Catalog, identifier: Identifier) -> bool:
-    """Tell whether a new table stays in the directory in which it was written.
+def stays_in_place(catalog: Catalog, identifier: Identifier) -> bool:
+    """Return True if an adopted table stays in the directory in which it was written.
 
-    A root table in `<name>.lance` does not: clients that only list directories know it by that name. Where the catalog
-    manages versions, they have no business with its tables.
+    A root table does not: clients that only list directories know it by `<name>.lance`. If the catalog manages
+    versions, such clients must not write to its tables, so root tables stay too.
     """
     if catalog.manifest is None:
         return False
     return len(identifier) > 1 or not catalog.lists_directories or managed.manages_versions(catalog)
 
 
-def require_absent(catalog: Catalog, identifier: Identifier) -> Found | None:
-    """Raise 5 if there is a table with data; gives one that is only declared."""
-    found = catalog.resolver.find(identifier, look=True)
-    if found is None or found.directory is None:
+def require_absent(catalog: Catalog, identifier: Identifier) -> ResolvedTable | None:
+    """Return the table if it is only declared, or None if it does not exist.
+
+    Raises TableAlreadyExistsError if it has data, NamespaceNotFoundError.
+    """
+    table = catalog.resolver.find(identifier, look=True)
+    if table is None or table.directory is None:
         if catalog.manifest is not None:
             table_rows.require_free(catalog, identifier)
         return None
-    if found.is_root_table and not found.directory.visible:
+    if table.is_hidden:
         return None
-    if found.directory.only_declared:
-        return found
+    if table.directory.is_only_declared:
+        return table
     raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
 
 
-def opened(catalog: Catalog, identifier: Identifier, location: str) -> LanceDataset:
-    """Open what was written at a place; 13 if there is nothing, or it is no such place."""
+def open_location(catalog: Catalog, identifier: Identifier, location: str) -> LanceDataset:
+    """Open what was written to a new location. Raises InvalidInputError if it holds no table."""
     if layout.root_table_name(location) is not None:
         raise InvalidInputError(
-            f"{location!r} is the place of a root table, not of what is to be {format_identifier(identifier)}"
+            f"{location!r} is the directory of a root table, not a new location of {format_identifier(identifier)}"
         )
     try:
         return lance.dataset(
-            catalog.store.resolve(layout.checked_location(location)),
+            catalog.store.resolve(layout.check_location(location)),
             storage_options=catalog.store.storage_options or None,
             session=catalog.session,
         )
     except (OSError, ValueError) as error:
         if is_not_found(error):
             raise InvalidInputError(
-                f"There is no table at {location!r} to become {format_identifier(identifier)}"
+                f"There is no table at {location!r} to adopt as {format_identifier(identifier)}"
             ) from error
         raise
 
 
-def prepared(catalog: Catalog, dataset: LanceDataset, location: str) -> PreparedData:
-    """Describe the data of a table, as it can be brought to another place."""
+def prepare_data(catalog: Catalog, dataset: LanceDataset, location: str) -> PreparedData:
+    """Return the data of a table in a form that can be copied to another directory."""
     store = catalog.store
 
     def bring(target: str) -> None:

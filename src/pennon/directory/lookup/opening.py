@@ -1,9 +1,9 @@
-"""Tables that are open, for operations inside of them.
+"""Open tables for reading, and for operations inside them.
 
-Each operation finds its table anew, so a table that was dropped, renamed or made anew elsewhere is never met under its
-old name. What is kept between operations is only the open table at a location. Which version of it is the latest is
-asked each time: where the catalog manages versions its rows tell, which have just been read; else Lance looks at the
-files, and knows a manifest that was written anew under the same number by its e-tag.
+Each operation resolves its table again, so a table that was dropped, renamed or replaced is never reached under its old
+name. Only the open dataset at a location is kept between operations. Which version is the latest is checked every time:
+by the version rows, which were just read, if the catalog manages versions; otherwise Lance checks the files, and
+recognises a manifest that was replaced under the same number by its e-tag.
 """
 
 from __future__ import annotations
@@ -14,82 +14,142 @@ from weakref import proxy
 
 import lance
 
-from pennon.directory.lookup import describe
+from pennon.directory.lookup.directories import look_at
 from pennon.directory.versions import callback, managed, service
-from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.errors import (
+    InvalidTableStateError,
+    TableBranchNotFoundError,
+    TableIsOnlyDeclaredError,
+    TableNotFoundError,
+    TableTagNotFoundError,
+    TableVersionNotFoundError,
+    is_damaged,
+    is_not_found,
+)
+from pennon.identifiers import Identifier, format_identifier
+from pennon.table.description import open_table as open_dataset
 from pennon.table.handles import Handle, TableFiles, open_by_files
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
-    from pennon.directory.lookup.resolve import Found
+    from pennon.directory.lookup.resolve import ResolvedTable
     from pennon.table.version_selector import VersionSelector
 
 
-def opened(
-    catalog: Catalog, identifier: Identifier, point: VersionSelector, *, shared: bool = False
+def open_table(
+    catalog: Catalog, identifier: Identifier, selector: VersionSelector, *, shared: bool = False
 ) -> lance.LanceDataset:
-    """Open a table at a version, tag or branch; what is committed to it goes through the catalog if that decides.
+    """Open a table for an operation inside it. Commits go through the catalog if it manages versions.
 
-    A shared one is used by others as well, and must not be moved or written through in place. Errors 1, 4, 8, 11, 13,
-    19 (only declared, or damaged), 22.
+    A shared dataset is used by other operations too: it must not be moved or changed in place.
+
+    Raises NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError, TableTagNotFoundError or
+    TableBranchNotFoundError if something does not exist, InvalidTableStateError if the table is damaged,
+    TableIsOnlyDeclaredError if it has no data yet.
     """
-    found = catalog.resolver.table(identifier)
+    table = catalog.resolver.table(identifier)
     try:
-        # Files decide about branches; about everything else the catalog does.
-        if point.branch is None and service.is_managed(catalog, found):
-            return _by_rows(catalog, found, point, shared=shared)
-        return _by_files(catalog, found, point, shared=shared)
+        # Branches are always decided by files.
+        if selector.branch is None and service.is_managed(catalog, table):
+            return _open_by_rows(catalog, table, selector, shared=shared)
+        return _open_by_files(catalog, table, selector, shared=shared)
     except (OSError, ValueError, OverflowError) as error:
-        raise describe.reason(catalog, found, error, point) from error
+        raise _explain_error(catalog, table, error, selector) from error
 
 
-def _by_files(catalog: Catalog, found: Found, point: VersionSelector, *, shared: bool) -> lance.LanceDataset:
-    managed.finish_table(catalog, object_id(found.identifier), found.location, tidy=False)
-    location = catalog.store.resolve(found.location)
+def open_resolved(catalog: Catalog, table: ResolvedTable, selector: VersionSelector) -> lance.LanceDataset | None:
+    """Open a table for reading, or return None if it is only declared. Nothing is kept open."""
+    managed.finish_table(catalog, table.object_id, table.location, tidy=False)
+    try:
+        return open_dataset(
+            catalog.store.resolve(table.location),
+            catalog.store.storage_options,
+            selector,
+            table=format_identifier(table.identifier),
+            session=catalog.session,
+            check_branch=lambda name: catalog.store.resolve(f"{table.location}/tree/{name}"),
+        )
+    except (OSError, ValueError) as error:
+        reason = _explain_error(catalog, table, error, selector)
+        if isinstance(reason, TableIsOnlyDeclaredError):
+            return None
+        raise reason from error
 
-    def latest() -> lance.LanceDataset:
+
+def _open_by_files(
+    catalog: Catalog, table: ResolvedTable, selector: VersionSelector, *, shared: bool
+) -> lance.LanceDataset:
+    managed.finish_table(catalog, table.object_id, table.location, tidy=False)
+    location = catalog.store.resolve(table.location)
+
+    def open_latest() -> lance.LanceDataset:
         return lance.dataset(
             location, storage_options=dict(catalog.store.storage_options) or None, session=catalog.session
         )
 
     def require_branch(name: str) -> str:
-        return catalog.store.resolve(f"{found.location}/tree/{name}")
+        return catalog.store.resolve(f"{table.location}/tree/{name}")
 
-    place = TableFiles(
-        (location,), location, catalog.store.is_local, latest, format_identifier(found.identifier), require_branch
+    files = TableFiles(
+        (location,), location, catalog.store.is_local, open_latest, format_identifier(table.identifier), require_branch
     )
-    return open_by_files(catalog.handles, place, point, shared=shared)
+    return open_by_files(catalog.handles, files, selector, shared=shared)
 
 
-def _by_rows(catalog: Catalog, found: Found, point: VersionSelector, *, shared: bool) -> lance.LanceDataset:
-    catalog.store.resolve(found.location)
-    key = (found.location, found.identifier)
-    kept = catalog.handles.find(key) or _managed(catalog, found)
-    point = point.resolve_tag(kept.dataset, format_identifier(found.identifier))
-    if point.branch is not None:
-        return _by_files(catalog, found, point, shared=shared)
-    table = service.managed_table(found)
-    newest = managed.find_latest(catalog, table) if point.is_latest else None
-    record = newest if point.version is None else managed.describe_version(catalog, table, point.version)
+def _open_by_rows(
+    catalog: Catalog, table: ResolvedTable, selector: VersionSelector, *, shared: bool
+) -> lance.LanceDataset:
+    catalog.store.resolve(table.location)
+    key = (table.location, table.identifier)
+    handle = catalog.handles.find(key) or _open_managed(catalog, table)
+    selector = selector.resolve_tag(handle.dataset, format_identifier(table.identifier))
+    if selector.branch is not None:
+        return _open_by_files(catalog, table, selector, shared=shared)
+    versions = service.managed_table(table)
+    newest = managed.find_latest(catalog, versions) if selector.is_latest else None
+    record = newest if selector.version is None else managed.describe_version(catalog, versions, selector.version)
     if record is None:
-        raise FileNotFoundError(f"There is no version of table {format_identifier(found.identifier)}")
-    if kept.stamp == record:
-        return kept.dataset if shared else kept.dataset.checkout_version((None, record.version))
-    # The row was read before the version is opened: if another one takes its place, the next look sees it.
-    dataset = kept.dataset.checkout_version((None, record.version))
+        raise FileNotFoundError(f"There is no version of table {format_identifier(table.identifier)}")
+    if handle.stamp == record:
+        return handle.dataset if shared else handle.dataset.checkout_version((None, record.version))
+    # The row was read before the version is opened: if the version is replaced, the next operation notices.
+    dataset = handle.dataset.checkout_version((None, record.version))
     if shared and newest is not None:
-        catalog.handles.keep(key, replace(kept, dataset=dataset, stamp=record))
+        catalog.handles.keep(key, replace(handle, dataset=dataset, stamp=record))
     return dataset
 
 
-def _managed(catalog: Catalog, found: Found) -> Handle:
-    # Lance holds the client, the catalog holds what Lance has opened: a circle that nobody would find.
+def _open_managed(catalog: Catalog, table: ResolvedTable) -> Handle:
+    # Lance holds the client, and the catalog holds what Lance opened: a strong reference would never be collected.
     versions = callback.VersionClient(proxy(catalog))
     dataset = lance.dataset(
-        **callback.opening_arguments(catalog, found.identifier, versions),
+        **callback.opening_arguments(catalog, table.identifier, versions),
         storage_options=dict(catalog.store.storage_options) or None,
         session=catalog.session,
     )
     handle = Handle(dataset, stamp_after=versions.find_created)
-    catalog.handles.keep((found.location, found.identifier), handle)
+    catalog.handles.keep((table.location, table.identifier), handle)
     return handle
+
+
+def _explain_error(catalog: Catalog, table: ResolvedTable, error: Exception, selector: VersionSelector) -> Exception:
+    """Return the error to raise for one that Lance raised when it opened a table; it may be the same."""
+    what = f"Table {format_identifier(table.identifier)}"
+    if is_damaged(error):
+        return InvalidTableStateError(f"{what} cannot be opened: {error}")
+    if not is_not_found(error) and not isinstance(error, OverflowError):
+        return error
+    directory = table.directory or look_at(catalog.store, table.location)
+    if not directory.has_files:
+        return TableNotFoundError(
+            f"Table not found: {format_identifier(table.identifier)} has nothing at {table.location!r}"
+        )
+    if selector.version is not None:
+        return TableVersionNotFoundError(f"{what} has no version {selector.version}")
+    if selector.tag is not None:
+        return TableTagNotFoundError(f"{what} has no tag '{selector.tag}'")
+    if selector.branch is not None:
+        return TableBranchNotFoundError(f"{what} has no branch '{selector.branch}'")
+    if directory.has_versions:
+        return InvalidTableStateError(f"{what} cannot be opened at {table.location!r}")
+    return TableIsOnlyDeclaredError(f"{what} is declared, and has no data yet")

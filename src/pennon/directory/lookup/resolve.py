@@ -1,8 +1,7 @@
-"""Which table an identifier means: manifest first, then the directory.
+"""Find the table that an identifier names: by the manifest first, then by the directory.
 
-A table in a hashed directory is visible by its manifest row alone. A root table in `<name>.lance` is visible by its
-directory, so the markers beside it hide it, whichever mode the client is in and whether or not the manifest has a row
-for it.
+A manifest table is visible by its row alone. A root table in `<name>.lance` is visible by its directory, so the markers
+beside it hide it in every mode, whether or not the manifest has a row for it.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.lookup.listing import TableDirectory, look_at, look_at_root_table
-from pennon.directory.manifest import NAMESPACE, TABLE, Manifest, Row, Snapshot, flags
-from pennon.directory.manifest_tables import trash
+from pennon.directory.lookup.directories import TableDirectory, look_at, look_at_root_table
+from pennon.directory.manifest import NAMESPACE, TABLE, Manifest, Row, Snapshot, flags, is_live
 from pennon.errors import (
     ConcurrentModificationError,
     UnusableEntryError,
@@ -33,13 +31,13 @@ if TYPE_CHECKING:
     from pennon.config import DirectorySettings
     from pennon.store import Store
 
-# How often a root table without a row is looked at anew while others commit.
+# How often a root table without a row is looked up again while other clients commit.
 _ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
-class Found:
-    """A table that was found: where, by which row, and what its directory showed if somebody looked."""
+class ResolvedTable:
+    """A table that was found: its location, its row, and what its directory showed if it was looked into."""
 
     identifier: Identifier
     location: str
@@ -47,28 +45,56 @@ class Found:
     directory: TableDirectory | None
 
     @property
+    def object_id(self) -> str:
+        """The key of the table's row."""
+        return object_id(self.identifier)
+
+    @property
     def is_root_table(self) -> bool:
-        """Tell whether a listing of the root finds this table under this very name."""
+        """True for a root table, False for a manifest table."""
         return is_root_table(self.identifier, self.location)
+
+    @property
+    def is_hidden(self) -> bool:
+        """True if markers hide the table. Only root tables have such markers."""
+        return self.is_root_table and self.directory is not None and not self.directory.visible
+
+    @property
+    def is_only_declared(self) -> bool:
+        """True if the table has no data yet."""
+        if self.directory is None or not self.directory.is_only_declared:
+            return False
+        # The markers of a root table mean nothing for a table of another name that kept its directory.
+        return not (self.is_root_table and self.directory.deregistered)
+
+    @property
+    def is_deregistered(self) -> bool:
+        """True if this is a root table that was deregistered."""
+        return self.is_root_table and self.directory is not None and self.directory.deregistered
+
+    def properties(self) -> dict[str, str] | None:
+        """Return the properties of the row, or None if the table has no row."""
+        return None if self.row is None else self.row.properties()
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What one version of the manifest says about a name."""
+class _ManifestEntry:
+    """What one version of the manifest holds about a name."""
 
     row: Row | None = None
-    known_elsewhere: bool = False
+    directory_is_taken: bool = False
+    """The directory `<name>.lance` belongs to a table of another name, or the name has a row."""
     version: int = 0
     managed: bool = False
 
 
 def is_root_table(identifier: Identifier, location: str) -> bool:
-    """Tell whether `location` is the directory that the name alone leads to."""
+    """Return True if `location` is the directory of the root table with this name."""
     return len(identifier) == 1 and location == layout.root_table(identifier[0])
 
 
 class Resolver:
-    """Finds namespaces and tables of one root in its mode."""
+    """Finds the namespaces and tables of one root."""
 
     def __init__(self, settings: DirectorySettings, store: Store, manifest: Manifest | None) -> None:
         self._lists_directories = settings.dir_listing_enabled
@@ -76,102 +102,106 @@ class Resolver:
         self._manifest = manifest
 
     def require_namespace(self, identifier: Identifier) -> None:
-        """Raise NamespaceNotFoundError (1) unless the namespace is there; the root always is."""
+        """Raise NamespaceNotFoundError unless the namespace exists. The root always does."""
         if identifier == ROOT:
             return
         if self._manifest is None or not self._manifest.read(lambda snapshot: namespace_exists(snapshot, identifier)):
             raise namespace_not_found(identifier)
 
-    def table(self, identifier: Identifier, *, look: bool = False) -> Found:
-        """Find a table that is visible, or raise 1 (no such namespace), 4 (no such table) or 19 (not to be used).
+    def table(self, identifier: Identifier, *, look: bool = False) -> ResolvedTable:
+        """Return a visible table.
 
-        One request when the row names a hashed directory; `look` asks for its directory as well.
+        Costs one request if it is a manifest table; `look` reads its directory as well. Raises NamespaceNotFoundError
+        or TableNotFoundError if it does not exist, UnusableEntryError if its row cannot be used.
         """
         found = self.find(identifier, look=look)
-        if found is None or (found.directory is not None and found.is_root_table and not found.directory.visible):
+        if found is None or found.is_hidden:
             raise table_not_found(identifier)
         return found
 
-    def find(self, identifier: Identifier, *, look: bool = False, marker: bool = True) -> Found | None:
-        """Find a table whether it is hidden or not; None if there is nothing of that name.
+    def find(self, identifier: Identifier, *, look: bool = False, marker: bool = True) -> ResolvedTable | None:
+        """Return a table whether it is hidden or not, or None if there is nothing under the name.
 
-        Without `marker` nobody asks whether a root table is hidden, which the caller finds out by claiming it. Error 14
-        if others commit so fast that nobody can tell whether the catalog manages the versions of what is there.
+        Without `marker` the marker of a root table is not read: the caller is about to claim it. Raises
+        ConcurrentModificationError if other clients commit so often that it stays unclear whether the catalog manages
+        the table's versions.
         """
         for _ in range(_ATTEMPTS):
-            seen = self._row(identifier)
-            found = self._found(identifier, seen, look=look, marker=marker)
-            if found is None or found.row is not None or not self._has_changed(seen):
+            entry = self._manifest_entry(identifier)
+            found = self._resolve(identifier, entry, look=look, marker=marker)
+            if found is None or found.row is not None or not self._has_changed(entry):
                 return found
         raise ConcurrentModificationError(
-            f"Table {format_identifier(identifier)} is looked for while others change the catalog"
+            f"Table {format_identifier(identifier)} cannot be looked up while others change the catalog; try again"
         )
 
-    def _found(self, identifier: Identifier, seen: _Seen, *, look: bool, marker: bool) -> Found | None:
-        def root_table(name: str) -> TableDirectory:
+    def _resolve(
+        self, identifier: Identifier, entry: _ManifestEntry, *, look: bool, marker: bool
+    ) -> ResolvedTable | None:
+        def look_at_home(name: str) -> TableDirectory:
             store = self._store
             return look_at_root_table(store, name) if marker else look_at(store, layout.root_table(name))
 
-        row = seen.row
+        row = entry.row
         if row is not None and row.location is not None:
             if is_root_table(identifier, row.location):
-                return Found(identifier, row.location, row, root_table(identifier[0]))
-            there = look_at(self._store, row.location) if look else None
-            return Found(identifier, row.location, row, there)
-        if len(identifier) != 1 or not self._lists_directories or seen.known_elsewhere:
+                return ResolvedTable(identifier, row.location, row, look_at_home(identifier[0]))
+            directory = look_at(self._store, row.location) if look else None
+            return ResolvedTable(identifier, row.location, row, directory)
+        if len(identifier) != 1 or not self._lists_directories or entry.directory_is_taken:
             return None
-        directory = root_table(identifier[0])
-        return Found(identifier, directory.location, None, directory) if directory.has_files else None
+        directory = look_at_home(identifier[0])
+        return ResolvedTable(identifier, directory.location, None, directory) if directory.has_files else None
 
-    def _has_changed(self, seen: _Seen) -> bool:
-        """Tell whether a table that had no row may have got one since, and so may be one whose versions are managed.
+    def _has_changed(self, entry: _ManifestEntry) -> bool:
+        """Return True if a table without a row may have got one since, and so may have managed versions.
 
-        A table that is restored gets its row first and is shown then: whoever saw neither row nor marker may have seen
-        the one from before and the other from after it, and must not take the table for one that nobody manages.
+        A restored table gets its row first and is shown afterwards. A reader that saw neither row nor marker may have
+        seen the row's absence before, and the marker's absence after the restoration.
         """
-        if self._manifest is None or not seen.managed:
+        if self._manifest is None or not entry.managed:
             return False
-        return self._manifest.read(lambda snapshot: snapshot.version) != seen.version
+        return self._manifest.read(lambda snapshot: snapshot.version) != entry.version
 
-    def _row(self, identifier: Identifier) -> _Seen:
-        """Find the row of a table, and tell whether its directory belongs to a table of another name."""
+    def _manifest_entry(self, identifier: Identifier) -> _ManifestEntry:
         if self._manifest is None:
             if len(identifier) > 1:
                 raise namespace_not_found(identifier[:-1])
-            return _Seen()
+            return _ManifestEntry()
 
-        def look(snapshot: Snapshot) -> _Seen:
+        def look(snapshot: Snapshot) -> _ManifestEntry:
             if not namespace_exists(snapshot, identifier[:-1]):
                 raise namespace_not_found(identifier[:-1])
             managed = flags.manages_versions(snapshot.metadata)
             row = snapshot.get(object_id(identifier))
-            if row is not None:
-                found = row if row.object_type == TABLE else None
-                fault = None if found is None else location_fault(snapshot, found)
-                if fault is not None:
-                    raise unusable(row, fault)
-                return _Seen(found, known_elsewhere=True, version=snapshot.version, managed=managed)
-            other = len(identifier) == 1 and bool(snapshot.object_ids_at(layout.root_table(identifier[0])))
-            return _Seen(None, known_elsewhere=other, version=snapshot.version, managed=managed)
+            if row is None:
+                taken = len(identifier) == 1 and bool(snapshot.object_ids_at(layout.root_table(identifier[0])))
+                return _ManifestEntry(None, directory_is_taken=taken, version=snapshot.version, managed=managed)
+            is_table = row.object_type == TABLE
+            fault = find_location_fault(snapshot, row) if is_table else None
+            if fault is not None:
+                raise _unusable_row_error(row, fault)
+            return _ManifestEntry(
+                row if is_table else None, directory_is_taken=True, version=snapshot.version, managed=managed
+            )
 
         return self._manifest.read(look)
 
 
-def location_fault(snapshot: Snapshot, row: Row) -> str | None:
-    """Say why the location of a table's row cannot be used, by itself or beside the other rows; None if it can."""
+def find_location_fault(snapshot: Snapshot, row: Row) -> str | None:
+    """Return why a row's location cannot be used, by itself or beside other rows; None if it can."""
     fault = snapshot.location_faults().get(row.object_id)
     if fault is not None or row.location is None or "/" not in row.location:
         return fault
     parts = row.location.split("/")
     for depth in range(1, len(parts)):
         for key in snapshot.object_ids_at("/".join(parts[:depth])):
-            if trash.is_live(key):
-                return f"it lies inside of the table {shorten_text(key)}"
+            if is_live(key):
+                return f"it is inside the table {shorten_text(key)}"
     return None
 
 
-def unusable(row: Row, fault: str) -> UnusableEntryError:
-    """Say that a table cannot be used because of its row, and how to get rid of that."""
+def _unusable_row_error(row: Row, fault: str) -> UnusableEntryError:
     where = "" if row.location is None else f" {shorten_text(row.location)}"
     return UnusableEntryError(
         f"Table {format_identifier((row.object_id,))} cannot be used: its row has the location{where}, and {fault}. "
@@ -180,7 +210,7 @@ def unusable(row: Row, fault: str) -> UnusableEntryError:
 
 
 def namespace_exists(snapshot: Snapshot, identifier: Identifier) -> bool:
-    """Tell whether a namespace and all that are above it are there."""
+    """Return True if a namespace and all its parents exist."""
     joined = ""
     for name in identifier:
         joined = f"{joined}{DELIMITER}{name}" if joined else name

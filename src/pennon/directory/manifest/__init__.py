@@ -2,7 +2,17 @@
 
 from pennon.directory.manifest.draft import Draft
 from pennon.directory.manifest.manifest import Manifest
-from pennon.directory.manifest.row import NAMESPACE, PROTECTED, TABLE, TABLE_VERSION, Row, properties_json, version_key
+from pennon.directory.manifest.row import (
+    NAMESPACE,
+    PROTECTED,
+    TABLE,
+    TABLE_VERSION,
+    TRASH,
+    Row,
+    is_live,
+    properties_json,
+    version_key,
+)
 from pennon.directory.manifest.snapshot import Snapshot, is_version
 
 __all__ = [
@@ -10,10 +20,12 @@ __all__ = [
     "PROTECTED",
     "TABLE",
     "TABLE_VERSION",
+    "TRASH",
     "Draft",
     "Manifest",
     "Row",
     "Snapshot",
+    "is_live",
     "is_version",
     "properties_json",
     "version_key",

@@ -90,12 +90,12 @@ class Draft:
 
     def object_ids_at(self, location: str) -> list[str]:
         """Return the keys of the rows with this location, changes included."""
-        place = layout.normalised(location)
+        place = layout.normalise_location(location)
         kept = [key for key in self._snapshot.object_ids_at(place) if key not in self._changes]
         return kept + [
             key
             for key, row in self._changes.items()
-            if row is not None and row.location is not None and layout.normalised(row.location) == place
+            if row is not None and row.location is not None and layout.normalise_location(row.location) == place
         ]
 
     def overlapping(self, location: str) -> list[str]:

@@ -24,7 +24,7 @@ from pennon.directory.manifest.loading import advance
 from pennon.directory.manifest.skipped import find_skipped_rows
 from pennon.directory.manifest.snapshot import Snapshot
 from pennon.directory.manifest.upkeep import Upkeep
-from pennon.directory.problem_log import warn_once
+from pennon.directory.problems import warn_once
 from pennon.errors import ConcurrentModificationError, is_commit_conflict, is_not_found
 
 if TYPE_CHECKING:

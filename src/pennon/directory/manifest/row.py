@@ -21,6 +21,8 @@ TABLE = "table"
 TABLE_VERSION = "table_version"
 PROTECTED = "pennon.protected"
 """The property of a protected table or namespace."""
+TRASH = "__trash"
+"""The namespace of dropped objects: their rows are renamed to `__trash$<deletion id>`."""
 
 SCHEMA = pa.schema(
     [
@@ -111,6 +113,11 @@ def version_key(table: str, version: int) -> str:
     return f"{table}{DELIMITER}{version}"
 
 
+def is_live(object_id: str) -> bool:
+    """Return True if the row with this id is not in the trash."""
+    return not object_id.startswith(TRASH + DELIMITER)
+
+
 def properties_json(properties: Mapping[str, str] | None) -> str | None:
     """Return properties as the metadata column stores them: None if there are none."""
     if not properties:
@@ -148,7 +155,7 @@ def table_to_rows(table: pa.Table, extra: Sequence[str] = ()) -> list[Row | None
         Row(
             object_id,
             object_type,
-            None if location is None else layout.stored_location(location),
+            None if location is None else layout.normalise_stored_location(location),
             metadata,
             None if bases is None else tuple(bases),
         )

@@ -124,7 +124,7 @@ class Snapshot:
 
     def object_ids_at(self, location: str) -> tuple[str, ...]:
         """Return the keys of the rows with this location."""
-        return self._locations.get(layout.normalised(location), ())
+        return self._locations.get(layout.normalise_location(location), ())
 
     def deep_locations(self) -> set[str]:
         """Return the locations that are more than one directory deep, which are few, if any."""
@@ -209,7 +209,7 @@ class Snapshot:
         """Index a row by key and location, and return its name and the list of names it belongs to, if it is listed."""
         self._rows[row.object_id] = row
         if row.object_type == TABLE and row.location is not None:
-            location = layout.normalised(row.location)
+            location = layout.normalise_location(row.location)
             self._locations[location] = (*self._locations.get(location, ()), row.object_id)
             if "/" in location:
                 self._deep_locations.add(location)
@@ -238,7 +238,7 @@ class Snapshot:
         del self._places[object_id]
         self._faults.pop(object_id, None)
         if row.object_type == TABLE and row.location is not None:
-            location = layout.normalised(row.location)
+            location = layout.normalise_location(row.location)
             left = tuple(other for other in self._locations[location] if other != object_id)
             if left:
                 self._locations[location] = left
@@ -258,7 +258,7 @@ def find_location_fault(row: Row) -> str | None:
     """Return why the location of a table row is unusable, or None if it is usable or the row is not of a table."""
     if row.object_type != TABLE or row.location is None:
         return None
-    return layout.location_fault(row.location)
+    return layout.find_location_fault(row.location)
 
 
 def is_version(name: str) -> bool:

@@ -1,1 +1,1 @@
-"""Tables in hashed directories: the row of the manifest decides."""
+"""Manifest tables in hashed directories: the row of the manifest decides whether they exist."""

@@ -13,11 +13,10 @@ from lance_namespace_urllib3_client.models.create_table_version_response import 
 from lance_namespace_urllib3_client.models.declare_table_response import DeclareTableResponse
 from lance_namespace_urllib3_client.models.deregister_table_response import DeregisterTableResponse
 
-from pennon.directory import layout
-from pennon.directory.lifecycle import deregister
+from pennon.directory import layout, table_rows
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
-from pennon.directory.manifest_tables import table_rows
-from pennon.directory.manifest_tables.reservation import Reservation
+from pennon.directory.markers import deregistration
+from pennon.directory.markers.reservation import Reservation
 from pennon.directory.versions import callback, managed, service, version_commit, version_rows
 from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.identifiers import Identifier, format_identifier, object_id, table_identifier
@@ -102,13 +101,13 @@ def _prepare_declare(
 ) -> _PreparedOperation:
     identifier = table_identifier(request.id)
     table_rows.require_free(catalog, identifier)
-    table_rows.require_unused(catalog, identifier)
-    location = layout.hashed(object_id(identifier))
+    table_rows.require_no_root_table(catalog, identifier)
+    location = layout.new_hashed_directory(object_id(identifier))
     declared[identifier] = location
     reservation = Reservation(catalog.store, location)
     reservation.announce()
-    undo.enter_context(reservation.undone_on_error())
-    reservation.make()
+    undo.enter_context(reservation.undo_on_error())
+    reservation.commit()
     row = Row(object_id(identifier), TABLE, location, properties_json(request.properties))
     response = DeclareTableResponse(
         location=catalog.store.location(location),
@@ -169,9 +168,9 @@ def _prepare_deregister(catalog: Catalog, request: Any, _: dict[Identifier, str]
     def respond(_: None) -> CommitTableResult:
         root_table = layout.root_table_name(found.location)
         if root_table is not None:
-            deregister.hide_root_table(catalog, root_table)
+            deregistration.hide_root_table(catalog.store, root_table)
         response = DeregisterTableResponse(
-            id=list(identifier), location=catalog.shown_location(found.location), properties=row.properties()
+            id=list(identifier), location=catalog.format_location(found.location), properties=row.properties()
         )
         return CommitTableResult(deregister_table=response)
 

@@ -19,9 +19,9 @@ from lance import LanceDataset, LanceOperation
 from lance_namespace_urllib3_client.models.create_table_version_request import CreateTableVersionRequest
 from lance_namespace_urllib3_client.models.create_table_version_response import CreateTableVersionResponse
 
+from pennon.directory import table_rows
 from pennon.directory.lifecycle import adopt
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
-from pennon.directory.manifest_tables import table_rows
 from pennon.directory.versions import callback, managed, service, version_commit, version_files, version_rows
 from pennon.errors import (
     ConcurrentModificationError,
@@ -190,10 +190,10 @@ def _prepare_new_tables(catalog: Catalog, new_tables: Sequence[NewTable]) -> _Pr
             raise InvalidInputError(
                 f"The location {new.location!r} of {format_identifier(identifier)} is not in the root"
             )
-        dataset = adopt.opened(catalog, identifier, location)
+        dataset = adopt.open_location(catalog, identifier, location)
         declared = adopt.require_absent(catalog, identifier)
         if declared is not None:
-            data = adopt.prepared(catalog, dataset, location)
+            data = adopt.prepare_data(catalog, dataset, location)
             data.bring(catalog.store.resolve(declared.location))
             operation = LanceOperation.Overwrite(data.schema, data.fragments)
             transaction = lance.Transaction(
@@ -202,7 +202,7 @@ def _prepare_new_tables(catalog: Catalog, new_tables: Sequence[NewTable]) -> _Pr
             prepared.first_versions.append(TableCommit(identifier, transaction))
             prepared.copied.append(location)
         else:
-            table_rows.require_unused(catalog, identifier)
+            table_rows.require_no_root_table(catalog, identifier)
             row = Row(object_id(identifier), TABLE, location, properties_json(new.properties))
             prepared.rows.append((row, list(version_files.list_versions(catalog.store, location).values())))
             prepared.versions[identifier] = int(dataset.version)

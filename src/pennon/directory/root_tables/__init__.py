@@ -1,1 +1,1 @@
-"""Tables in `<name>.lance` at the root: the marker beside the directory decides."""
+"""Root tables in `<name>.lance`: the marker beside the directory decides whether they exist."""

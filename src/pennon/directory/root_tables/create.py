@@ -1,7 +1,7 @@
-"""Making a root table in `<name>.lance` under the claim on its name.
+"""Declare and create root tables in `<name>.lance`, under a claim on the name.
 
-The claim (see `claim`) excludes every other creator and hides the table until it is complete. What was made is taken
-away again if the table does not come into being, and nothing else is.
+The claim excludes other creators and hides the table until it is complete. If the creation fails, what it wrote is
+deleted, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,105 +11,113 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pennon.directory import layout, purge_proof
-from pennon.directory.claims import claim
-from pennon.directory.claims.marker import CREATE, LEASE_SECONDS, REVIVING, Marker
-from pennon.directory.lifecycle import deregister
-from pennon.directory.lookup.listing import TableDirectory, look_at
-from pennon.directory.manifest_tables import reservation, table_rows
-from pennon.directory.root_tables import purge
+from pennon.directory import layout, purge_proof, table_rows
+from pennon.directory.lookup.directories import TableDirectory, look_at
+from pennon.directory.markers.marker import CREATE, LEASE_SECONDS, REVIVING, Marker
+from pennon.directory.markers.reservation import Reservation
+from pennon.directory.root_tables.deletion import delete_entry, delete_failed_creation, delete_leftovers
+from pennon.directory.root_tables.settle import acquire_claim
+from pennon.directory.table_specs import CreatedTable, TableSpec
 from pennon.directory.versions import managed
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.store import LeaseExpiredError
 from pennon.table.writing import PreparedData, read_latest_version, write_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
     from pennon.directory.catalog import Catalog
+    from pennon.directory.lookup.resolve import ResolvedTable
     from pennon.directory.manifest import Row
+    from pennon.directory.markers.claim import Claim
 
 _BYTES_PER_LEASE_SECOND = 1_000_000
 
 
-class DroppedTableIsThere(TableAlreadyExistsError):
-    """The directory of a root table that is to be declared holds a dropped one."""
+class DroppedTableError(TableAlreadyExistsError):
+    """A dropped table is in the directory in which a root table is to be declared."""
 
 
-def declare_root_table(catalog: Catalog, identifier: Identifier, row: Row) -> None:
-    """Declare a root table. The commit point in V1 is its `.lance-reserved` file, else the manifest row.
+def declare(catalog: Catalog, identifier: Identifier, row: Row) -> None:
+    """Declare a root table. The commit point in V1 is its `.lance-reserved` file, otherwise the manifest row.
 
-    Raises DroppedTableIsThere if the name is that of a dropped table, whose files must not be in the way of the first
-    version.
+    Raises DroppedTableError if the name belongs to a dropped table: its files must not be where a first version is
+    written. Raises TableAlreadyExistsError for any other table.
     """
-    with _claimed(catalog, identifier) as there:
-        if there.prior is not None:
-            raise DroppedTableIsThere(
-                f"A dropped table is at {there.directory.location!r}: create, restore or purge "
+    with _claim_directory(catalog, identifier) as creation:
+        if creation.held.prior is not None:
+            raise DroppedTableError(
+                f"A dropped table is at {creation.directory.location!r}: create, restore or purge "
                 f"{format_identifier(identifier)}"
             )
-        if there.directory.has_files:
-            raise already_there(identifier, there.directory)
-        reserved = reservation.Reservation(catalog.store, there.directory.location)
-        reserved.announce()
-        with reserved.undone_on_error():
-            with there.commit_guard():
-                reserved.make()
+        if creation.directory.has_files:
+            raise already_exists(identifier, creation.directory)
+        reservation = Reservation(catalog.store, creation.directory.location)
+        reservation.announce()
+        with reservation.undo_on_error():
+            with creation.commit_guard():
+                reservation.commit()
             table_rows.insert_row(catalog, row)
 
 
-def create_root_table(
-    catalog: Catalog,
-    identifier: Identifier,
-    row: Row,
-    data: pa.Table | PreparedData,
-    storage_options: dict[str, str],
-    *,
-    must_be_declared: bool = False,
-) -> tuple[Row, int]:
-    """Write a root table that is new, only declared, or dropped; returns its row and the version.
+def create(catalog: Catalog, spec: TableSpec, location: str) -> CreatedTable:
+    """Write a root table that is new, only declared, or dropped.
 
-    Over a dropped table it is the next version of the same lineage. With `must_be_declared`, only a declared one is
-    written, and 14 raised if it is not there any more.
+    Over a dropped table it becomes the next version of the same history. Raises TableAlreadyExistsError if there is a
+    table with data, ConcurrentModificationError if another client is creating it.
     """
-    lease = LEASE_SECONDS + data.nbytes / _BYTES_PER_LEASE_SECOND
-    identity = data.transaction_id if isinstance(data, PreparedData) else None
-    with _claimed(catalog, identifier, lease_seconds=lease, transaction_id=identity) as there:
-        before = there.directory
-        if there.prior is None and (before.has_versions or before.deregistered):
-            raise already_there(identifier, before)
-        if must_be_declared and (there.prior is not None or not before.reserved):
+    return _write(catalog, spec, spec.row(location), must_be_declared=False)
+
+
+def fill(catalog: Catalog, table: ResolvedTable, spec: TableSpec) -> CreatedTable:
+    """Write the first version of a declared root table.
+
+    Raises ConcurrentModificationError if it was dropped since it was found.
+    """
+    return _write(catalog, spec, spec.row(table.location), must_be_declared=True)
+
+
+def _write(catalog: Catalog, spec: TableSpec, row: Row, *, must_be_declared: bool) -> CreatedTable:
+    lease = LEASE_SECONDS + spec.data.nbytes / _BYTES_PER_LEASE_SECOND
+    transaction_id = spec.data.transaction_id if isinstance(spec.data, PreparedData) else None
+    with _claim_directory(catalog, spec.identifier, lease_seconds=lease, transaction_id=transaction_id) as creation:
+        before, prior = creation.directory, creation.held.prior
+        if prior is None and (before.has_versions or before.deregistered):
+            raise already_exists(spec.identifier, before)
+        if must_be_declared and (prior is not None or not before.reserved):
             raise ConcurrentModificationError(
-                f"Table {format_identifier(identifier)} was dropped before it got its first rows"
+                f"Table {format_identifier(spec.identifier)} was dropped before its first rows were written"
             )
-        with there.undone_on_error():
+        with creation.undo_on_error():
             version = write_version(
                 catalog.store.resolve(before.location, deeply=True),
-                data,
-                storage_options,
-                after=there.base,
-                transaction_id=there.transaction_id,
+                spec.data,
+                spec.storage_options,
+                after=creation.base,
+                transaction_id=creation.transaction_id,
                 session=catalog.session,
-                commit_guard=there.commit_guard,
+                commit_guard=creation.commit_guard,
             )
-            there.committed.append(version)
-            stored = table_rows.settle_row(catalog, row, declared=before.reserved and there.prior is None)
-        settled = [layout.declared(before.location)] if before.reserved else []
-        if there.prior is not None:
-            settled.append(layout.inside(before.location, layout.DEREGISTERED_MARKER))
-        if there.prior is not None or catalog.store.is_local or catalog.manifest is None:
-            # Left over where another client deleted a deregistered table. With a row, listings look closely.
-            settled.append(layout.deregistered(identifier[0]))
-        if settled:
-            catalog.store.delete(*settled)
-    return stored, version
+            creation.committed.append(version)
+            stored = table_rows.update_root_row(catalog, row, was_declared=before.reserved and prior is None)
+        _delete_old_markers(catalog, spec.identifier[0], before, was_dropped=prior is not None)
+    return CreatedTable.of(catalog, stored, version)
 
 
-def already_there(identifier: Identifier, directory: TableDirectory) -> TableAlreadyExistsError:
-    """Say what stands in the way of a table."""
+def _delete_old_markers(catalog: Catalog, name: str, before: TableDirectory, *, was_dropped: bool) -> None:
+    """Delete the markers that the new version makes obsolete."""
+    obsolete = [layout.declared(before.location)] if before.reserved else []
+    if was_dropped:
+        obsolete.append(layout.inside(before.location, layout.DEREGISTERED_MARKER))
+    if was_dropped or catalog.store.is_local or catalog.manifest is None:
+        # Left over if another client deleted a deregistered table. Listings look closely at tables with a row.
+        obsolete.append(layout.deregistered(name))
+    if obsolete:
+        catalog.store.delete(*obsolete)
+
+
+def already_exists(identifier: Identifier, directory: TableDirectory) -> TableAlreadyExistsError:
+    """Return the error for a directory that holds a table already."""
     if directory.deregistered:
         return TableAlreadyExistsError(
             f"A deregistered table is at {directory.location!r}: register {format_identifier(identifier)} "
@@ -119,63 +127,42 @@ def already_there(identifier: Identifier, directory: TableDirectory) -> TableAlr
 
 
 @dataclass(frozen=True)
-class _Claimed:
-    """A root table's directory as it was when the claim on its name was taken."""
+class _Creation:
+    """A claim on a root table, and its directory when it was claimed."""
 
     catalog: Catalog
-    held: claim.Standing
+    held: Claim
     directory: TableDirectory
     base: int
-    """The version to build on: that of a dropped table, else 0."""
+    """The version to build on: that of a dropped table, or 0."""
     transaction_id: str
     committed: list[int] = field(default_factory=list)
 
-    @property
-    def prior(self) -> Marker | None:
-        """Give the dropped table that is there, if one is."""
-        return None if self.held.marker is None else self.held.marker.prior
-
     @contextmanager
-    def undone_on_error(self) -> Iterator[None]:
-        """Take away the data that this caller wrote if the table does not come into being."""
+    def undo_on_error(self) -> Iterator[None]:
+        """Delete what this creation wrote if the block raises and the claim is still held."""
         try:
             yield
         except BaseException as error:
-            store = self.catalog.store
-            deregister.delete_leftovers(store, self.directory.location, error)
-            if claim.is_mine(store, self.held):
+            delete_leftovers(self.catalog.store, self.directory.location, error)
+            if self.held.is_held():
                 self._undo()
             raise
 
     def _undo(self) -> None:
-        store, location = self.catalog.store, self.directory.location
-        if self.prior is not None:
-            # What was committed, if anything, is burnt when the table is restored.
-            claim.move(store, self.held, replace(self.prior, burn=self.prior.burn or bool(self.committed)))
+        store, location, prior = self.catalog.store, self.directory.location, self.held.prior
+        if prior is not None:
+            # A restoration replaces what was committed, if anything was.
+            self.held.end(replace(prior, burn=prior.burn or bool(self.committed)))
         elif self.directory.reserved:
-            # It was declared before, and is again.
-            there = store.list_names(location) - {layout.RESERVED_MARKER}
-            for name in sorted(there - set(purge_proof.foreign_entries(there))):
-                self._purge(layout.inside(location, name))
-        elif self.committed or not self._is_anothers():
-            purge.clear(store, self.held)
+            # The table was declared before, and is again.
+            names = store.list_names(location) - {layout.RESERVED_MARKER}
+            for name in sorted(names - set(purge_proof.foreign_entries(names))):
+                delete_entry(store, self.held, layout.inside(location, name))
+        elif self.committed or not self._belongs_to_another():
+            delete_failed_creation(store, self.held.stored)
 
-    def _purge(self, path: str) -> None:
-        """Delete under the claim, fenced like a purge."""
-        store, held = self.catalog.store, self.held
-
-        def still_mine() -> bool:
-            return claim.is_mine(store, held)
-
-        with store.exclusive(held.name):
-            if not still_mine():
-                return
-            try:
-                store.purge_tree(path, also=[], seconds=purge.seconds_left(held), still_mine=still_mine)
-            except LeaseExpiredError:
-                raise claim.held_by_another(held.name) from None
-
-    def _is_anothers(self) -> bool:
+    def _belongs_to_another(self) -> bool:
         if self.directory.has_files:
             return True
         now = look_at(self.catalog.store, self.directory.location)
@@ -183,10 +170,10 @@ class _Claimed:
 
     @contextmanager
     def commit_guard(self) -> Iterator[None]:
-        """Let a commit happen only while the claim stands: exactly so on local disk, under the lock."""
+        """Allow a commit only while the claim is held. On a local disk this is exact, by the root's lock."""
         store = self.catalog.store
         with store.exclusive(self.held.name):
-            if store.is_local and not claim.is_mine(store, self.held):
+            if store.is_local and not self.held.is_held():
                 raise ConcurrentModificationError(
                     f"The claim on table '{self.held.name}' was taken over; nothing was written"
                 )
@@ -194,41 +181,33 @@ class _Claimed:
 
 
 @contextmanager
-def _claimed(
+def _claim_directory(
     catalog: Catalog, identifier: Identifier, *, lease_seconds: float = LEASE_SECONDS, transaction_id: str | None = None
-) -> Iterator[_Claimed]:
-    """Hold the marker of a root table, complete what a dead owner began, and look at the directory under the claim."""
-    store, name = catalog.store, identifier[0]
-    location = layout.root_table(name)
+) -> Iterator[_Creation]:
+    """Claim a root table, look into its directory, and show the table at the end of the block.
+
+    Raises ConcurrentModificationError if another client took the claim over before the end.
+    """
+    name = identifier[0]
     table_rows.require_free(catalog, identifier, root_table=True)
-    wanted = Marker(REVIVING).leased(REVIVING, CREATE, lease_seconds)
-    held = claim.take(store, name, wanted, lambda current: purge.settle(catalog, current))
-    try:
+    with acquire_claim(catalog, name, Marker(REVIVING).with_lease(REVIVING, CREATE, lease_seconds)) as held:
         transaction_id = transaction_id or str(uuid.uuid4())
-        held, base = _with_base(catalog, held, transaction_id)
-        yield _Claimed(catalog, held, look_at(store, location), base, transaction_id)
-    except BaseException:
-        if held.marker is not None and held.marker.prior is not None:
-            claim.move(store, held, held.marker.prior)
-        else:
-            claim.remove(store, held)
-        raise
-    if not claim.remove_own(store, held):
-        raise ConcurrentModificationError(f"Creating table '{name}' took too long: another client took over")
+        base = _record_base(catalog, held, transaction_id)
+        yield _Creation(catalog, held, look_at(catalog.store, layout.root_table(name)), base, transaction_id)
+        if not held.complete():
+            raise ConcurrentModificationError(f"Creating table '{name}' took too long: another client took over")
 
 
-def _with_base(catalog: Catalog, held: claim.Standing, transaction_id: str) -> tuple[claim.Standing, int]:
-    """Fix the version to build on over a dropped table, and write it down for whoever has to undo this."""
+def _record_base(catalog: Catalog, held: Claim, transaction_id: str) -> int:
+    """Return the version to build on over a dropped table, and record it for a client that has to undo this."""
+    prior = held.prior
+    if prior is None:
+        return 0
     store = catalog.store
-    if held.marker is None or held.marker.prior is None:
-        return held, 0
-    prior = held.marker.prior
     managed.finish_replaced_table(catalog, held.name)
     base = read_latest_version(store.resolve(layout.root_table(held.name)), store.storage_options)
-    # What a creator that died built on stays what a restoration returns to.
-    kept = prior.version if prior.burn and prior.version is not None else base or None
-    prior = replace(prior, version=kept, writers=(*prior.writers, transaction_id))
-    moved = claim.move(store, held, replace(held.marker, prior=prior))
-    if moved is None:
-        raise claim.held_by_another(held.name)
-    return moved, base
+    # If a dead creator may still commit, a restoration returns to the version that it built on.
+    version = prior.version if prior.burn and prior.version is not None else base or None
+    prior = replace(prior, version=version, writers=(*prior.writers, transaction_id))
+    held.update(replace(held.marker, prior=prior))
+    return base

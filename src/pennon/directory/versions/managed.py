@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pennon.directory.manifest import Draft, Snapshot, flags
 from pennon.directory.manifest.snapshot import find_location_fault
-from pennon.directory.problem_log import warn_once
+from pennon.directory.problems import warn_once
 from pennon.directory.versions import version_files
 from pennon.directory.versions.record import VersionRecord, find_version_problem
 from pennon.directory.versions.version_rows import (

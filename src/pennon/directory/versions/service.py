@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lance_namespace_urllib3_client.models.version_range import VersionRange
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.lookup.resolve import Found
+    from pennon.directory.lookup.resolve import ResolvedTable
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class VersionRequest:
         return table if self.branch is None else f"{table}, branch {self.branch!r},"
 
 
-def is_managed(catalog: Catalog, found: Found) -> bool:
+def is_managed(catalog: Catalog, found: ResolvedTable) -> bool:
     """Return True if the catalog manages the versions of a table that was just resolved."""
     return found.row is not None and manages_versions(catalog)
 
@@ -179,7 +179,7 @@ def delete_versions(
     return len(removed)
 
 
-def managed_table(found: Found) -> ManagedTable:
+def managed_table(found: ResolvedTable) -> ManagedTable:
     """Return the key and the location of a resolved table."""
     return ManagedTable(object_id(found.identifier), found.location)
 
@@ -231,7 +231,7 @@ def _require_latest(record: VersionRecord | None, identifier: Identifier) -> Ver
     return record
 
 
-def _require_directory(catalog: Catalog, found: Found, branch: str | None) -> str:
+def _require_directory(catalog: Catalog, found: ResolvedTable, branch: str | None) -> str:
     """Return the directory of a table or of its branch. Raises TableBranchNotFoundError unless the branch exists.
 
     The versions of a branch do not prove that it exists: Lance keeps them while another branch depends on them.
@@ -242,7 +242,7 @@ def _require_directory(catalog: Catalog, found: Found, branch: str | None) -> st
     return directory
 
 
-def _directory(found: Found, branch: str | None) -> str:
+def _directory(found: ResolvedTable, branch: str | None) -> str:
     if branch is None:
         return found.location
     if not branch or branch.startswith("/") or any(part in {"", ".", ".."} for part in branch.split("/")):
@@ -250,7 +250,7 @@ def _directory(found: Found, branch: str | None) -> str:
     return f"{found.location}/tree/{branch}"
 
 
-def _branch_not_found(found: Found, branch: str) -> TableBranchNotFoundError:
+def _branch_not_found(found: ResolvedTable, branch: str) -> TableBranchNotFoundError:
     return TableBranchNotFoundError(f"Table {format_identifier(found.identifier)} has no branch {branch!r}")
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pennon.directory.claims.marker import milliseconds
+from pennon.directory.clock import now_ms
 from pennon.directory.manifest import Draft, flags
 from pennon.directory.versions import managed, version_files, version_rows
 from pennon.errors import ConcurrentModificationError, InvalidInputError, TableVersionAlreadyExistsError
@@ -94,7 +94,7 @@ def prepare(catalog: Catalog, versions: Sequence[StagedVersion]) -> VersionCommi
     # The tables first: if another table replaces one of them later, the plan sees that its rows differ.
     tables = {version.table for version in versions}
     observed = dict(zip(tables, catalog.store.map(lambda table: _observe(catalog, table), tables), strict=True))
-    now = milliseconds()
+    now = now_ms()
     blobs = catalog.store.map(
         lambda version: catalog.store.get(version.record.path, max_bytes=LARGEST_MANIFEST), versions
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout
 from pennon.directory.lifecycle import create, register
-from pennon.directory.manifest_tables.reservation import Reservation
+from pennon.directory.markers.reservation import Reservation
 from pennon.directory.versions import managed, version_files
 from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.iceberg.entry import LANCE, MANAGED_BY, TABLE_TYPE
@@ -59,7 +59,7 @@ def _at(
             "without a location, the "
             "catalog chooses one"
         )
-    place = layout.checked_location(inside)
+    place = layout.check_location(inside)
     if version_files.list_versions(catalog.store, place):
         register.register(catalog, identifier, place, RegisterMode.CREATE, properties)
     elif has_columns:
@@ -78,8 +78,8 @@ def _reserve_written(catalog: Catalog, identifier: Identifier, place: str, prope
     """Reserve a place at which a table was written whose first version is only staged, for the commit that shows it."""
     reservation = Reservation(catalog.store, place, contested=True)
     reservation.announce()
-    with reservation.undone_on_error():
-        reservation.make()
+    with reservation.undo_on_error():
+        reservation.commit()
         register.register(catalog, identifier, place, RegisterMode.CREATE, properties, allow_missing=True)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.lookup.resolve import Found
+    from pennon.directory.lookup.resolve import ResolvedTable
     from pennon.directory.versions.record import VersionRecord
     from pennon.store import Store
 
@@ -46,7 +46,7 @@ class LoadedTable:
     """A table as the catalog knows it, before its files are looked at."""
 
     catalog: Catalog
-    found: Found
+    found: ResolvedTable
     is_managed: bool
 
     @property
@@ -83,7 +83,7 @@ def load_table(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool 
     for _ in range(_ATTEMPTS):
         looked = read_table(catalog, identifier)
         try:
-            dataset = opening.opened(catalog, identifier, VersionSelector(), shared=True)
+            dataset = opening.open_table(catalog, identifier, VersionSelector(), shared=True)
         except InvalidTableStateError:
             # A manifest that is only staged looks like a damaged table.
             if service.list_versions(catalog, identifier, None, 1, descending=False)[0]:

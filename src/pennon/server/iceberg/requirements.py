@@ -72,7 +72,7 @@ def _current(looked: LoadedTable) -> int | None:
 
 def _last_field_id(looked: LoadedTable) -> int:
     try:
-        dataset = opening.opened(looked.catalog, looked.found.identifier, VersionSelector(), shared=True)
+        dataset = opening.open_table(looked.catalog, looked.found.identifier, VersionSelector(), shared=True)
     except TableIsOnlyDeclaredError:
         return 0
     return columns.shown(dataset)[1]

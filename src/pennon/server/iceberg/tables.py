@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.directory.lifecycle import deregister, register
 from pennon.directory.lifecycle import drop as table_drop
-from pennon.directory.lookup import describe
+from pennon.directory.lookup import listing
 from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier, table_not_found
 from pennon.server.iceberg import documents, fields
@@ -32,7 +32,7 @@ def translate_not_found(identifier: Identifier) -> Iterator[None]:
 
 def list_tables(catalog: Catalog, namespace: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
     """List a page of the tables of a namespace; error 1."""
-    names, following = describe.list_tables(catalog, namespace, token, size, include_declared=True)
+    names, following = listing.list_tables(catalog, namespace, token, size, include_declared=True)
     identifiers = [{"namespace": list(namespace), "name": name} for name in names]
     return {"identifiers": identifiers, "next-page-token": following}
 
@@ -68,6 +68,6 @@ def drop(catalog: Catalog, identifier: Identifier, *, with_data: bool, ttl_ms: i
     if not with_data:
         deregister.deregister(catalog, identifier)
     elif now:
-        table_drop.drop_for_good(catalog, identifier)
+        table_drop.drop_and_purge(catalog, identifier)
     else:
         table_drop.drop(catalog, identifier, catalog.settings.drop_ttl_ms if ttl_ms is None else ttl_ms)

@@ -175,7 +175,7 @@ def _set_location(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
         return
     if not inside:
         raise _unsupported(wanted, f"it cannot be at {location!r}, which is not in the catalog's root")
-    wanted.place = layout.checked_location(inside)
+    wanted.place = layout.check_location(inside)
 
 
 def _only(action: str, key: str, fine: Callable[[RequestedChanges, Any], bool], why: str) -> Callable[..., None]:

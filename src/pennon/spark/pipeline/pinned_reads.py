@@ -228,12 +228,12 @@ def _require_same_location(address: Address, identifier: Identifier, uri: str) -
 
 
 def _is_in_root(address: Address, uri: str) -> bool:
-    from pennon.directory.layout import checked_location
+    from pennon.directory.layout import check_location
 
     store = root_store(address)
     inside = None if store is None else store.relative(uri)
     try:
-        return inside is not None and checked_location(inside) == inside
+        return inside is not None and check_location(inside) == inside
     except InvalidInputError:
         return False
 

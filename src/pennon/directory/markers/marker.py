@@ -1,17 +1,17 @@
-"""What the marker `<name>.deleted` says about the root table `<name>.lance`.
+"""The marker `<name>.deleted` of the root table `<name>.lance`.
 
-Its presence hides the table. The body is JSON: `deleted` is a dropped table that waits to be purged or restored,
-`reviving` one that is being created or restored, `purging` one that is being deleted. The last two carry a lease and
-the process that wrote them; when the lease is over, or that process is known to be dead, the next caller completes or
-undoes what was begun. Each body has a nonce of its own: e-tags on S3 are hashes of the body, so no two states may be
-written alike.
+Its presence hides the table. The body is JSON with one of three states: `deleted` is a dropped table that can be
+restored or purged, `reviving` one that is being created or restored, `purging` one that is being deleted. The last two
+are claims: they carry a lease and the process that wrote them. When the lease has expired, or that process is known to
+be dead, the next client completes or undoes what was begun. Each body has its own nonce. E-tags on S3 are hashes of the
+body, so no two states may have the same body.
 
-Nothing in a marker is trusted. A dropped table whose retention cannot be read is kept until somebody purges it by name
-and by force. A marker that cannot be read at all, or has a state or a field that this version does not understand,
-hides its table, and nobody touches it: a later version may have written it.
+Nothing in a marker is trusted. A dropped table whose retention cannot be read is kept until it is purged by name and
+with force. A marker that cannot be read at all, or that has an unknown state or a bad field, hides its table, and no
+client changes it: a later version of Pennon may have written it.
 
-The size of a marker tells whether somebody is at work, and if not, how long the table is kept at least: a listing of
-the root, which gives sizes and times, tells which markers need not be read to find what may be purged.
+The size of a marker encodes whether it is a claim, and otherwise how long the table is kept at least. A listing of the
+root returns sizes and times, so most markers need not be read to find the tables that can be purged.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-import time
 import uuid
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pennon.directory import layout
+from pennon.directory.clock import now_ms
 from pennon.directory.retention import DELETED_AT, TTL, Retention, parse_retention
 from pennon.json_fields import FieldReader
 from pennon.stored_json import UnreadableJsonError, parse_digits, parse_stored_object
@@ -34,7 +34,7 @@ DELETED = "deleted"
 REVIVING = "reviving"
 PURGING = "purging"
 UNREADABLE = "unreadable"
-"""Of a marker that hides its table and that this version does not understand; never written."""
+"""A marker that this version does not understand. It hides its table, and is never written."""
 LEASE_SECONDS = 30.0
 
 CREATE = "create"
@@ -48,42 +48,42 @@ class Marker:
 
     state: str
     what: str = ""
-    """What the owner of a lease is doing: create, undrop or purge."""
+    """What the owner of a claim is doing: create, undrop or purge."""
     deletion_id: str = ""
     deleted_at_ms: int = 0
     ttl_ms: int = 0
     version: int | None = None
-    """The table's version at the moment of the last claim, which a creator builds on and a restoration returns to."""
+    """The table's version when it was last claimed: a creator builds on it, a restoration returns to it."""
     writers: tuple[str, ...] = ()
-    """The transactions by which creators wanted to make the next version, and died or failed."""
+    """The transactions of creators that failed or died before they completed the next version."""
     burn: bool = False
-    """Whether a creator that died may still commit on top of `version`."""
+    """Whether a dead creator may still commit on top of `version`."""
     properties: dict[str, str] | None = None
-    """The properties of the manifest row that went with the table; None if it had no row."""
+    """The properties of the manifest row that was dropped with the table; None if it had no row."""
     deregistered: bool = False
     """Whether the table was deregistered when it was dropped."""
     lease_until_ms: int = 0
     owner: str = ""
     prior: Marker | None = None
-    """The dropped table that a claim was taken on; None if the name was free."""
+    """The dropped table that was claimed; None if the name was free."""
     nonce: str = ""
     fault: str = ""
-    """Why the retention cannot be read, or, of an unreadable marker, the whole of it; "" if it can."""
+    """Why the retention, or the whole marker, cannot be read; "" if it can."""
     stored_retention: dict[str, Any] | None = None
-    """A retention that cannot be read, as it was found: it is written back with every later state."""
+    """A retention that cannot be read, as it was found. It is written back with every later state."""
 
-    def renewed(self) -> Marker:
-        """Give the same state with a nonce of its own, to be written."""
+    def with_new_nonce(self) -> Marker:
+        """Return the same state with a new nonce, ready to be written."""
         return replace(self, nonce=uuid.uuid4().hex)
 
-    def leased(self, state: str, what: str, seconds: float = LEASE_SECONDS) -> Marker:
-        """Give the state in which this process holds the table for some time."""
+    def with_lease(self, state: str, what: str, seconds: float = LEASE_SECONDS) -> Marker:
+        """Return the state in which this process claims the table for some seconds."""
         return replace(
-            self, state=state, what=what, lease_until_ms=milliseconds() + int(seconds * 1000), owner=_this_process()
-        ).renewed()
+            self, state=state, what=what, lease_until_ms=now_ms() + int(seconds * 1000), owner=_this_process()
+        ).with_new_nonce()
 
     def body(self) -> bytes:
-        """Write the state; keys that say nothing are left out."""
+        """Return the state as JSON without empty fields, padded to the size that encodes it."""
         values = asdict(replace(self, fault="", stored_retention=None))
         content = {key: value for key, value in values.items() if value not in (None, "", 0, False, ())}
         if self.prior is not None:
@@ -92,11 +92,11 @@ class Marker:
             content["properties"] = self.properties
         content |= self._retention()
         text = json.dumps(content, ensure_ascii=False).encode()
-        remainder = _remainder(self.ttl_ms) if self.state == DELETED else _AT_WORK
+        remainder = _remainder(self.ttl_ms) if self.state == DELETED else _CLAIMED
         return text.ljust((len(text) // _PAGE + 1) * _PAGE + remainder)
 
     def _retention(self) -> dict[str, Any]:
-        """Give the fields of the retention, which are written even if they are 0: a missing one cannot be read."""
+        """Return the fields of the retention. They are written even if they are 0: a missing one is unreadable."""
         if self.stored_retention is not None:
             return self.stored_retention
         if not self.fault and (self.state == DELETED or self.deletion_id):
@@ -104,32 +104,32 @@ class Marker:
         return {}
 
     @property
-    def is_over(self) -> bool:
-        """Tell whether whoever holds the table has had its time, or is dead."""
+    def is_expired(self) -> bool:
+        """Return True if this is a claim whose lease has expired or whose owner is dead."""
         if self.state == DELETED:
             return False
-        return milliseconds() > self.lease_until_ms or _is_dead(self.owner)
+        return now_ms() > self.lease_until_ms or _is_dead(self.owner)
 
 
-def parsed(body: bytes) -> Marker | None:
-    """Read a marker; None if it is no marker but what a store leaves that cannot delete conditionally."""
+def parse_marker(body: bytes) -> Marker | None:
+    """Return the marker that a body holds, or None for the short body that counts as no marker."""
     if len(body) < layout.SHORTEST_CLAIM:
         return None
     try:
         return _marker(parse_stored_object(body, any_number=True))
     except (UnreadableJsonError, _BadFieldError) as error:
-        return unreadable(str(error))
+        return unreadable_marker(str(error))
 
 
-def unreadable(fault: str) -> Marker:
-    """Return the marker that stands for one that cannot be read: it hides its table and is never over."""
+def unreadable_marker(fault: str) -> Marker:
+    """Return the marker that stands for one that cannot be read. It hides its table and never expires."""
     return Marker(UNREADABLE, lease_until_ms=_NEVER, fault=fault)
 
 
-def kept_at_least_ms(size: int) -> int:
-    """Tell from the size of a marker how long its table is kept at least; 0 if it does not tell."""
+def minimum_retention_ms(size: int) -> int:
+    """Return how long the dropped table is kept at least, by the size of its marker; 0 if the size is not enough."""
     units, remainder = divmod(size, _PAGE)
-    if not units or not remainder or remainder == _AT_WORK:
+    if not units or not remainder or remainder == _CLAIMED:
         return 0
     for count, length in _LENGTHS:
         if remainder <= count:
@@ -138,14 +138,9 @@ def kept_at_least_ms(size: int) -> int:
     return 0
 
 
-def is_at_work(size: int) -> bool:
-    """Tell from the size of a marker whether somebody creates, restores or purges the table, or died doing so."""
-    return size > _PAGE and size % _PAGE == _AT_WORK
-
-
-def milliseconds() -> int:
-    """Tell the time."""
-    return int(time.time() * 1000)
+def is_claim_size(size: int) -> bool:
+    """Return True if a marker of this size is a claim, held or abandoned."""
+    return size > _PAGE and size % _PAGE == _CLAIMED
 
 
 _NEVER = 1 << 62
@@ -153,15 +148,15 @@ _EARLIEST_LEASE_MS = 1_577_836_800_000
 _LONGEST_LEASE_MS = 30 * 24 * 3600 * 1000
 _PAGE = 512
 _LENGTHS = ((59, 1000), (59, 60_000), (23, 3_600_000), (369, 86_400_000))
-"""Whole seconds, minutes, hours and days, and how many of each have a size of their own beyond a multiple of a page.
+"""Seconds, minutes, hours and days: how many of each have their own size beyond a multiple of a page.
 
-Markers of other clients are shorter than a page, which tells nothing.
+Markers of other clients are shorter than a page, so their size means nothing.
 """
-_AT_WORK = _PAGE - 1
+_CLAIMED = _PAGE - 1
 
 
 def _remainder(ttl_ms: int) -> int:
-    """Give what stands for the greatest length that is not above `ttl_ms`."""
+    """Return the padding that encodes the longest retention that is not above `ttl_ms`."""
     remainder = before = 0
     for count, length in _LENGTHS:
         if ttl_ms >= length:
@@ -171,7 +166,7 @@ def _remainder(ttl_ms: int) -> int:
 
 
 class _BadFieldError(ValueError):
-    """A field of a marker is not what its writers put there; the message is the reason."""
+    """A field of a marker has a bad value; the message is the reason."""
 
 
 _FIELDS = FieldReader(lambda what, wanted, got: _BadFieldError(f"{what} is {got} instead of {wanted}"))
@@ -183,7 +178,7 @@ def _marker(content: dict[str, Any]) -> Marker:
     if state is None:
         if not content.keys() & {DELETED_AT, TTL}:
             raise _BadFieldError(f"it has neither a state nor {DELETED_AT}")
-        # The proposal's first form: time and TTL of a dropped table, and nothing else that could be relied on.
+        # The first form of the proposal has only the time and the TTL of a dropped table.
         found = content.get("deletion_id")
         return _with_retention(Marker(DELETED, deletion_id=found if isinstance(found, str) else ""), content)
     if state not in (DELETED, REVIVING, PURGING):
@@ -207,7 +202,7 @@ def _marker(content: dict[str, Any]) -> Marker:
 
 
 def _with_retention(marker: Marker, content: dict[str, Any]) -> Marker:
-    found: Retention = parse_retention(content, milliseconds())
+    found: Retention = parse_retention(content, now_ms())
     stored = {key: content[key] for key in (DELETED_AT, TTL) if key in content} if found.fault else None
     return replace(
         marker, deleted_at_ms=found.deleted_at_ms, ttl_ms=found.ttl_ms, fault=found.fault, stored_retention=stored
@@ -219,7 +214,7 @@ def _prior(content: dict[str, Any]) -> Marker | None:
         return None
     prior = _marker(_FIELDS.mapping(content["prior"], f"{_MARKER}: 'prior'"))
     if prior.state != DELETED:
-        raise _BadFieldError(f"{_MARKER}: 'prior' is no dropped table")
+        raise _BadFieldError(f"{_MARKER}: 'prior' is not a dropped table")
     return prior
 
 
@@ -247,15 +242,15 @@ def _positive(content: dict[str, Any], key: str) -> int | None:
 
 
 def _lease(content: dict[str, Any]) -> int:
-    """Read until when a claim holds; a missing one is over. A wrong unit must not look like one that is over."""
+    """Return when a lease expires. A missing lease has expired; one in a wrong unit is an error."""
     until = _positive(content, "lease_until_ms") or 0
-    if until and not _EARLIEST_LEASE_MS <= until <= milliseconds() + _LONGEST_LEASE_MS:
+    if until and not _EARLIEST_LEASE_MS <= until <= now_ms() + _LONGEST_LEASE_MS:
         raise _BadFieldError(f"{_MARKER}: 'lease_until_ms' is {until}: are these milliseconds?")
     return until
 
 
 def _this_process() -> str:
-    """Name this process so that others on the same machine can tell whether it still runs."""
+    """Return an id of this process, by which others on the same machine see whether it still runs."""
     return f"{_machine()}/{os.getpid()}/{_started(os.getpid())}"
 
 
@@ -269,7 +264,7 @@ def _is_dead(owner: str) -> bool:
 
 
 def _machine() -> str:
-    """Name the space in which process numbers are unique: host, boot and process namespace."""
+    """Return an id of the space in which process numbers are unique: host, boot and process namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{socket.gethostname()}/{boot}/{Path('/proc/self/ns/pid').readlink()}"
@@ -278,7 +273,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """Give the start time of a process, which tells it from a later one with the same number; "" if it is gone."""
+    """Return the start time of a process, which differs for a later one with the same number; "" if it ended."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

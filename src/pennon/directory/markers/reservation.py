@@ -1,4 +1,8 @@
-"""Declaring a table at a location: the marker inside of its directory, and the one that tells listings to look."""
+"""The two files that declare a table at a location.
+
+`.lance-reserved` inside the directory declares the table. `.declared` at the root tells listings which directories
+they must look into.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +20,32 @@ if TYPE_CHECKING:
 
 
 class Reservation:
-    """The markers of one declaration."""
+    """The files of one declaration."""
 
     def __init__(self, store: Store, location: str, *, contested: bool = False) -> None:
-        """Prepare to declare a location; a contested one is a caller's choice, which others may make as well."""
+        """Prepare to declare a location. It is contested if a caller chose it, because others may choose it too."""
         self._store = store
         self._location = location
         self._path = layout.inside(location, layout.RESERVED_MARKER)
         self._body = layout.MARKER_BODY
         if contested:
-            # No two have the same body, so that a store's answer can tell one's own marker from another's.
+            # A unique body lets the store's e-tag tell our own file from another client's.
             self._body += b" " + uuid.uuid4().hex.encode()
         self._e_tag: str | None = None
 
     def announce(self) -> None:
-        """Write the marker for listings. It comes first: alone it costs a look, the other alone would mislead."""
+        """Write the file for listings. It comes first: alone it costs one look, the other alone would mislead."""
         self._store.put(layout.declared(self._location), layout.MARKER_BODY)
 
-    def make(self) -> None:
-        """Write the marker inside of the directory; whoever comes second to a location gets 5."""
+    def commit(self) -> None:
+        """Write the file inside the directory. Raises TableAlreadyExistsError if another client has done so."""
         self._e_tag = self._store.create(self._path, self._body)
         if self._e_tag is None:
-            raise TableAlreadyExistsError(f"Something was declared at {self._location!r} already")
+            raise TableAlreadyExistsError(f"The location {self._location!r} is already declared")
 
     @contextmanager
-    def undone_on_error(self) -> Iterator[None]:
-        """Take the markers away again if the declaration fails after they were written."""
+    def undo_on_error(self) -> Iterator[None]:
+        """Delete both files if the block raises after they were written."""
         try:
             yield
         except BaseException:

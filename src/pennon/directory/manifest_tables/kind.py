@@ -1,0 +1,9 @@
+"""Manifest tables, as one kind of table: what `lifecycle` calls (`TableKind`)."""
+
+from pennon.directory.manifest_tables.create import create, declare, fill
+from pennon.directory.manifest_tables.drop import drop
+from pennon.directory.manifest_tables.protect import protect
+from pennon.directory.manifest_tables.purge import purge
+from pennon.directory.manifest_tables.undrop import undrop
+
+__all__ = ["create", "declare", "drop", "fill", "protect", "purge", "undrop"]
