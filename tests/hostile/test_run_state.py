@@ -502,3 +502,58 @@ def test_random_state_of_a_run_deletes_nothing(one_home):
 @pytest.mark.soak
 def test_much_random_state_of_a_run_deletes_nothing(home):
     fuzz_run_state(home, settings(max_examples=2_000, suppress_health_check=list(HealthCheck), database=None))
+
+
+def _changed(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Change some fields of a document, and remove others."""
+    values = st.one_of(_values, st.integers(0, 1 << 64))
+    return st.builds(
+        lambda changes, removed: {key: value for key, value in {**base, **changes}.items() if key not in removed},
+        st.dictionaries(st.sampled_from(sorted(base)), values, max_size=2),
+        st.sets(st.sampled_from(sorted(base)), max_size=1),
+    )
+
+
+def fuzz_resumed_state(home: Home, settings_of_run: settings) -> None:
+    """Read random state as a run does that is resumed: only errors of the SDK are raised, and nothing is changed."""
+    create_table(home.catalog, "live")
+    lake = Lake(None, "lake", home.address)
+    state = RunState(home.root, "p", RUN)
+    pinned, dataset = pin(home.address, ("live",))
+    made = str(dataset.get_version()["timestamp"])
+    read = {"table": ["live"], "version": 1, "branch": None, "uri": pinned.uri, "made": made, "travel": None}
+    content = {"sources": {"s": read}, "tables": [read], "names": [[["live"], ["live"]]]}
+    reads = st.one_of(_changed(content), st.builds(lambda one: {**content, "tables": [one]}, _changed(read)))
+    _, staged = home.stage()
+    report = RunReport("p", RUN, "published", "atomic", "now", 1.0, resumed=False).document()
+    before = home.files()
+
+    @settings_of_run
+    @given(read=reads, note=_changed(staged), outcome=_changed(report))
+    def check(read, note, outcome) -> None:
+        with suppress(LanceNamespaceError):
+            pinned_reads.restore_reads(read, home.address)
+        with suppress(LanceNamespaceError):
+            staged_notes.restore_write(lake, staged_notes.parse_note(state, 0, note, ("t",)))
+        with suppress(LanceNamespaceError):
+            state.published_report(outcome)
+
+    check()
+    assert home.files() == before
+
+
+def test_resuming_with_random_state_raises_errors_of_the_sdk_alone(one_home):
+    fuzz_resumed_state(one_home, settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck)))
+
+
+@pytest.mark.soak
+def test_resuming_with_much_random_state_raises_errors_of_the_sdk_alone(home):
+    fuzz_resumed_state(home, settings(max_examples=5_000, suppress_health_check=list(HealthCheck), database=None))
+
+
+def test_a_note_without_an_evolution_is_restored(one_home):
+    _, staged = one_home.stage()
+    del staged["evolution"]
+    state = RunState(one_home.root, "p", RUN)
+    parsed = staged_notes.parse_note(state, 0, staged, ("t",))
+    assert staged_notes.restore_write(Lake(None, "lake", one_home.address), parsed).evolution is None

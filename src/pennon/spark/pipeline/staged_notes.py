@@ -120,7 +120,7 @@ def restore_write(lake: Lake, note: dict[str, Any], *, proven: bool = False) -> 
         if transaction is None:
             raise _gone_error(identifier)
         operation, properties = transaction.operation, dict(transaction.transaction_properties or {})
-    evolution = note["evolution"]
+    evolution = note.get("evolution")
     return StagedWrite(
         identifier,
         operation,
