@@ -267,8 +267,8 @@ def test_notes_that_name_files_of_versions_delete_none(home):
     create_table(home.catalog, "t")
     location = describe_table(home.catalog, "t").location
     folder = location.rpartition("/")[2]
-    versions = [name for name in home.root.names(f"{folder}/_versions") if name.endswith(".manifest")]
-    data = sorted(home.root.names(f"{folder}/data"))
+    versions = [name for name in home.root.list_names(f"{folder}/_versions") if name.endswith(".manifest")]
+    data = sorted(home.root.list_names(f"{folder}/data"))
     before = home.files()
     for path in (*(f"_versions!{name}" for name in versions), *(f"data!{name}" for name in data)):
         home.put(f"{folder}/_pennon/run/{path}", b"1")

@@ -143,7 +143,7 @@ def test_a_check_that_fails_shows_nothing(managed, space):
     assert list_tables(managed, space) == ["old"]
     assert values(managed, space, "old") == [1, 2, 3]
     for directory in (describe_table(managed, space, "old").location, place):
-        versions = managed._places.store(directory, managed._catalog.options(None)).names("_versions")
+        versions = managed._places.store(directory, managed._catalog.options(None)).list_names("_versions")
         assert not [name for name in versions if ".manifest-" in name]
     assert lance.dataset(place).to_table()["x"].to_pylist() == [7]
 
