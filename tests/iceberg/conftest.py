@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["spark"]
 OURS_DIFFERS = {
-    "test_a_hidden_table_is_gone_until_it_is_back": "the server keeps and restores dropped tables itself",
+    "test_a_hidden_table_is_not_found_until_it_is_restored": "the server keeps and restores dropped tables itself",
 }
 """Tests of borrowed suites that do not hold on our own server, each with the reason."""
 

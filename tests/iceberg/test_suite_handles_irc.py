@@ -8,8 +8,8 @@ from tests.iceberg.borrowed import borrow_tests
 # server does itself.
 WITHOUT = frozenset(
     {
-        "test_a_hidden_table_is_gone_until_it_is_back",
-        "test_a_handle_that_is_written_through_stays_where_it_is",
+        "test_a_hidden_table_is_not_found_until_it_is_restored",
+        "test_a_shared_handle_does_not_move_when_it_is_written_through",
         "test_a_tag_that_moves_is_followed",
         "test_commits_of_another_process_are_seen",
     }

@@ -162,7 +162,7 @@ def test_list_level_goes_beyond_a_thousand_entries(place, store):
     assert len(own_names(store.list_level()).directories) == 130 * THREADS
 
 
-def test_has_files_looks_at_every_depth_and_not_beside(store):
+def test_has_files_searches_every_depth_and_only_below_the_path(store):
     store.put("dir/deep/er/leaf", b"x")
     store.put("plain", b"x")
     store.put("prefixed/leaf", b"x")
@@ -181,7 +181,7 @@ def test_has_files_looks_at_every_depth_and_not_beside(store):
 @pytest.mark.parametrize(
     "body", [b"", b"x", bytes(range(256)), b"large" * 200_000], ids=["empty", "x", "bytes", "1 MB"]
 )
-def test_what_was_put_is_read_back(body, store):
+def test_get_returns_what_put_wrote(body, store):
     store.put("a/b", body)
 
     found = store.get("a/b")
@@ -200,7 +200,7 @@ def test_put_replaces_and_changes_the_e_tag(store):
     assert first.e_tag != second.e_tag
 
 
-def test_an_object_is_dated_by_the_clock_that_tells_the_time(store):
+def test_modification_times_and_now_use_the_same_clock(store):
     before = store.now()
     store.put("x", b"one")
     after = store.now()
@@ -210,7 +210,7 @@ def test_an_object_is_dated_by_the_clock_that_tells_the_time(store):
     assert abs(after - time.time()) < 60
 
 
-def test_absent_things_are_none_or_false_and_never_an_exception(store):
+def test_missing_objects_are_none_or_false_and_never_an_exception(store):
     store.put("dir/leaf", b"x")
 
     for path in ("nowhere", "no/where", "dir", "dir/leaf/below"):
@@ -224,7 +224,7 @@ def test_absent_things_are_none_or_false_and_never_an_exception(store):
     assert store.get("dir/leaf").body == b"x"
 
 
-def test_delete_takes_one_object(store):
+def test_delete_removes_one_object(store):
     store.put("dir/x", b"x")
     store.put("dir/xy", b"x")
 
@@ -237,7 +237,7 @@ def test_delete_takes_one_object(store):
 # Conditional writes
 
 
-def test_create_gives_the_e_tag_that_get_gives(store):
+def test_create_returns_the_same_e_tag_as_get(store):
     body = token()
 
     e_tag = store.create("marker", body)
@@ -247,7 +247,7 @@ def test_create_gives_the_e_tag_that_get_gives(store):
     assert found.e_tag == e_tag
 
 
-def test_create_leaves_what_is_there(store):
+def test_create_does_not_replace_an_object(store):
     first = token()
     store.create("marker", first)
 
@@ -269,7 +269,7 @@ def test_of_eight_creators_exactly_one_wins(place, store):
         assert found.e_tag == tags[winners[0]]
 
 
-def test_swap_replaces_only_what_the_e_tag_names(store):
+def test_swap_replaces_only_the_object_with_the_e_tag(store):
     stale = store.create("marker", token())
     second = token()
     fresh = store.swap("marker", second, stale)
@@ -306,7 +306,7 @@ def test_eight_threads_that_swap_lose_no_update(place, store):
     assert json.loads(store.get("counter").body)["count"] == THREADS * rounds
 
 
-def test_delete_if_deletes_only_what_the_e_tag_names(store):
+def test_delete_if_deletes_only_the_object_with_the_e_tag(store):
     stale = store.create("marker", token())
     fresh = store.swap("marker", token(), stale)
 
@@ -332,7 +332,7 @@ def test_of_eight_conditional_deletions_at_most_one_reports_success(place, store
 # Trees
 
 
-def test_delete_tree_takes_everything_below_and_nothing_beside(store):
+def test_delete_tree_deletes_everything_below_and_nothing_else(store):
     for path in ("t.lance/_versions/1", "t.lance/data/a/b", "t.lance/.marker"):
         store.put(path, b"12345")
     kept = ["t.lance2/leaf", "t.lanc/leaf", "t", "sibling/t.lance/leaf"]
@@ -351,7 +351,7 @@ def test_delete_tree_takes_everything_below_and_nothing_beside(store):
     assert store.get("t.deleted") is None
 
 
-def test_copy_tree_copies_everything_below_and_nothing_beside(store):
+def test_copy_tree_copies_everything_below_and_nothing_else(store):
     for path in ("a/one", "a/b/c/two", "a/with space%", "ab/three", "a.four"):
         store.put(path, path.encode())
     copies = store.copy_tree("a", "x/y")
@@ -366,7 +366,7 @@ def test_copy_tree_copies_everything_below_and_nothing_beside(store):
     assert store.copy_tree("a", "z") == []
 
 
-def test_delete_tree_of_nothing_still_takes_what_goes_along(store):
+def test_delete_tree_of_a_missing_directory_deletes_the_other_objects(store):
     store.put("t.declared", b"x")
 
     assert store.delete_tree("t.lance", also=["t.declared"]) == Amount(0, 0)
@@ -381,7 +381,7 @@ def test_delete_tree_leaves_a_plain_file_of_that_name(store):
     assert store.get("t.lance").body == b"somebody's file"
 
 
-def test_delete_tree_takes_more_than_a_thousand_files(place, store):
+def test_delete_tree_deletes_more_than_a_thousand_files(place, store):
     if place.kind == "seaweed":
         pytest.skip("a thousand objects take too long there; moto takes the same requests")
     at_once(lambda number: [store.put(f"t/{number}/{i}", b"x") for i in range(130)])
@@ -423,7 +423,7 @@ def test_locations_and_uris_lead_back_to_their_path(name, store):
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_lance_writes_where_the_store_looks(name, place, store):
+def test_lance_writes_to_the_paths_of_the_store(name, place, store):
     if place.kind == "seaweed" and name not in ODD_NAMES[:6]:
         pytest.skip("the keys are the same as with moto")
     options = store.storage_options or None
@@ -525,7 +525,7 @@ def test_close_ends_the_threads_and_may_be_repeated(place):
 # Local disk
 
 
-def test_local_listing_tells_directories_without_files_apart(tmp_path):
+def test_find_empty_tables_returns_directories_without_files(tmp_path):
     store = open_store(str(tmp_path), {})
     (tmp_path / "empty.lance" / "also" / "empty").mkdir(parents=True)
     store.put("full.lance/deep/leaf", b"x")
@@ -534,7 +534,7 @@ def test_local_listing_tells_directories_without_files_apart(tmp_path):
     assert not store.has_files("empty.lance")
 
 
-def test_local_directories_are_looked_into_again_once_the_root_has_changed(tmp_path, monkeypatch):
+def test_find_empty_tables_checks_again_after_the_root_has_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(local, "_CLOCK_NANOSECONDS", -1)
     store = open_store(str(tmp_path), {})
     store.put("t.lance/leaf", b"x")
@@ -546,7 +546,7 @@ def test_local_directories_are_looked_into_again_once_the_root_has_changed(tmp_p
     assert store.find_empty_tables(["t.lance"]) == {"t.lance"}
 
 
-def test_local_exclusive_keeps_eight_threads_apart(tmp_path):
+def test_local_exclusive_admits_one_of_eight_threads_at_a_time(tmp_path):
     store = open_store(str(tmp_path), {})
     counter = tmp_path / "counter"
     counter.write_text("0")
@@ -677,7 +677,7 @@ def test_locks_of_a_killed_process_are_free_at_once(tmp_path):
         assert store.swap("counter", token(), e_tag) is not None
 
 
-def test_lock_files_do_not_pile_up(tmp_path):
+def test_the_number_of_lock_files_is_bounded(tmp_path):
     store = open_store(str(tmp_path), {})
     for number in range(300):
         e_tag = store.create(f"m{number}", token())
@@ -688,7 +688,7 @@ def test_lock_files_do_not_pile_up(tmp_path):
     assert len(list((tmp_path / LOCK_DIRECTORY).iterdir())) <= 2 * 64
 
 
-def test_local_leftovers_of_killed_processes_go_when_they_are_old(tmp_path, monkeypatch):
+def test_old_leftovers_of_killed_processes_are_deleted(tmp_path, monkeypatch):
     half_deleted = tmp_path / local.TRASH_DIRECTORY / "half"
     half_deleted.mkdir(parents=True)
     (half_deleted / "data").write_bytes(b"x")
@@ -719,7 +719,7 @@ def test_prune_removes_a_directory_only_while_it_is_empty(store):
     store.prune("never was")
 
 
-def test_delete_takes_several_objects_and_absent_ones(store):
+def test_delete_removes_several_objects_and_ignores_missing_ones(store):
     for path in ("a", "b", "c"):
         store.put(path, b"x")
 

@@ -72,7 +72,7 @@ def same(found: pa.Table, expected: pa.Table) -> bool:
 
 
 @pytest.mark.parametrize("kind", list(COLUMNS))
-def test_data_comes_back_as_it_went_in(namespace, kind):
+def test_data_is_read_back_unchanged(namespace, kind):
     table = pa.table({"id": [0, 1, 2], "x": COLUMNS[kind]})
     create_table(namespace, "t", data=ipc(table))
     assert same(query(namespace, "t"), table)
@@ -92,14 +92,14 @@ def test_inserts_and_merges_take_streams_and_files(ours, write):
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, pa.py_buffer, io.BytesIO])
-def test_data_may_be_anything_that_holds_bytes_or_gives_them(ours, kind):
+def test_data_may_be_any_buffer_or_source_of_bytes(ours, kind):
     create_table(ours, "t", data=ipc({"id": [1]}))
     insert(ours, "t", data=kind(ipc({"id": [2]})))
     merge(ours, "t", data=kind(ipc({"id": [3]})), when_not_matched_insert_all=True)
     assert sorted(ids(query(ours, "t"))) == [1, 2, 3]
 
 
-def test_empty_batches_among_others_are_nothing(ours):
+def test_empty_batches_add_no_rows(ours):
     schema = pa.schema([("id", pa.int64())])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
@@ -112,7 +112,7 @@ def test_empty_batches_among_others_are_nothing(ours):
     assert ids(query(ours, "t")) == [1, 2, 3] * 3
 
 
-def test_batches_with_dictionaries_of_their_own_share_one_in_the_answer(ours):
+def test_batches_with_their_own_dictionaries_share_one_in_the_response(ours):
     first, second = (pa.table({"d": pa.array(words).dictionary_encode()}) for words in (["a", "b"], ["c", "b"]))
     create_table(ours, "t", data=ipc(first))
     insert(ours, "t", data=second)
@@ -196,7 +196,7 @@ EVERYTHING = ipc(
     cut=st.none() | st.integers(0, len(EVERYTHING)),
     wrap=st.sampled_from([bytes, io.BytesIO]),
 )
-def test_a_damaged_stream_is_taken_or_refused(damaged_into, changes, cut, wrap):
+def test_a_damaged_stream_is_read_or_refused(damaged_into, changes, cut, wrap):
     data = bytearray(EVERYTHING)
     for place, value in changes:
         data[place] = value
@@ -219,7 +219,7 @@ def damaged_into(tmp_path_factory):
 
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_compressed_data_is_taken(ours, compression):
+def test_compressed_data_is_read(ours, compression):
     table = pa.table({"id": list(range(1000))})
     sink = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -246,7 +246,7 @@ def test_a_dictionary_may_change_within_a_stream(ours, deltas):
     assert query(ours, "t")["d"].to_pylist() == ["a", "b", "a", "b", "c", "z", "a"] * 3
 
 
-def test_a_stream_that_breaks_off_changes_nothing(ours):
+def test_an_interrupted_stream_changes_nothing(ours):
     table = pa.concat_tables([pa.table({"id": list(range(1000))})] * 5)
     create_table(ours, "t", data=ipc(table))
     for change in (
@@ -288,7 +288,7 @@ def test_blobs_come_back_as_bytes(namespace, table):
     )
 
 
-def test_blobs_can_be_overwritten_and_created_anew(ours):
+def test_blobs_can_be_overwritten_and_created_again(ours):
     for _ in range(2):
         create_table(ours, "t", data=ipc(blobs()), mode="overwrite")
         assert query(ours, "t")["b"].to_pylist() == [b"small", b"x" * 300_000, None]
@@ -353,7 +353,7 @@ def tables(draw) -> tuple[pa.Table, pa.Table]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(tables())
-def test_any_data_comes_back_as_it_went_in(drawn):
+def test_any_data_is_read_back_unchanged(drawn):
     first, second = drawn
     with tempfile.TemporaryDirectory() as root, opened("v2", Path(root)) as ns:
         create_table(ns, "t", data=ipc(first))
@@ -402,7 +402,7 @@ with DirectoryNamespace(root=sys.argv[1], manifest_enabled="true", dir_listing_e
 """
 
 
-def test_much_data_goes_in_and_out_without_memory(tmp_path):
+def test_large_data_is_written_and_read_in_little_memory(tmp_path):
     grown = {}
     for batches in (50, 100):
         out = subprocess.run(

@@ -54,7 +54,7 @@ def test_a_branch_begins_at_the_latest_version(branched):
     assert rows(branched, "side") == 11
 
 
-def test_a_branch_begins_at_the_version_asked_for(branched):
+def test_a_branch_begins_at_the_requested_version(branched):
     create(branched, "old", from_version=1)
     assert listed(branched).branches["old"].parent_version == 1
     assert rows(branched, "old") == 10
@@ -71,7 +71,7 @@ def test_a_branch_begins_at_another_branch(branched):
     assert rows(branched, "early") == 10
 
 
-def test_branches_and_the_main_one_do_not_see_each_other(branched):
+def test_branches_are_independent_of_the_main_branch(branched):
     create(branched, "side")
     append(branched, "t", {"x": [20], "s": ["a"]}, branch="side")
     append(branched, "t", {"x": [30], "s": ["a"]})
@@ -80,14 +80,14 @@ def test_branches_and_the_main_one_do_not_see_each_other(branched):
     assert by_path(branched).checkout_version(("side", None)).to_table()["x"].to_pylist()[-1] == 20
 
 
-def test_a_branch_makes_no_version_of_the_table(branched):
+def test_creating_a_branch_creates_no_version_of_the_table(branched):
     create(branched, "side")
     delete(branched, "side")
     assert version(branched) == 2
     assert opened(branched).count_rows() == 11
 
 
-def test_a_branch_that_is_there_raises_23(branched):
+def test_creating_an_existing_branch_raises_branch_exists(branched):
     create(branched, "side", from_version=1)
     with fails(23, "side"):
         create(branched, "side")
@@ -95,7 +95,7 @@ def test_a_branch_that_is_there_raises_23(branched):
 
 
 @pytest.mark.parametrize("at", [99, 3])
-def test_a_branch_from_a_missing_version_raises_11(branched, at):
+def test_a_branch_from_a_missing_version_raises_version_not_found(branched, at):
     with fails(11):
         create(branched, "side", from_version=at)
     create(branched, "other", from_version=1)
@@ -104,18 +104,18 @@ def test_a_branch_from_a_missing_version_raises_11(branched, at):
     assert list(listed(branched).branches) == ["other"]
 
 
-def test_a_branch_from_a_missing_branch_raises_22(branched):
+def test_a_branch_from_a_missing_branch_raises_branch_not_found(branched):
     with fails(22, "nowhere"):
         create(branched, "side", from_branch="nowhere")
     assert listed(branched).branches == {}
 
 
-def test_deleting_a_missing_branch_raises_22(branched):
+def test_deleting_a_missing_branch_raises_branch_not_found(branched):
     with fails(22, "nowhere"):
         delete(branched, "nowhere")
 
 
-def test_a_deleted_branch_is_gone(branched):
+def test_a_deleted_branch_is_not_listed_any_more(branched):
     create(branched, "side")
     delete(branched, "side")
     assert listed(branched).branches == {}
@@ -125,7 +125,7 @@ def test_a_deleted_branch_is_gone(branched):
     assert rows(branched, "side") == 10
 
 
-def test_a_branch_that_others_come_from_raises_19(branched):
+def test_deleting_a_branch_with_descendants_raises_invalid_table_state(branched):
     create(branched, "side")
     create(branched, "child", from_branch="side")
     with fails(19, "child"):
@@ -138,7 +138,7 @@ def test_a_branch_that_others_come_from_raises_19(branched):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "..", "main", "/a", "a//b", "a\\b", "a/../b"])
-def test_a_name_that_no_branch_can_have_raises_13(branched, name):
+def test_an_invalid_branch_name_raises_invalid_input(branched, name):
     with fails(13):
         create(branched, name)
     assert listed(branched).branches == {}
@@ -155,14 +155,14 @@ def test_branches_come_in_pages(branched):
     assert not second.page_token
 
 
-def test_branches_of_a_missing_table_raise_4(namespace):
+def test_branches_of_a_missing_table_raise_table_not_found(namespace):
     asks = (lambda: listed(namespace), lambda: create(namespace, "a"), lambda: delete(namespace, "a"))
     for ask in asks:
         with fails(4):
             ask()
 
 
-def test_branches_of_a_declared_table_raise_19(ours):
+def test_branches_of_a_declared_table_raise_only_declared(ours):
     declare_table(ours, "t")
     for ask in (lambda: listed(ours), lambda: create(ours, "a"), lambda: delete(ours, "a")):
         with fails(19):
@@ -187,7 +187,7 @@ def leave_half_a_branch(ns, name, seconds_ago):
         os.utime(file, (then, then))
 
 
-def test_what_a_dead_client_left_of_a_branch_is_not_part_of_it(ours):
+def test_leftovers_of_a_dead_client_are_not_part_of_a_new_branch(ours):
     numbers(ours)
     append(ours, "t", {"x": [10], "s": ["word10"]})
     leave_half_a_branch(ours, "side", branches.LEASE_SECONDS + 5)
@@ -196,7 +196,7 @@ def test_what_a_dead_client_left_of_a_branch_is_not_part_of_it(ours):
     assert listed(ours).branches["side"].parent_version == 1
 
 
-def test_a_branch_that_somebody_may_be_creating_raises_14(ours):
+def test_creating_a_branch_that_another_client_creates_raises_conflict(ours):
     numbers(ours)
     append(ours, "t", {"x": [10], "s": ["word10"]})
     leave_half_a_branch(ours, "side", 1)
@@ -238,7 +238,7 @@ def test_versions_of_the_main_branch_by_its_name(ours, ask):
 
 @pytest.mark.parametrize("ask", list(VERSIONED))
 @pytest.mark.parametrize("branch", ["nowhere", "../t.lance", "", "a b"])
-def test_versions_of_a_missing_branch_raise_22(ours, ask, branch):
+def test_versions_of_a_missing_branch_raise_branch_not_found(ours, ask, branch):
     numbers(ours)
     with fails(22):
         VERSIONED[ask](ours, branch=branch)

@@ -84,7 +84,7 @@ def test_an_unknown_insert_mode_is_refused(filled):
     assert version(filled) == 1
 
 
-def test_insert_matches_columns_by_name_and_leaves_out_those_that_may_be_null(filled):
+def test_insert_matches_columns_by_name_and_fills_nullable_ones_with_null(filled):
     insert(filled, "t", data=pa.table({"text": ["x"], "id": pa.array([10])}))
     insert(filled, "t", data=pa.table({"id": pa.array([11])}))
     assert contents(filled) == {**old(*range(5)), 10: "x", 11: None}
@@ -104,7 +104,7 @@ def test_rows_that_do_not_fit_are_refused(filled, case):
     assert version(filled) == 1
 
 
-def test_nulls_where_none_may_be_are_refused(namespace):
+def test_nulls_in_a_column_that_is_not_nullable_are_refused(namespace):
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     create_table(namespace, "t", data=ipc(pa.table({"id": [1]}, schema=schema)))
     with fails(20):
@@ -239,13 +239,13 @@ def test_a_bad_merge_is_refused(filled, case):
     assert version(filled) == 1
 
 
-def test_two_rows_for_one_are_refused(filled):
+def test_a_merge_with_two_rows_for_one_is_refused(filled):
     with fails(13):
         merge(filled, "t", data=pa.concat_tables([rows(3, 4), rows(3, 4, "new")]), when_matched_update_all=True)
     assert contents(filled) == old(*range(5))
 
 
-def test_merge_by_an_unknown_column_is_told(filled):
+def test_merge_by_an_unknown_column_raises_column_not_found(filled):
     with fails(12, "nope"):
         merge(filled, "t", data=rows(3, 4), on="nope", when_matched_update_all=True)
 
@@ -270,7 +270,7 @@ def test_update_sets_columns_to_expressions(filled):
     assert contents(filled) == {**old(0, 1, 2), 13: "old3!", 14: "old4!"}
 
 
-def test_expressions_of_an_update_are_about_the_row_as_it_was(namespace):
+def test_expressions_of_an_update_read_the_row_before_the_update(namespace):
     """Lance sets one column after the other, in random order: more columns make a wrong order likely."""
     names = [f"c{number}" for number in range(6)]
     table = pa.table({"id": [1, 2, 3], **{name: [number] * 3 for number, name in enumerate(names)}})
@@ -282,7 +282,7 @@ def test_expressions_of_an_update_are_about_the_row_as_it_was(namespace):
     assert found == {1: [1, 2, 3, 4, 5, 0], 2: [1, 2, 3, 4, 5, 0], 3: [0, 1, 2, 3, 4, 5]}
 
 
-def test_columns_change_places(ours):
+def test_an_update_swaps_two_columns(ours):
     create_table(ours, "t", data=ipc({"a": pa.array([1, 2], pa.int32()), "b": [10, 20], "c": ["a", "b"]}))
     create_table(ours, "u", data=ipc({"a": pa.array([1, 2], pa.int32()), "b": [10, 20], "c": ["a", "b"]}))
     for name, where in (("t", None), ("u", "c = 'b'")):
@@ -303,7 +303,7 @@ def test_columns_change_places(ours):
             update(ours, "t", to=bad)
 
 
-def test_columns_change_places_beside_other_changes(ours):
+def test_an_update_swaps_two_columns_despite_concurrent_changes(ours):
     create_table(ours, "t", data=ipc({"id": list(range(20)), "a": [0] * 20, "b": [1] * 20}))
 
     def work(number: int) -> None:
@@ -349,7 +349,7 @@ def test_a_bad_update_is_refused(filled, case):
     assert version(filled) == 1
 
 
-def test_update_of_an_unknown_column_is_told(filled):
+def test_update_of_an_unknown_column_raises_column_not_found(filled):
     with fails(12, "nope"):
         update(filled, "t", to={"nope": "1"})
     assert version(filled) == 1
@@ -412,19 +412,19 @@ def everything(ns, name: tuple[str, ...], **options) -> list:
     ]
 
 
-def test_a_table_that_is_not_there_is_told(ours):
+def test_a_missing_table_raises_table_not_found(ours):
     for call in everything(ours, ("t",)):
         with fails(4, "t"):
             call()
 
 
-def test_a_namespace_that_is_not_there_is_told(ours):
+def test_a_missing_namespace_raises_namespace_not_found(ours):
     for call in everything(ours, ("no", "t")):
         with fails(1, "no"):
             call()
 
 
-def test_a_branch_that_is_not_there_is_told(ours):
+def test_a_missing_branch_raises_branch_not_found(ours):
     create_table(ours, "t", data=ipc(rows(0, 5)))
     for call in everything(ours, ("t",), branch="nope"):
         with fails(22, "nope"):
@@ -432,7 +432,7 @@ def test_a_branch_that_is_not_there_is_told(ours):
     assert contents(ours) == old(*range(5))
 
 
-def test_a_table_that_is_only_declared_has_nothing_to_be_asked(ours):
+def test_a_declared_table_raises_only_declared(ours):
     declare_table(ours, "t")
     calls = everything(ours, ("t",))
     for call in [*calls[:2], *calls[4:]]:
@@ -441,7 +441,7 @@ def test_a_table_that_is_only_declared_has_nothing_to_be_asked(ours):
 
 
 @pytest.mark.parametrize("damage", [lambda _: b"", lambda _: b"junk", lambda body: body[:-4]])
-def test_a_damaged_table_is_told(ours, damage):
+def test_a_damaged_table_raises_invalid_table_state(ours, damage):
     location = create_table(ours, "t", data=ipc(rows(0, 5))).location
     (manifest,) = Path(location).glob("_versions/*.manifest")
     manifest.write_bytes(damage(manifest.read_bytes()))
@@ -449,7 +449,7 @@ def test_a_damaged_table_is_told(ours, damage):
         count(fresh, "t")
 
 
-def test_data_files_that_are_gone_are_told(ours):
+def test_missing_data_files_raise_invalid_table_state(ours):
     location = create_table(ours, "t", data=ipc(rows(0, 5))).location
     for path in Path(location).glob("data/*.lance"):
         path.unlink()
@@ -476,7 +476,7 @@ class Meanwhile(io.BytesIO):
         return super().read(size)
 
 
-def test_a_commit_that_does_not_go_with_another_is_told(ours):
+def test_an_incompatible_concurrent_commit_raises_conflict(ours):
     create_table(ours, "t", data=ipc(rows(0, 5)))
     with DirectoryNamespace(**ours._properties) as other:
         stream = Meanwhile(parts(5, 9), lambda: insert(other, "t", data=rows(0, 1, "new"), mode="overwrite"))
@@ -487,7 +487,7 @@ def test_a_commit_that_does_not_go_with_another_is_told(ours):
     assert contents(ours) == new(0)
 
 
-def test_a_commit_that_goes_with_another_is_made(ours):
+def test_a_compatible_concurrent_commit_succeeds(ours):
     create_table(ours, "t", data=ipc(rows(0, 5)))
     with DirectoryNamespace(**ours._properties) as other:
         stream = Meanwhile(parts(5, 9), lambda: insert(other, "t", data=rows(9, 10)))
@@ -497,7 +497,7 @@ def test_a_commit_that_goes_with_another_is_made(ours):
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-def test_a_table_that_is_purged_meanwhile_is_told(ours, made_anew):
+def test_changing_a_table_that_is_purged_raises_conflict(ours, made_anew):
     create_table(ours, "t", data=ipc(rows(0, 5)))
 
     with DirectoryNamespace(**ours._properties) as other:
@@ -517,7 +517,7 @@ def test_a_table_that_is_purged_meanwhile_is_told(ours, made_anew):
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-def test_a_managed_table_that_is_dropped_meanwhile_is_told(tmp_path, made_anew):
+def test_changing_a_managed_table_that_is_dropped_raises_conflict(tmp_path, made_anew):
     with opened("managed", tmp_path / "root") as ns, DirectoryNamespace(**ns._properties) as other:
         create_table(ns, "t", data=ipc(rows(0, 5)))
 

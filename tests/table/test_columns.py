@@ -71,14 +71,14 @@ def test_columns_are_added_by_expressions(filled):
 
 
 @pytest.mark.parametrize("expression", ["x * 2", "coalesce(some, 7)", "'constant'", "3"])
-def test_rows_that_come_later_have_no_value_in_an_added_column(filled, expression):
+def test_later_rows_have_no_value_in_an_added_column(filled, expression):
     answer = add(filled, {"name": "y", "expression": expression})
     assert answer.version == version(filled)
     append(filled, "t", rows(8, 1))
     assert opened(filled).to_table(columns=["y"], filter="x = 8")["y"].to_pylist() == [None]
 
 
-def test_a_column_that_gives_no_nulls_is_added_in_one_version(ours):
+def test_a_column_without_nulls_is_added_in_one_version(ours):
     fill(ours)
     answer = add(ours, {"name": "k", "expression": "'constant'"}, {"name": "n", "expression": "coalesce(some, 7)"})
     assert answer.version == version(ours) == 4
@@ -99,7 +99,7 @@ def test_expressions_read_nested_columns(filled):
     assert values(filled, column="y") == [1, 3, 4, 5, 7, 8]
 
 
-def test_a_column_that_is_there_raises_20(filled):
+def test_adding_an_existing_column_raises_schema_error(filled):
     with fails(20, "'x'"):
         add(filled, {"name": "fine", "expression": "1"}, {"name": "x", "expression": "x + 1"})
     assert version(filled) == 3
@@ -126,13 +126,13 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", list(BAD))
-def test_bad_columns_raise_13(filled, case):
+def test_bad_columns_raise_invalid_input(filled, case):
     with fails(13):
         add(filled, *BAD[case])
     assert version(filled) == 3
 
 
-def test_no_columns_raise_13(ours):
+def test_a_request_without_columns_raises_invalid_input(ours):
     fill(ours)
     with fails(13):
         ours.alter_table_add_columns({"id": ["t"], "new_columns": []})
@@ -192,7 +192,7 @@ def test_columns_are_cast(filled, path, kind, expected):
     assert after.to_pylist() == before
 
 
-def test_a_column_loses_and_gets_its_nulls(filled):
+def test_a_column_becomes_nullable_and_not_nullable(filled):
     alter(filled, {"path": "x", "nullable": False})
     assert not opened(filled).schema.field("x").nullable
     alter(filled, {"path": "x", "nullable": True})
@@ -206,7 +206,7 @@ def test_several_changes_of_a_column_at_once(ours):
     assert version(ours) == 4
 
 
-def test_nulls_are_ruled_out_before_or_after_a_cast(ours):
+def test_a_column_becomes_not_nullable_before_or_after_a_cast(ours):
     fill(ours)
     with fails(13, "cast first"):
         alter(ours, {"path": "x", "data_type": {"type": "int32"}, "nullable": False})
@@ -223,7 +223,7 @@ AGAINST = {
 
 
 @pytest.mark.parametrize("case", list(AGAINST))
-def test_what_the_columns_do_not_allow_raises_20(filled, case):
+def test_an_impossible_alteration_raises_schema_error(filled, case):
     before = opened(filled).schema
     with fails(20):
         alter(filled, AGAINST[case])
@@ -244,20 +244,20 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", list(WRONG))
-def test_wrong_alterations_raise_13(filled, case):
+def test_bad_alterations_raise_invalid_input(filled, case):
     with fails(13):
         alter(filled, {"path": "s", "rename": "fine"}, WRONG[case])
     assert version(filled) == 3
 
 
-def test_a_column_that_is_altered_twice_raises_13(filled):
+def test_a_column_that_is_altered_twice_raises_invalid_input(filled):
     with fails(13):
         alter(filled, {"path": "x", "rename": "y"}, {"path": "`x`", "nullable": False})
     assert version(filled) == 3
 
 
 @pytest.mark.parametrize("path", ["nowhere", "nested.nowhere", "a", "X"])
-def test_changing_a_missing_column_raises_12(filled, path):
+def test_changing_a_missing_column_raises_column_not_found(filled, path):
     with fails(12, path):
         alter(filled, {"path": "s", "rename": "fine"}, {"path": path, "rename": "y"})
     with fails(12, path):
@@ -266,7 +266,7 @@ def test_changing_a_missing_column_raises_12(filled, path):
 
 
 @pytest.mark.parametrize("path", [".", "x.", "`x", "nested..a"])
-def test_changing_a_path_that_is_none_raises_12_or_13(filled, path):
+def test_changing_an_invalid_path_raises_column_not_found_or_invalid_input(filled, path):
     for ask in (lambda: alter(filled, {"path": path, "rename": "y"}), lambda: drop(filled, path)):
         with pytest.raises((InvalidInputError, TableColumnNotFoundError)):
             ask()
@@ -281,12 +281,12 @@ def test_columns_are_dropped(filled):
     assert values(filled) == [0, 2, 3, 4, 6, 7]
 
 
-def test_a_column_that_is_dropped_twice_goes_once(filled):
+def test_a_column_that_is_named_twice_is_dropped_once(filled):
     drop(filled, "s", "s")
     assert names(filled) == ["x", "some", "big", "nested"]
 
 
-def test_dropping_all_columns_raises_13(filled):
+def test_dropping_all_columns_raises_invalid_input(filled):
     with fails(13):
         drop(filled, *names(filled))
     assert version(filled) == 3
@@ -301,7 +301,7 @@ def test_indexes_follow_their_columns(filled):
     assert [(one.index_name, one.columns) for one in found] == [("i", ["y"])]
 
 
-def test_casting_a_column_that_has_an_index_raises_19(filled):
+def test_casting_a_column_that_has_an_index_raises_invalid_table_state(filled):
     filled.create_table_index(CreateTableIndexRequest(id=["t"], column="x", index_type="BTREE", name="i"))
     with fails(19, "[i]"):
         alter(filled, {"path": "x", "data_type": {"type": "int32"}})
@@ -326,19 +326,19 @@ def asks(ns, **options):
     )
 
 
-def test_columns_of_a_missing_branch_raise_22(filled):
+def test_columns_of_a_missing_branch_raise_branch_not_found(filled):
     for ask in asks(filled, branch="nowhere"):
         with fails(22, "nowhere"):
             ask()
 
 
-def test_columns_of_a_missing_table_raise_4(namespace):
+def test_columns_of_a_missing_table_raise_table_not_found(namespace):
     for ask in asks(namespace):
         with fails(4):
             ask()
 
 
-def test_columns_of_a_declared_table_raise_19(ours):
+def test_columns_of_a_declared_table_raise_invalid_table_state(ours):
     declare_table(ours, "t")
     for ask in asks(ours):
         with fails(19):

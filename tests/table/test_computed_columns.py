@@ -65,7 +65,7 @@ def test_a_backfill_fills_what_is_empty(filled):
     assert values(filled, column="s") == ["a", "b", "c"]
 
 
-def test_rows_that_come_later_are_filled_by_the_next_one(filled):
+def test_later_rows_are_filled_by_the_next_backfill(filled):
     backfill(filled)
     append(filled, "t", {"x": [5], "s": ["e"]})
     assert values(filled, column="double") == [2, 4, None, None]
@@ -73,14 +73,14 @@ def test_rows_that_come_later_are_filled_by_the_next_one(filled):
     assert values(filled, column="double") == [2, 4, 10, None]
 
 
-def test_a_backfill_without_anything_to_fill_makes_no_version(filled):
+def test_a_backfill_with_nothing_to_fill_commits_no_version(filled):
     backfill(filled)
     first = backfill(filled)
     assert version(filled) == 3
     assert filled.describe_transaction({"id": ["t", first.job_id]}).status == "Succeeded"
 
 
-def test_a_backfill_keeps_to_its_filter(filled):
+def test_a_backfill_fills_only_rows_that_meet_its_filter(filled):
     backfill(filled, where="s = 'b'")
     assert values(filled, column="double") == [4, None, None]
     with fails(13):
@@ -90,7 +90,7 @@ def test_a_backfill_keeps_to_its_filter(filled):
             backfill(filled, where=where)
 
 
-def test_a_backfill_of_an_old_version_leaves_newer_rows(filled):
+def test_a_backfill_of_an_old_version_does_not_fill_newer_rows(filled):
     append(filled, "t", {"x": [5], "s": ["e"]})
     backfill(filled, read_version=2)
     assert values(filled, column="double") == [2, 4, None, None]
@@ -98,13 +98,13 @@ def test_a_backfill_of_an_old_version_leaves_newer_rows(filled):
         backfill(filled, read_version=99)
 
 
-def test_how_work_is_spread_changes_nothing(filled):
+def test_options_for_the_distribution_of_work_are_ignored(filled):
     backfill(filled, concurrency=4, task_size=10, checkpoint_size=5)
     assert values(filled, column="double") == [2, 4, None]
 
 
 @pytest.mark.parametrize("option", [{"num_frags": 1}, {"cluster": "big"}, {"manifest": "m"}])
-def test_what_is_for_a_cluster_is_refused(filled, option):
+def test_options_for_a_cluster_are_refused(filled, option):
     with fails(0, next(iter(option))):
         backfill(filled, **option)
     assert version(filled) == 2
@@ -125,18 +125,18 @@ def test_a_column_that_another_program_computes_is_refused(filled):
 
 
 @pytest.mark.parametrize("expression", ["", "x +", "nowhere", "sum(x)", "random()", "null", "now()", "x + ?", "x + $1"])
-def test_what_cannot_be_computed_raises_13(filled, expression):
+def test_an_unsuitable_expression_raises_invalid_input(filled, expression):
     with fails(13):
         declare(filled, "y", expression)
     assert version(filled) == 2
 
 
-def test_a_column_that_is_there_raises_20(filled):
+def test_adding_an_existing_column_raises_schema_error(filled):
     with fails(20):
         declare(filled, "double", "x")
 
 
-def test_a_column_that_is_read_stays_as_it_is(filled):
+def test_an_input_of_a_computed_column_cannot_be_changed(filled):
     with fails(19, "double"):
         alter(filled, path="x", rename="y")
     with fails(19, "double"):
@@ -157,7 +157,7 @@ def test_a_computed_column_may_be_renamed(filled):
     assert values(filled, column="twice") == [2, 4, None]
 
 
-def test_metadata_does_not_touch_a_declaration(filled):
+def test_updating_metadata_keeps_the_declaration_of_a_computed_column(filled):
     def update(**entry):
         return filled.update_field_metadata(UpdateFieldMetadataRequest(id=["t"], updates=[entry]))
 
@@ -225,7 +225,7 @@ WRITES = {
 
 @pytest.mark.parametrize("sent", [ipc, streamed])
 @pytest.mark.parametrize("write", list(WRITES))
-def test_only_a_backfill_gives_values(filled, write, sent):
+def test_only_a_backfill_fills_a_computed_column(filled, write, sent):
     backfill(filled)
     with fails(13, "'double'"):
         WRITES[write](filled, sent(ROWS))
@@ -243,7 +243,7 @@ def test_an_update_cannot_set_a_computed_column(filled):
 
 
 @pytest.mark.parametrize("updates", [[["x", "x + 10"]], [["x", "length(s)"], ["s", "cast(x as string)"]]])
-def test_rows_whose_inputs_are_updated_are_filled_anew(filled, updates):
+def test_rows_whose_inputs_are_updated_are_filled_again(filled, updates):
     declare(filled, "fourfold", "double * 2")
     declare(filled, "other", "upper(s)")
     for column in ("double", "fourfold", "other"):
@@ -260,7 +260,7 @@ def test_rows_whose_inputs_are_updated_are_filled_anew(filled, updates):
 
 
 @pytest.mark.parametrize("sent", [ipc, streamed])
-def test_rows_whose_inputs_are_merged_are_filled_anew(filled, sent):
+def test_rows_whose_inputs_are_merged_are_filled_again(filled, sent):
     backfill(filled)
     merged(filled, sent(pa.table({"x": [10], "s": ["a"]})), when_matched_update_all=True)
     assert values(filled, column="double") == [4, None, None]
@@ -268,7 +268,7 @@ def test_rows_whose_inputs_are_merged_are_filled_anew(filled, sent):
     assert values(filled, column="double") == [4, 20, None]
 
 
-def test_a_merge_that_only_inserts_takes_no_values_away(filled):
+def test_a_merge_that_only_inserts_keeps_computed_values(filled):
     declare(filled, "other", "length(s)")
     backfill(filled)
     rows = pa.table({"x": [1], "s": ["long"]})

@@ -62,7 +62,7 @@ def index(ns, name="i", kind="BTREE"):
     return ns.create_table_index({"id": ["t"], "column": "x", "index_type": kind, "name": name})
 
 
-def test_adding_a_column_beside_an_append_raises_14_and_keeps_the_row(filled, between):
+def test_adding_a_column_during_an_append_raises_conflict_and_keeps_the_row(filled, between):
     between(lambda: append(filled, "t", row(9)))
     with fails(14):
         add(filled)
@@ -72,7 +72,7 @@ def test_adding_a_column_beside_an_append_raises_14_and_keeps_the_row(filled, be
     assert values(filled, column="z") == [0, 2, 4, 6, 8, 18]
 
 
-def test_adding_a_column_that_somebody_adds_raises_14(filled, between):
+def test_adding_a_column_that_another_client_adds_raises_conflict(filled, between):
     between(lambda: add(filled))
     with fails(14):
         add(filled)
@@ -80,7 +80,7 @@ def test_adding_a_column_that_somebody_adds_raises_14(filled, between):
     assert version(filled) == 2
 
 
-def test_casting_beside_an_append_raises_14_and_keeps_the_row(filled, between):
+def test_casting_during_an_append_raises_conflict_and_keeps_the_row(filled, between):
     between(lambda: append(filled, "t", row(9)))
     with fails(14):
         filled.alter_table_alter_columns({"id": ["t"], "alterations": [{"path": "x", "data_type": {"type": "int32"}}]})
@@ -92,7 +92,7 @@ def cast(ns, path="x"):
     return ns.alter_table_alter_columns({"id": ["t"], "alterations": [{"path": path, "data_type": {"type": "int32"}}]})
 
 
-def test_inserting_beside_a_cast_raises_14_and_inserts_nothing(filled, between):
+def test_inserting_during_a_cast_raises_conflict_and_inserts_nothing(filled, between):
     between(lambda: cast(filled))
     with fails(14, "'x'"):
         filled.insert_into_table({"id": ["t"]}, ipc(row(9)))
@@ -103,13 +103,13 @@ def test_inserting_beside_a_cast_raises_14_and_inserts_nothing(filled, between):
     assert values(filled) == [0, 1, 2, 3, 4, 9]
 
 
-def test_inserting_beside_an_insert_and_a_new_column_keeps_all_rows(filled, between):
+def test_inserting_during_an_insert_and_a_new_column_keeps_all_rows(filled, between):
     between(lambda: (append(filled, "t", row(8)), add(filled)))
     filled.insert_into_table({"id": ["t"]}, ipc(row(9)))
     assert values(filled) == [0, 1, 2, 3, 4, 8, 9]
 
 
-def test_merging_beside_a_cast_loses_no_values(filled, between):
+def test_merging_during_a_cast_loses_no_values(filled, between):
     between(lambda: cast(filled, "y"))
     try:
         filled.merge_insert_into_table({"id": ["t"], "on": ["x"], "when_not_matched_insert_all": True}, ipc(row(9)))
@@ -118,20 +118,20 @@ def test_merging_beside_a_cast_loses_no_values(filled, between):
     assert values(filled, column="y") in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 9])
 
 
-def test_renaming_beside_an_append_keeps_both(filled, between):
+def test_renaming_during_an_append_keeps_both(filled, between):
     between(lambda: append(filled, "t", row(9)))
     filled.alter_table_alter_columns({"id": ["t"], "alterations": [{"path": "x", "rename": "xx"}]})
     assert values(filled, column="xx") == [0, 1, 2, 3, 4, 9]
 
 
-def test_dropping_beside_an_append_keeps_the_other_columns(filled, between):
+def test_dropping_during_an_append_keeps_the_other_columns(filled, between):
     between(lambda: append(filled, "t", row(9)))
     assert filled.alter_table_drop_columns({"id": ["t"], "columns": ["y"]}).version == 3
     assert values(filled) == [0, 1, 2, 3, 4, 9]
     assert opened(filled).schema.names == ["x"]
 
 
-def test_an_index_beside_the_same_one_raises_7(filled, between):
+def test_an_index_that_another_client_creates_raises_index_exists(filled, between):
     between(lambda: index(filled, kind="BITMAP"))
     with fails(7):
         index(filled)
@@ -140,7 +140,7 @@ def test_an_index_beside_the_same_one_raises_7(filled, between):
     assert version(filled) == 2
 
 
-def test_an_index_beside_another_one_and_an_append(filled, between):
+def test_an_index_is_created_despite_another_one_and_an_append(filled, between):
     between(lambda: (index(filled, "j"), append(filled, "t", row(9))))
     index(filled)
     found = {one.index_name: one for one in filled.list_table_indices({"id": ["t"]}).indexes}
@@ -148,7 +148,7 @@ def test_an_index_beside_another_one_and_an_append(filled, between):
     assert found["i"].num_unindexed_rows == 1
 
 
-def test_an_index_of_a_column_that_goes_meanwhile_is_not_left_behind(filled, between):
+def test_an_index_on_a_column_that_is_dropped_is_not_left_behind(filled, between):
     between(lambda: filled.alter_table_drop_columns({"id": ["t"], "columns": ["x"]}))
     with fails(14):
         index(filled)
@@ -161,7 +161,7 @@ def drop_index(ns, name="i", branch=None):
 
 
 @pytest.mark.parametrize("branch", [None, "side"])
-def test_of_two_who_drop_an_index_the_second_gets_6(filled, between, branch):
+def test_dropping_an_index_that_another_client_drops_raises_index_not_found(filled, between, branch):
     index(filled)
     if branch is not None:
         filled.create_table_branch({"id": ["t"], "name": branch})
@@ -171,7 +171,7 @@ def test_of_two_who_drop_an_index_the_second_gets_6(filled, between, branch):
     assert filled.list_table_indices({"id": ["t"], "branch": branch}).indexes == []
 
 
-def test_dropping_an_index_that_is_built_anew_meanwhile_keeps_the_new_one(filled, between):
+def test_dropping_an_index_that_another_client_rebuilds_keeps_the_new_one(filled, between):
     index(filled)
     between(lambda: (drop_index(filled), index(filled, kind="BITMAP")))
     with fails(14):
@@ -179,7 +179,7 @@ def test_dropping_an_index_that_is_built_anew_meanwhile_keeps_the_new_one(filled
     assert [one.index_type for one in filled.list_table_indices({"id": ["t"]}).indexes] == ["Bitmap"]
 
 
-def test_dropping_an_index_beside_an_append_and_another_drop_succeeds(filled, between):
+def test_dropping_an_index_during_an_append_and_another_drop_succeeds(filled, between):
     index(filled)
     index(filled, "j")
     between(lambda: (append(filled, "t", row(9)), drop_index(filled, "j")))
@@ -187,14 +187,14 @@ def test_dropping_an_index_beside_an_append_and_another_drop_succeeds(filled, be
     assert filled.list_table_indices({"id": ["t"]}).indexes == []
 
 
-def test_metadata_beside_other_metadata_raises_14(filled, between):
+def test_metadata_during_other_metadata_raises_conflict(filled, between):
     between(lambda: filled.update_table_schema_metadata({"id": ["t"], "metadata": {"a": "1"}}))
     with fails(14):
         filled.update_table_schema_metadata({"id": ["t"], "metadata": {"b": "1"}})
     assert opened(filled).schema.metadata == {b"a": b"1"}
 
 
-def test_field_metadata_beside_the_same_field_raises_14(filled, between):
+def test_field_metadata_during_the_same_field_raises_conflict(filled, between):
     def update(**metadata):
         return filled.update_field_metadata({"id": ["t"], "updates": [{"path": "x", "metadata": metadata}]})
 
@@ -204,7 +204,7 @@ def test_field_metadata_beside_the_same_field_raises_14(filled, between):
     assert opened(filled).schema.field("x").metadata == {b"a": b"1"}
 
 
-def test_a_restore_beside_an_append_leaves_it_in_the_history(filled, between):
+def test_a_restore_during_an_append_leaves_it_in_the_history(filled, between):
     append(filled, "t", row(8))
     between(lambda: append(filled, "t", row(9)))
     filled.restore_table({"id": ["t"], "version": 1})
@@ -213,7 +213,7 @@ def test_a_restore_beside_an_append_leaves_it_in_the_history(filled, between):
     assert version(filled) == 4
 
 
-def test_a_backfill_beside_an_append_leaves_the_new_row_for_the_next_one(filled, between):
+def test_a_backfill_during_an_append_leaves_the_new_row_for_the_next_one(filled, between):
     filled.alter_table_add_columns({"id": ["t"], "new_columns": [{"name": "c", "computed": "x * 2"}]})
     between(lambda: append(filled, "t", row(9)))
     filled.alter_table_backfill_columns({"id": ["t"], "column": "c"})
@@ -221,7 +221,7 @@ def test_a_backfill_beside_an_append_leaves_the_new_row_for_the_next_one(filled,
     assert values(filled) == [0, 1, 2, 3, 4, 9]
 
 
-def test_a_tag_that_somebody_deletes_meanwhile_raises_8(filled, between):
+def test_updating_a_tag_that_another_client_deletes_raises_tag_not_found(filled, between):
     filled.create_table_tag({"id": ["t"], "tag": "a", "version": 1})
     between(lambda: filled.delete_table_tag({"id": ["t"], "tag": "a"}))
     with fails(8):
@@ -229,7 +229,7 @@ def test_a_tag_that_somebody_deletes_meanwhile_raises_8(filled, between):
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_tag_of_a_table_that_is_made_anew_meanwhile_is_told_or_is_there(filled, between, monkeypatch, moment):
+def test_a_tag_on_a_table_that_is_recreated_raises_conflict_or_exists(filled, between, monkeypatch, moment):
     def anew():
         remove_table(filled, "t")
         create_table(filled, "t", data=ipc(row(7)))
@@ -300,7 +300,7 @@ def left_of_tables(ns):
 
 
 @pytest.mark.parametrize("case", list(GONE))
-def test_a_table_that_is_purged_meanwhile_raises_14_and_nothing_is_left(filled, between, case):
+def test_changing_a_purged_table_raises_conflict_and_leaves_nothing(filled, between, case):
     prepared(filled)
     between(lambda: remove_table(filled, "t"))
     if case in LEAVES_NO_OLD_ROWS and filled.describe_table({"id": ["t"]}).location.endswith("t.lance"):
@@ -312,7 +312,7 @@ def test_a_table_that_is_purged_meanwhile_raises_14_and_nothing_is_left(filled, 
 
 
 @pytest.mark.parametrize("case", sorted(LEAVES_NO_OLD_ROWS))
-def test_a_root_table_that_was_purged_and_is_left_without_old_rows_is_whole(tmp_path, monkeypatch, case):
+def test_a_purged_root_table_without_old_rows_is_complete(tmp_path, monkeypatch, case):
     """It cannot be told from one whose old versions were cleaned up, which must not be taken away."""
     with kind_opened("v1", tmp_path / "root") as ns:
         create_table(ns, "t", data=ipc(row(1)))
@@ -322,7 +322,7 @@ def test_a_root_table_that_was_purged_and_is_left_without_old_rows_is_whole(tmp_
 
 
 @pytest.mark.parametrize("case", list(GONE))
-def test_a_table_that_is_made_anew_meanwhile_raises_14_and_stays_as_it_is(filled, between, case):
+def test_changing_a_recreated_table_raises_conflict_and_keeps_it(filled, between, case):
     prepared(filled)
 
     def anew():
@@ -342,7 +342,7 @@ def test_a_table_that_is_made_anew_meanwhile_raises_14_and_stays_as_it_is(filled
 
 
 @pytest.mark.parametrize("case", ["insert", "rename", "overwrite", "delete all", "insert into a branch"])
-def test_a_change_stands_if_its_base_is_cleaned_up_at_once(filled, monkeypatch, case):
+def test_a_change_is_kept_if_its_base_is_cleaned_up(filled, monkeypatch, case):
     prepared(filled)
     original = filled._require_base
 
@@ -360,7 +360,7 @@ def test_a_change_stands_if_its_base_is_cleaned_up_at_once(filled, monkeypatch, 
     assert filled.count_table_rows({"id": ["t"], **GONE[case][1]}).count == expected
 
 
-def test_what_is_committed_to_a_table_that_is_dropped_meanwhile_comes_back_with_it(filled, between):
+def test_a_commit_to_a_dropped_table_is_restored_with_it(filled, between):
     if filled.describe_table({"id": ["t"]}).managed_versioning:
         pytest.skip("a managed table refuses the commit, see test_changing")
     between(lambda: drop_table(filled, "t"))
@@ -370,7 +370,7 @@ def test_what_is_committed_to_a_table_that_is_dropped_meanwhile_comes_back_with_
     assert values(filled) == [0, 1, 2, 3, 4, 9]
 
 
-def test_a_purged_table_that_is_declared_anew_stays_declared(filled, between):
+def test_a_purged_table_that_is_declared_again_stays_declared(filled, between):
     def anew():
         remove_table(filled, "t")
         declare_table(filled, "t")
@@ -386,7 +386,7 @@ def test_a_purged_table_that_is_declared_anew_stays_declared(filled, between):
 @pytest.mark.parametrize("change_rows", ["insert_into_table", "merge_insert_into_table"])
 @pytest.mark.parametrize("drop", [drop_table, remove_table])
 @pytest.mark.parametrize("moment", ["before the look", "after the look"])
-def test_a_declared_table_that_is_dropped_before_it_is_filled_is_not_made_anew(
+def test_a_declared_table_that_is_dropped_before_it_is_filled_is_not_recreated(
     ours, monkeypatch, change_rows, drop, moment
 ):
     declare_table(ours, "t")

@@ -65,7 +65,7 @@ def test_commits_of_another_process_are_seen(ours):
     assert lance.dataset(str(location)).count_rows() == 2
 
 
-def test_a_dropped_table_is_gone_and_one_made_anew_is_another(ours, other):
+def test_a_dropped_table_is_not_found_and_a_recreated_one_is_another(ours, other):
     for number in range(5):
         create_table(ours, "t", data=ipc({"x": [number]}))
         assert rows(ours) == [number]
@@ -79,7 +79,7 @@ def test_a_dropped_table_is_gone_and_one_made_anew_is_another(ours, other):
     assert rows(ours) == [99]
 
 
-def test_a_table_made_anew_with_another_schema_is_another(ours, other):
+def test_a_table_recreated_with_another_schema_is_another(ours, other):
     create_table(ours, "t", data=ipc({"x": [1]}))
     assert rows(ours) == [1]
     remove_table(other, "t")
@@ -87,7 +87,7 @@ def test_a_table_made_anew_with_another_schema_is_another(ours, other):
     assert query(ours, "t").to_pydict() == {"y": ["a"]}
 
 
-def test_a_hidden_table_is_gone_until_it_is_back(ours, other):
+def test_a_hidden_table_is_not_found_until_it_is_restored(ours, other):
     create_table(ours, "t", data=ipc({"x": [1]}))
     assert rows(ours) == [1]
     drop_table(other, "t")
@@ -98,7 +98,7 @@ def test_a_hidden_table_is_gone_until_it_is_back(ours, other):
 
 
 @pytest.mark.parametrize("kind", ["v2", "managed"])
-def test_a_renamed_table_is_met_under_its_new_name_alone(tmp_path, kind):
+def test_a_renamed_table_is_found_only_under_its_new_name(tmp_path, kind):
     with opened(kind, tmp_path / "root") as ns, DirectoryNamespace(**ns._properties) as other:
         create_table(ns, "t", data=ipc({"x": [1]}))
         create_table(ns, "u", data=ipc({"x": [2]}))
@@ -127,7 +127,7 @@ def test_files_replaced_under_the_same_name_and_version_are_seen(tmp_path):
             assert rows(ns, version=1) == [number]
 
 
-def test_a_version_is_what_it_was_and_one_that_was_deleted_is_gone(ours, other):
+def test_versions_do_not_change_and_a_deleted_one_is_not_found(ours, other):
     create_table(ours, "t", data=ipc({"x": [0]}))
     for number in range(1, 5):
         insert(ours, "t", data={"x": [number]})
@@ -156,7 +156,7 @@ def test_a_tag_that_moves_is_followed(ours):
         ours._open_table(("t",), tag="here")
 
 
-def test_branches_come_and_go(ours):
+def test_created_and_deleted_branches_are_seen(ours):
     location = create_table(ours, "t", data=ipc({"x": [0]})).location
     with fails(22):
         count(ours, "t", branch="side")
@@ -171,7 +171,7 @@ def test_branches_come_and_go(ours):
     assert rows(ours) == [0]
 
 
-def test_turning_the_management_of_versions_on_and_off_changes_no_answer(tmp_path):
+def test_turning_version_management_on_and_off_changes_no_result(tmp_path):
     with opened("v2", tmp_path / "root") as ns, DirectoryNamespace(**ns._properties) as other:
         create_table(ns, "t", data=ipc({"x": [0]}))
         expected = [0]
@@ -184,7 +184,7 @@ def test_turning_the_management_of_versions_on_and_off_changes_no_answer(tmp_pat
             assert rows(other) == expected
 
 
-def test_a_handle_that_is_written_through_stays_where_it_is(ours):
+def test_a_shared_handle_does_not_move_when_it_is_written_through(ours):
     create_table(ours, "t", data=ipc({"x": [0]}))
     shared = ours._open_table(("t",), shared=True)
     insert(ours, "t", data={"x": [1]})
@@ -204,7 +204,7 @@ def test_a_failed_mutation_leaves_handles_as_they_were(ours):
     assert describe_table(ours, "t", load_detailed_metadata=True).version == 1
 
 
-def test_threads_share_handles_and_never_see_the_past(ours):
+def test_threads_share_handles_and_see_the_latest_version(ours):
     create_table(ours, "t", data=ipc({"x": [0]}))
     done = threading.Event()
     committed = 1
@@ -252,7 +252,7 @@ def test_no_more_tables_stay_open_than_allowed(tmp_path):
                 assert len(catalog.handles) <= 3
 
 
-def test_a_version_that_was_committed_is_known_unless_the_table_was_made_anew(tmp_path):
+def test_the_stamp_of_a_committed_version_is_known_unless_the_table_was_recreated(tmp_path):
     location = str(tmp_path / "t.lance")
     lance.write_dataset(pa.table({"x": [0]}), location)
     base = naming.read_latest_stamp(location)
@@ -282,7 +282,7 @@ def test_old_names_of_manifests_are_understood(tmp_path):
         assert rows(ns) == list(range(13))
 
 
-def test_a_client_of_versions_tells_only_what_it_is_sure_of(tmp_path):
+def test_a_version_client_reports_only_stamps_that_are_certain(tmp_path):
     with opened("managed", tmp_path / "root") as ns:
         versions = VersionClient(ns._catalog)
         for number, sure in ((1, True), (2, False)):
@@ -295,7 +295,7 @@ def test_a_client_of_versions_tells_only_what_it_is_sure_of(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["v1", "v2", "managed"])
-def test_a_catalog_that_nobody_uses_goes_with_its_tables(tmp_path, kind):
+def test_an_unused_catalog_is_collected_with_its_tables(tmp_path, kind):
     ns = opened(kind, tmp_path / "root")
     create_table(ns, "t", data=ipc({"x": [1]}))
     insert(ns, "t", data={"x": [2]})
@@ -306,7 +306,7 @@ def test_a_catalog_that_nobody_uses_goes_with_its_tables(tmp_path, kind):
     assert catalog() is None
 
 
-def test_the_handle_used_longest_ago_goes_first():
+def test_the_least_recently_used_handle_is_dropped_first():
     handles = HandleCache(2)
     kept = {name: Handle(None, name) for name in "abc"}
     handles.keep("a", kept["a"])

@@ -39,7 +39,7 @@ def grown(namespace):
     return namespace
 
 
-def test_restoring_makes_a_version_with_the_old_rows(grown):
+def test_restoring_commits_a_version_with_the_old_rows(grown):
     restore(grown, 1)
     assert version(grown) == 4
     assert values(grown) == list(range(10))
@@ -61,13 +61,13 @@ def test_restoring_the_latest_version_changes_no_rows(grown):
 
 
 @pytest.mark.parametrize("at", [99, 4, 0])
-def test_restoring_a_missing_version_raises_11(grown, at):
+def test_restoring_a_missing_version_raises_version_not_found(grown, at):
     with fails(11):
         restore(grown, at)
     assert version(grown) == 3
 
 
-def test_restoring_in_a_missing_branch_raises_22(grown):
+def test_restoring_in_a_missing_branch_raises_branch_not_found(grown):
     with fails(22):
         restore(grown, 1, branch="nowhere")
     assert version(grown) == 3
@@ -82,7 +82,7 @@ def test_restoring_a_branch_leaves_the_main_one_alone(grown):
     assert version(grown) == 3
 
 
-def test_restoring_a_missing_table_raises_4_and_a_declared_one_has_no_version(ours):
+def test_restoring_a_missing_or_declared_table_raises(ours):
     with fails(4):
         restore(ours, 1)
     declare_table(ours, "t")
@@ -97,7 +97,7 @@ def test_a_restored_version_is_one_of_the_catalog(managed):
     assert [one.version for one in managed.list_table_versions({"id": ["t"]}).versions] == [3, 2, 1]
 
 
-def test_a_transaction_is_found_by_what_its_operation_answered(grown):
+def test_a_transaction_is_found_by_the_id_in_the_response(grown):
     answer = restore(grown, 1)
     found = describe(grown, "t", answer.transaction_id)
     assert found.status.lower() == "succeeded"
@@ -114,7 +114,7 @@ def test_a_transaction_is_found_by_its_version(grown):
     assert describe(grown, "t", found.properties["uuid"]).properties == found.properties
 
 
-def test_a_transaction_tells_the_properties_of_its_writer(ours):
+def test_a_transaction_has_the_properties_of_its_writer(ours):
     numbers(ours)
     dataset = opened(ours)
     data = pa.table({"x": [1], "s": ["a"]})
@@ -134,25 +134,25 @@ def test_a_transaction_of_a_branch_is_found(ours):
 
 
 @pytest.mark.parametrize("wanted", ["99", "0", str(1 << 70), str(uuid.UUID(int=7)), "nonsense"])
-def test_a_missing_transaction_raises_10(grown, wanted):
+def test_a_missing_transaction_raises_transaction_not_found(grown, wanted):
     with fails(10):
         describe(grown, "t", wanted)
     with fails(10):
         alter(grown, wanted, {"setStatusAction": {"status": "Succeeded"}})
 
 
-def test_a_transaction_of_a_missing_table_raises_4(namespace):
+def test_a_transaction_of_a_missing_table_raises_table_not_found(namespace):
     with fails(4):
         describe(namespace, "nowhere", "1")
 
 
-def test_a_transaction_without_its_table_raises_13(namespace):
+def test_a_transaction_without_its_table_raises_invalid_input(namespace):
     for names in ([], ["alone"]):
         with fails(13):
             namespace.describe_transaction(DescribeTransactionRequest(id=names))
 
 
-def test_asking_for_what_is_so_already_succeeds(grown):
+def test_actions_without_effect_succeed(grown):
     found = describe(grown, "t", "2")
     actions = (
         {"setStatusAction": {"status": "SUCCEEDED"}},
@@ -194,7 +194,7 @@ def test_a_committed_transaction_cannot_be_changed(grown, case):
     assert describe(grown, "t", "2") == before
 
 
-def test_no_action_at_all_raises_13(ours):
+def test_an_empty_action_raises_invalid_input(ours):
     numbers(ours)
     with fails(13):
         ours.alter_transaction({"id": ["t", "1"], "actions": []})

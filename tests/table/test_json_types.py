@@ -21,7 +21,7 @@ TYPES = [
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_types_come_back_as_they_were(kind):
+def test_types_are_parsed_as_they_were_written(kind):
     written = to_json_schema(pa.schema([pa.field("x", kind)])).fields[0].type.to_dict()
     assert parse_data_type(written) == kind
 
@@ -60,6 +60,6 @@ def test_types_may_be_written_as_arrow_does(text, kind):
         {"type": "map", "fields": [{"name": "x", "type": {"type": "int8"}}]},
     ],
 )
-def test_what_is_no_type_raises_13(given):
+def test_an_invalid_type_raises_invalid_input(given):
     with fails(13):
         parse_data_type(given)

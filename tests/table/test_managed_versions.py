@@ -78,7 +78,7 @@ def test_a_change_is_a_version_of_the_catalog(filled, case):
 
 
 @pytest.mark.parametrize("case", list(NO_CHANGES))
-def test_tags_and_branches_are_none(filled, case):
+def test_tags_and_branches_are_no_versions_of_the_catalog(filled, case):
     before = by_rows(filled)
     for operation, request in NO_CHANGES[case]:
         getattr(filled, operation)({"id": T, **request})

@@ -54,7 +54,7 @@ def test_schema_metadata_is_replaced_as_a_whole(namespace):
     assert not opened(namespace).schema.metadata
 
 
-def test_no_schema_metadata_at_all_raises_13(ours):
+def test_missing_schema_metadata_raises_invalid_input(ours):
     numbers(ours)
     schema_metadata(ours, {"owner": "ada"})
     with fails(13):
@@ -99,7 +99,7 @@ def test_one_field_updated_twice(ours):
     assert answer.fields == {"x": {"b": "2", "c": "3"}} == {"x": of(ours, "x")}
 
 
-def test_metadata_of_a_missing_field_raises_12(ours):
+def test_metadata_of_a_missing_field_raises_column_not_found(ours):
     numbers(ours)
     with fails(12, "nowhere"):
         field_metadata(ours, {"path": "x", "metadata": {"a": "1"}}, {"path": "nowhere", "metadata": {"a": "1"}})
@@ -142,7 +142,7 @@ def test_the_bytes_of_a_table_are_those_of_its_data_files(ours):
     assert stats(ours).total_bytes == sum(file.stat().st_size for file in folder.iterdir())
 
 
-def test_statistics_count_rows_that_are_there(namespace):
+def test_statistics_do_not_count_deleted_rows(namespace):
     create_table(namespace, "t", data=ipc({"x": list(range(10))}))
     append(namespace, "t", {"x": list(range(10, 20))})
     append(namespace, "t", {"x": list(range(20, 30))})

@@ -23,7 +23,7 @@ def nested(request, tmp_path):
         yield ns
 
 
-def test_everything_inside_of_a_nested_table(nested):
+def test_all_operations_on_a_nested_table(nested):
     nested.create_table_tag({"id": TABLE, "tag": "first", "version": 1})
     nested.create_table_branch({"id": TABLE, "name": "side"})
     made = nested.create_table_index({"id": TABLE, "column": "x", "index_type": "BTREE"})
@@ -39,7 +39,7 @@ def test_everything_inside_of_a_nested_table(nested):
     assert list(nested.list_table_branches({"id": TABLE}).branches) == ["side"]
 
 
-def test_a_missing_namespace_raises_1(nested):
+def test_a_missing_namespace_raises_namespace_not_found(nested):
     gone = ["nowhere", "t"]
     asks = (
         lambda: nested.list_table_tags({"id": gone}),
@@ -72,7 +72,7 @@ BAD_REQUESTS = (
 
 
 @pytest.mark.parametrize(("operation", "request_"), BAD_REQUESTS)
-def test_requests_that_are_none_raise_13(nested, operation, request_):
+def test_invalid_requests_raise_invalid_input(nested, operation, request_):
     with fails(13):
         getattr(nested, operation)(request_)
     assert nested.list_table_versions({"id": TABLE}).versions[0].version == 1

@@ -97,19 +97,19 @@ def calls(request, tmp_path_factory) -> list[Call]:
     return noted
 
 
-def test_every_operation_of_the_file_has_a_method_and_the_other_way_round():
+def test_operations_of_the_openapi_file_and_methods_match():
     assert set(OPERATIONS) | WITHOUT_PATH == set(operations())
     for name, entry in OPERATIONS.items():
         assert inspect.isfunction(getattr(DirectoryNamespace, name)), name
         assert entry["request"] is not None, name
 
 
-def test_error_codes_are_those_of_the_file():
+def test_error_codes_match_the_openapi_file():
     ours = {code.name.replace("_", "").lower(): int(code) for code in ErrorCode}
     assert ours == {name.lower(): code for name, code in FILE["error_codes"].items()}
 
 
-def test_answers_are_those_of_the_file(calls):
+def test_responses_match_the_openapi_file(calls):
     answers = set()
     for call in calls:
         schema = OPERATIONS.get(call.operation, {}).get("answer")
@@ -134,7 +134,7 @@ def of(calls, operation):
     return [call for call in calls if call.operation == operation and call.error is not None]
 
 
-def test_requests_that_are_taken_are_those_of_the_file(calls):
+def test_accepted_requests_match_the_openapi_file(calls):
     taken = [call for call in calls if call.error is None and call.operation in OPERATIONS]
     assert len({call.operation for call in taken}) > 45
     for call in taken:
@@ -146,7 +146,7 @@ def test_requests_that_are_taken_are_those_of_the_file(calls):
         assert faults(request, OPERATIONS[call.operation]["request"]) == [], call
 
 
-def test_errors_are_those_of_the_file(calls):
+def test_errors_match_the_openapi_file(calls):
     errors = [call.error for call in calls if call.error is not None]
     assert len({int(error.code) for error in errors}) > 10
     for error in errors:
@@ -227,7 +227,7 @@ def refused(ns, operation, fields, data) -> int:
     return int(told.value.code)
 
 
-def test_a_field_of_another_type_raises_13(ns):
+def test_a_field_of_another_type_raises_invalid_input(ns):
     asked = 0
     for operation, name, schema in PROPERTIES:
         allowed = kinds(schema) - {"null"}
@@ -242,7 +242,7 @@ def test_a_field_of_another_type_raises_13(ns):
     assert asked > 150
 
 
-def test_a_request_without_a_field_that_it_needs_raises_13(ns):
+def test_a_request_without_a_required_field_raises_invalid_input(ns):
     asked = 0
     for operation, entry in OPERATIONS.items():
         fields, data = example(operation)
@@ -265,7 +265,7 @@ def limits():
 
 
 @pytest.mark.parametrize(("operation", "name", "less"), list(limits()))
-def test_less_than_the_least_is_refused(ns, operation, name, less):
+def test_values_below_the_minimum_are_refused(ns, operation, name, less):
     fields, data = example(operation)
     assert refused(ns, operation, {**fields, name: less}, data) in {11, 13}
 
@@ -328,12 +328,12 @@ def test_the_example_of_a_naming_scheme(ns):
 
 
 @pytest.mark.parametrize("on", ["x", ["x"]])
-def test_a_merge_is_by_one_column_as_the_file_has_it_or_by_several_as_the_sdk_has_it(ns, on):
+def test_a_merge_accepts_one_column_or_several(ns, on):
     request = {"id": ["t"], "on": on, "when_not_matched_insert_all": True}
     assert ns.merge_insert_into_table(request, ipc({"x": [3, 4]})).num_inserted_rows == 1
 
 
-def test_models_of_the_sdk_know_every_field_of_the_file():
+def test_models_of_the_sdk_have_every_field_of_the_openapi_file():
     for entry in OPERATIONS.values():
         for schema in (entry["request"], entry["answer"]):
             if schema is None or schema in TEXTS:

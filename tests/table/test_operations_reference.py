@@ -21,14 +21,14 @@ def page() -> str:
     return operations_reference.written()
 
 
-def test_every_operation_of_the_interface_is_asked_for():
+def test_the_page_covers_every_operation_of_the_interface():
     assert set(CASES) == set(operations())
     assert all(CASES.values())
     assert len(operations()) == 56
     assert all(callable(getattr(LanceNamespace, name)) for name in operations())
 
 
-def test_the_page_is_what_the_code_answers(page):
+def test_the_page_matches_the_code(page):
     assert operations_reference.FILE.read_text() == page, "run scripts/operations_reference.py"
 
 

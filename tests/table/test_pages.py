@@ -71,7 +71,7 @@ def test_pages_together_are_the_whole_list(ns, kind):
         assert found == whole
 
 
-def test_what_comes_and_goes_between_pages_changes_nothing_else(ns, kind):
+def test_changes_between_pages_do_not_affect_other_entries(ns, kind):
     first, token = listed(ns, kind, limit=2)
     assert first == ["a", "b"]
     remove(ns, kind, "b")
@@ -83,12 +83,12 @@ def test_what_comes_and_goes_between_pages_changes_nothing_else(ns, kind):
     assert not end
 
 
-def test_a_page_begins_after_a_plain_name_and_may_be_empty(ns, kind):
+def test_a_page_token_may_be_any_name_and_a_page_may_be_empty(ns, kind):
     assert listed(ns, kind, page_token="b") == (["c", "d", "e"], None)
     assert listed(ns, kind, limit=0) == ([], None)
 
 
 @pytest.mark.parametrize("options", [{"page_token": "p1.%%"}, {"limit": -1}], ids=str)
-def test_bad_pages_raise_13(ns, kind, options):
+def test_bad_pages_raise_invalid_input(ns, kind, options):
     with fails(13):
         listed(ns, kind, **options)

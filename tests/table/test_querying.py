@@ -81,7 +81,7 @@ def test_limit_and_offset(stocked):
     assert query(stocked, "t", k=10**12).num_rows == ROWS
 
 
-def test_no_results_are_asked_for_and_none_are_given(stocked):
+def test_a_query_for_zero_rows_returns_none(stocked):
     assert query(stocked, "t", k=0).num_rows == 0
     found = query(stocked, "t", k=0, vector=ORIGIN)
     assert (found.num_rows, "_distance" in found.column_names) == (0, True)
@@ -98,7 +98,7 @@ SEARCHES = {
 
 @pytest.mark.parametrize("case", list(SEARCHES))
 @pytest.mark.parametrize("many", [2**40, 2**62])
-def test_searches_for_more_rows_than_there_could_be(ours, many, case):
+def test_searches_for_more_rows_than_the_table_has(ours, many, case):
     """Lance sets memory aside for all of them, which ends the process."""
     create_table(ours, "t", data=ipc(stock()))
     dataset(ours, "t").create_scalar_index("text", "INVERTED")
@@ -123,12 +123,12 @@ def test_columns_by_alias(stocked):
 
 
 @pytest.mark.parametrize("columns", [{"column_names": ["nope"]}, {"column_names": ["inner.nope"]}])
-def test_an_unknown_column_is_told(stocked, columns):
+def test_an_unknown_column_raises_column_not_found(stocked, columns):
     with fails(12, "nope"):
         query(stocked, "t", columns=columns)
 
 
-def test_an_alias_for_an_unknown_column_is_told(stocked):
+def test_an_alias_for_an_unknown_column_raises_column_not_found(stocked):
     with fails(12, "nope"):
         query(stocked, "t", columns={"column_aliases": {"x": "nope"}})
 
@@ -138,7 +138,7 @@ def test_an_alias_for_an_unknown_column_is_told(stocked):
     [{"column_names": ["id", "id"]}, {"column_aliases": {"x": "bad bad"}}, {"column_aliases": {"x": "sum(id)"}}],
     ids=["twice", "no SQL", "no row"],
 )
-def test_columns_that_make_no_sense_are_refused(stocked, columns):
+def test_invalid_columns_are_refused(stocked, columns):
     with fails(13):
         query(stocked, "t", columns=columns)
 
@@ -148,13 +148,13 @@ def test_names_and_aliases_together_are_refused(stocked):
         query(stocked, "t", columns={"column_names": ["id"], "column_aliases": {"x": "id"}})
 
 
-def test_row_ids_can_be_asked_for(stocked):
+def test_row_ids_are_returned_on_request(stocked):
     found = query(stocked, "t", k=2, columns={"column_names": ["id"]}, with_row_id=True)
     assert set(found.column_names) == {"id", "_rowid"}
     assert found["_rowid"].to_pylist() == [0, 1]
 
 
-def test_an_old_version_can_be_asked_for(stocked):
+def test_an_old_version_can_be_queried(stocked):
     insert(stocked, "t", data=stock().slice(0, 5))
     assert query(stocked, "t").num_rows == ROWS + 5
     assert query(stocked, "t", version=1).num_rows == ROWS
@@ -162,7 +162,7 @@ def test_an_old_version_can_be_asked_for(stocked):
         query(stocked, "t", version=99)
 
 
-def test_an_unknown_branch_is_told(stocked):
+def test_an_unknown_branch_raises_branch_not_found(stocked):
     with fails(22):
         query(stocked, "t", branch="nope")
 
@@ -177,7 +177,7 @@ def test_the_nearest_vectors_come_first(stocked):
     assert named["n"].to_pylist() == ids(found)
 
 
-def test_offset_skips_the_nearest_and_leaves_as_many_as_were_asked_for(stocked):
+def test_offset_skips_the_nearest_rows_and_keeps_the_limit(stocked):
     assert ids(query(stocked, "t", k=3, offset=2, vector=ORIGIN)) == nearest(ORIGIN)[2:5]
 
 
@@ -224,17 +224,17 @@ def test_a_bad_vector_query_is_refused(stocked, options):
         query(stocked, "t", **options)
 
 
-def test_an_unknown_vector_column_is_told(stocked):
+def test_an_unknown_vector_column_raises_column_not_found(stocked):
     with fails(12, "nope"):
         query(stocked, "t", vector=ORIGIN, vector_column="nope")
 
 
-def test_the_only_column_with_vectors_needs_no_name(namespace):
+def test_the_only_vector_column_is_the_default(namespace):
     create_table(namespace, "t", data=ipc(stock().rename_columns(["id", "text", "embedding", "inner"])))
     assert ids(query(namespace, "t", k=3, vector=ORIGIN)) == nearest(ORIGIN)[:3]
 
 
-def test_of_several_columns_with_vectors_one_has_to_be_named(namespace):
+def test_the_vector_column_is_required_if_there_are_several(namespace):
     table = stock().rename_columns(["id", "text", "first", "inner"])
     create_table(namespace, "t", data=ipc(table.append_column("second", table["first"])))
     with fails(13):
@@ -242,7 +242,7 @@ def test_of_several_columns_with_vectors_one_has_to_be_named(namespace):
     assert ids(query(namespace, "t", k=3, vector=ORIGIN, vector_column="second")) == nearest(ORIGIN)[:3]
 
 
-def test_several_vectors_have_an_answer_each(stocked):
+def test_each_of_several_vectors_has_its_own_result(stocked):
     far = [1.0, 1.0, 1.0, 1.0]
     found = query(stocked, "t", k=3, vector=[ORIGIN, far])
     assert found["query_index"].to_pylist() == [0, 0, 0, 1, 1, 1]
@@ -251,7 +251,7 @@ def test_several_vectors_have_an_answer_each(stocked):
     assert ids(later) == nearest(ORIGIN)[1:3] + nearest(far)[1:3]
 
 
-def test_an_index_is_used_or_bypassed_and_its_options_are_taken(namespace):
+def test_an_index_is_used_with_its_options_or_bypassed(namespace):
     create_table(namespace, "big", data=ipc(pa.concat_tables([stock()] * 20)))
     dataset(namespace, "big").create_index("vector", "IVF_HNSW_SQ", num_partitions=4, metric="l2")
     point = [0.5, 0.5, 0.5, 0.5]
@@ -270,7 +270,7 @@ def test_an_index_is_used_or_bypassed_and_its_options_are_taken(namespace):
     assert "ANN" not in plan(bypass_vector_index=True)
 
 
-def test_fast_search_looks_only_at_what_is_indexed(namespace):
+def test_fast_search_returns_only_indexed_rows(namespace):
     create_table(namespace, "t", data=ipc(pa.concat_tables([stock()] * 20)))
     dataset(namespace, "t").create_index("vector", "IVF_FLAT", num_partitions=1, metric="l2")
     new = stock().slice(0, 1).set_column(0, "id", pa.array([777]))
@@ -361,7 +361,7 @@ def test_two_text_queries_at_once_are_refused(stocked, asked):
 @pytest.mark.parametrize(
     "asked", [structured("match", terms="x", column="nope"), {"string_query": {"query": "x", "columns": ["nope"]}}]
 )
-def test_an_unknown_text_column_is_told(stocked, asked):
+def test_an_unknown_text_column_raises_column_not_found(stocked, asked):
     with fails(12, "nope"):
         query(stocked, "t", full_text_query=asked)
 
@@ -372,7 +372,7 @@ def test_text_without_an_index_needs_a_column(namespace):
         query(namespace, "t", full_text_query={"string_query": {"query": "banana"}})
 
 
-def test_a_filter_goes_with_a_text_query(stocked):
+def test_a_text_query_with_a_filter(stocked):
     asked = {"string_query": {"query": "banana"}}
     found = query(stocked, "t", full_text_query=asked, filter="id > 30", prefilter=True)
     assert sorted(ids(found)) == [33, 37]
@@ -413,7 +413,7 @@ def analyze(ns, **options) -> str:
     return ns.analyze_table_query_plan(AnalyzeTableQueryPlanRequest.model_validate(body))
 
 
-def test_plans_tell_how_a_query_is_run(stocked):
+def test_a_plan_explains_a_query(stocked):
     assert "KNN" in explain(stocked, vector={"single_vector": ORIGIN})
     assert "id@0 < 3" in explain(stocked, filter="id < 3") or "id < Int64(3)" in explain(stocked, filter="id < 3")
 
@@ -425,7 +425,7 @@ def test_plans_are_run_and_measured(stocked):
     assert "elapsed" in told
 
 
-def test_plans_of_a_hybrid_query_are_both_told(stocked):
+def test_a_hybrid_query_has_two_plans(stocked):
     options = {"vector": {"single_vector": ORIGIN}, "full_text_query": {"string_query": {"query": "banana"}}}
     for told in (explain(stocked, **options), analyze(stocked, **options)):
         assert "KNN" in told
@@ -440,7 +440,7 @@ def test_plans_of_bad_queries_are_refused(stocked):
             told(stocked, columns={"column_names": ["nope"]})
 
 
-def test_answers_come_as_an_arrow_file(stocked):
+def test_query_results_are_an_arrow_file(stocked):
     data = stocked.query_table(QueryTableRequest.model_validate({"id": ["t"], "k": 3, "vector": {}})).data
     assert isinstance(data, bytes)
     assert data.startswith(b"ARROW1")

@@ -45,14 +45,14 @@ def require_nothing_old(ns, other, options):
         ns.describe_table({"id": ["t"], "tag": "old"})
 
 
-def test_on_a_disk(tmp_path):
+def test_recreated_root_tables_on_a_disk(tmp_path):
     properties = {"root": str(tmp_path / "root"), **MODE}
     with DirectoryNamespace(**properties) as ns, DirectoryNamespace(**properties) as other:
         require_nothing_old(ns, other, None)
 
 
 @pytest.mark.s3
-def test_in_a_bucket():
+def test_recreated_root_tables_in_a_bucket():
     with CountingS3() as server:
         properties = {"root": server.endpoint.uri("root"), **server.endpoint.properties(), **MODE}
         with DirectoryNamespace(**properties) as ns, DirectoryNamespace(**properties) as other:

@@ -170,7 +170,7 @@ def test_an_index_without_a_name_gets_a_free_one(filled):
     assert names(filled) == found
 
 
-def test_an_index_that_is_there_raises_7(filled):
+def test_creating_an_existing_index_raises_index_exists(filled):
     create(filled, "number", "BTREE", name="i")
     for column, kind in (("number", "BTREE"), ("number", "BITMAP"), ("text", "FTS"), ("vector", "IVF_FLAT")):
         with fails(7, "'i'"):
@@ -179,7 +179,7 @@ def test_an_index_that_is_there_raises_7(filled):
 
 
 @pytest.mark.parametrize("column", ["nowhere", "nested.nowhere", "inner", "text.inner", "Number"])
-def test_a_missing_column_raises_12(filled, column):
+def test_a_missing_column_raises_column_not_found(filled, column):
     for kind in ("BTREE", "FTS", "IVF_FLAT"):
         with fails(12, column):
             create(filled, column, kind)
@@ -187,7 +187,7 @@ def test_a_missing_column_raises_12(filled, column):
 
 
 @pytest.mark.parametrize("column", [".", "nested.", ".inner", "`number", "nested..inner", "`nested`inner"])
-def test_a_path_that_is_none_raises_12_or_13(filled, column):
+def test_an_index_on_an_invalid_path_raises_column_not_found_or_invalid_input(filled, column):
     with pytest.raises((InvalidInputError, TableColumnNotFoundError)):
         create(filled, column, "BTREE")
     assert version(filled) == 1
@@ -223,7 +223,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", list(REFUSED))
-def test_what_an_index_cannot_be_raises_13(filled, case):
+def test_an_invalid_index_raises_invalid_input(filled, case):
     column, kind, options = REFUSED[case]
     with fails(13):
         create(filled, column, kind, **{"name": "i", **options})
@@ -231,7 +231,7 @@ def test_what_an_index_cannot_be_raises_13(filled, case):
     assert version(filled) == 1
 
 
-def test_a_vector_index_is_no_scalar_one(filled):
+def test_creating_a_vector_index_as_scalar_raises_invalid_input(filled):
     with fails(13):
         create_scalar(filled, "vector", "IVF_FLAT")
     assert names(filled) == []
@@ -259,7 +259,7 @@ def test_indexes_come_in_pages(filled):
     assert found == wanted
 
 
-def test_rows_that_came_and_went_after_the_index(filled):
+def test_index_statistics_after_inserts_and_deletes(filled):
     create(filled, "number", "BTREE", name="i")
     append(filled, "t", rows(20, start=1000))
     opened(filled).delete("number < 50")
@@ -270,7 +270,7 @@ def test_rows_that_came_and_went_after_the_index(filled):
     assert (content.num_indexed_rows, content.num_unindexed_rows) == (ROWS - 50, 20)
 
 
-def test_statistics_tell_the_metric_of_vectors(filled):
+def test_index_statistics_contain_the_metric(filled):
     create(filled, "vector", "IVF_FLAT", name="v", distance_type="dot")
     create(filled, "number", "BTREE", name="n")
     assert stats(filled, "v").distance_type == "dot"
@@ -292,7 +292,7 @@ def test_indexes_of_an_old_version(filled):
         stats(filled, "i", version=99)
 
 
-def test_a_dropped_index_is_gone(filled):
+def test_a_dropped_index_is_not_listed_any_more(filled):
     create(filled, "number", "BTREE", name="i")
     create(filled, "number", "BITMAP", name="j")
     answer = drop(filled, "i")
@@ -302,7 +302,7 @@ def test_a_dropped_index_is_gone(filled):
     assert names(filled) == ["i", "j"]
 
 
-def test_a_missing_index_raises_6(filled):
+def test_a_missing_index_raises_index_not_found(filled):
     create(filled, "number", "BTREE", name="there")
     with fails(6, "gone"):
         stats(filled, "gone")
@@ -314,7 +314,7 @@ def test_a_missing_index_raises_6(filled):
     assert version(filled) == 2
 
 
-def test_an_index_without_a_name_to_look_for_raises_13(ours):
+def test_describing_an_index_without_a_name_raises_invalid_input(ours):
     create_table(ours, "t", data=ipc(rows(10)))
     with fails(13):
         ours.describe_table_index_stats({"id": ["t"]})
@@ -333,7 +333,7 @@ def test_an_index_of_a_branch_is_its_own(filled):
     assert version(filled) == 1
 
 
-def test_indexes_of_a_missing_branch_raise_22(filled):
+def test_indexes_of_a_missing_branch_raise_branch_not_found(filled):
     asks = (
         lambda: create(filled, "number", "BTREE", branch="nowhere"),
         lambda: listed(filled, branch="nowhere"),
@@ -345,7 +345,7 @@ def test_indexes_of_a_missing_branch_raise_22(filled):
             ask()
 
 
-def test_indexes_of_a_missing_table_raise_4(namespace):
+def test_indexes_of_a_missing_table_raise_table_not_found(namespace):
     asks = (
         lambda: create(namespace, "number", "BTREE"),
         lambda: create_scalar(namespace, "number", "BTREE"),
@@ -358,7 +358,7 @@ def test_indexes_of_a_missing_table_raise_4(namespace):
             ask()
 
 
-def test_indexes_of_a_declared_table_raise_19(ours):
+def test_indexes_of_a_declared_table_raise_invalid_table_state(ours):
     declare_table(ours, "t")
     for ask in (lambda: create(ours, "x", "BTREE"), lambda: listed(ours), lambda: drop(ours, "i")):
         with fails(19):

@@ -57,7 +57,7 @@ def test_a_tag_names_a_version(tagged):
     assert opened(tagged, version="first").count_rows() == 10
 
 
-def test_a_tag_makes_no_version(tagged):
+def test_creating_a_tag_creates_no_version(tagged):
     create(tagged, "first", 1)
     update(tagged, "first", 2)
     delete(tagged, "first")
@@ -70,7 +70,7 @@ def test_a_table_without_tags_lists_none(tagged):
     assert not answer.page_token
 
 
-def test_a_tag_that_is_there_raises_9(tagged):
+def test_creating_an_existing_tag_raises_tag_exists(tagged):
     create(tagged, "first", 1)
     with fails(9, "first"):
         create(tagged, "first", 2)
@@ -78,7 +78,7 @@ def test_a_tag_that_is_there_raises_9(tagged):
 
 
 @pytest.mark.parametrize("at", [99, 3, 0])
-def test_a_tag_of_a_missing_version_raises_11(tagged, at):
+def test_a_tag_of_a_missing_version_raises_version_not_found(tagged, at):
     with fails(11):
         create(tagged, "first", at)
     create(tagged, "first", 1)
@@ -87,7 +87,7 @@ def test_a_tag_of_a_missing_version_raises_11(tagged, at):
     assert get(tagged, "first").version == 1
 
 
-def test_a_tag_of_a_version_that_no_number_can_be_raises_11(ours):
+def test_a_tag_of_a_version_beyond_64_bits_raises_version_not_found(ours):
     numbers(ours)
     with fails(11):
         create(ours, "first", 1 << 64)
@@ -101,7 +101,7 @@ def test_an_update_moves_a_tag(tagged):
     assert opened(tagged, version="moving").count_rows() == 11
 
 
-def test_a_missing_tag_raises_8(tagged):
+def test_a_missing_tag_raises_tag_not_found(tagged):
     create(tagged, "there", 1)
     for ask in (lambda: get(tagged, "gone"), lambda: update(tagged, "gone", 1), lambda: delete(tagged, "gone")):
         with fails(8, "gone"):
@@ -109,7 +109,7 @@ def test_a_missing_tag_raises_8(tagged):
     assert list(listed(tagged).tags) == ["there"]
 
 
-def test_a_deleted_tag_is_gone_and_its_version_is_not(tagged):
+def test_deleting_a_tag_keeps_its_version(tagged):
     create(tagged, "short", 1)
     delete(tagged, "short")
     assert listed(tagged).tags == {}
@@ -119,7 +119,7 @@ def test_a_deleted_tag_is_gone_and_its_version_is_not(tagged):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "..", "x\n", "a\\b", ".lock"])
-def test_a_name_that_no_tag_can_have_raises_13(tagged, name):
+def test_an_invalid_tag_name_raises_invalid_input(tagged, name):
     with fails(13):
         create(tagged, name)
     assert listed(tagged).tags == {}
@@ -140,7 +140,7 @@ def test_tags_come_in_pages(tagged):
     assert found == names
 
 
-def test_a_bad_page_raises_13(ours):
+def test_a_bad_page_raises_invalid_input(ours):
     numbers(ours)
     for options in ({"page_token": "p1.what?"}, {"limit": -1}):
         with fails(13):
@@ -167,7 +167,7 @@ def test_a_tag_on_a_branch_is_described_there(ours):
     assert answer.version == 2
 
 
-def test_a_tag_of_a_missing_branch_raises_22(tagged):
+def test_a_tag_of_a_missing_branch_raises_branch_not_found(tagged):
     with fails(22, "nowhere"):
         create(tagged, "first", 1, branch="nowhere")
     assert listed(tagged).tags == {}
@@ -178,7 +178,7 @@ def test_the_main_branch_has_a_name(tagged):
     assert get(tagged, "first").branch is None
 
 
-def test_tags_of_a_missing_table_raise_4(namespace):
+def test_tags_of_a_missing_table_raise_table_not_found(namespace):
     asks = (
         lambda: listed(namespace),
         lambda: create(namespace, "a"),
@@ -191,7 +191,7 @@ def test_tags_of_a_missing_table_raise_4(namespace):
             ask()
 
 
-def test_tags_of_a_declared_table_raise_19(ours):
+def test_tags_of_a_declared_table_raise_invalid_table_state(ours):
     declare_table(ours, "t")
     for ask in (lambda: listed(ours), lambda: create(ours, "a"), lambda: get(ours, "a")):
         with fails(19):
