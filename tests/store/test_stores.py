@@ -1,4 +1,4 @@
-"""One contract for every store: what the catalog relies on holds on local disk, in moto and in a real S3 server."""
+"""One contract for every store: a local disk, moto and a real S3 server."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def seaweed_s3() -> Iterator[SeaweedS3]:
 
 @dataclass(frozen=True)
 class Place:
-    """A kind of store, and a way to open the same root again."""
+    """A kind of store, with a function that opens the same root again."""
 
     kind: str
     open: Callable[..., Store]
@@ -102,12 +102,12 @@ def store(place) -> Iterator[Store]:
 
 
 def token() -> bytes:
-    """Give a body that nobody else writes."""
+    """Return a body that no other call writes."""
     return json.dumps({"token": uuid.uuid4().hex}).encode()
 
 
 def at_once(call: Callable[[int], object], threads: int = THREADS) -> list[object]:
-    """Let several threads make a call at the same moment."""
+    """Make a call in several threads at the same time."""
     barrier = threading.Barrier(threads)
 
     def run(number: int) -> object:
@@ -119,7 +119,7 @@ def at_once(call: Callable[[int], object], threads: int = THREADS) -> list[objec
 
 
 def own_names(level: Level) -> Level:
-    """Leave out the directories that a local root has for itself."""
+    """Return the names without the directories that a local store uses itself."""
     return Level(
         level.files,
         tuple(sorted(name for name in level.directories if not name.startswith(".lance-"))),
@@ -205,7 +205,7 @@ def test_modification_times_and_now_use_the_same_clock(store):
     store.put("x", b"one")
     after = store.now()
 
-    # Servers tell whole seconds.
+    # Servers report whole seconds.
     assert before - 1 <= store.get("x").modified <= after + 1
     assert abs(after - time.time()) < 60
 
@@ -496,7 +496,7 @@ store.close()
 
 
 def test_mapped_functions_may_map_themselves(place, store):
-    # In a process of its own: threads that wait for each other would keep this one from ending.
+    # This runs in its own process: threads that wait for each other would keep this one from ending.
     arguments = json.dumps([place.root, store.storage_options])
     process = subprocess.Popen([sys.executable, "-c", NESTED_CALLS, arguments], stdout=subprocess.PIPE)
     try:
@@ -569,7 +569,7 @@ def test_local_swap_works_while_exclusive_is_held(tmp_path):
         assert store.swap("marker", token(), e_tag) is not None
 
 
-# Six processes that work until killed and tell of each success by a letter; forked, so that they start at once.
+# Six processes that work until they are killed. Each reports a success by a letter. They are forked to start together.
 SIX_PROCESSES = """
 import hashlib, itertools, json, os, sys
 from pennon.store import open_store
@@ -608,7 +608,7 @@ for child in children:
     os.waitpid(child, 0)
 """
 
-HOLD_FOR_EVER = """
+HOLD_FOREVER = """
 import os, signal, sys
 from pennon.store import open_store
 store = open_store(sys.argv[1], {})
@@ -619,7 +619,7 @@ with store.exclusive("name"), store._locked("swap", "counter"):
 
 
 def acknowledged_by_killed(work: str, root: str, seed: int) -> int:
-    """Let six processes work, kill each in the middle of something, and count the successes that they told of."""
+    """Run six processes, kill each at work, and return the number of successes that they reported."""
     chance = random.Random(seed)
     left = {letter: chance.randint(1, 60) for letter in b"abcdef"}
     command = [sys.executable, "-c", SIX_PROCESSES, root, work]
@@ -648,7 +648,7 @@ def test_processes_killed_while_swapping_leave_a_whole_file_and_no_lock(tmp_path
 
     current = store.get("counter")
     assert is_whole(current.body)
-    # A process may be killed between its swap and its word that it swapped: once each at most.
+    # A process may be killed after its swap and before its report, at most once each.
     assert acknowledged <= json.loads(current.body)["count"] <= acknowledged + 6
     assert store.swap("counter", token(), current.e_tag) is not None
 
@@ -669,7 +669,7 @@ def test_locks_of_a_killed_process_are_free_at_once(tmp_path):
     store = open_store(str(tmp_path), {})
     e_tag = store.create("counter", token())
 
-    with subprocess.Popen([sys.executable, "-c", HOLD_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen([sys.executable, "-c", HOLD_FOREVER, str(tmp_path)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout.read(1) == b"+"
         holder.kill()
 

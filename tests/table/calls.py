@@ -1,4 +1,4 @@
-"""Operations on rows in one line each; requests are models, which every client takes."""
+"""Short functions for operations on rows. Requests are models, which every client accepts."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def delete(ns: Any, *names: str, where: str, **options: Any) -> Any:
 
 
 def read(data: bytes) -> pa.Table:
-    """Read an Arrow IPC file."""
+    """Return the rows of an Arrow IPC file."""
     return pa.ipc.open_file(data).read_all()
 
 
 def dataset(ns: Any, *names: str) -> lance.LanceDataset:
-    """Open a table as Lance does for anybody, through the catalog."""
+    """Open a table with Lance, through the catalog."""
     return lance.dataset(namespace_client=ns, table_id=list(names))
 
 

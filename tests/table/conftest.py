@@ -1,4 +1,4 @@
-"""Fixtures of operations inside of tables: the same test bodies on every kind of catalog, and on the reference."""
+"""Fixtures for operations on tables: the same tests run on every kind of catalog and on the reference client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Expect of the reference client to fail where `reference_differs` says so, and nowhere else."""
+    """Expect the reference client to fail exactly in the tests that `reference.py` lists."""
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is None or callspec.params.get("namespace") != "pylance":
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(params=KINDS)
 def namespace(request, tmp_path) -> Iterator[LanceNamespace]:
-    """Open an empty root, in each kind of catalog and by the reference client."""
+    """Open an empty root in each kind of catalog, and with the reference client."""
     ns = opened(request.param, tmp_path / "root")
     yield ns
     if isinstance(ns, DirectoryNamespace):
@@ -40,6 +40,6 @@ def namespace(request, tmp_path) -> Iterator[LanceNamespace]:
 
 @pytest.fixture(params=KINDS[:-1])
 def ours(request, tmp_path) -> Iterator[DirectoryNamespace]:
-    """Open an empty root, in each kind of catalog of ours."""
+    """Open an empty root in each of our kinds of catalog."""
     with opened(request.param, tmp_path / "root") as ns:
         yield ns

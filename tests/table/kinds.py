@@ -1,4 +1,4 @@
-"""Kinds of catalogs that operations inside of tables are tested on."""
+"""The kinds of catalogs that the operations on tables are tested with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the reference client, pylance's DirectoryNamespace, does something else, and why that is wrong."""
+"""Tests that the reference client, pylance's DirectoryNamespace, fails, and what it does wrong."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ reference_differs: dict[str, str] = {
     "test_branches_come_in_pages": "gives all branches at once, without a page token",
     "test_a_branch_from_a_missing_version_raises_version_not_found": "13 for a version that is not there",
     "test_a_branch_from_a_missing_branch_raises_branch_not_found": "18 for a branch that is not there",
-    "test_deleting_a_branch_with_descendants_raises_invalid_table_state": "13, though the table's state is at fault and not the request",
+    "test_deleting_a_branch_with_descendants_raises_invalid_table_state": "13 for a fault of the table",
     # history
-    "test_restoring_a_missing_version_raises_version_not_found": "an error without a code; version 0 is taken for the latest one",
+    "test_restoring_a_missing_version_raises_version_not_found": "no code; version 0 is the latest",
     "test_restoring_in_a_missing_branch_raises_branch_not_found": "4 for a branch that is not there",
     "test_a_committed_transaction_cannot_be_changed": "answers that all went well, and changes nothing",
     # indexes
@@ -110,8 +110,8 @@ reference_differs: dict[str, str] = {
     "test_later_rows_have_no_value_in_an_added_column[coalesce(some, 7)]": "the column must have no nulls",
     "test_later_rows_have_no_value_in_an_added_column['constant']": "the column must have no nulls",
     "test_later_rows_have_no_value_in_an_added_column[3]": "the column must have no nulls",
-    "test_adding_an_existing_column_raises_schema_error": "14, though nobody else is there",
-    "test_bad_columns_raise_invalid_input": "18, or an error without a code; takes a name of Lance's own, which breaks the table",
+    "test_adding_an_existing_column_raises_schema_error": "14 without another client",
+    "test_bad_columns_raise_invalid_input": "18 or no code; accepts a name of Lance's own",
     "test_columns_are_cast": "wants a text where the SDK's model has an object, so no request can say a type",
     "test_an_impossible_alteration_raises_schema_error": "18; two nested columns may get the same name",
     "test_bad_alterations_raise_invalid_input": "18, or an error without a code, or an empty name",
@@ -129,4 +129,4 @@ reference_differs: dict[str, str] = {
     "test_statistics_do_not_count_deleted_rows": "counts deleted rows",
     "test_statistics_of_an_empty_table": "cannot create a table without rows",
 }
-"""By the test's name, or by name and case as in `test_x[case]`: what the reference client does instead."""
+"""What the reference client does instead, by the name of the test, or by name and case as in `test_x[case]`."""

@@ -1,4 +1,4 @@
-"""Small tables for tests of operations inside of them."""
+"""Small tables for tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def numbers(ns: Any, name: str = "t", rows: int = 10) -> None:
 
 
 def append(ns: Any, name: str, data: dict[str, Any] | pa.Table, branch: str | None = None) -> None:
-    """Append rows as any Lance program does: through the namespace."""
+    """Append rows through the namespace, as any Lance program does."""
     table = data if isinstance(data, pa.Table) else pa.table(data)
     dataset = opened(ns, name)
     if branch is not None:
@@ -32,16 +32,16 @@ def opened(ns: Any, name: str = "t", **at: Any) -> lance.LanceDataset:
 
 
 def by_path(ns: Any, name: str = "t", **at: Any) -> lance.LanceDataset:
-    """Open a table by its path, past its namespace."""
+    """Open a table by its path, without its namespace."""
     return lance.dataset(describe_table(ns, name).location, **at)
 
 
 def values(ns: Any, name: str = "t", column: str = "x", **at: Any) -> list[Any]:
-    """Give a column's values, sorted."""
+    """Return the values of a column, sorted."""
     found = opened(ns, name, **at).to_table(columns=[column])[column].to_pylist()
     return sorted(found, key=lambda value: (value is None, value))
 
 
 def version(ns: Any, name: str = "t") -> int:
-    """Give the latest version of a table."""
+    """Return the latest version of a table."""
     return opened(ns, name).version

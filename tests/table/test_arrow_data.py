@@ -1,4 +1,4 @@
-"""Arrow IPC in and out: data comes back as it went in, garbage does not go in, much data needs little memory."""
+"""Arrow IPC data: it is read back unchanged, garbage is refused, and large data needs little memory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ COLUMNS = {
 
 
 def same(found: pa.Table, expected: pa.Table) -> bool:
-    """Compare types and values; how the rows are cut into chunks, or numbered in a dictionary, says nothing."""
+    """Compare types and values. Chunks and the numbers in dictionaries do not matter."""
     return found.schema.equals(expected.schema) and found.to_pylist() == expected.to_pylist()
 
 
@@ -126,12 +126,12 @@ def with_bad_text() -> bytes:
 
 
 def misnamed(table: pa.Table) -> bytes:
-    """Write a stream in which every name `name` is no text."""
+    """Return a stream in which every name `name` is not valid text."""
     return ipc(table).replace(b"name", b"\xff\xfe\xfdq")
 
 
 def noted(field: bytes, schema: bytes) -> bytes:
-    """Write a stream with metadata of a column and of the schema."""
+    """Return a stream with metadata of a column and of the schema."""
     column = pa.field("id", pa.int64(), metadata={b"k": field})
     return ipc(pa.table([pa.array([1])], schema=pa.schema([column], {b"k": schema})))
 
@@ -371,7 +371,7 @@ from pennon import DirectoryNamespace
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 class Rows(io.RawIOBase):
-    # An Arrow stream that is made as it is read: batches of 8 MB.
+    # An Arrow stream that is generated while it is read, in batches of 8 MB.
     def __init__(self, batches):
         self.schema = pa.schema([("id", pa.int64()), ("body", pa.binary())])
         self.left, self.buffer = batches, b""
@@ -413,6 +413,6 @@ def test_large_data_is_written_and_read_in_little_memory(tmp_path):
             env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"},
         ).stdout
         grown[batches] = [float(number) for number in out.split()]
-    # 400 and 800 MB: what is held at once has a bound that does not depend on how much there is.
+    # 400 and 800 MB: the memory that is needed does not depend on the amount of data.
     assert grown[100][0] < 150, grown
     assert grown[100][1] < 300, grown

@@ -1,4 +1,4 @@
-"""Branches: lines of versions of their own."""
+"""Branches of tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def listed(ns, **options):
 
 @pytest.fixture
 def branched(namespace):
-    """Give a namespace whose table `t` has two versions."""
+    """Return a namespace whose table `t` has two versions."""
     numbers(namespace)
     append(namespace, "t", {"x": [10], "s": ["word10"]})
     return namespace
@@ -178,7 +178,7 @@ def test_the_versions_of_branches_are_not_those_of_the_catalog(managed):
 
 
 def leave_half_a_branch(ns, name, seconds_ago):
-    """Do as a client that died before its branch had a name: its first version is there, and nothing else."""
+    """Leave what a client leaves that dies before it names its branch: only the first version exists."""
     place = Path(describe_table(ns, "t").location)
     by_path(ns).create_branch(name, 2)
     (place / "_refs" / "branches" / f"{name}.json").unlink()

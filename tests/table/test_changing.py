@@ -1,4 +1,4 @@
-"""Insert, merge, update, delete: what they do to rows, what they report, what they refuse."""
+"""Insert, merge, update and delete: their effects, their responses and their errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def new(*numbers: int) -> dict[int, str]:
 
 @pytest.fixture
 def filled(namespace):
-    """Give a catalog with a table `t` of five rows."""
+    """Return a catalog with a table `t` of five rows."""
     create_table(namespace, "t", data=ipc(rows(0, 5)))
     return namespace
 
@@ -271,7 +271,7 @@ def test_update_sets_columns_to_expressions(filled):
 
 
 def test_expressions_of_an_update_read_the_row_before_the_update(namespace):
-    """Lance sets one column after the other, in random order: more columns make a wrong order likely."""
+    """Lance sets the columns one by one in random order. More columns make a wrong order likely."""
     names = [f"c{number}" for number in range(6)]
     table = pa.table({"id": [1, 2, 3], **{name: [number] * 3 for number, name in enumerate(names)}})
     create_table(namespace, "t", data=ipc(table))
@@ -399,7 +399,7 @@ def test_a_bad_predicate_is_refused(filled, predicate):
 
 
 def everything(ns, name: tuple[str, ...], **options) -> list:
-    """Give each operation on rows as a call."""
+    """Return each operation on rows as a call."""
     return [
         lambda: count(ns, *name, **options),
         lambda: query(ns, *name, **options),
@@ -458,12 +458,12 @@ def test_missing_data_files_raise_invalid_table_state(ours):
 
 
 def parts(start: int, stop: int) -> bytes:
-    """Write a stream of several batches."""
+    """Return a stream of several batches."""
     return ipc(pa.concat_tables([rows(number, number + 1) for number in range(start, stop)]))
 
 
 class Meanwhile(io.BytesIO):
-    """A stream in whose midst something else happens."""
+    """A stream that calls a function while it is read."""
 
     def __init__(self, data: bytes, happens) -> None:
         super().__init__(data)

@@ -1,4 +1,4 @@
-"""Columns: add, alter, drop, and what is refused."""
+"""Adding, altering and dropping columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = 6
 
 @pytest.fixture
 def filled(namespace):
-    """Give a namespace with a table `t` of several fragments, one of them with deleted rows."""
+    """Return a namespace with a table `t` of several fragments, one of them with deleted rows."""
     return fill(namespace)
 
 

@@ -1,4 +1,4 @@
-"""Computed columns: declared by an expression, filled when asked for."""
+"""Computed columns: declared by an expression, filled on request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def drop(ns, *columns):
 
 @pytest.fixture
 def filled(ours):
-    """Give a namespace whose table `t` has a computed column that is empty yet."""
+    """Return a namespace whose table `t` has an empty computed column."""
     create_table(ours, "t", data=ipc({"x": pa.array([1, 2, None], pa.int64()), "s": ["a", "b", "c"]}))
     declare(ours, "double", "x * 2")
     return ours
@@ -203,7 +203,7 @@ def test_a_backfill_is_a_version_of_the_catalog(managed):
 
 
 def streamed(table):
-    """Give rows as a stream that is read while it is written."""
+    """Return rows as a stream that is read while it is written."""
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=1)

@@ -1,4 +1,4 @@
-"""Changes of a table between the moment at which an operation opens it and its own commit."""
+"""Changes by other clients between the opening of a table and the commit of an operation."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.table.tables import append, by_path, opened, values, version
 
 @pytest.fixture
 def filled(ours):
-    """Give a namespace whose table `t` has five rows."""
+    """Return a namespace whose table `t` has five rows."""
     create_table(ours, "t", data=ipc({"x": pa.array(range(5), pa.int64()), "y": pa.array(range(5), pa.int64())}))
     return ours
 
 
 @pytest.fixture
 def between(filled, monkeypatch):
-    """Let something happen just after the next operation has opened the table."""
+    """Call a function right after the next operation has opened the table."""
     return partial(happening, filled, monkeypatch)
 
 
@@ -250,7 +250,7 @@ def test_a_tag_on_a_table_that_is_recreated_raises_conflict_or_exists(filled, be
         assert int(error.code) in {11, 14}  # noqa: PT017 - one of two outcomes
         assert filled.list_table_tags({"id": ["t"]}).tags == {}
     else:
-        # A root table is made anew in the same place.
+        # A root table is created again in the same place.
         assert describe_table(filled, "t").location.endswith("t.lance")
         assert list(filled.list_table_tags({"id": ["t"]}).tags) == (["a"] if moment == "before" else [])
 
@@ -293,7 +293,7 @@ def change(ns, case):
 
 
 def left_of_tables(ns):
-    """Name the files in the directories of tables."""
+    """Return the files in the directories of tables."""
     root = Path(ns._properties["root"])
     folders = [folder for folder in root.iterdir() if folder.name not in {"__manifest", ".lance-locks"}]
     return sorted(str(path.relative_to(root)) for folder in folders for path in folder.rglob("*") if path.is_file())
@@ -313,7 +313,7 @@ def test_changing_a_purged_table_raises_conflict_and_leaves_nothing(filled, betw
 
 @pytest.mark.parametrize("case", sorted(LEAVES_NO_OLD_ROWS))
 def test_a_purged_root_table_without_old_rows_is_complete(tmp_path, monkeypatch, case):
-    """It cannot be told from one whose old versions were cleaned up, which must not be taken away."""
+    """It looks like a table whose old versions were cleaned up, which must not be deleted."""
     with kind_opened("v1", tmp_path / "root") as ns:
         create_table(ns, "t", data=ipc(row(1)))
         happening(ns, monkeypatch, lambda: remove_table(ns, "t"))

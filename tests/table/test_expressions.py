@@ -1,4 +1,4 @@
-"""SQL expressions of requests: whatever they say, the answer is a result or a fault of the request."""
+"""SQL expressions in requests: any expression returns a result or raises an error of the request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALLOWED = {12, 13, 20}
 
 @pytest.mark.parametrize("expression", ["id = ?", "id = $1", "id = :a", "? = 'x'", "$name IS NULL"])
 def test_placeholders_are_refused(ours, expression):
-    """Lance panics at them."""
+    """Lance panics on placeholders."""
     create_table(ours, "t", data=ipc(ROWS))
     for call in (
         lambda: count(ours, "t", predicate=expression),

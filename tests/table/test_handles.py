@@ -1,4 +1,4 @@
-"""Tables that stay open: no operation ever sees anything but what is there."""
+"""Tables that stay open: every operation sees the current state."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_renamed_table_is_found_only_under_its_new_name(tmp_path, kind):
 
 
 def test_files_replaced_under_the_same_name_and_version_are_seen(tmp_path):
-    """As another tool may do it: the directory goes and comes back with other files of the same version numbers."""
+    """Another tool replaces the directory by one with other files but the same version numbers."""
     with opened("v1", tmp_path / "root") as ns:
         location = create_table(ns, "t", data=ipc({"x": [0]})).location
         for number in range(1, 30):

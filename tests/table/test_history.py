@@ -1,4 +1,4 @@
-"""Going back to a version, and transactions."""
+"""Restoring a version, and transactions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def alter(ns, transaction, *actions):
 
 @pytest.fixture
 def grown(namespace):
-    """Give a namespace whose table `t` has three versions."""
+    """Return a namespace whose table `t` has three versions."""
     numbers(namespace)
     append(namespace, "t", {"x": [10], "s": ["word10"]})
     append(namespace, "t", {"x": [11], "s": ["word11"]})

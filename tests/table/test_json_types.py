@@ -1,4 +1,4 @@
-"""Arrow types as JSON, there and back."""
+"""Arrow types to JSON and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every change of a managed table is a row of the catalog before it is anything else."""
+"""Every change of a managed table is first committed as a row of the catalog."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NO_CHANGES = {
 
 @pytest.fixture
 def filled(managed):
-    """Give a managed table with two versions."""
+    """Return a managed table with two versions."""
     rows = {"x": list(range(20)), "s": ["a"] * 20}
     create_table(managed, "t", data=ipc({**rows, "v": vectors(20)}))
     append(managed, "t", {"x": [20], "s": ["b"], "v": vectors(1)})
@@ -63,7 +63,7 @@ def vectors(count):
 
 
 def by_rows(ns):
-    """Give the latest version as the rows of the catalog tell it; a look at the files is no part of this."""
+    """Return the latest version in the rows of the catalog, without reading the files."""
     return ns.latest_table_versions([T])[0]
 
 

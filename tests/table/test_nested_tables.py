@@ -1,4 +1,4 @@
-"""Tables in namespaces: identifiers of several levels, and namespaces that are not there."""
+"""Tables in namespaces: identifiers of several levels, and missing namespaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TABLE = ["a", "b", "t"]
 
 @pytest.fixture(params=["v2", "managed"])
 def nested(request, tmp_path):
-    """Give a namespace whose table lies two levels deep."""
+    """Return a namespace with a table two levels deep."""
     properties = {"manifest_enabled": "true", "dir_listing_enabled": "false"}
     with DirectoryNamespace(root=str(tmp_path / "root"), **properties) as ns:
         if request.param == "managed":

@@ -1,4 +1,4 @@
-"""Requests, answers and errors are those of the interface's OpenAPI file, of which data/openapi.json is an extract."""
+"""Requests, responses and errors match the OpenAPI file of the interface. data/openapi.json is an extract of it."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from operation_cases import CASES
 
 FILE = json.loads((Path(__file__).parent / "data" / "openapi.json").read_text())
 WITHOUT_PATH = {"namespace_id", "create_empty_table"}
-"""Methods of the interface that are no operations of the file: the one is of the client, the other deprecated."""
+"""Methods of the interface that are not operations of the file: one is for clients, the other is deprecated."""
 TEXTS = {"AnalyzeTableQueryPlanResponse", "ExplainTableQueryPlanResponse"}
-"""Answers for which the SDK has no model but a text."""
+"""Responses that are a text in the SDK, without a model."""
 REFUSED = {"create_materialized_view", "refresh_materialized_view"}
 
 
 def method(operation_id: str) -> str:
-    """Name the method of an operation."""
+    """Return the method of an operation."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", operation_id).lower()
 
 
 OPERATIONS = {method(name): entry for name, entry in FILE["operations"].items()}
-# It has parameters of a URL only, which are fields of this one.
+# It has only URL parameters, which are fields of this model.
 OPERATIONS["list_all_tables"]["request"] = "ListTablesRequest"
 
 
 def faults(value: Any, schema: str, field: str | None = None) -> list[str]:
-    """Tell what is wrong with a value by a schema of the file, or by that of one of its properties."""
+    """Return how a value violates a schema of the file, or the schema of one of its properties."""
     path = f"#/components/schemas/{schema}" + (f"/properties/{field}" if field else "")
     validator = Draft202012Validator({"$ref": path, "components": {"schemas": FILE["schemas"]}})
     return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)]
@@ -59,7 +59,7 @@ def faults(value: Any, schema: str, field: str | None = None) -> list[str]:
 
 @dataclass(frozen=True)
 class Call:
-    """What was asked, and what came of it: an answer, or an error."""
+    """A request with its response or error."""
 
     operation: str
     request: dict[str, Any]
@@ -68,12 +68,12 @@ class Call:
 
 
 class Watched(Subject):
-    """A namespace whose calls are noted."""
+    """A namespace that records its calls."""
 
     calls: list[Call]
 
     def ask(self, operation: str, *data: bytes, **fields: Any) -> Any:
-        """Call an operation, and note it."""
+        """Call an operation and record it."""
         try:
             answer = super().ask(operation, *data, **fields)
         except LanceNamespaceError as error:
@@ -85,7 +85,7 @@ class Watched(Subject):
 
 @pytest.fixture(scope="module", params=["V1", "V2", "managed"])
 def calls(request, tmp_path_factory) -> list[Call]:
-    """Ask for every operation in all of its cases, each in a root of its own."""
+    """Call every operation in all of its cases, each in its own root."""
     noted: list[Call] = []
     folder = tmp_path_factory.mktemp("openapi")
     for operation in operations():
@@ -122,7 +122,7 @@ def test_responses_match_the_openapi_file(calls):
 
 
 def told(call: Call) -> dict[str, Any]:
-    """Give an answer as JSON would have it; the SDK has a text for a plan, and bytes for rows."""
+    """Return a response as JSON. The SDK has a text for a plan, and bytes for rows."""
     if isinstance(call.answer, str):
         return {"analysis" if call.operation.startswith("analyze") else "plan": call.answer}
     if call.operation == "query_table":
@@ -168,7 +168,7 @@ WRONG = {
 
 
 def kinds(schema: dict[str, Any]) -> set[str]:
-    """Name the types that a property may have."""
+    """Return the types that a property may have."""
     if "$ref" in schema:
         return kinds(FILE["schemas"][schema["$ref"].rpartition("/")[2]])
     found = schema.get("type", [])
@@ -177,7 +177,7 @@ def kinds(schema: dict[str, Any]) -> set[str]:
 
 
 def example(operation: str) -> tuple[dict[str, Any], list[bytes]]:
-    """Give a request of the operation with all that it needs."""
+    """Return a request of the operation with all required fields."""
     data = [ipc({"x": [1]})] if operation in {"insert_into_table", "merge_insert_into_table", "create_table"} else []
     fields: dict[str, Any] = {"id": ["t"]}
     schema = FILE["schemas"][OPERATIONS[operation]["request"]]
@@ -213,13 +213,13 @@ def ns(tmp_path):
 
 
 def state(ns):
-    """Tell what is in the root, file by file."""
+    """Return the content of each file in the root."""
     root = Path(ns._properties["root"])
     return sorted((str(path), path.stat().st_size) for path in root.rglob("*") if path.is_file())
 
 
 def refused(ns, operation, fields, data) -> int:
-    """Give the code by which a request is refused, which has changed nothing."""
+    """Return the error code of a refused request, which must change nothing."""
     before = state(ns)
     with pytest.raises(LanceNamespaceError) as told:
         getattr(ns, operation)(fields, *data)
@@ -254,7 +254,7 @@ def test_a_request_without_a_required_field_raises_invalid_input(ns):
 
 
 def limits():
-    """Go through the numbers, texts and lists of requests that have a least size, with what is less."""
+    """Yield each number, text and list of a request that has a minimum, with a value below it."""
     for operation, name, schema in PROPERTIES:
         if "minimum" in schema:
             yield pytest.param(operation, name, schema["minimum"] - 1, id=f"{operation}-{name}")
@@ -281,7 +281,7 @@ EXAMPLES = [
 def test_an_example_fits_its_schema(given):
     found = faults(given["value"], given["schema"], given.get("property"))
     if given.get("answer", "").endswith("ErrorResponse"):
-        # The examples of errors are of an older form, without the code that the schema asks for.
+        # The examples of errors have an older form, without the code that the schema requires.
         assert found == ["$: 'code' is a required property"]
     else:
         assert found == []

@@ -1,4 +1,4 @@
-"""The table of operations in the documentation: what the code really answers."""
+"""The table of operations in the documentation matches the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from operation_cases import CASES
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    """Ask everybody everything, once."""
+    """Generate the page once: every case with every client."""
     return operations_reference.written()
 
 

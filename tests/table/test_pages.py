@@ -1,4 +1,4 @@
-"""Tags, branches and indexes come in pages, which neither repeat nor lose what stays there meanwhile."""
+"""Pages of tags, branches and indexes neither repeat nor lose entries that exist all the time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def remove(ns, kind, name):
 
 
 def listed(ns, kind, **options):
-    """Give the names of a page, and its token."""
+    """Return the names of a page, and its token."""
     operation, field = LISTS[kind]
     answer = getattr(ns, operation)({"id": ["t"], **options})
     found = getattr(answer, field)
@@ -48,7 +48,7 @@ def kind(request):
 
 @pytest.fixture
 def ns(ours, kind):
-    """Give a namespace whose table `t` has five of a kind."""
+    """Return a namespace whose table `t` has five entries of a kind."""
     numbers(ours)
     for name in NAMES:
         make(ours, kind, name)

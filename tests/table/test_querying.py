@@ -1,4 +1,4 @@
-"""Queries: filters, columns, limits, vectors, texts, and both together."""
+"""Queries: filters, columns, limits, vector search, text search and hybrid search."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def nearest(point: list[float], among: range | list[int] = range(ROWS)) -> list[
 
 @pytest.fixture
 def stocked(namespace):
-    """Give a catalog with a table `t` that has a full-text index."""
+    """Return a catalog with a table `t` that has a full-text index."""
     create_table(namespace, "t", data=ipc(stock()))
     dataset(namespace, "t").create_scalar_index("text", "INVERTED", with_position=True)
     return namespace
@@ -99,7 +99,7 @@ SEARCHES = {
 @pytest.mark.parametrize("case", list(SEARCHES))
 @pytest.mark.parametrize("many", [2**40, 2**62])
 def test_searches_for_more_rows_than_the_table_has(ours, many, case):
-    """Lance sets memory aside for all of them, which ends the process."""
+    """Lance allocates memory for all of them, which would end the process."""
     create_table(ours, "t", data=ipc(stock()))
     dataset(ours, "t").create_scalar_index("text", "INVERTED")
     found = query(ours, "t", k=many, columns={"column_names": ["id"]}, **SEARCHES[case])

@@ -1,4 +1,4 @@
-"""A root table that another client purges and creates again: nothing that is cached of the old one is shown."""
+"""A root table that another client purges and creates again: no cached data of the old one is returned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def indexes(ns):
 
 
 def look_everywhere(ns, values):
-    """Read whatever is cached of a table, which fills the caches for the next table of that name."""
+    """Read everything of a table that is cached, which fills the caches."""
     assert sorted(query(ns, "t")["x"].to_pylist()) == values
     assert sorted(query(ns, "t", version=2)["x"].to_pylist()) == values
     assert count(ns, "t", predicate=f"x = {values[-1]}") == 1

@@ -1,4 +1,4 @@
-"""Operations that have no honest meaning here, and say so."""
+"""Operations that are not supported, with the reason."""
 
 from __future__ import annotations
 

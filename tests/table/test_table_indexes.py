@@ -1,4 +1,4 @@
-"""Indexes: every kind with its parameters, lists, statistics, and what is refused."""
+"""Indexes: every kind with its parameters, lists, statistics and errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rows(count: int = ROWS, start: int = 0) -> pa.Table:
 
 @pytest.fixture
 def filled(namespace):
-    """Give a namespace whose table `t` has a column for each kind of index."""
+    """Return a namespace whose table `t` has a column for each kind of index."""
     create_table(namespace, "t", data=ipc(rows()))
     return namespace
 

@@ -39,7 +39,7 @@ def listed(ns, **options):
 
 @pytest.fixture
 def tagged(namespace):
-    """Give a namespace whose table `t` has two versions."""
+    """Return a namespace whose table `t` has two versions."""
     numbers(namespace)
     append(namespace, "t", {"x": [10], "s": ["word10"]})
     return namespace
