@@ -21,7 +21,7 @@ from lance_namespace import (
 from lance_namespace.errors import LanceNamespaceError
 
 from pennon.spark.address import Address
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.jobs import catalog_access
 from tests.hostile.hostile_support import add_rows, fingerprint, table_row
 from tests.support import (
@@ -258,9 +258,7 @@ def commit_append(address: Address, table: Path, branch: str | None = None) -> N
     dataset = lance.dataset(str(table))
     fragments = write_fragments(pa.table({"x": [5]}), dataset, mode="append")
     version = int(dataset.version)
-    table_commits.commit(
-        address, ("mine",), lance.LanceOperation.Append(fragments), read_version=version, branch=branch
-    )
+    job_commits.commit(address, ("mine",), lance.LanceOperation.Append(fragments), read_version=version, branch=branch)
 
 
 def test_a_commit_of_spark_to_a_table_that_cleans_itself_deletes_nothing_behind_a_link(ns, address, outside):

@@ -10,7 +10,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pennon.spark.reading.pinned import VersionSelector, pin
+from pennon.spark.reading.pinned import VersionOptions, pin
 from tests.servers import CountingS3
 from tests.support import create_table, describe_table, drop_table, fails, ipc
 
@@ -121,7 +121,7 @@ def test_pinned_version_is_identified_by_its_content(root, open_namespace):
         drop_table(ns, "t", purge="true")
     assert pinned[0] != pinned[1]
     create_table(ns, "t", data=ipc({"a": [4]}))
-    assert pin(address, ("t",), VersionSelector(version=1))[0].open().to_table()["a"].to_pylist() == [4]
+    assert pin(address, ("t",), VersionOptions(version=1))[0].open().to_table()["a"].to_pylist() == [4]
 
 
 def test_other_content_of_a_pinned_version_is_refused(root, open_namespace):

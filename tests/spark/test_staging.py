@@ -9,7 +9,7 @@ import pytest
 from lance import LanceDataset
 
 from pennon.spark import writing
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.reading import scan
 from tests.support import create_namespace, declare_table, describe_table, fails, list_tables
 
@@ -76,7 +76,7 @@ def test_new_table_can_be_read_before_it_is_published(spark, any_lake, root):
         assert list_tables(lake.catalog, *table[:-1]) == []
         assert writing.publish(lake, staged, job_id="j").created
         assert ids(lake, list(table)) == [1, 2]
-        assert table_commits.find_job(lake.address, table, "j").version == 1
+        assert job_commits.find_job(lake.address, table, "j").version == 1
     gone = writing.make_readable(lake, writing.stage(lake, numbers(spark, 1), ("other",)))
     writing.discard(lake, gone)
     assert not list(Path(root).glob("*other*"))
@@ -162,7 +162,7 @@ def test_several_tables_are_published_together(spark, house):
     ]
     assert shown(house) == {"a.t": [1, 2], "u": [5], "a.new": [6]}
     for name in (("a", "t"), ("u",), ("a", "new")):
-        assert table_commits.find_job(house.address, name, "nightly") is not None
+        assert job_commits.find_job(house.address, name, "nightly") is not None
 
 
 def test_publishing_together_again_changes_nothing(spark, house):
@@ -191,7 +191,7 @@ def test_lost_response_of_a_publication_is_resolved(spark, house, monkeypatch):
 
     def lost(self, *arguments):
         real(self, *arguments)
-        raise table_commits.InternalError("no answer")
+        raise job_commits.InternalError("no answer")
 
     monkeypatch.setattr(type(house.catalog), "commit_tables", lost)
     results = writing.publish_together(house, staged)
@@ -272,12 +272,12 @@ def test_store_error_after_the_commit_does_not_fail_the_write(spark, lake, monke
 
     def then_the_disk_is_gone(*arguments, **options):
         made = real(*arguments, **options)
-        monkeypatch.setattr("pennon.spark.commits.run_files.TableFiles.settle", _broken)
+        monkeypatch.setattr("pennon.spark.commits.run_files.TableDirectory.settle", _broken)
         return made
 
     monkeypatch.setattr(LanceDataset, "commit", then_the_disk_is_gone)
     assert writing.publish_or_discard(lake, staged).version == 2
-    assert "left to be cleaned" in caplog.text
+    assert "remain for the cleanup" in caplog.text
     assert ids(lake) == [1, 2]
 
 

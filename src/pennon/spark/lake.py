@@ -8,7 +8,7 @@ from pennon.identifiers import Identifier, namespace_identifier, parse_identifie
 from pennon.spark import lake_listing
 from pennon.spark.address import Address
 from pennon.spark.reading import scan
-from pennon.spark.reading.pinned import VersionSelector
+from pennon.spark.reading.pinned import VersionOptions
 from pennon.spark.session import prepare
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Lake:
         wanted = scan.plan_scan(
             self.address,
             parse_table_name(id),
-            VersionSelector(version, tag, branch, as_of),
+            VersionOptions(version, tag, branch, as_of),
             columns=columns,
             where=where,
             limit=limit,
@@ -102,7 +102,7 @@ class Lake:
     ) -> int:
         """Return the number of rows. Without a predicate, only metadata is read."""
         wanted = scan.plan_scan(
-            self.address, parse_table_name(id), VersionSelector(version, tag, branch, as_of), where=where
+            self.address, parse_table_name(id), VersionOptions(version, tag, branch, as_of), where=where
         )
         return scan.count_rows(self.spark, wanted)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, parse_identifier, table_identifier
 from pennon.spark.address import Address
-from pennon.spark.reading.pinned import VersionSelector
+from pennon.spark.reading.pinned import VersionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,6 +102,6 @@ class SourceOptions:
         text = self.text(name)
         return None if text is None else [one.strip() for one in text.split(",")]
 
-    def version_selector(self) -> VersionSelector:
+    def version_selector(self) -> VersionOptions:
         """Return which version to read."""
-        return VersionSelector(self.number("version"), self.text("tag"), self.text("branch"), self.text("asOf"))
+        return VersionOptions(self.number("version"), self.text("tag"), self.text("branch"), self.text("asOf"))

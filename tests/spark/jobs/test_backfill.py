@@ -76,10 +76,10 @@ def test_vector_column_keeps_its_type(spark, stock):
 
 def test_concurrent_commits_are_kept_and_filled(spark, stock, monkeypatch):
     """A delete, an append and a compaction happen between writing and committing."""
-    from pennon.spark.commits import table_commits
+    from pennon.spark.commits import job_commits
 
     where = stock.create("t", batches=3)
-    commit = table_commits.commit
+    commit = job_commits.commit
     concurrent_changes = iter(
         [
             lambda: stock.open("t").delete("k = 3"),
@@ -92,7 +92,7 @@ def test_concurrent_commits_are_kept_and_filled(spark, stock, monkeypatch):
         next(concurrent_changes, lambda: None)()
         return commit(*arguments, **options)
 
-    monkeypatch.setattr(table_commits, "commit", late)
+    monkeypatch.setattr(job_commits, "commit", late)
     lake = stock.lake(spark)
     frame = spark.createDataFrame([(k, k * 10) for k in [*range(30), 100]], "k long, ten long")
     row = by_table(backfill(lake, "t", frame, on="k"))["t"]
@@ -104,16 +104,16 @@ def test_concurrent_commits_are_kept_and_filled(spark, stock, monkeypatch):
 
 
 def test_column_added_concurrently_raises_concurrent_modification(spark, stock, monkeypatch):
-    from pennon.spark.commits import table_commits
+    from pennon.spark.commits import job_commits
 
     stock.create("t")
-    commit = table_commits.commit
+    commit = job_commits.commit
 
     def late(*arguments, **options):
         stock.open("t").add_columns({"ten": "cast(0 as bigint)"})
         return commit(*arguments, **options)
 
-    monkeypatch.setattr(table_commits, "commit", late)
+    monkeypatch.setattr(job_commits, "commit", late)
     lake = stock.lake(spark)
     row = by_table(backfill(lake, "t", expressions={"ten": "k * 10"}))["t"]
     assert (row["status"], row["code"]) == ("failed", 14)

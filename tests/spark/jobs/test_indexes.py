@@ -152,17 +152,17 @@ def test_table_without_the_column_is_skipped_among_several_and_fails_alone(spark
 
 def test_index_is_built_again_after_a_concurrent_compaction(spark, stock, monkeypatch):
     """A compaction replaces the fragments between building and committing."""
-    from pennon.spark.commits import table_commits
+    from pennon.spark.commits import job_commits
 
     fill(stock, "t", batches=2)
-    commit = table_commits.commit
+    commit = job_commits.commit
     concurrent_changes = iter([lambda: stock.compact("t")])
 
     def late(*arguments, **options):
         next(concurrent_changes, lambda: None)()
         return commit(*arguments, **options)
 
-    monkeypatch.setattr(table_commits, "commit", late)
+    monkeypatch.setattr(job_commits, "commit", late)
     lake = stock.lake(spark)
     row = by_table(index(lake, "t", "k", rows_per_task=300))["t"]
     assert (row["status"], row["tasks"]) == ("done", 1), row["message"]

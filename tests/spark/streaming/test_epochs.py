@@ -10,7 +10,7 @@ import pytest
 
 from pennon import connect
 from pennon.spark import types
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.options import SourceOptions
 from pennon.spark.streaming.epochs import EpochLog, StreamEpoch
 from pennon.spark.streaming.stream_writer import stream_writer
@@ -236,10 +236,10 @@ def test_options_that_do_not_apply_to_stream_writes_are_refused(table, root, opt
 
 def test_an_epoch_costs_the_same_however_long_the_history_is(table, root, monkeypatch):
     looked: list[str] = []
-    listed = table_commits._find_first_attempt
-    monkeypatch.setattr(table_commits, "_find_first_attempt", lambda *known: looked.append("listed") or listed(*known))
-    searched = table_commits._search_versions
-    monkeypatch.setattr(table_commits, "_search_versions", lambda *known: looked.append(known[2:]) or searched(*known))
+    listed = job_commits._find_first_attempt
+    monkeypatch.setattr(job_commits, "_find_first_attempt", lambda *known: looked.append("listed") or listed(*known))
+    searched = job_commits._search_versions
+    monkeypatch.setattr(job_commits, "_search_versions", lambda *known: looked.append(known[2:]) or searched(*known))
     Sink(root).epoch(0, rows(3, 4))
     assert looked[0] == "listed"
     for first in range(100, 110):

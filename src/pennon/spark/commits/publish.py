@@ -14,10 +14,10 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.commits.destination import locate_table
+from pennon.spark.commits.job_commits import NOT_COMMITTED, CommittedVersion
 from pennon.spark.commits.staged_write import StagedWrite, WriteResult
-from pennon.spark.commits.table_commits import NOT_COMMITTED, CommittedVersion
 from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def publish_or_discard(lake: CatalogAccess, staged: StagedWrite, *, job_id: str 
     """
     try:
         return publish(lake, staged, job_id=job_id)
-    except table_commits.RevertedCommitError:
+    except job_commits.RevertedCommitError:
         with staged.destination.files(blobs=staged.blobs) as files:
             files.settle(staged.run, staged.files)
         raise
@@ -152,7 +152,7 @@ def _commit(lake: CatalogAccess, staged: StagedWrite, job_id: str | None) -> Com
     current = staged
     for attempt in range(_ATTEMPTS):
         try:
-            return table_commits.commit(
+            return job_commits.commit(
                 lake.address,
                 staged.identifier,
                 current.operation,
@@ -163,7 +163,7 @@ def _commit(lake: CatalogAccess, staged: StagedWrite, job_id: str | None) -> Com
                 expected_uri=staged.destination.uri,
                 since=staged.since,
             )
-        except table_commits.RevertedCommitError:
+        except job_commits.RevertedCommitError:
             raise
         except ConcurrentModificationError:
             if staged.evolution is None or attempt == _ATTEMPTS - 1:
@@ -209,7 +209,7 @@ def create_table_files(staged: StagedWrite, job_id: str | None) -> str:
 def _find_job(lake: CatalogAccess, identifier: Identifier, job_id: str) -> CommittedVersion | None:
     """Return the version of a table that another run of the job created, or this one if the response was lost."""
     with suppress(TableNotFoundError):
-        return table_commits.find_job(lake.address, identifier, job_id)
+        return job_commits.find_job(lake.address, identifier, job_id)
     return None
 
 
@@ -220,11 +220,11 @@ def _create_first_version(staged: StagedWrite, job_id: str | None) -> str:
     destination = staged.destination
     if staged.preview is not None:
         made = lance.dataset(destination.uri, storage_options=destination.options).read_transaction(_FIRST)
-        if made is not None and (made.transaction_properties or {}).get(table_commits.JOB) == job_id:
+        if made is not None and (made.transaction_properties or {}).get(job_commits.JOB) == job_id:
             return str(made.uuid)
         with destination.files() as files:
             files.delete_tree(VERSIONS_FOLDER)
-    transaction = table_commits.create_transaction(staged.operation, 0, job_id, staged.transaction)
+    transaction = job_commits.create_transaction(staged.operation, 0, job_id, staged.transaction)
     lance.LanceDataset.commit(
         destination.uri, transaction, storage_options=destination.options, enable_v2_manifest_paths=True
     )
@@ -236,7 +236,7 @@ def _commit_detached(staged: StagedWrite) -> int:
     from lance import LanceDataset
 
     destination = staged.destination
-    transaction = table_commits.create_transaction(staged.operation, staged.read_version, None, staged.transaction)
+    transaction = job_commits.create_transaction(staged.operation, staged.read_version, None, staged.transaction)
     base = destination.uri if destination.branch is None else destination.latest()
     with destination.files() as files:
         files.note(staged.run, f"_transactions/{staged.read_version}-{transaction.uuid}.txn")

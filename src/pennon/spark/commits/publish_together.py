@@ -15,9 +15,9 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits import publish, table_commits
+from pennon.spark.commits import job_commits, publish
 from pennon.spark.commits.destination import locate_table
-from pennon.spark.commits.table_commits import CommittedVersion
+from pennon.spark.commits.job_commits import CommittedVersion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ def publish_together(
     ConcurrentModificationError if a table in `unchanged` has changed since it was staged. Other errors are those of
     `publish`. A second call with the same `job_id` changes nothing.
     """
-    table_commits.require_job_id(job_id)
+    job_commits.require_job_id(job_id)
     for one in staged:
         if one.destination.branch is not None:
             raise UnsupportedOperationError(
@@ -112,7 +112,7 @@ class _Publication:
 
         if one.new:
             return NewTable(one.identifier, one.destination.uri, one.properties or None)
-        transaction = table_commits.create_transaction(one.operation, one.read_version, self._job_id, one.transaction)
+        transaction = job_commits.create_transaction(one.operation, one.read_version, self._job_id, one.transaction)
         self._mine.add(transaction.uuid)
         return TableCommit(one.identifier, transaction)
 
@@ -124,7 +124,7 @@ class _Publication:
                 if destination.declared:
                     continue
                 latest = self._latest[one.identifier] = destination.latest()
-                found = table_commits.find_job_in(latest, destination, self._job_id)
+                found = job_commits.find_job_in(latest, destination, self._job_id)
                 if found is not None:
                     self._found[one.identifier] = replace(found, already=found.transaction.uuid not in self._mine)
         return bool(self._found)

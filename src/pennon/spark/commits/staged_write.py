@@ -49,7 +49,7 @@ class StagedWrite:
     blobs: bool = False
     """Whether data files may have directories beside them."""
     evolution: Any = None
-    """How to build the operation for a later version if Lance cannot rebase it (see `evolution`)."""
+    """How to build the operation for a later version if Lance cannot rebase it (see `schema_evolution`)."""
     preview: PinnedTable | None = None
     """The version through which executors read the staged rows, after `make_readable`."""
     properties: dict[str, str] = field(default_factory=dict)

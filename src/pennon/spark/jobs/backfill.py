@@ -19,7 +19,7 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.jobs import column_filling as filling
 from pennon.spark.jobs.catalog_access import open_latest
 from pennon.spark.jobs.executor_tasks import run_tasks
@@ -117,7 +117,7 @@ class _BackfillSpec:
                 f"A backfill needs at least one column to fill, each named once, got {list(columns)}"
             )
         job = None if job_id is None else f"backfill {', '.join(columns)}: {job_id}"
-        table_commits.require_job_id(job)
+        job_commits.require_job_id(job)
         return cls(columns, keys, df, dict(expressions or {}), job)
 
 
@@ -158,7 +158,7 @@ def _backfill_or_raise(run: JobRun, identifier: Identifier, spec: _BackfillSpec)
         return TableOutcome(table, SKIPPED, DECLARED)
     pinned, dataset = there
     before = pinned.version
-    if spec.job is not None and (made := table_commits.find_job(address, identifier, spec.job)) is not None:
+    if spec.job is not None and (made := job_commits.find_job(address, identifier, spec.job)) is not None:
         message = f"done by an earlier run of this job, as version {made.version}"
         return TableOutcome(table, SKIPPED, message, None, before, before)
     is_new = _check_columns(dataset, identifier, spec)
@@ -172,7 +172,7 @@ def _backfill_or_raise(run: JobRun, identifier: Identifier, spec: _BackfillSpec)
         return TableOutcome(table, DONE, None, None, before, None, details=_details(work, rows))
     try:
         version = _fill_and_commit(run, identifier, work, dataset)
-    except table_commits.OutcomeUnknownError:
+    except job_commits.OutcomeUnknownError:
         raise
     except BaseException:
         discard_files(address, work.first, work.files())
@@ -228,7 +228,7 @@ def _fill_and_commit(run: JobRun, identifier: Identifier, work: _TableBackfill, 
             return None
         operation = _operation(work, fragments)
         try:
-            committed = table_commits.commit(
+            committed = job_commits.commit(
                 address,
                 identifier,
                 operation,

@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InternalError, TableColumnNotFoundError
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.jobs import index_building as building
 from pennon.spark.jobs.catalog_access import open_for_commit, open_latest
 from pennon.spark.jobs.executor_tasks import run_tasks
@@ -79,7 +79,7 @@ def index(
         dry_run,
         dict(params or {}),
     )
-    table_commits.require_job_id(spec.job)
+    job_commits.require_job_id(spec.job)
     run = JobRun.start(lake, "index", JobSettings(dry_run, job_id, state, progress), noted_in_tables=True)
     tables = run.find_tables(which)
     alone = len(tables) == 1
@@ -207,7 +207,7 @@ class _IndexRound:
         made = self._made[table]
         operation = LanceOperation.CreateIndex([segment], list(one.removed))
         try:
-            committed = table_commits.commit(
+            committed = job_commits.commit(
                 self._run.lake.address,
                 one.pinned.identifier,
                 operation,
@@ -215,7 +215,7 @@ class _IndexRound:
                 job_id=self._spec.job,
                 expected_uri=one.pinned.uri,
             )
-        except table_commits.OutcomeUnknownError as error:
+        except job_commits.OutcomeUnknownError as error:
             return failed_outcome(table, error, version_before=before)
         except Exception as error:  # noqa: BLE001 - it is this table's result
             discard_files(self._run.lake.address, one.pinned, _segment_files(made))

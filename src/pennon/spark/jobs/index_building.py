@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import quote_identifier
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.jobs.catalog_access import open_latest
 from pennon.spark.jobs.job_run import DECLARED, TableTask
 from pennon.spark.jobs.outcome import SKIPPED, TableOutcome
@@ -125,7 +125,7 @@ def plan_index(address: Address, work: TableTask) -> TableOutcome | IndexPlan:
         return TableOutcome(work.table, SKIPPED, DECLARED)
     pinned, dataset = there
     version = dataset.version
-    if spec.job is not None and (made := table_commits.find_job(address, work.identifier, spec.job)) is not None:
+    if spec.job is not None and (made := job_commits.find_job(address, work.identifier, spec.job)) is not None:
         message = f"done by an earlier run of this job, as version {made.version}"
         return TableOutcome(work.table, SKIPPED, message, None, version, version)
     if dataset.lance_schema.field_case_insensitive(spec.column) is None:

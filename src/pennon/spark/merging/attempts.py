@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import ConcurrentModificationError
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.commits.publish import publish_or_discard
 from pennon.spark.merging import rewrite_operations
 from pennon.spark.merging.row_changes import DELETE, INSERT, UPDATE
@@ -37,7 +37,7 @@ def find_earlier_change(
     """Return the change that an earlier run of a job committed, or None."""
     if job_id is None:
         return None
-    found = table_commits.find_job(lake.address, identifier, job_id, branch)
+    found = job_commits.find_job(lake.address, identifier, job_id, branch)
     return None if found is None else _from_commit(found)
 
 
@@ -62,7 +62,7 @@ def apply_once(lake: Lake, job_id: str | None, stage: Callable[[], StagedWrite])
     raise AssertionError
 
 
-def _from_commit(found: table_commits.CommittedVersion) -> AppliedChange:
+def _from_commit(found: job_commits.CommittedVersion) -> AppliedChange:
     return AppliedChange(found.version, _counts(found.transaction.transaction_properties or {}), already=True)
 
 

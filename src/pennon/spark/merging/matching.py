@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from pennon.spark.merging.rewrite import BaseVersion
+    from pennon.spark.merging.rewrite import RewriteBase
 
 # The keys of a source of at most this many rows are sent to all executors, so that the table is not shuffled.
 BROADCAST_ROWS = 500_000
@@ -79,7 +79,7 @@ class MergePlanner:
     """Plans one merge. Raises TableColumnNotFoundError or InvalidInputError before a row is read."""
 
     def __init__(
-        self, base: BaseVersion, df: DataFrame, clauses: Clauses, match: MatchCondition, *, merge_schema: bool = False
+        self, base: RewriteBase, df: DataFrame, clauses: Clauses, match: MatchCondition, *, merge_schema: bool = False
     ) -> None:
         self._base = base
         self._clauses = clauses

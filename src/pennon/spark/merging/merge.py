@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.merging import clauses as given_clauses
 from pennon.spark.merging import rewrite, rewrite_operations
 from pennon.spark.merging.attempts import apply_once, find_earlier_change
@@ -84,7 +84,7 @@ def merge(
         merge_schema,
         branch,
     )
-    table_commits.require_job_id(job_id)
+    job_commits.require_job_id(job_id)
     done = find_earlier_change(lake, identifier, job_id, branch)
     if done is not None:
         return _to_result(done)
@@ -201,7 +201,7 @@ def _stage(
     )
 
 
-def _describe_row(base: rewrite.BaseVersion, address: int, columns: Sequence[str]) -> str:
+def _describe_row(base: rewrite.RewriteBase, address: int, columns: Sequence[str]) -> str:
     """Return the values that identify a row of a table."""
     found = base.dataset.to_table(columns=list(columns), filter=f"_rowaddr = {address}").to_pylist()
     return ", ".join(f"{name} = {value!r}" for name, value in (found[0] if found else {}).items())

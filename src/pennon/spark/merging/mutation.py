@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.merging import conditions, rewrite, rewrite_operations
 from pennon.spark.merging.attempts import apply_once, find_earlier_change
 from pennon.spark.merging.row_changes import ACTION, ADDRESS, DELETE, UPDATE, VALUE, RowChange
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.lake import Lake
-    from pennon.spark.merging.rewrite import BaseVersion
+    from pennon.spark.merging.rewrite import RewriteBase
 
 __all__ = ["MutationResult", "delete", "update"]
 
@@ -101,7 +101,7 @@ class _RowSelection:
     branch: str | None
 
     def apply(self, kind: str, stage: Callable[[], StagedWrite], job_id: str | None) -> MutationResult:
-        table_commits.require_job_id(job_id)
+        job_commits.require_job_id(job_id)
         done = find_earlier_change(self.lake, self.identifier, job_id, self.branch) or apply_once(
             self.lake, job_id, stage
         )
@@ -131,7 +131,7 @@ class _RowSelection:
         done = rewrite.rewrite_rows(self.lake.spark, base, frame, [RowChange(DELETE)], [], ordered=True)
         return rewrite_operations.stage_rewrite(base, done, predicate=self.where)
 
-    def _rows(self, base: BaseVersion, expressions: Iterable[str]) -> DataFrame:
+    def _rows(self, base: RewriteBase, expressions: Iterable[str]) -> DataFrame:
         """Return the addresses of the rows, and the columns that expressions mention."""
         columns = conditions.find_mentioned_columns(base.schema.names, [self.where, *expressions])
         spark, where = self.lake.spark, self.where
@@ -141,7 +141,7 @@ class _RowSelection:
         return frame if where is None else frame.where(F.expr(where))
 
 
-def _resolve_columns(lake: Lake, base: BaseVersion, given: Mapping[str, str]) -> list[str]:
+def _resolve_columns(lake: Lake, base: RewriteBase, given: Mapping[str, str]) -> list[str]:
     """Return the columns to set; raises an error if one does not exist or is set twice."""
     exact = is_case_sensitive(lake.spark)
     found: list[str] = []
@@ -162,7 +162,7 @@ def _resolve_columns(lake: Lake, base: BaseVersion, given: Mapping[str, str]) ->
     return found
 
 
-def _plan(base: BaseVersion, given: StructField, name: str) -> types.WritePlan:
+def _plan(base: RewriteBase, given: StructField, name: str) -> types.WritePlan:
     field = base.schema.field(name)
     incoming = StructType([StructField(name, given.dataType)])
     return types.plan_write(incoming, pa.schema([field]), into=f"table {format_identifier(base.identifier)}")

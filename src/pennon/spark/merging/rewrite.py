@@ -55,7 +55,7 @@ _DRIVER_FRAGMENTS = 16
 
 
 @dataclass(frozen=True)
-class BaseVersion:
+class RewriteBase:
     """The version of a table that a change is based on."""
 
     destination: Destination
@@ -97,7 +97,7 @@ class RowChangedTwiceError(Exception):
         self.address = address
 
 
-def open_base(lake: Lake, identifier: Identifier, branch: str | None = None) -> BaseVersion:
+def open_base(lake: Lake, identifier: Identifier, branch: str | None = None) -> RewriteBase:
     """Return the latest version of a table or branch.
 
     Raises NamespaceNotFoundError, TableNotFoundError or TableBranchNotFoundError.
@@ -107,12 +107,12 @@ def open_base(lake: Lake, identifier: Identifier, branch: str | None = None) -> 
         raise declared_error(identifier)
     with translate_errors(f"Opening table {format_identifier(identifier)}"):
         dataset = destination.latest()
-    return BaseVersion(destination, dataset, destination.pin_version(int(dataset.version)).identified_by(dataset))
+    return RewriteBase(destination, dataset, destination.pin_version(int(dataset.version)).identified_by(dataset))
 
 
 def rewrite_rows(
     spark: SparkSession,
-    base: BaseVersion,
+    base: RewriteBase,
     actions: DataFrame,
     wanted: Sequence[RowChange],
     values: Sequence[types.WritePlan],
@@ -161,7 +161,7 @@ def rewrite_rows(
     return _collect_result(base, run, reports)
 
 
-def expression_error(base: BaseVersion, what: str, error: BaseException) -> InvalidInputError:
+def expression_error(base: RewriteBase, what: str, error: BaseException) -> InvalidInputError:
     """Return an InvalidInputError with the reason from Spark, without its whole plan."""
     reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     reason, _, _ = reason.partition(" Did you mean")
@@ -169,7 +169,7 @@ def expression_error(base: BaseVersion, what: str, error: BaseException) -> Inva
     return InvalidInputError(f"Table {format_identifier(base.identifier)} cannot be {what}: {reason}{names}")
 
 
-def _run_jobs(spark: SparkSession, base: BaseVersion, actions: DataFrame, task: RewriteTask) -> list[dict[str, Any]]:
+def _run_jobs(spark: SparkSession, base: RewriteBase, actions: DataFrame, task: RewriteTask) -> list[dict[str, Any]]:
     """Change rows, then write deletion vectors, and return the reports. The driver writes vectors of a few fragments.
 
     Reports pass through the driver, not from one stage of a job to the next: they name files, and a repeated task names
@@ -200,7 +200,7 @@ def _gather_by_address(actions: DataFrame) -> DataFrame:
     return gathered.sortWithinPartitions(F.col(ADDRESS).asc_nulls_last())
 
 
-def _collect_result(base: BaseVersion, run: str, reports: Sequence[dict[str, Any]]) -> RewriteResult:
+def _collect_result(base: RewriteBase, run: str, reports: Sequence[dict[str, Any]]) -> RewriteResult:
     added: list[dict[str, Any]] = []
     shortened: list[dict[str, Any]] = []
     emptied: list[int] = []
@@ -226,7 +226,7 @@ def _collect_result(base: BaseVersion, run: str, reports: Sequence[dict[str, Any
     return RewriteResult(run, tuple(added), tuple(shortened), tuple(emptied), counts)
 
 
-def _remove_files(base: BaseVersion, run: str) -> None:
+def _remove_files(base: RewriteBase, run: str) -> None:
     with base.destination.files(blobs=types.has_blobs(base.schema)) as files:
         files.settle(run)
 

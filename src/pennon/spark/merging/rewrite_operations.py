@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pennon.spark import types
-from pennon.spark.commits.evolution import Evolution
+from pennon.spark.commits.schema_evolution import Evolution
 from pennon.spark.commits.staged_write import StagedWrite
 from pennon.spark.merging import row_changes
 from pennon.spark.merging.rewrite import with_columns
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lance import LanceDataset, LanceOperation
 
-    from pennon.spark.merging.rewrite import BaseVersion, RewriteResult
+    from pennon.spark.merging.rewrite import RewriteBase, RewriteResult
 
 COUNTED = "pennon.rows."
 """Properties of a transaction: how many rows it inserted, updated and deleted."""
 
 
 def stage_rewrite(
-    base: BaseVersion,
+    base: RewriteBase,
     done: RewriteResult,
     *,
     updated_columns: Sequence[str] = (),
@@ -51,7 +51,7 @@ def stage_rewrite(
 
 
 def _create_operation(
-    base: BaseVersion,
+    base: RewriteBase,
     done: RewriteResult,
     updated_columns: Sequence[str],
     new_columns: Sequence[pa.Field],
@@ -82,7 +82,7 @@ def _create_operation(
     )
 
 
-def _find_anchor(base: BaseVersion) -> Any:
+def _find_anchor(base: RewriteBase) -> Any:
     """Return the fragment that every inserting merge marks as changed, so that concurrent merges conflict.
 
     Without it, both could insert a row with the same new key. Returns None if there is no fragment.
@@ -92,7 +92,7 @@ def _find_anchor(base: BaseVersion) -> Any:
 
 
 def _create_evolution(
-    base: BaseVersion, done: RewriteResult, shortened: list[Any], new_columns: Sequence[pa.Field]
+    base: RewriteBase, done: RewriteResult, shortened: list[Any], new_columns: Sequence[pa.Field]
 ) -> LanceOperation.BaseOperation:
     """Return one operation with new columns, new fragments and deletion vectors.
 

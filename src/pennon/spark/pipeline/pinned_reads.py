@@ -16,7 +16,7 @@ from pennon.identifiers import format_identifier
 from pennon.spark.commits.destination import locate_table
 from pennon.spark.pipeline.staged_files import root_store
 from pennon.spark.pipeline.statements import parse_table_name
-from pennon.spark.reading.pinned import PinnedTable, VersionSelector, pin
+from pennon.spark.reading.pinned import PinnedTable, VersionOptions, pin
 from pennon.spark.sql.references import TimeTravel
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def resolve_reads(
     address: Address,
     lake_name: str,
     graph: Graph,
-    moment_of: Callable[[Identifier, TimeTravel], VersionSelector | None],
+    moment_of: Callable[[Identifier, TimeTravel], VersionOptions | None],
     locate: Callable[[Path], str],
 ) -> PinnedReads:
     """Return the latest versions of all tables, at one point in time if the catalog manages versions.
@@ -116,7 +116,7 @@ def resolve_reads(
             raise TableNotFoundError(
                 f"{locate(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
             )
-        if _moment_of(source) == VersionSelector():
+        if _moment_of(source) == VersionOptions():
             latest[identifier] = None
     reads = PinnedReads()
     _resolve_names(reads, address, lake_name, graph, moment_of)
@@ -125,7 +125,7 @@ def resolve_reads(
     for name, source in wanted.items():
         identifier = parse_table_name(str(source.table))
         moment = _moment_of(source)
-        reads.sources[name] = pinned[identifier] if moment == VersionSelector() else pin(address, identifier, moment)[0]
+        reads.sources[name] = pinned[identifier] if moment == VersionOptions() else pin(address, identifier, moment)[0]
     reads.tables.update({(one, None): pinned[one] for one in named})
     return reads
 
@@ -135,7 +135,7 @@ def _resolve_names(
     address: Address,
     lake_name: str,
     graph: Graph,
-    moment_of: Callable[[Identifier, TimeTravel], VersionSelector | None],
+    moment_of: Callable[[Identifier, TimeTravel], VersionOptions | None],
 ) -> None:
     """Resolve the names in queries, and pin the tables whose version the query specifies."""
     for query in graph.all_queries():
@@ -157,7 +157,7 @@ def _pin_together(address: Address, identifiers: list[Identifier]) -> dict[Ident
     except UnsupportedOperationError:
         return {one: pin(address, one)[0] for one in identifiers}
     return {
-        one: pin(address, one, VersionSelector(version=version))[0]
+        one: pin(address, one, VersionOptions(version=version))[0]
         for one, version in zip(identifiers, versions, strict=True)
     }
 
@@ -176,8 +176,8 @@ def _find_table(address: Address, lake_name: str, name: Name) -> Identifier | No
     return None
 
 
-def _moment_of(source: Source) -> VersionSelector:
-    return VersionSelector(source.version, source.tag, source.branch, source.as_of)
+def _moment_of(source: Source) -> VersionOptions:
+    return VersionOptions(source.version, source.tag, source.branch, source.as_of)
 
 
 def _to_note(table: PinnedTable) -> dict[str, Any]:

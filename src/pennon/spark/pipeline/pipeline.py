@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pennon.spark.lake import Lake
     from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Definition
-    from pennon.spark.reading.pinned import VersionSelector
+    from pennon.spark.reading.pinned import VersionOptions
     from pennon.spark.sql.references import TimeTravel
     from pennon.store import Store
 
@@ -256,7 +256,7 @@ def _moment_resolver(lake: Lake) -> Any:
 
     runner = QueryRunner(lake, NameResolver(lake))
 
-    def moment(identifier: Identifier, travel: TimeTravel) -> VersionSelector:
+    def moment(identifier: Identifier, travel: TimeTravel) -> VersionOptions:
         return runner.resolve_travel(identifier, travel)
 
     return moment

@@ -38,7 +38,7 @@ from pennon.spark.pipeline.staged_files import has_versions
 from pennon.spark.pipeline.staged_steps import open_staged_step, stage_step
 from pennon.spark.pipeline.statements import parse_table_name
 from pennon.spark.reading import scan
-from pennon.spark.reading.pinned import VersionSelector
+from pennon.spark.reading.pinned import VersionOptions
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
@@ -273,7 +273,7 @@ class PipelineRun:
             parse_table_name(self._definition.targets[number].table): scan.plan_scan(
                 self._lake.address,
                 parse_table_name(self._definition.targets[number].table),
-                VersionSelector(version=version),
+                VersionOptions(version=version),
             )
             for number, version in self._published_before.items()
         }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pennon.identifiers import quote_identifier
 from pennon.spark.pipeline import pinned_reads, target_tables
 from pennon.spark.pipeline.graph import Graph
-from pennon.spark.reading.pinned import VersionSelector
+from pennon.spark.reading.pinned import VersionOptions
 from pennon.spark.sql.query_plan import plan_query
 from pennon.spark.sql.references import QueryTable, TimeTravel
 
@@ -175,8 +175,8 @@ def _plan_reads(graph: Graph, found: pinned_reads.PinnedReads, sql: str) -> list
     return [*tables, *(PlannedRead(one) for one in dict.fromkeys(others))]
 
 
-def _plain_version(identifier: Identifier, travel: TimeTravel) -> VersionSelector | None:
+def _plain_version(identifier: Identifier, travel: TimeTravel) -> VersionOptions | None:
     """Return the version that a query asks for, or None if only Spark can evaluate it."""
     del identifier
     text = travel.text.strip("'\"")
-    return VersionSelector(version=int(text)) if travel.kind == "version" and text.isdigit() else None
+    return VersionOptions(version=int(text)) if travel.kind == "version" and text.isdigit() else None

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, TableNotFoundError
 from pennon.identifiers import Identifier, format_identifier, object_id
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.commits.destination import locate_table
-from pennon.spark.commits.run_files import NOTES, TableFiles, require_run_name
+from pennon.spark.commits.run_files import NOTES, TableDirectory, require_run_name
 from pennon.spark.jobs import version_scan
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run_of_note(state: RunState, work: str, note: dict[str, Any]) -> str:
 
 def _is_own(address: Address, state: RunState, place: StagedLocation) -> bool:
     """Return True if a location is empty, or if its content proves that this run wrote it."""
-    with TableFiles(place.uri, lambda: address.storage_options) as files:
+    with TableDirectory(place.uri, lambda: address.storage_options) as files:
         if not files.names("") or files.names(f"{NOTES}/{place.run}"):
             return True
     return _has_job_id(address, place.uri, state.job_id)
@@ -121,7 +121,7 @@ def _has_job_id(address: Address, uri: str, job_id: str) -> bool:
         made = lance.dataset(uri, version=1, storage_options=address.storage_options or None).read_transaction(1)
     except (OSError, ValueError):
         return False
-    return made is not None and (made.transaction_properties or {}).get(table_commits.JOB) == job_id
+    return made is not None and (made.transaction_properties or {}).get(job_commits.JOB) == job_id
 
 
 def _find_locations(address: Address, identifier: Identifier, run: str) -> list[str]:

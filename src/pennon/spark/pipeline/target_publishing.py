@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, NamespaceNotFoundError, TableNotFoundError
 from pennon.spark import writing
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.commits.destination import locate_table
 from pennon.spark.pipeline import staged_notes
 from pennon.spark.pipeline.staged_files import (
@@ -78,7 +78,7 @@ def find_published(address: Address, state: RunState, definition: Definition) ->
     found = {}
     for number, target in enumerate(definition.targets):
         try:
-            committed = table_commits.find_job(address, parse_table_name(target.table), state.job_id)
+            committed = job_commits.find_job(address, parse_table_name(target.table), state.job_id)
         except (TableNotFoundError, NamespaceNotFoundError):
             continue
         if committed is not None:

@@ -66,7 +66,7 @@ class PinnedTable:
 
 
 @dataclass(frozen=True)
-class VersionSelector:
+class VersionOptions:
     """Selects a version of a table, by default the latest."""
 
     version: int | None = None
@@ -83,11 +83,11 @@ class VersionSelector:
             raise InvalidInputError("A tag belongs to a branch already: give a tag or a branch, not both")
 
 
-LATEST = VersionSelector()
+LATEST = VersionOptions()
 
 
 def pin(
-    address: Address, identifier: Identifier, selector: VersionSelector = LATEST
+    address: Address, identifier: Identifier, selector: VersionOptions = LATEST
 ) -> tuple[PinnedTable, LanceDataset]:
     """Find a version through the catalog and open it.
 
@@ -124,7 +124,7 @@ def declared_error(identifier: Identifier) -> TableNotFoundError:
     )
 
 
-def _open_selected(address: Address, identifier: Identifier, selector: VersionSelector, described: Any) -> LanceDataset:
+def _open_selected(address: Address, identifier: Identifier, selector: VersionOptions, described: Any) -> LanceDataset:
     import lance
 
     options = described.storage_options or None
@@ -168,7 +168,7 @@ def _version_at(dataset: LanceDataset, identifier: Identifier, instant: datetime
     return max(versions)
 
 
-def _branch(dataset: LanceDataset, selector: VersionSelector) -> str | None:
+def _branch(dataset: LanceDataset, selector: VersionOptions) -> str | None:
     if selector.tag is not None:
         branch: str | None = dataset.tags.list()[selector.tag]["branch"]
         return branch

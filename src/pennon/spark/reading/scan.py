@@ -17,7 +17,7 @@ from pennon.identifiers import format_identifier
 from pennon.spark import types
 from pennon.spark.address import Address
 from pennon.spark.reading.dense_vectors import DenseVectors, find_dense_vectors
-from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionSelector, pin
+from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionOptions, pin
 from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan_splits
 from pennon.spark.session_settings import classic_context
 from pennon.spark.types.extension import plain_schema
@@ -117,7 +117,7 @@ class Scan:
 def plan_scan(
     address: Address,
     identifier: Identifier,
-    selector: VersionSelector = LATEST,
+    selector: VersionOptions = LATEST,
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,

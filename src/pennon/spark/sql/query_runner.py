@@ -16,7 +16,7 @@ from pennon.errors import (
 )
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading import scan
-from pennon.spark.reading.pinned import PinnedTable, VersionSelector, pin
+from pennon.spark.reading.pinned import PinnedTable, VersionOptions, pin
 from pennon.spark.session_settings import has_plain_names
 from pennon.spark.sql import search
 from pennon.spark.sql.constants import SessionSettings
@@ -98,24 +98,24 @@ class QueryRunner:
         table_scan = self._scan(read.identifier, read.travel, columns=read.columns, where=read.where, limit=read.limit)
         return scan.to_dataframe(self._lake.spark, table_scan, partials=read.partials)
 
-    def resolve_travel(self, identifier: Identifier, travel: TimeTravel | None) -> VersionSelector:
+    def resolve_travel(self, identifier: Identifier, travel: TimeTravel | None) -> VersionOptions:
         """Return the version that `VERSION AS OF` (a number, tag or branch) or `TIMESTAMP AS OF` means."""
         if travel is None:
-            return VersionSelector()
+            return VersionOptions()
         if travel.kind == "timestamp":
-            return VersionSelector(as_of=self.evaluate_timestamp(travel.text))
+            return VersionOptions(as_of=self.evaluate_timestamp(travel.text))
         named = travel.text.strip("'\"")
         if named.isdigit():
-            return VersionSelector(version=int(named))
+            return VersionOptions(version=int(named))
         try:
-            pin(self._lake.address, identifier, VersionSelector(tag=named))
+            pin(self._lake.address, identifier, VersionOptions(tag=named))
         except TableTagNotFoundError as error:
             try:
-                pin(self._lake.address, identifier, VersionSelector(branch=named))
+                pin(self._lake.address, identifier, VersionOptions(branch=named))
             except TableBranchNotFoundError:
                 raise error from None
-            return VersionSelector(branch=named)
-        return VersionSelector(tag=named)
+            return VersionOptions(branch=named)
+        return VersionOptions(tag=named)
 
     def evaluate_timestamp(self, expression: str) -> dt.datetime:
         """Return the time that an expression means to Spark.
@@ -176,7 +176,7 @@ class QueryRunner:
         for identifier, version in zip(latest, versions, strict=True):
             if self._pinned[identifier, None][0].version != version:
                 moved = True
-                self._pinned[identifier, None] = pin(self._lake.address, identifier, VersionSelector(version=version))
+                self._pinned[identifier, None] = pin(self._lake.address, identifier, VersionOptions(version=version))
         return moved
 
     def _get_setting(self, key: str) -> str | None:

@@ -20,7 +20,7 @@ from sqlglot.errors import SqlglotError
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, parse_identifier, table_identifier
 from pennon.spark import types
-from pennon.spark.reading.pinned import VersionSelector, pin
+from pennon.spark.reading.pinned import VersionOptions, pin
 from pennon.spark.sql.cursor import TokenCursor
 from pennon.table.requirements import require_bounded
 
@@ -68,7 +68,7 @@ class SearchCall:
         """
         arguments = dict(self.arguments)
         table = table_identifier(_parse_table(lake, _require_text(self, arguments.pop("table", None), "table")))
-        selector = VersionSelector(
+        selector = VersionOptions(
             **{
                 key: _require_type(self, key, arguments.pop(key), kind)
                 for key, kind in _VERSION_ARGUMENTS.items()

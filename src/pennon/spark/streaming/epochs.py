@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError
 from pennon.identifiers import format_identifier
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 
 if TYPE_CHECKING:
     from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.run_files import TableFiles
+    from pennon.spark.commits.run_files import TableDirectory
 
 _DIRECTORY = "_pennon/streams"
 
@@ -53,7 +53,7 @@ class EpochAttempt:
 class EpochLog:
     """The log of a stream in a table's directory."""
 
-    def __init__(self, files: TableFiles, destination: Destination, stream: str) -> None:
+    def __init__(self, files: TableDirectory, destination: Destination, stream: str) -> None:
         self._files = files
         self._table = format_identifier(destination.identifier)
         self._destination = destination
@@ -89,7 +89,7 @@ class EpochLog:
         since = int(latest.version)
         if last is None:
             # This is the first logged epoch. An earlier one may have created the table.
-            found = table_commits.find_job_in(latest, self._destination, epoch.job)
+            found = job_commits.find_job_in(latest, self._destination, epoch.job)
             since = since if found is None else found.version - 1
         elif last.query != epoch.query:
             raise self._refusal(

@@ -12,7 +12,7 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits import publish, table_commits
+from pennon.spark.commits import job_commits, publish
 from pennon.spark.commits.destination import Destination, locate_table
 from pennon.spark.commits.staged_write import StagedWrite, WriteResult
 from pennon.spark.session_settings import is_case_sensitive
@@ -74,7 +74,7 @@ def write(
     """
     wanted = WriteMode.of(mode)
     settings = FileSettings(**_require_known(files))
-    table_commits.require_job_id(job_id)
+    job_commits.require_job_id(job_id)
     while True:
         destination = find_destination(lake.address, identifier, branch)
         if destination is not None:
@@ -172,7 +172,7 @@ def find_earlier_write(destination: Destination, job_id: str | None) -> WriteRes
     if job_id is None:
         return None
     with translate_errors(f"Looking for job {job_id!r} in table {format_identifier(destination.identifier)}"):
-        earlier = table_commits.find_job_in(destination.latest(), destination, job_id)
+        earlier = job_commits.find_job_in(destination.latest(), destination, job_id)
     return None if earlier is None else publish.summarize_commit(destination.identifier, earlier)
 
 

@@ -13,7 +13,7 @@ from pennon.errors import InvalidInputError, translate_errors
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
 from pennon.spark.commits.destination import new_destination
-from pennon.spark.commits.evolution import Evolution
+from pennon.spark.commits.schema_evolution import Evolution
 from pennon.spark.commits.staged_write import StagedWrite
 from pennon.spark.writing.fragment_writer import FileSettings, FragmentWriter, WrittenFragments
 

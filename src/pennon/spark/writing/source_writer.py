@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError, TableAlreadyExistsError
 from pennon.identifiers import format_identifier
-from pennon.spark.commits import publish, table_commits
+from pennon.spark.commits import job_commits, publish
 from pennon.spark.commits.run_files import UNCLEAR
 from pennon.spark.writing.dataframe_write import find_destination, find_earlier_write
 from pennon.spark.writing.fragment_writer import FileSettings, WrittenFragments
@@ -39,7 +39,7 @@ def create_writer(options: SourceOptions, schema: StructType, *, overwrite: bool
     fit.
     """
     job_id = options.text("jobId")
-    table_commits.require_job_id(job_id)
+    job_commits.require_job_id(job_id)
     destination = find_destination(options.address, options.identifier, options.text("branch"))
     if destination is not None and find_earlier_write(destination, job_id) is not None:
         return PennonWriter(options.address, None, job_id)
@@ -119,7 +119,7 @@ def publish_staged(address: Address, staged: StagedWrite, job_id: str | None) ->
             f"Table {format_identifier(staged.identifier)} was created by another client during the write; write again"
         ) from error
     except BaseException as error:
-        if isinstance(error, table_commits.NOT_COMMITTED) and not isinstance(error, table_commits.RevertedCommitError):
+        if isinstance(error, job_commits.NOT_COMMITTED) and not isinstance(error, job_commits.RevertedCommitError):
             raise
         # Spark calls abort now, which must not delete files that may belong to a version.
         with suppress(Exception), staged.destination.files() as files:

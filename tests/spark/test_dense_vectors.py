@@ -128,7 +128,7 @@ def test_data_in_a_page_is_not_parsed_as_its_encoding() -> None:
 def test_unexpected_null_raises_internal_error() -> None:
     batch = pa.record_batch({"v": pa.array([[1.0, None]], pa.list_(pa.float32()))})
     assert DenseVectors().check(batch) is batch
-    with pytest.raises(InternalError, match="vectors of column v"):
+    with pytest.raises(InternalError, match="Vectors of column v"):
         DenseVectors(frozenset("v")).check(batch)
 
 

@@ -12,7 +12,7 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 
 from pennon.spark.address import Address
-from pennon.spark.commits import table_commits
+from pennon.spark.commits import job_commits
 from pennon.spark.commits.destination import Destination, locate_table
 from tests.servers import CountingS3
 from tests.support import MODES, create_namespace, create_table, drop_table, fails, ipc
@@ -54,7 +54,7 @@ class Place:
         return LanceOperation.Append(write_fragments(data, where.uri, storage_options=where.options))
 
     def commit(self, operation, read_version=1, **options):
-        return table_commits.commit(self.address, self.identifier, operation, read_version=read_version, **options)
+        return job_commits.commit(self.address, self.identifier, operation, read_version=read_version, **options)
 
     def rows(self) -> list[int]:
         return sorted(self.destination.latest().to_table()["x"].to_pylist())
@@ -171,9 +171,9 @@ def test_error_before_the_commit_is_raised(near, monkeypatch):
 def test_job_without_a_commit_is_not_done(place):
     """The file of the transaction exists, as after a crash just before the commit, but no version."""
     where = place.destination
-    leftover = table_commits.create_transaction(place.append(5), 1, "j")
+    leftover = job_commits.create_transaction(place.append(5), 1, "j")
     LanceDataset.commit(where.uri, leftover, storage_options=where.options, detached=True)
-    assert table_commits.find_job(place.address, place.identifier, "j") is None
+    assert job_commits.find_job(place.address, place.identifier, "j") is None
     done = place.commit(place.append(2), job_id="j")
     assert (done.version, done.already) == (2, False)
     assert place.rows() == [1, 2]
@@ -182,14 +182,14 @@ def test_job_without_a_commit_is_not_done(place):
 def test_concurrent_runs_of_a_job_commit_once(near, monkeypatch):
     """Both runs search for the job before either of them commits."""
     both = threading.Barrier(2)
-    real = table_commits.find_job_in
+    real = job_commits.find_job_in
 
     def looked(*arguments):
         found = real(*arguments)
         both.wait(30)
         return found
 
-    monkeypatch.setattr(table_commits, "find_job_in", looked)
+    monkeypatch.setattr(job_commits, "find_job_in", looked)
     operations = [near.append(2), near.append(2)]
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda operation: near.commit(operation, job_id="twin"), operations))
@@ -204,11 +204,11 @@ def test_concurrent_runs_of_a_job_commit_once(near, monkeypatch):
 def test_finding_a_job_costs_the_same_for_any_history(s3, tmp_path, request):
     place = _place(request, tmp_path, "s3", "compatibility")
     with s3.count() as short:
-        assert table_commits.find_job(place.address, place.identifier, "j") is None
+        assert job_commits.find_job(place.address, place.identifier, "j") is None
     for number in range(5):
         place.commit(place.append(number))
     with s3.count() as long:
-        assert table_commits.find_job(place.address, place.identifier, "j") is None
+        assert job_commits.find_job(place.address, place.identifier, "j") is None
     assert long.total == short.total, long.summary()
 
 
@@ -221,7 +221,7 @@ def test_commit_to_branch_leaves_main_unchanged(near):
     assert branch.latest().version == done.version
     assert sorted(branch.latest().to_table()["x"].to_pylist()) == [1, 2]
     assert near.rows() == [1]
-    assert table_commits.find_job(near.address, near.identifier, "j", "dev") is not None
-    assert table_commits.find_job(near.address, near.identifier, "j") is None
+    assert job_commits.find_job(near.address, near.identifier, "j", "dev") is not None
+    assert job_commits.find_job(near.address, near.identifier, "j") is None
     with fails(22, naming="nope"):
         near.commit(LanceOperation.Append(data), branch="nope")
