@@ -6,7 +6,7 @@ OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
 # The tests on Spark. Collecting them from all of tests/ takes half a minute.
 SPARKED := tests/spark tests/iceberg/test_spark_irc.py tests/iceberg/test_spark_vended.py
 # Tests that run again on Spark Connect: reading, writing, SQL.
-CONNECTED := tests/spark/test_reading.py tests/spark/test_density.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
+CONNECTED := tests/spark/test_reading.py tests/spark/test_dense_vectors.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
 
 # Tests that need neither Spark nor a server and take less than a minute.
 QUICK := tests/contract tests/lifecycle tests/versions tests/store
