@@ -63,10 +63,10 @@ def cleanup(
     `retain_versions`. Without both, versions older than two weeks are removed. Tagged versions, and those that branches
     need, stay. `rows_removed` counts rows of the catalog's manifest. Raises InvalidInputError if an option is invalid.
     """
-    asked = _CleanupOptions.of(older_than, retain_versions, delete_rate_limit, dry_run=dry_run)
+    options = _CleanupOptions.of(older_than, retain_versions, delete_rate_limit, dry_run=dry_run)
     run = JobRun.start(lake, "cleanup", JobSettings(dry_run, job_id, state, progress))
     tables = run.find_tables(which)
-    outcomes = run.collect(_clean_tables(run, tables, asked), len(tables))
+    outcomes = run.collect(_clean_tables(run, tables, options), len(tables))
     return to_dataframe(lake.spark, outcomes, COLUMNS)
 
 
@@ -104,8 +104,8 @@ class _CleanupResult:
     """Versions that were removed and still have rows in the catalog's manifest."""
 
 
-def _clean_tables(run: JobRun, tables: Sequence[Identifier], asked: _CleanupOptions) -> Iterator[TableOutcome]:
-    items = [TableTask(identifier, asked) for identifier in tables]
+def _clean_tables(run: JobRun, tables: Sequence[Identifier], options: _CleanupOptions) -> Iterator[TableOutcome]:
+    items = [TableTask(identifier, options) for identifier in tables]
     for result in run_tasks(run.lake.spark, run.lake.address, _clean_table, items, subject=run.describe_task):
         if result.value is None:
             yield failed_outcome(result.item.table, result.error or InvalidInputError("no result"))
@@ -115,31 +115,31 @@ def _clean_tables(run: JobRun, tables: Sequence[Identifier], asked: _CleanupOpti
             yield result.value.outcome
 
 
-def _clean_table(address: Address, work: TableTask) -> _CleanupResult:
+def _clean_table(address: Address, task: TableTask) -> _CleanupResult:
     """Clean one table, on an executor."""
     begun = time.monotonic()
-    asked: _CleanupOptions = work.options
+    options: _CleanupOptions = task.options
     # Listing finishes the versions that a dead writer committed, so that none of their files looks unused.
-    before = list_versions(address, work.identifier)
-    there = open_latest(address, work.identifier)
+    before = list_versions(address, task.identifier)
+    there = open_latest(address, task.identifier)
     if there is None:
-        return _CleanupResult(TableOutcome(work.table, SKIPPED, DECLARED))
+        return _CleanupResult(TableOutcome(task.table, SKIPPED, DECLARED))
     _, dataset = there
     # A cleanup would also delete files behind links. This raises if the table has any.
     open_store(str(dataset.uri), {}).resolve("", deeply=True)
     wanted: dict[str, Any] = {
-        "older_than": asked.older_than,
-        "retain_versions": asked.retain_versions,
+        "older_than": options.older_than,
+        "retain_versions": options.retain_versions,
         "error_if_tagged_old_versions": False,
-        "delete_rate_limit": asked.delete_rate_limit,
+        "delete_rate_limit": options.delete_rate_limit,
     }
     gone: list[int] = []
-    if asked.dry_run:
+    if options.dry_run:
         figures = dataset.explain_cleanup_old_versions(**wanted).stats
         left = len(before) - figures.old_versions
     else:
         figures = dataset.cleanup_old_versions(**wanted)
-        after = set(list_versions(address, work.identifier))
+        after = set(list_versions(address, task.identifier))
         left, gone = len(after), [version for version in before if version not in after]
     details = {name: getattr(figures, name) for name in _COUNTED}
     details |= {"versions_removed": figures.old_versions, "versions_left": left, "rows_removed": 0}
@@ -149,8 +149,8 @@ def _clean_table(address: Address, work: TableTask) -> _CleanupResult:
         message = f"{figures.failed_deletes} files could not be deleted; the next cleanup tries again"
     seconds = round(time.monotonic() - begun, 3)
     version = dataset.version
-    outcome = TableOutcome(work.table, status, message, None, version, version, seconds, details)
-    managed = bool(describe_table(address, work.identifier).managed_versioning)
+    outcome = TableOutcome(task.table, status, message, None, version, version, seconds, details)
+    managed = bool(describe_table(address, task.identifier).managed_versioning)
     return _CleanupResult(outcome, tuple(gone) if managed else ())
 
 

@@ -65,23 +65,23 @@ class ExpressionTask:
         return quote_identifier(self.pinned.identifier)
 
 
-def fill_by_expressions(_: Address, work: ExpressionTask) -> list[FilledFragment]:
+def fill_by_expressions(_: Address, task: ExpressionTask) -> list[FilledFragment]:
     """Fill the columns of some fragments by expressions over their own rows."""
-    dataset = work.pinned.open()
+    dataset = task.pinned.open()
     made = []
     for fragment in dataset.get_fragments():
-        if fragment.fragment_id not in work.fragments:
+        if fragment.fragment_id not in task.fragments:
             continue
         base = data_files(fragment.metadata)
         rows = fragment.metadata.num_rows
-        if work.is_new:
-            metadata, schema = fragment.merge_columns(dict(work.columns))
+        if task.is_new:
+            metadata, schema = fragment.merge_columns(dict(task.columns))
             made.append(FilledFragment(base, metadata, schema, rows=rows))
         else:
-            names = [name for name, _ in work.columns]
+            names = [name for name, _ in task.columns]
             target = pa.schema([dataset.schema.field(name) for name in names])
             made.append(
-                _update_columns(dataset, fragment, _compute_columns(dataset, fragment, work.columns, target), rows)
+                _update_columns(dataset, fragment, _compute_columns(dataset, fragment, task.columns, target), rows)
             )
     return made
 

@@ -202,44 +202,44 @@ def _compact_large_tables(
             yield identifier, _commit(lake.address, one, rewrites[identifier], seconds[identifier], request)
 
 
-def _plan_table(address: Address, work: TableTask) -> TableOutcome | _CompactionPlan:
+def _plan_table(address: Address, task: TableTask) -> TableOutcome | _CompactionPlan:
     """Plan a table's compaction on an executor, and rewrite the table if it is small."""
     from lance.optimize import Compaction
 
     begun = time.monotonic()
-    request: _CompactionRequest = work.options
-    there = open_latest(address, work.identifier)
+    request: _CompactionRequest = task.options
+    there = open_latest(address, task.identifier)
     if there is None:
-        return TableOutcome(work.table, SKIPPED, DECLARED)
+        return TableOutcome(task.table, SKIPPED, DECLARED)
     pinned, dataset = there
     plan = Compaction.plan(dataset, request.options.for_lance())
     fragments = len(dataset.get_fragments())
     version = dataset.version
-    tasks = plan.tasks
+    parts = plan.tasks
     size = sum(
-        file.file_size_bytes or 0 for task in tasks for fragment in task.fragments for file in fragment.data_files()
+        file.file_size_bytes or 0 for part in parts for fragment in part.fragments for file in fragment.data_files()
     )
-    if not tasks or request.dry_run:
-        source = sum(len(task.fragments) for task in tasks)
-        details = {"tasks": len(tasks), "fragments_before": fragments, "bytes_rewritten": size}
+    if not parts or request.dry_run:
+        source = sum(len(part.fragments) for part in parts)
+        details = {"tasks": len(parts), "fragments_before": fragments, "bytes_rewritten": size}
         seconds = round(time.monotonic() - begun, 3)
-        if not tasks:
+        if not parts:
             details["fragments_after"] = fragments
-            return TableOutcome(work.table, SKIPPED, "nothing to compact", None, version, version, seconds, details)
+            return TableOutcome(task.table, SKIPPED, "nothing to compact", None, version, version, seconds, details)
         return TableOutcome(
-            work.table, DONE, f"{source} fragments would be rewritten", None, version, None, seconds, details
+            task.table, DONE, f"{source} fragments would be rewritten", None, version, None, seconds, details
         )
     rewrites = None
-    if size <= request.whole_table_bytes or len(tasks) == 1:
-        rewrites = tuple(task.execute(dataset) for task in tasks)
+    if size <= request.whole_table_bytes or len(parts) == 1:
+        rewrites = tuple(part.execute(dataset) for part in parts)
     seconds = time.monotonic() - begun
-    return _CompactionPlan(work.identifier, pinned, fragments, tuple(tasks), size, rewrites, seconds)
+    return _CompactionPlan(task.identifier, pinned, fragments, tuple(parts), size, rewrites, seconds)
 
 
-def _rewrite_part(_: Address, work: _CompactionPart) -> tuple[RewriteResult, float]:
+def _rewrite_part(_: Address, task: _CompactionPart) -> tuple[RewriteResult, float]:
     """Rewrite one part of a large table, on an executor."""
     begun = time.monotonic()
-    rewrite = work.part.execute(work.pinned.open())
+    rewrite = task.part.execute(task.pinned.open())
     return rewrite, time.monotonic() - begun
 
 

@@ -47,13 +47,13 @@ def split_table(pinned: PinnedTable, fragments: Sequence[FragmentSize]) -> Itera
         yield ScanPiece(pinned, tuple(gathered))
 
 
-def read_rows(_: Address, work: ScanPiece) -> int:
+def read_rows(_: Address, task: ScanPiece) -> int:
     """Return the number of rows, after reading all of their columns, blobs included.
 
     Raises InvalidTableStateError if it differs from the number in the table's metadata.
     """
-    dataset = work.pinned.open()
-    fragments = [fragment for fragment in dataset.get_fragments() if fragment.fragment_id in work.fragments]
+    dataset = task.pinned.open()
+    fragments = [fragment for fragment in dataset.get_fragments() if fragment.fragment_id in task.fragments]
     blobs = types.has_blobs(dataset.schema)
     scanner = dataset.scanner(
         fragments=fragments,
@@ -63,5 +63,5 @@ def read_rows(_: Address, work: ScanPiece) -> int:
     rows = sum(int(batch.num_rows) for batch in scanner.to_batches())
     expected = sum(int(fragment.metadata.num_rows) for fragment in fragments)
     if rows != expected:
-        raise InvalidTableStateError(f"Table '{work.table}' has {rows} readable rows instead of {expected}")
+        raise InvalidTableStateError(f"Table '{task.table}' has {rows} readable rows instead of {expected}")
     return rows

@@ -238,13 +238,13 @@ def _segment_files(segments: Any) -> Iterator[str]:
             yield f"_indices/{segment.uuid}/{file.path}"
 
 
-def _optimize_table(address: Address, work: TableTask) -> TableOutcome:
+def _optimize_table(address: Address, task: TableTask) -> TableOutcome:
     """Optimize the indexes of one table, on an executor."""
     begun = time.monotonic()
-    names, retrain, dry_run = work.options
-    if open_latest(address, work.identifier) is None:
-        return TableOutcome(work.table, SKIPPED, DECLARED)
-    dataset = open_for_commit(address, work.identifier)
+    names, retrain, dry_run = task.options
+    if open_latest(address, task.identifier) is None:
+        return TableOutcome(task.table, SKIPPED, DECLARED)
+    dataset = open_for_commit(address, task.identifier)
     before = dataset.version
     wanted = [
         one
@@ -257,9 +257,9 @@ def _optimize_table(address: Address, work: TableTask) -> TableOutcome:
     if not behind:
         message = "every index has all rows" if wanted else "the table has no such index"
         return TableOutcome(
-            work.table, SKIPPED, message, None, before, before, round(time.monotonic() - begun, 3), details
+            task.table, SKIPPED, message, None, before, before, round(time.monotonic() - begun, 3), details
         )
     if not dry_run:
         dataset.optimize.optimize_indices(index_names=[one.name for one in behind], retrain=retrain)
-    after = before if dry_run else open_for_commit(address, work.identifier).version
-    return TableOutcome(work.table, DONE, None, None, before, after, round(time.monotonic() - begun, 3), details)
+    after = before if dry_run else open_for_commit(address, task.identifier).version
+    return TableOutcome(task.table, DONE, None, None, before, after, round(time.monotonic() - begun, 3), details)

@@ -113,30 +113,30 @@ class IndexTask:
         return quote_identifier(self.pinned.identifier)
 
 
-def plan_index(address: Address, work: TableTask) -> TableOutcome | IndexPlan:
+def plan_index(address: Address, task: TableTask) -> TableOutcome | IndexPlan:
     """Return the plan of a table's index, or a skipped outcome with the reason.
 
     Raises TableColumnNotFoundError if the table lacks the column, and InvalidInputError if another index has the name.
     """
     begun = time.monotonic()
-    spec: IndexSpec = work.options
-    there = open_latest(address, work.identifier)
+    spec: IndexSpec = task.options
+    there = open_latest(address, task.identifier)
     if there is None:
-        return TableOutcome(work.table, SKIPPED, DECLARED)
+        return TableOutcome(task.table, SKIPPED, DECLARED)
     pinned, dataset = there
     version = dataset.version
-    if spec.job is not None and (made := job_commits.find_job(address, work.identifier, spec.job)) is not None:
+    if spec.job is not None and (made := job_commits.find_job(address, task.identifier, spec.job)) is not None:
         message = f"done by an earlier run of this job, as version {made.version}"
-        return TableOutcome(work.table, SKIPPED, message, None, version, version)
+        return TableOutcome(task.table, SKIPPED, message, None, version, version)
     if dataset.lance_schema.field_case_insensitive(spec.column) is None:
-        raise TableColumnNotFoundError(f"Table '{work.table}' has no column {spec.column!r}")
+        raise TableColumnNotFoundError(f"Table '{task.table}' has no column {spec.column!r}")
     fragments = [one for one in fragment_sizes(dataset) if one.rows]
     if not fragments:
-        return TableOutcome(work.table, SKIPPED, "the table has no rows", None, version, version)
-    removed = _find_same_name(dataset, spec, work.table)
+        return TableOutcome(task.table, SKIPPED, "the table has no rows", None, version, version)
+    removed = _find_same_name(dataset, spec, task.table)
     if removed and not spec.replace:
         message = f"the index {spec.name!r} exists already; optimize it to add new rows"
-        return TableOutcome(work.table, SKIPPED, message, None, version, version)
+        return TableOutcome(task.table, SKIPPED, message, None, version, version)
     rows = sum(one.rows for one in fragments)
     groups = group_fragments(fragments, spec.rows_per_task)
     # Segments with different models cannot be merged. Without enough rows to train a model, there is one segment.
@@ -159,19 +159,19 @@ def group_fragments(fragments: Sequence[FragmentSize], rows: int) -> tuple[tuple
     return tuple(tuple(group) for group in groups)
 
 
-def train_model(_: Address, work: IndexTask) -> VectorModel:
+def train_model(_: Address, task: IndexTask) -> VectorModel:
     """Train the model of a vector index on a sample of all rows."""
     from lance.indices import IndicesBuilder
     from lance.lance import indices
 
-    spec, dataset = work.spec, work.pinned.open()
+    spec, dataset = task.spec, task.pinned.open()
     builder = IndicesBuilder(dataset, spec.column)
-    partitions = _choose_partitions(spec, work.rows)
-    samples = max(2, min(_SAMPLES, work.rows // partitions))
+    partitions = _choose_partitions(spec, task.rows)
+    samples = max(2, min(_SAMPLES, task.rows // partitions))
     ivf = builder.train_ivf(partitions, distance_type=spec.metric, sample_rate=samples)
     if "PQ" in spec.kind:
         code_bits = spec.num_bits or 8
-        samples = max(2, min(_SAMPLES, work.rows // 2**code_bits))
+        samples = max(2, min(_SAMPLES, task.rows // 2**code_bits))
         wanted = choose_sub_vectors(dataset, spec)
         codebook = builder.train_pq(ivf, wanted, sample_rate=samples, num_bits=code_bits).codebook
         return VectorModel(ivf.centroids, codebook)
@@ -183,31 +183,31 @@ def train_model(_: Address, work: IndexTask) -> VectorModel:
     return VectorModel(ivf.centroids)
 
 
-def build_segment(_: Address, work: IndexTask) -> tuple[Index, float]:
+def build_segment(_: Address, task: IndexTask) -> tuple[Index, float]:
     """Build one segment over some fragments, and return it with the seconds that it took.
 
     Raises InvalidInputError if the column cannot have such an index.
     """
     begun = time.monotonic()
-    spec, dataset = work.spec, work.pinned.open()
+    spec, dataset = task.spec, task.pinned.open()
     options: dict[str, Any] = dict(spec.params)
     if spec.is_vector:
-        options |= _vector_options(dataset, spec, work.model)
+        options |= _vector_options(dataset, spec, task.model)
     try:
         segment = dataset.create_index_uncommitted(
-            spec.column, spec.kind, name=spec.name, replace=True, fragment_ids=list(work.fragments), **options
+            spec.column, spec.kind, name=spec.name, replace=True, fragment_ids=list(task.fragments), **options
         )
     except (TypeError, NotImplementedError, KeyError) as error:
         raise InvalidInputError(
-            f"Column {spec.column!r} of table '{work.table}' cannot have an index of kind {spec.kind}: {error}"
+            f"Column {spec.column!r} of table '{task.table}' cannot have an index of kind {spec.kind}: {error}"
         ) from error
     return segment, time.monotonic() - begun
 
 
-def merge_segments(_: Address, work: IndexTask) -> tuple[Index, float]:
+def merge_segments(_: Address, task: IndexTask) -> tuple[Index, float]:
     """Merge the segments of a table into one, and return it with the seconds that it took."""
     begun = time.monotonic()
-    return work.pinned.open().merge_existing_index_segments(list(work.segments)), time.monotonic() - begun
+    return task.pinned.open().merge_existing_index_segments(list(task.segments)), time.monotonic() - begun
 
 
 def choose_sub_vectors(dataset: LanceDataset, spec: IndexSpec) -> int:

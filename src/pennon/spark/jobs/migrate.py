@@ -71,17 +71,17 @@ def _migrate_tables(run: JobRun, found: dict[str, str], rest: Sequence[TableOutc
             yield replace(outcome, status=SKIPPED, message=reasons.get(name, "it does not exist any more"))
 
 
-def _open_table(address: Address, work: TableTask) -> TableOutcome:
+def _open_table(address: Address, task: TableTask) -> TableOutcome:
     """Open a table on an executor, and read its schema and its number of rows."""
     begun = time.monotonic()
-    there = open_latest(address, work.identifier)
-    details = {"location": work.options}
+    there = open_latest(address, task.identifier)
+    details = {"location": task.options}
     if there is None:
-        return TableOutcome(work.table, DONE, DECLARED, details=details)
+        return TableOutcome(task.table, DONE, DECLARED, details=details)
     _, dataset = there
     details |= {"rows": dataset.count_rows(), "columns": len(dataset.schema.names)}
     version = dataset.version
-    return TableOutcome(work.table, DONE, None, None, version, version, round(time.monotonic() - begun, 3), details)
+    return TableOutcome(task.table, DONE, None, None, version, version, round(time.monotonic() - begun, 3), details)
 
 
 def _as_v1(address: Address) -> Address:

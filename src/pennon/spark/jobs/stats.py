@@ -57,15 +57,15 @@ def stats(
     return to_dataframe(lake.spark, outcomes, COLUMNS)
 
 
-def _measure_table(address: Address, work: TableTask) -> TableOutcome:
+def _measure_table(address: Address, task: TableTask) -> TableOutcome:
     begun = time.monotonic()
-    there = open_latest(address, work.identifier)
+    there = open_latest(address, task.identifier)
     if there is None:
-        return TableOutcome(work.table, SKIPPED, DECLARED)
+        return TableOutcome(task.table, SKIPPED, DECLARED)
     _, dataset = there
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.data_files()]
-    small = sum(size < work.options for size in sizes)
+    small = sum(size < task.options for size in sizes)
     described = [one for one in dataset.describe_indices() if not one.name.startswith("__")]
     indexed = [{number for segment in one.segments for number in segment.fragment_ids} for one in described]
     numbers = {fragment.id for fragment in fragments}
@@ -77,10 +77,10 @@ def _measure_table(address: Address, work: TableTask) -> TableOutcome:
         "files": len(sizes),
         "small_files": small,
         "small_file_ratio": round(small / len(sizes), 4) if sizes else 0.0,
-        "versions": len(list_versions(address, work.identifier)),
+        "versions": len(list_versions(address, task.identifier)),
         "indexes": len(described),
         "unindexed_fragments": len(set().union(*(numbers - covered for covered in indexed))),
         "columns": len(dataset.schema.names),
     }
     version = dataset.version
-    return TableOutcome(work.table, DONE, None, None, version, version, round(time.monotonic() - begun, 3), details)
+    return TableOutcome(task.table, DONE, None, None, version, version, round(time.monotonic() - begun, 3), details)

@@ -55,32 +55,32 @@ class TableCheck:
     fragments: tuple[FragmentSize, ...] = ()
 
 
-def check_table(address: Address, work: TableTask) -> TableCheck:
+def check_table(address: Address, task: TableTask) -> TableCheck:
     """Check a table on an executor; a table with a fault, twice."""
     begun = time.monotonic()
-    found = describe_table(address, work.identifier)
+    found = describe_table(address, task.identifier)
     if found.is_only_declared:
-        return TableCheck(TableOutcome(work.table, SKIPPED, DECLARED, details={"location": found.location}))
+        return TableCheck(TableOutcome(task.table, SKIPPED, DECLARED, details={"location": found.location}))
     options = tuple(sorted((found.storage_options or {}).items()))
     store = open_store(str(found.location), dict(options))
     try:
-        check = _check_once(address, work, store, str(found.location), options)
+        check = _check_once(address, task, store, str(found.location), options)
         if check.outcome.status == FAILED:
-            check = _check_once(address, work, store, str(found.location), options)
+            check = _check_once(address, task, store, str(found.location), options)
     finally:
         store.close()
     return replace(check, outcome=check.outcome.after(time.monotonic() - begun))
 
 
 def _check_once(
-    address: Address, work: TableTask, store: Store, location: str, options: tuple[tuple[str, str], ...]
+    address: Address, task: TableTask, store: Store, location: str, options: tuple[tuple[str, str], ...]
 ) -> TableCheck:
     import lance
 
-    wanted: VerifyOptions = work.options
+    wanted: VerifyOptions = task.options
     findings: list[str] = []
     now = store.now()
-    rows = _version_rows(address, work.identifier)
+    rows = _version_rows(address, task.identifier)
     try:
         dataset = lance.dataset(location, storage_options=dict(options) or None)
     except (OSError, ValueError, RuntimeError) as error:
@@ -88,7 +88,7 @@ def _check_once(
         names = [file.name for file in store.list_level(table_files.VERSIONS).files]
         older = version_scan.open_newest_readable(location, dict(options) or None, names)
         if older is None:
-            outcome = TableOutcome(work.table, DONE, details={"location": location, "versions": len(names)})
+            outcome = TableOutcome(task.table, DONE, details={"location": location, "versions": len(names)})
             return TableCheck(add_findings(outcome, [*findings, "no version of the table can be opened"]))
         dataset = older
     latest = dataset.version
@@ -122,8 +122,8 @@ def _check_once(
     if wanted.remove and unreferenced.orphans and scan.is_complete:
         _delete_orphans(store, unreferenced.orphans)
         details["orphans_removed"] = len(unreferenced.orphans)
-    outcome = add_findings(TableOutcome(work.table, DONE, None, None, latest, latest, details=details), findings)
-    pinned = PinnedTable(work.identifier, location, latest, None, options)
+    outcome = add_findings(TableOutcome(task.table, DONE, None, None, latest, latest, details=details), findings)
+    pinned = PinnedTable(task.identifier, location, latest, None, options)
     if not wanted.deep:
         return TableCheck(outcome, pinned)
     return TableCheck(outcome, pinned.identified_by(dataset), fragment_sizes(dataset))
