@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -120,7 +119,7 @@ def latest_versions(catalog: Catalog, identifiers: Sequence[Identifier]) -> list
     """
     before: list[tuple[str, int | None]] | None = None
     for _ in range(_ATTEMPTS):
-        found = catalog.side_by_side([partial(catalog.table, one) for one in identifiers])
+        found = catalog.map(catalog.table, identifiers)
         for entry in found:
             _require_managed(entry)
         seen = [(entry.uuid, entry.version) for entry in found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from pennon.iceberg.settings import IcebergSettings
     from pennon.store import Store
 
-_SIDE_BY_SIDE = 8
+T = TypeVar("T")
+Item = TypeVar("Item")
+_PARALLEL_CALLS = 8
 _ATTEMPTS = 5
 _CACHE_BYTES = 64 << 20
 
@@ -126,12 +128,12 @@ class Catalog:
             raise namespace_not_found(identifier) from None
         return sorted({answers.text(one, "name", what) for one in listed})
 
-    def side_by_side(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Make independent calls, some at a time."""
-        if len(calls) <= 1:
-            return [call() for call in calls]
-        with ThreadPoolExecutor(min(_SIDE_BY_SIDE, len(calls))) as pool:
-            return list(pool.map(lambda call: call(), calls))
+    def map(self, function: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+        """Return the results of the function for all items, in order. Several calls run at the same time."""
+        if len(items) <= 1:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(min(_PARALLEL_CALLS, len(items))) as pool:
+            return list(pool.map(function, items))
 
     # Stores
 

@@ -306,7 +306,7 @@ def _all_ids(catalog: Catalog) -> list[Identifier]:
 
 
 def _load(catalog: Catalog, ids: list[Identifier]) -> list[Entry | None]:
-    return catalog.side_by_side([lambda one=one: catalog.any_table(one) for one in ids])  # type: ignore[misc]
+    return catalog.map(catalog.any_table, ids)
 
 
 def _is_shared(catalog: Catalog, entry: Entry, path: str | None) -> bool:

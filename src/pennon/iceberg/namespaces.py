@@ -159,5 +159,5 @@ def _require_data_stays(catalog: Catalog, identifier: Identifier, properties: Ma
 def _foreign(catalog: Catalog, below: Identifier) -> list[Identifier]:
     """Find tables at any depth that are not Lance tables."""
     ids = [(*parent, name) for parent in catalog.walk(below) for name in catalog.names(parent)]
-    entries = catalog.side_by_side([lambda one=one: catalog.any_table(one) for one in ids])  # type: ignore[misc]
+    entries = catalog.map(catalog.any_table, ids)
     return [one for one, entry in zip(ids, entries, strict=True) if entry is not None and not entry.is_lance]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.iceberg import files, managed
 from pennon.identifiers import Identifier, object_id
@@ -72,7 +72,7 @@ def _page(
     while offset < len(wanted):
         some = wanted[offset : offset + (_BATCH if limit is None else min(_BATCH, limit + 1 - len(found)))]
         offset += len(some)
-        shows = catalog.side_by_side([_looking(catalog, one, include_declared=include_declared) for _, one in some])
+        shows = catalog.map(lambda one: _is_shown(catalog, one[1], include_declared=include_declared), some)
         found += [key for (key, _), is_shown in zip(some, shows, strict=True) if is_shown]
         # One more than the page tells whether there is another one.
         if limit is not None and len(found) > limit:
@@ -80,11 +80,8 @@ def _page(
     return select_page(found, None, limit)
 
 
-def _looking(catalog: Catalog, identifier: Identifier, *, include_declared: bool) -> Any:
-    def look() -> bool:
-        entry = catalog.any_table(identifier)
-        if entry is None or not entry.is_lance:
-            return False
-        return include_declared or not is_only_declared(catalog, entry)
-
-    return look
+def _is_shown(catalog: Catalog, identifier: Identifier, *, include_declared: bool) -> bool:
+    entry = catalog.any_table(identifier)
+    if entry is None or not entry.is_lance:
+        return False
+    return include_declared or not is_only_declared(catalog, entry)
