@@ -152,7 +152,7 @@ def test_what_a_dead_client_declared_is_filled_by_the_next_one(managed, space):
     dead = written(managed, space, "t", 1)
     # It took the name, and came no further.
     declare_table(managed, space, "t", location=dead.rpartition("/")[2] + "-declared")
-    with fails(0, "place of its own"):
+    with fails(0, "declared with a location"):
         managed.commit_tables([NewTable([space, "t"], dead)])
     drop_table(managed, space, "t", purge="true")
     declare_table(managed, space, "t")

@@ -23,9 +23,9 @@ def test_only_what_no_table_has_is_discarded(catalog, space, tmp_path):
     catalog.adopt_table([space, "t"], adopted)
     location = describe_table(catalog, space, "t").location
     for place in (str(outside), location, str(Path(staged).parent), f"{staged}/data"):
-        with fails(19, "is not a place where"):
+        with fails(19, "is not a new location of"):
             catalog.discard_table_location([space, "t"], place)
-    with fails(19, "is not a place where"):
+    with fails(19, "is not a new location of"):
         catalog.discard_table_location([space, "other"], staged)
     rename_table(catalog, space, "t", to="renamed")
     with fails(19, "renamed"):

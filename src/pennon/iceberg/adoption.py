@@ -1,8 +1,8 @@
-"""Tables whose data is written first, by many hands and for as long as it takes, and which come into the catalog then.
+"""Add tables to the catalog whose data was written before.
 
-The data lies in a directory of its own that nothing refers to, with a first version: it can be opened and checked by
-whoever knows the place, and nobody else sees it. A crash leaves that directory. Where the server manages versions it
-may also leave a declared table, which the next one to write the table fills: the name is taken before the commit.
+The data is in a new directory that no table refers to, and has a first version. Clients that know the location can open
+and check it; others do not see it. A crash leaves that directory. If the server manages versions, it can also leave
+a declared table, because the name is taken before the commit. The next client that writes the table fills it.
 """
 
 from __future__ import annotations
@@ -39,32 +39,38 @@ _DIGITS = 32
 
 
 def new_location(catalog: Catalog, identifier: Identifier) -> str:
-    """Name a directory, never used before, for a table that is to be; errors 1, 5 (it is there), 13 (no root)."""
+    """Return a new directory for a table that does not exist yet.
+
+    Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the table exists,
+    InvalidInputError if there is no root.
+    """
     entries.require_namespace_level(identifier)
     arriving.require_absent(catalog, identifier)
     root, location = catalog.places.root, catalog.places.new(identifier)
     path = None if location is None else catalog.places.below_root(location)
     if root is None or path is None:
         raise InvalidInputError(
-            f"To write {format_identifier(identifier)} before it is in the catalog needs the property 'root'"
+            f"Writing {format_identifier(identifier)} before it is in the catalog needs the property 'root'"
         )
     return root.location(path)
 
 
 def require_unadopted(catalog: Catalog, identifier: Identifier, location: str) -> str:
-    """Return the path of a place that `place` may have named for a table, and in which no table of the server lies.
+    """Return the path of a location from `new_location` that no table of the server uses.
 
-    Looks at every table. Raises InvalidTableStateError for any other place, and for a directory in which there is more
-    than a table has while it is written.
+    Loads every table. Raises InvalidTableStateError for any other location, and for a directory that contains more than
+    a table that is being written.
     """
     root, path = catalog.places.root, catalog.places.below_root(location)
     known = path is not None and catalog.places.is_new_name(path) and path[_DIGITS:] == name_ending(identifier)
     if root is None or path is None or not known:
-        raise _not_new(identifier, location, "the catalog gives no such place to a new table of this name")
+        raise _not_new(
+            identifier, location, "it is not a location that the catalog chooses for a new table of this name"
+        )
     for entry in dropping.all_tables(catalog):
         there = catalog.places.below_root(entry.location)
         if there is not None and (there == path or there.startswith(f"{path}/")):
-            raise _not_new(identifier, location, f"table {format_identifier(entry.identifier)} is there")
+            raise _not_new(identifier, location, f"table {format_identifier(entry.identifier)} uses it")
     level = root.list_level(path)
     strange = sorted({*(one.name for one in level.files), *level.directories} - WRITTEN_ENTRIES)
     if strange:
@@ -73,27 +79,25 @@ def require_unadopted(catalog: Catalog, identifier: Identifier, location: str) -
 
 
 def discard(catalog: Catalog, identifier: Identifier, location: str) -> None:
-    """Delete what was written at a place, once it is proven to be no table of the server; error 19 if it is not."""
+    """Delete the files at a new location. Raises InvalidTableStateError if a table of the server may use them."""
     path = require_unadopted(catalog, identifier, location)
     if catalog.places.root is not None:
         catalog.places.root.delete_tree(path)
 
 
 def _not_new(identifier: Identifier, location: str, reason: str) -> InvalidTableStateError:
-    return InvalidTableStateError(
-        f"{location!r} is not a place where {format_identifier(identifier)} was written before it is in the "
-        f"catalog: {reason}"
-    )
+    return InvalidTableStateError(f"{location!r} is not a new location of {format_identifier(identifier)}: {reason}")
 
 
 def adopt(
     catalog: Catalog, client: LanceNamespace, identifier: Identifier, location: str, given: Mapping[str, str] | None
 ) -> int:
-    """Bring a table that was written at such a place into the catalog; gives its version. Errors 1, 5, 13, 14.
+    """Add a table that was written at a new location to the catalog, and return its version.
 
-    The commit point is the server's CreateTable, or where the server manages versions, UpdateTable. A declared table
-    whose files decide about versions, or that has to stay where it is, has a place already: the data is copied there
-    within the store.
+    The commit point is the server's CreateTable, or UpdateTable if the server manages versions. The data of a declared
+    table that keeps its own location is copied there within the store.
+    Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the table has data,
+    InvalidInputError for a bad location, ConcurrentModificationError if another client was first.
     """
     stored = entries.properties_of(catalog, identifier, given)
     path, dataset = arriving.open_written(catalog, identifier, location)
@@ -113,13 +117,12 @@ def adopt(
 
 
 def _prepare_copy(catalog: Catalog, declared: Entry, dataset: LanceDataset, path: str) -> PreparedData:
-    """Describe the data, as it can be copied to the place of a declared table."""
+    """Return the data with a function that copies it to the location of a declared table."""
     root, target = catalog.places.root, catalog.places.below_root(declared.location)
     if root is None or target is None:
         raise UnsupportedOperationError(
-            f"Table {format_identifier(declared.identifier)} was declared outside of the root, at "
-            f"{declared.location!r}: what was "
-            "written below the root cannot be copied there"
+            f"Table {format_identifier(declared.identifier)} was declared outside the root, at "
+            f"{declared.location!r}: data below the root cannot be copied there"
         )
 
     def bring(_: str) -> None:

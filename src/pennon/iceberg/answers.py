@@ -25,7 +25,7 @@ text, optional_text, texts, number = _fields.text, _fields.optional_text, _field
 
 
 def decode(body: bytes, what: str) -> dict[str, Any]:
-    """Read an answer that is a JSON object."""
+    """Return the JSON object in an answer. Raises BadAnswerError if it is something else."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -42,7 +42,7 @@ def names(value: object, what: str) -> tuple[str, ...]:
 
 
 def parse_error(body: bytes) -> tuple[str, str]:
-    """Give type and message of an error, as far as the answer has them; never fails."""
+    """Return the type and message of an error, or empty texts if the answer has none."""
     try:
         error = json.loads(body)["error"]
         kind, message = str(error.get("type") or ""), str(error.get("message") or "")

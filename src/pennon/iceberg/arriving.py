@@ -1,4 +1,4 @@
-"""New tables of a commit, which were written at places of their own before they had names."""
+"""New tables in a commit, whose data was written before they have a name."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def reserve_names(catalog: Catalog, arrivals: Sequence[NewTable]) -> Iterator[list[tuple[Identifier, PlacedVersion]]]:
-    """Take the names of new tables, whose first versions can be committed then.
+    """Reserve the names of new tables, so that their first versions can be committed.
 
-    If that fails, the names are free again, and what was written is as it was.
+    On an error, the names become free again and the written data is unchanged, unless the outcome is unknown.
     """
     undoing: list[Callable[[], object]] = []
     try:
@@ -52,7 +52,10 @@ def reserve_names(catalog: Catalog, arrivals: Sequence[NewTable]) -> Iterator[li
 
 
 def require_absent(catalog: Catalog, identifier: Identifier) -> Entry | None:
-    """Raise 5 if there is a table with data, 1 if there is no such namespace; gives one that is only declared."""
+    """Return the declared table with this name, or None.
+
+    Raises TableAlreadyExistsError if it has data, NamespaceNotFoundError if the namespace does not exist.
+    """
     entry = catalog.any_table(identifier)
     if entry is None:
         catalog.require_namespace(identifier[:-1])
@@ -63,12 +66,10 @@ def require_absent(catalog: Catalog, identifier: Identifier) -> Entry | None:
 
 
 def open_written(catalog: Catalog, identifier: Identifier, location: str) -> tuple[str, LanceDataset]:
-    """Open what was written at a place, and give its path below the root; 13 if it is no such place."""
+    """Open the table at a new location, and return its path and dataset. Raises InvalidInputError if there is none."""
     path = catalog.places.below_root(location)
     if path is None or catalog.places.root is None or not catalog.places.is_new_name(path):
-        raise InvalidInputError(
-            f"{location!r} is no place at which {format_identifier(identifier)} could have been written"
-        )
+        raise InvalidInputError(f"{location!r} is not a new location of {format_identifier(identifier)}")
     try:
         dataset = lance.dataset(
             catalog.places.root.location(path), storage_options=catalog.options(None) or None, session=catalog.session
@@ -83,22 +84,21 @@ def open_written(catalog: Catalog, identifier: Identifier, location: str) -> tup
 
 
 def directory_uri(catalog: Catalog, path: str) -> str:
-    """Give the address of a directory below the root, as servers take it."""
+    """Return the URI of a directory below the root."""
     assert catalog.places.root is not None  # noqa: S101 - the path is below it
     return catalog.places.root.uri(path)
 
 
 def _stage_new_table(catalog: Catalog, new: NewTable, undoing: list[Callable[[], object]]) -> PlacedVersion:
-    """Stage what was written at a place, and take the name if nobody has declared it."""
+    """Stage the table at a new location, and declare its name unless it is declared already."""
     identifier = table_identifier(new.id)
     stored = entries.properties_of(catalog, identifier, new.properties)
     path, dataset = open_written(catalog, identifier, new.location)
     entry = require_absent(catalog, identifier)
     if entry is None and stored[MANAGED_BY] != IMPL:
         raise UnsupportedOperationError(
-            f"Table {format_identifier(identifier)} is to have managed_by={stored[MANAGED_BY]}, so its first "
-            "version cannot be "
-            "part of a transaction: connect with managed_by=impl"
+            f"Table {format_identifier(identifier)} would have managed_by={stored[MANAGED_BY]}, so its first version "
+            "cannot be part of a transaction: connect with managed_by=impl"
         )
     uri = directory_uri(catalog, path)
     placed = PlacedVersion(
@@ -108,8 +108,8 @@ def _stage_new_table(catalog: Catalog, new: NewTable, undoing: list[Callable[[],
         entry = _declare(catalog, identifier, uri, {**stored, CHOSEN: "true"}, undoing)
     if entry is not None and entry.properties.get(CHOSEN) != "true":
         raise UnsupportedOperationError(
-            f"Table {format_identifier(identifier)} was declared at a place of its own, {entry.location!r}, "
-            "where this cannot go"
+            f"Table {format_identifier(identifier)} was declared with a location, {entry.location!r}, "
+            "and the data cannot be moved there"
         )
     return placed
 
@@ -117,12 +117,12 @@ def _stage_new_table(catalog: Catalog, new: NewTable, undoing: list[Callable[[],
 def _stage_first_version(
     store: Store, dataset: LanceDataset, identifier: Identifier, undoing: list[Callable[[], object]]
 ) -> StagedManifest:
-    """Turn the first version at a place into a staged one, by whose name its commit is known again."""
+    """Turn the first version at a new location into a staged one. Its name identifies the commit."""
     found = files.find(store, int(dataset.version))
     blob = None if found is None else store.get(found.path)
     if found is None or blob is None or found.version != 1:
         raise InvalidInputError(
-            f"What is to become {format_identifier(identifier)} has to have one version, and no other"
+            f"The data of the new table {format_identifier(identifier)} must have exactly one version"
         )
     staged = f"{found.path}-{uuid.uuid4()}"
     store.create(staged, blob.body)
@@ -154,7 +154,7 @@ def _declare(
 
 
 def _remove_entry(catalog: Catalog, entry: Entry) -> None:
-    """Free a name again, unless somebody has filled the table meanwhile. Its data stays where it was written."""
+    """Remove the entry of a declared table, unless another client has filled it. The written data is kept."""
     try:
         there = catalog.any_table(entry.identifier)
         if there is not None and entries.is_same(there, entry) and tables.is_only_declared(catalog, there):

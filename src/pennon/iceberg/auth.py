@@ -1,4 +1,4 @@
-"""Who we are to a server: nobody, a bearer token, OAuth2 client credentials, or AWS keys."""
+"""Authentication to a server: none, a bearer token, OAuth2 client credentials, or AWS keys."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Authenticator(Protocol):
     """Adds to each request what says who we are."""
 
     def headers(self, method: str, url: str, headers: dict[str, str], body: bytes | None) -> dict[str, str]:
-        """Give headers to add to a request."""
+        """Return the headers to add to a request."""
 
     def renew(self, refused: dict[str, str]) -> bool:
         """Get new proof after the server refused these headers; False if there is none to get."""
 
     def secret(self) -> str | None:
-        """Give a secret that was not among the properties."""
+        """Return a secret that is not among the properties, or None."""
 
 
 class NoAuthentication:
@@ -61,7 +61,7 @@ class Bearer(NoAuthentication):
 
 
 class ClientCredentials:
-    """OAuth2: an id and a secret are exchanged for a token, anew before it expires."""
+    """OAuth2: exchange an id and a secret for a token, and renew it before it expires."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class ClientCredentials:
             return True
 
     def secret(self) -> str | None:
-        """Give the token that was fetched."""
+        """Return the fetched token, or None."""
         return self._token
 
     def _fetch(self) -> None:

@@ -47,7 +47,10 @@ Check = Callable[[Mapping[Identifier, int]], object]
 
 
 def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTablesResponse:
-    """Create versions of several tables by one transaction. The protocol's transactions do nothing else (0)."""
+    """Create versions of several tables in one transaction.
+
+    Raises UnsupportedOperationError for anything else, because the protocol's transactions cannot do it.
+    """
     wanted: list[tuple[Identifier, StagedManifest]] = []
     for operation in request.operations:
         given = [kind for kind in _KINDS if getattr(operation, kind) is not None]
@@ -73,7 +76,7 @@ def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTa
 def create_together(
     catalog: Catalog, wanted: Sequence[tuple[Identifier, managed.VersionSource]]
 ) -> list[tuple[VersionFile, Entry]]:
-    """Create versions of managed tables, all or none; gives them with their entries."""
+    """Create versions of managed tables, all or none, and return them with their entries."""
     identifiers = [identifier for identifier, _ in wanted]
     if len(set(identifiers)) != len(identifiers):
         raise InvalidInputError("Each table gets one version in a transaction: two operations name the same one")
@@ -85,7 +88,10 @@ def create_together(
 
 
 def require_managed(catalog: Catalog, identifiers: Sequence[Identifier]) -> None:
-    """Raise 0 unless versions of all these tables, of which some may not be there yet, can be made in one commit."""
+    """Raise UnsupportedOperationError unless one commit can create versions of all these tables.
+
+    Tables that do not exist yet are allowed.
+    """
     for identifier in identifiers:
         entry = catalog.any_table(identifier)
         if entry is not None and entry.is_lance:
@@ -99,7 +105,7 @@ def require_managed(catalog: Catalog, identifiers: Sequence[Identifier]) -> None
 
 
 def require_transactions(catalog: Catalog, count: int) -> None:
-    """Raise 0 if so many tables cannot be committed together."""
+    """Raise UnsupportedOperationError if the server cannot commit so many tables together."""
     if count > 1 and not catalog.server.offers(rest.COMMIT_TRANSACTION):
         raise UnsupportedOperationError("The server has no transactions over several tables")
 
@@ -113,9 +119,10 @@ def _require_managed(entry: Entry) -> None:
 
 
 def latest_versions(catalog: Catalog, identifiers: Sequence[Identifier]) -> list[int]:
-    """Give the latest versions of managed tables as of one moment: looked at until nothing changes between two looks.
+    """Return the latest versions of managed tables at one point in time: reads them until two reads are equal.
 
-    Errors 0, 1, 4, 11 (no version yet), 14 (they never come to rest).
+    Raises TableVersionNotFoundError if a table has no version yet, ConcurrentModificationError if no two reads are
+    equal, UnsupportedOperationError if the catalog does not manage a table's versions.
     """
     before: list[tuple[str, int | None]] | None = None
     for _ in range(_ATTEMPTS):
@@ -130,7 +137,7 @@ def latest_versions(catalog: Catalog, identifiers: Sequence[Identifier]) -> list
             return [int(version or 0) for _, version in seen]
         before = seen
     raise ConcurrentModificationError(
-        f"{', '.join(map(format_identifier, identifiers))}: commits came too fast for one look at all"
+        f"{', '.join(map(format_identifier, identifiers))}: commits came too fast to read all versions at one time"
     )
 
 
@@ -140,10 +147,10 @@ def commit_tables(
     changes: Sequence[TableCommit | NewTable],
     check: Check = lambda _: None,
 ) -> dict[tuple[str, ...], int]:
-    """Stage Lance transactions of several tables, then show them all at once; again, rebased, if others came first.
+    """Stage Lance transactions of several tables, then publish all of them at once.
 
-    New tables have their names from then on, as declared ones, and their first versions by the same commit. `check` is
-    told the versions that are about to be made, of tables that are there, whenever they are staged.
+    If another client commits first, the transactions are rebased and staged again. New tables are declared first; the
+    same commit adds their first versions. `check` is called with the staged versions of existing tables.
     """
     arrivals = [one for one in changes if isinstance(one, NewTable)]
     others = [one for one in changes if not isinstance(one, NewTable)]
@@ -200,7 +207,7 @@ def _withdraw(catalog: Catalog, staged: Sequence[tuple[Identifier, StagedManifes
 
 
 class _StagingCallback(CatalogCallback):
-    """Answers Lance that a version is created, and keeps what was asked for to itself."""
+    """Tells Lance that a version was created, but only records the request."""
 
     def __init__(self, client: LanceNamespace, newest: int) -> None:
         super().__init__(client)
@@ -208,7 +215,7 @@ class _StagingCallback(CatalogCallback):
         self.held: list[StagedManifest] = []
 
     def create_table_version(self, request: Any) -> CreateTableVersionResponse:
-        """Hold the version back."""
+        """Record the version without creating it."""
         content = dict(request) if isinstance(request, dict) else request.model_dump()
         asked = CreateTableVersionRequest.model_validate(content)
         if asked.version <= self._newest:

@@ -1,4 +1,4 @@
-"""What every operation works with: the server, the stores, and how a table is looked up and changed."""
+"""The server and the stores that every operation uses, and how tables are loaded and changed."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Catalog:
     places: Places
     session: Any = field(default_factory=_session)
     handles: HandleCache = field(default_factory=HandleCache)
-    """Tables that are open for operations inside of them."""
+    """Open tables, for the next operation."""
     _checks_requirements: bool = False
     _lock: Lock = field(default_factory=Lock)
 
     def close(self) -> None:
-        """Let go of connections and open tables."""
+        """Close connections and open tables."""
         self.handles.clear()
         self.server.close()
         self.places.close()
@@ -59,7 +59,7 @@ class Catalog:
     # Looking
 
     def table(self, identifier: Identifier) -> Entry:
-        """Give a Lance table; 4 if there is none of that name, 1 if its namespace is not there."""
+        """Return a Lance table. Raises TableNotFoundError or NamespaceNotFoundError if it does not exist."""
         entry = self.any_table(require_not_reserved(identifier))
         if entry is None or not entry.is_lance:
             self.require_namespace(identifier[:-1])
@@ -67,7 +67,7 @@ class Catalog:
         return entry
 
     def any_table(self, identifier: Identifier) -> Entry | None:
-        """Give a table of any kind; None if there is none. At the root there are none."""
+        """Return a table of any kind, or None. The root has no tables."""
         if len(identifier) == 1:
             return None
         try:
@@ -77,7 +77,7 @@ class Catalog:
         return parse_entry(identifier, answer)
 
     def require_namespace(self, identifier: Identifier) -> dict[str, str]:
-        """Give the properties of a namespace; 1 if it is not there. The root always is."""
+        """Return the properties of a namespace. Raises NamespaceNotFoundError if it does not exist."""
         if identifier == ROOT:
             return {}
         try:
@@ -87,7 +87,7 @@ class Catalog:
         return answers.texts(answer, "properties", f"Namespace {format_identifier(identifier)}")
 
     def children(self, identifier: Identifier) -> list[Identifier]:
-        """List the namespaces directly below one; 1 if that is not there."""
+        """List the namespaces directly below one. Raises NamespaceNotFoundError if that one does not exist."""
         query = {"parent": "\x1f".join(identifier)} if identifier else None
         what = f"Namespaces below {format_identifier(identifier)}"
         try:
@@ -96,17 +96,17 @@ class Catalog:
             }
         except NamespaceNotFoundError:
             if identifier == ROOT:
-                # The server's own words: it does not know the prefix, or hides it from this user.
+                # Keep the server's message: it does not know the prefix, or hides it from this user.
                 raise
             raise namespace_not_found(identifier) from None
-        # A server without levels may answer with all that it has.
+        # A server without levels may return all its namespaces.
         below = {one for one in found if len(one) == len(identifier) + 1 and one[:-1] == identifier}
         if identifier and not below:
             self.require_namespace(identifier)
         return sorted(below.difference(TRASHES))
 
     def walk(self, below: Identifier) -> list[Identifier]:
-        """Give a namespace and all at any depth below it."""
+        """Return a namespace and all namespaces below it, at any depth."""
         found = [below]
         for child in self.children(below):
             found += self.walk(child)
@@ -115,7 +115,7 @@ class Catalog:
     def names(self, identifier: Identifier) -> list[str]:
         """List the names of tables of any kind in a namespace.
 
-        Raises NamespaceNotFoundError if the server answers that the namespace does not exist; some list nothing then.
+        Raises NamespaceNotFoundError if the server reports that the namespace does not exist. Some servers do not.
         """
         if identifier == ROOT:
             return []
@@ -138,25 +138,25 @@ class Catalog:
     # Stores
 
     def options(self, entry: Entry | None) -> dict[str, str]:
-        """Give the options by which Lance opens a table."""
+        """Return the storage options for a table."""
         return self.places.options(entry, {} if entry is None else self.server.defaults)
 
     def store(self, entry: Entry) -> Store:
-        """Give the store whose root is a table's directory."""
+        """Return the store whose root is the table's directory."""
         return self.places.store(self.location(entry), self.options(entry))
 
     @property
     def shows_files(self) -> bool:
-        """Tell whether the server takes the versions that it finds at a table's place for the table's own."""
+        """Return True if the server adds the versions that it finds at a location to the table."""
         return self.server.defaults.get(KEEPS_SNAPSHOTS) == "true"
 
     @property
     def has_only_lance_tables(self) -> bool:
-        """Tell whether every table that the server lists is a Lance table: the user says so, or the server does."""
+        """Return True if all tables of the server are Lance tables, by the settings or by the server's promise."""
         return self.settings.assumes_lance_tables or self.server.defaults.get(ONLY_LANCE) == "true"
 
     def location(self, entry: Entry) -> str:
-        """Give the location of a table as Lance opens it."""
+        """Return the location of a table as Lance opens it."""
         return check_location(entry.location, entry.identifier)
 
     # Changing
@@ -164,9 +164,9 @@ class Catalog:
     def commit(
         self, entry: Entry, updates: Iterable[dict[str, Any]], requirements: Iterable[dict[str, Any]] = ()
     ) -> Entry:
-        """Change a table by one UpdateTable, which only holds for the table that was looked at. Errors 4, 14, 17.
+        """Change a table by one UpdateTable, on the condition that it is still the table that was loaded.
 
-        If its outcome is not known, UnknownOutcomeError is raised.
+        Raises TableNotFoundError, ConcurrentModificationError, or UnknownOutcomeError if the outcome is not known.
         """
         return parse_entry(
             entry.identifier,
@@ -179,7 +179,7 @@ class Catalog:
         )
 
     def set_properties(self, entry: Entry, updates: dict[str, str]) -> Entry:
-        """Set properties of a table, again if nobody knows whether they are set: it comes to the same."""
+        """Set properties of a table. If the outcome is not known, set them again: that changes nothing else."""
         for attempt in range(_ATTEMPTS):
             try:
                 return self.commit(entry, [{"action": "set-properties", "updates": updates}])
@@ -190,9 +190,9 @@ class Catalog:
         raise AssertionError
 
     def require_requirements(self, entry: Entry) -> None:
-        """Raise 0 if the server accepts a commit whose requirement does not hold: it cannot manage versions.
+        """Raise UnsupportedOperationError if the server accepts a commit whose requirement does not hold.
 
-        It is asked once, by a change of a table that was just made.
+        Such a server cannot manage versions. The check is made once, on a table that was just created.
         """
         with self._lock:
             if self._checks_requirements:
@@ -208,15 +208,14 @@ class Catalog:
                 return
         raise UnsupportedOperationError(
             f"Table {format_identifier(entry.identifier)} cannot have managed_by=impl: the server does not "
-            "check requirements of "
-            "commits, so writers would overwrite each other's versions"
+            "check requirements of commits, so writers would overwrite each other's versions"
         )
 
 
 def commit_body(
     entry: Entry, updates: Iterable[dict[str, Any]], requirements: Iterable[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """Give the body of a commit to a table."""
+    """Return the body of a commit to a table."""
     same = [{"type": "assert-table-uuid", "uuid": entry.uuid}] if entry.uuid else []
     return {
         "identifier": {"namespace": list(entry.identifier[:-1]), "name": entry.identifier[-1]},

@@ -1,4 +1,4 @@
-"""Bringing tables into the catalog: declare, create, register."""
+"""Declare, create and register tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table to be created; `client` is what Lance calls back when the server manages versions."""
+    """A table to create. Lance calls `client` back if the server manages versions."""
 
     identifier: Identifier
     data: pa.Table | writing.PreparedData
@@ -50,7 +50,7 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class CreatedTable:
-    """A table that is there now; the version is None if it was there before."""
+    """The entry of a table after a creation. The version is None if the table existed before."""
 
     entry: Entry
     version: int | None = None
@@ -59,7 +59,11 @@ class CreatedTable:
 def declare(
     catalog: Catalog, identifier: Identifier, location: str | None, properties: Mapping[str, str] | None
 ) -> Entry:
-    """Reserve a name and a location. The commit point is the server's CreateTable. Errors 0, 1, 5, 13."""
+    """Reserve a name and a location. The commit point is the server's CreateTable.
+
+    Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the name or the location is
+    taken, UnsupportedOperationError if the server chooses another location.
+    """
     entries.require_namespace_level(identifier)
     stored = entries.properties_of(catalog, identifier, properties)
     wish = None if location is None else _resolve_location(catalog, identifier, location)
@@ -67,13 +71,13 @@ def declare(
         store = catalog.places.store(wish, catalog.options(None))
         if store.has_files(""):
             raise TableAlreadyExistsError(
-                f"There is something at the location {wish!r} of {format_identifier(identifier)} already"
+                f"The location {wish!r} of {format_identifier(identifier)} already contains files"
             )
     return _declare(catalog, identifier, wish, stored)
 
 
 def create(catalog: Catalog, wanted: TableSpec, mode: CreateMode) -> CreatedTable:
-    """Create a table from data, fill one that is only declared, or do with an existing one what `mode` says."""
+    """Create a table from data, or fill a declared one. The mode decides what happens to an existing table."""
     identifier = wanted.identifier
     entries.require_namespace_level(identifier)
     stored = entries.properties_of(catalog, identifier, wanted.properties)
@@ -99,9 +103,10 @@ def create(catalog: Catalog, wanted: TableSpec, mode: CreateMode) -> CreatedTabl
 
 
 def fill(catalog: Catalog, wanted: TableSpec) -> int:
-    """Write the first version of a table that is only declared, and nothing where none is; gives that version.
+    """Write the first version of a declared table, and return it.
 
-    Errors 1 and 4 (not there), 5 (it has a version already), 14.
+    Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist, TableAlreadyExistsError if it
+    already has a version, ConcurrentModificationError if it changed at the same time.
     """
     entry = catalog.table(wanted.identifier)
     if not tables.is_only_declared(catalog, entry):
@@ -118,9 +123,11 @@ def register(
     *,
     allow_missing: bool = False,
 ) -> Entry:
-    """Give data that is there a name. The commit point is the server's CreateTable. Errors 1, 5, 13.
+    """Add an existing table to the catalog. The commit point is the server's CreateTable.
 
-    With mode overwrite the old entry is taken away first, and its data kept; the name is free in between.
+    The mode overwrite removes the old entry first, and keeps its data. Between the two steps, the name is free.
+    Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the name is taken,
+    InvalidInputError if there is no table at the location.
     """
     entries.require_namespace_level(identifier)
     stored = entries.properties_of(catalog, identifier, properties)
@@ -159,8 +166,8 @@ def _declare(catalog: Catalog, identifier: Identifier, location: str | None, sto
 def _create_new(catalog: Catalog, wanted: TableSpec, stored: dict[str, str]) -> CreatedTable:
     """Write a new table.
 
-    Where the files decide about versions and there is a root, the data is written first, and the entry, which shows it
-    all at once, is the commit point. Else the name is taken first, then filled; if that fails the entry goes again.
+    If the files decide about versions and there is a root, the data is written first, and creating the entry is the
+    commit point. Otherwise the table is declared first and then filled; on an error, the entry is removed.
     """
     catalog.require_namespace(wanted.identifier[:-1])
     location = catalog.places.new(wanted.identifier)
@@ -185,7 +192,7 @@ def _create_new(catalog: Catalog, wanted: TableSpec, stored: dict[str, str]) -> 
 
 
 def _may_be_used(catalog: Catalog, identifier: Identifier, location: str, error: BaseException) -> bool:
-    """Return True unless it is certain that the failed creation of an entry has left none that refers to a place."""
+    """Return False if it is certain that a failed creation left no entry with this location."""
     if not isinstance(error, LanceNamespaceError) or is_unknown_outcome(error):
         return True
     try:
@@ -196,13 +203,13 @@ def _may_be_used(catalog: Catalog, identifier: Identifier, location: str, error:
 
 
 def _needs_credentials(catalog: Catalog, location: str, wanted: TableSpec) -> bool:
-    """Tell whether the server may have to hand out credentials, which come with an entry."""
+    """Return True if the credentials for the data may have to come from the server, with an entry."""
     given = catalog.settings.storage_options or wanted.storage_options
     return is_remote(location) and catalog.settings.vends_credentials and not given
 
 
 def fill_declared(catalog: Catalog, entry: Entry, wanted: TableSpec, *, is_new: bool = False) -> CreatedTable:
-    """Write the first version of a declared table, which keeps its properties and gets new ones on top."""
+    """Write the first version of a declared table, and add the new properties to those it has."""
     options = {**catalog.options(entry), **wanted.storage_options}
     through = None
     if entry.is_managed:
@@ -228,7 +235,7 @@ def fill_declared(catalog: Catalog, entry: Entry, wanted: TableSpec, *, is_new: 
 
 
 def _overwrite(catalog: Catalog, entry: Entry, wanted: TableSpec) -> CreatedTable:
-    """Replace a table's contents by a new version, then its properties."""
+    """Replace the contents of a table by a new version, then set its properties."""
     options = {**catalog.options(entry), **wanted.storage_options}
     opened = {"namespace_client": wanted.client, "table_id": list(entry.identifier)} if entry.is_managed else None
     store = catalog.store(entry)
@@ -238,7 +245,7 @@ def _overwrite(catalog: Catalog, entry: Entry, wanted: TableSpec) -> CreatedTabl
         )
     except (writing.VersionExistsError, writing.TableGoneError) as error:
         raise ConcurrentModificationError(
-            f"Table {format_identifier(entry.identifier)} was changed by others while it was overwritten"
+            f"Table {format_identifier(entry.identifier)} was changed by another client while it was overwritten"
         ) from error
     updates: list[dict[str, Any]] = []
     if not entry.is_managed:
@@ -249,7 +256,7 @@ def _overwrite(catalog: Catalog, entry: Entry, wanted: TableSpec) -> CreatedTabl
 
 
 def _update_entry(catalog: Catalog, entry: Entry, updates: list[dict[str, Any]]) -> Entry:
-    """Bring an entry in step with data that is written already; asking twice comes to the same."""
+    """Update an entry to data that is already written. Sending the updates twice changes nothing else."""
     if not updates:
         return entry
     try:
@@ -262,7 +269,7 @@ def _update_entry(catalog: Catalog, entry: Entry, updates: list[dict[str, Any]])
 
 @contextmanager
 def _undo_on_error(catalog: Catalog, entry: Entry) -> Iterator[None]:
-    """Take a new entry away again, and its directory if it was chosen for it, unless nobody knows what came of it."""
+    """On an error, remove a new entry and the directory chosen for it, unless the outcome is unknown."""
     try:
         yield
     except BaseException as error:
@@ -276,12 +283,12 @@ def _undo(catalog: Catalog, entry: Entry) -> None:
     try:
         with translate_errors(f"undoing the creation of {format_identifier(entry.identifier)}"):
             there = catalog.any_table(entry.identifier)
-            # Somebody else may have filled it, or made another one.
+            # Another client may have filled it or replaced it.
             if there is None or not entries.is_same(there, entry) or not tables.is_only_declared(catalog, there):
                 return
             entries.remove(catalog, there, keeps_data=not is_chosen)
     except LanceNamespaceError:
-        # It stays behind as a declared table.
+        # It stays as a declared table.
         return
     path = catalog.places.below_root(entry.location)
     if path is not None and is_chosen and catalog.places.is_new_name(path):
@@ -289,7 +296,10 @@ def _undo(catalog: Catalog, entry: Entry) -> None:
 
 
 def _resolve_location(catalog: Catalog, identifier: Identifier, location: str) -> str:
-    """Understand a location: complete, or below the root. The root itself and the server's own are refused (13)."""
+    """Return a location as a URI. It may be relative to the root.
+
+    Raises InvalidInputError for the root itself and for directories of the server.
+    """
     root = catalog.places.root
     text = str(location or "").strip()
     if text and "://" not in text and not text.startswith(("/", "file:")):
@@ -301,7 +311,7 @@ def _resolve_location(catalog: Catalog, identifier: Identifier, location: str) -
     where = check_location(text, identifier)
     if root is not None and root.relative(where) is not None and catalog.places.below_root(where) is None:
         raise InvalidInputError(
-            f"The location {location!r} of {format_identifier(identifier)} is not a table's own directory"
+            f"The location {location!r} of {format_identifier(identifier)} is not a directory that a table can have"
         )
     return f"file://{where}" if where.startswith("/") else where
 
@@ -309,14 +319,14 @@ def _resolve_location(catalog: Catalog, identifier: Identifier, location: str) -
 def _read_existing(
     catalog: Catalog, identifier: Identifier, location: str, *, allow_missing: bool
 ) -> tuple[pa.Schema | None, int | None]:
-    """Open what is registered, to learn its schema and version; 13 if there is nothing, unless that is allowed."""
+    """Return the schema and version of the table at a location, or None for both if it may be missing."""
     options = catalog.options(None)
     try:
         store = catalog.places.store(location, options)
         dataset = lance.dataset(_strip_slash(store.location("")), storage_options=options or None)
     except (OSError, ValueError) as error:
         if not is_not_found(error):
-            raise InvalidTableStateError(f"What is at {location!r} cannot be opened: {error}") from error
+            raise InvalidTableStateError(f"The table at {location!r} cannot be opened: {error}") from error
         if allow_missing:
             return None, None
         raise InvalidInputError(

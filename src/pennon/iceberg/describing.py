@@ -1,4 +1,4 @@
-"""Describing a table, and telling whether it is there."""
+"""Describe a table, and check whether it exists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DescribedEntry:
-    """A table with what was asked about it."""
+    """An entry with the details that were requested."""
 
     entry: Entry
     only_declared: bool | None
@@ -38,7 +38,7 @@ def describe_table(
     detailed: bool = False,
     check_declared: bool = False,
 ) -> DescribedEntry:
-    """Describe a table; the data is opened only if a version, a tag, a branch or details are asked for."""
+    """Describe a table. The data is opened only if a version, tag, branch or details are requested."""
     selector = VersionSelector.of(format_identifier(identifier), version, tag, branch)
     entry = catalog.table(identifier)
     if version is None and tag is None and branch is None and not detailed:

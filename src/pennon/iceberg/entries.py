@@ -1,4 +1,4 @@
-"""Entries of tables on the server: make one, rename it, take it away. Lost answers are found out by looking."""
+"""Create, rename and remove entries of tables on the server. After a lost answer, the entry is loaded to check."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _SETTLE_FACTOR = 10
 
 
 def properties_of(catalog: Catalog, identifier: Identifier, given: Mapping[str, str] | None) -> dict[str, str]:
-    """Give the properties of a new entry: the caller's, and those that make it a Lance table. Error 13."""
+    """Return the properties of a new entry: the caller's, and those that make it a Lance table.
+
+    Raises InvalidInputError if they contradict each other.
+    """
     properties = {str(key): str(value) for key, value in (given or {}).items()}
     if properties.get(TABLE_TYPE, LANCE).strip().lower() != LANCE:
         raise InvalidInputError(
@@ -44,7 +47,7 @@ def properties_of(catalog: Catalog, identifier: Identifier, given: Mapping[str, 
     if any(key.startswith(OURS) for key in properties):
         raise InvalidInputError(f"Properties of table {format_identifier(identifier)} cannot begin with {OURS!r}")
     manager = parse_manager(properties.get(MANAGED_BY, catalog.settings.managed_by))
-    # No cleaner of Iceberg may delete files of Lance.
+    # Iceberg's own clean-up must not delete files of Lance.
     return {**properties, TABLE_TYPE: LANCE, MANAGED_BY: manager, "gc.enabled": "false"}
 
 
@@ -57,8 +60,8 @@ def create(
 ) -> Entry:
     """Create an entry; the commit point is the server's CreateTable.
 
-    Raises NamespaceNotFoundError; TableAlreadyExistsError, also if the server answers with a table that somebody else
-    has created; InvalidInputError at the root; UnsupportedOperationError if the server chooses another location.
+    Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the table exists,
+    InvalidInputError at the root, UnsupportedOperationError if the server chooses another location.
     """
     require_namespace_level(identifier)
     mark = uuid.uuid4().hex
@@ -88,7 +91,7 @@ def create(
     if entry.has_numbered_metadata:
         entry = _settle(catalog, entry, seconds)
     if not entry.is_lance or any(entry.properties.get(key) != value for key, value in stored.items()):
-        # Some servers take no properties along with a new table.
+        # Some servers ignore the properties of a new table.
         entry = catalog.set_properties(entry, stored)
     return entry
 
@@ -102,8 +105,8 @@ def remove(catalog: Catalog, entry: Entry, how: Mapping[str, str] | None = None,
     if keeps_data and entry.is_deleted_with_entry:
         raise UnsupportedOperationError(
             f"Table {format_identifier(entry.identifier)} stays in the catalog: this server deletes "
-            f"{entry.location!r} with the "
-            "entry, although asked not to. Copy the data first, then drop the table with purge=true"
+            f"{entry.location!r} with the entry, although the request forbids it. Copy the data first, then drop the "
+            "table with purge=true"
         )
     for attempt in range(_ATTEMPTS):
         try:
@@ -117,7 +120,7 @@ def remove(catalog: Catalog, entry: Entry, how: Mapping[str, str] | None = None,
             there = catalog.any_table(entry.identifier)
             if there is not None and there.uuid == entry.uuid:
                 raise UnsupportedOperationError(
-                    f"The server does not drop table {format_identifier(entry.identifier)}: it says that there is none"
+                    f"The server does not drop table {format_identifier(entry.identifier)}: it reports no such table"
                 ) from None
             if attempt:
                 return
@@ -134,7 +137,10 @@ def remove(catalog: Catalog, entry: Entry, how: Mapping[str, str] | None = None,
 
 
 def rename(catalog: Catalog, entry: Entry, target: Identifier) -> None:
-    """Rename an entry; the commit point is the server's RenameTable. Errors 1, 4, 5, 17."""
+    """Rename an entry. The commit point is the server's RenameTable.
+
+    Raises NamespaceNotFoundError, TableNotFoundError, TableAlreadyExistsError, or UnknownOutcomeError.
+    """
     require_namespace_level(target)
     source = entry.identifier
     body = {
@@ -162,13 +168,13 @@ def rename(catalog: Catalog, entry: Entry, target: Identifier) -> None:
 
 
 def is_same(there: Entry, entry: Entry) -> bool:
-    """Return True if an entry is still the one that was created: not another one of the same name."""
+    """Return True if an entry is the one that was created, not another one with the same name."""
     mark = entry.properties.get(CREATION_ID)
     return there.uuid == entry.uuid and there.properties.get(CREATION_ID) == mark
 
 
 def require_namespace_level(identifier: Identifier) -> None:
-    """Refuse a table at the root: the protocol has tables in namespaces only (13)."""
+    """Raise InvalidInputError for a table at the root: the protocol has tables in namespaces only."""
     if len(identifier) == 1:
         raise InvalidInputError(
             f"Table {format_identifier(identifier)} needs a namespace: an Iceberg REST catalog has no root tables"
@@ -197,11 +203,10 @@ def _create(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], m
 
 
 def _settle(catalog: Catalog, entry: Entry, seconds: float) -> Entry:
-    """Return our entry as it is when all who create one of this name at the same time have done so.
+    """Wait until concurrent creations of this name have finished, and return our entry.
 
-    A server with numbered metadata files looks for a table and then writes a new one: of several requests at once each
-    is told that it has created the table, and the last one has. `seconds` is how long ours took. Raises
-    TableAlreadyExistsError if it was not the last one.
+    A server with numbered metadata files checks for the table and then writes it. Several requests at once all succeed,
+    and the last one wins. `seconds` is how long our request took. Raises TableAlreadyExistsError if ours was not last.
     """
     time.sleep(max(_SETTLE_SECONDS, _SETTLE_FACTOR * seconds))
     there = catalog.any_table(entry.identifier)
@@ -215,29 +220,29 @@ def _settle(catalog: Catalog, entry: Entry, seconds: float) -> Entry:
 
 
 def _is_created_by(entry: Entry, mark: str, *, is_there: bool) -> bool:
-    """Return True if the entry that the server answers with is a new one of ours.
+    """Return True if the entry in the answer is the one that this request created.
 
-    Some servers answer with the table of that name if there is one. Some take no properties with a new table, so that
-    only a place that was asked for shows that it is the new one.
+    Some servers return the existing table instead of an error. Some ignore the properties of a new table, so only the
+    requested location shows that it is the new one.
     """
     found = entry.properties.get(CREATION_ID)
     return found == mark or (found is None and is_there and not entry.is_lance and entry.version is None)
 
 
 def _relocated(catalog: Catalog, entry: Entry, location: str, *, is_chosen: bool) -> UnsupportedOperationError:
-    """Remove a new entry for which the server has chosen another place, and return the error to raise."""
+    """Remove a new entry for which the server chose another location, and return the error to raise."""
     stays = ""
     try:
         there = catalog.any_table(entry.identifier)
-        # Somebody may have found and filled it.
+        # Another client may have filled it.
         if there is not None and is_same(there, entry) and there.version is None and there.location == entry.location:
             remove(catalog, there)
     except LanceNamespaceError as error:
-        stays = f" The new entry is still there: {error}"
+        stays = f" The new entry could not be removed: {error}"
     advice = (
         "connect without the property 'root' to leave the choice to the server."
         if is_chosen
-        else "it puts every table at a place of its own choice, so data elsewhere cannot be registered."
+        else "it chooses the location of every table, so data elsewhere cannot be registered."
     )
     return UnsupportedOperationError(
         f"The server does not let table {format_identifier(entry.identifier)} be at {location!r}: it chose "

@@ -19,10 +19,10 @@ TABLE_TYPE = "table_type"
 MANAGED_BY = "managed_by"
 LANCE = "lance"
 OURS = "pennon."
-"""What the names of properties begin with that are ours alone."""
+"""The prefix of properties that only Pennon uses."""
 CREATION_ID = OURS + "creation-id"
 CHOSEN = OURS + "location-chosen"
-"""Marks a table whose directory nobody else can have, because it was named for it."""
+"""Marks a table whose directory was created for it, so no other table can use it."""
 NO_SNAPSHOT = -1
 # SeaweedFS adds a UUID to the number if there is such a file already.
 _NUMBERED = re.compile(r"(.+)/metadata/v[0-9]+[^/]*\.metadata\.json(?:\.gz)?")
@@ -31,7 +31,7 @@ MAIN = "main"
 
 @dataclass(frozen=True)
 class Entry:
-    """What LoadTable says about a table."""
+    """A table as LoadTable returns it."""
 
     identifier: Identifier
     uuid: str
@@ -43,36 +43,36 @@ class Entry:
     config: dict[str, str] = field(repr=False)
     credentials: list[Any] = field(repr=False)
     metadata_location: str = ""
-    """Where the server keeps its newest metadata file, if it says so."""
+    """The location of the server's newest metadata file, if the server returns it."""
 
     @property
     def is_lance(self) -> bool:
-        """Tell whether it is a Lance table."""
+        """True if it is a Lance table."""
         return self.properties.get(TABLE_TYPE, "").strip().lower() == LANCE
 
     @property
     def is_managed(self) -> bool:
-        """Tell whether the catalog manages its versions."""
+        """True if the catalog manages its versions."""
         return self.properties.get(MANAGED_BY, "").strip().lower() == IMPL
 
     def is_below(self, directory: str) -> bool:
-        """Return True if the table's place is a directory, or below it."""
+        """Return True if the table's location is this directory, or below it."""
         return f"{_path(self.location)}/".startswith(f"{_path(directory)}/")
 
     @property
     def has_numbered_metadata(self) -> bool:
         """Return True if the names of the server's metadata files begin with a number: `metadata/v<number>…`.
 
-        Others give each file a name of its own, which one atomic change of a pointer makes the current one.
+        Other servers give each file a unique name, and change a pointer to it atomically.
         """
         return _NUMBERED.fullmatch(self.metadata_location) is not None
 
     @property
     def is_deleted_with_entry(self) -> bool:
-        """Return True if the server deletes the table's directory with the entry, although asked not to.
+        """Return True if the server deletes the table's directory with the entry, although the request forbids it.
 
-        A server whose metadata files are numbered takes the directory above them for the table itself, as Hadoop's
-        catalog does: whatever is in it goes with the entry.
+        A server with numbered metadata files deletes the directory above them with the entry, as Hadoop's catalog
+        does.
         """
         found = _NUMBERED.fullmatch(self.metadata_location)
         if found is None:
@@ -82,37 +82,37 @@ class Entry:
 
     @property
     def snapshots(self) -> dict[int, dict[str, Any]]:
-        """Give the snapshots by their ids."""
+        """The snapshots by their ids."""
         what = f"Table {format_identifier(self.identifier)}"
         found = [answers.mapping(one, f"{what}: a snapshot") for one in _list(self.metadata, "snapshots", what)]
         return {answers.number(one, "snapshot-id", what): one for one in found}
 
     @property
     def schemas(self) -> dict[int, dict[str, Any]]:
-        """Give the schemas by their ids."""
+        """The schemas by their ids."""
         what = f"Table {format_identifier(self.identifier)}"
         found = [answers.mapping(one, f"{what}: a schema") for one in _list(self.metadata, "schemas", what)]
         return {one["schema-id"] if isinstance(one.get("schema-id"), int) else 0: one for one in found}
 
     @property
     def schema_id(self) -> int:
-        """Give the id of the current schema."""
+        """The id of the current schema."""
         value = self.metadata.get("current-schema-id")
         return value if isinstance(value, int) else 0
 
     @property
     def shown_properties(self) -> dict[str, str]:
-        """Give the properties without those that are ours alone."""
+        """The properties without those that only Pennon uses."""
         return {key: value for key, value in self.properties.items() if not key.startswith(OURS)}
 
     def whole(self, key: str) -> int:
-        """Give a number of the metadata; 0 if it is not there."""
+        """Return a number of the metadata, or 0."""
         value = self.metadata.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def parse_entry(identifier: Identifier, answer: Mapping[str, Any]) -> Entry:
-    """Read the answer to LoadTable, CreateTable or UpdateTable."""
+    """Return the table in the answer to LoadTable, CreateTable or UpdateTable."""
     what = f"Table {format_identifier(identifier)}"
     metadata = answers.mapping(answer.get("metadata"), f"{what}: 'metadata'")
     credentials = answers.items(answer, "storage-credentials", what, required=False)
@@ -131,7 +131,7 @@ def parse_entry(identifier: Identifier, answer: Mapping[str, Any]) -> Entry:
 
 
 def _current(metadata: Mapping[str, Any], what: str) -> int | None:
-    """Give the snapshot of the main branch, which requirements compare; the current one where there are no branches."""
+    """Return the snapshot of the main branch, or the current one if there are no branches."""
     refs = metadata.get("refs")
     if isinstance(refs, dict) and MAIN in refs:
         return answers.number(answers.mapping(refs[MAIN], f"{what}: branch main"), "snapshot-id", what)

@@ -1,4 +1,4 @@
-"""Keeping the Iceberg schema of an entry in step with the schema of its Lance table."""
+"""Update the Iceberg schema of an entry to the schema of its Lance table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def schema_updates(entry: Entry, columns: pa.Schema) -> list[dict[str, Any]]:
-    """Give the updates that bring the schema in step; none if it is."""
+    """Return the updates that change the entry's schema to these columns, or none."""
     current = entry.schemas.get(entry.schema_id)
     wanted = schema.convert_schema(columns, current, entry.whole("last-column-id"))
     if current is not None and schema.same_fields(current, wanted):
@@ -36,7 +36,7 @@ def schema_updates(entry: Entry, columns: pa.Schema) -> list[dict[str, Any]]:
 
 
 def schema_of(staged: VersionFile, body: bytes) -> pa.Schema:
-    """Read the schema out of a staged manifest: Lance opens a table of nothing else, in a directory of its own."""
+    """Return the schema of a staged manifest. Lance opens it in a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="pennon-manifest-") as directory:
         place = Path(directory, staged.place())
         place.parent.mkdir()

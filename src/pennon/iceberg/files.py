@@ -37,11 +37,11 @@ class VersionFile:
     timestamp_ms: int | None = None
 
     def place(self, directory: str = "") -> str:
-        """Give the path at which readers look for it."""
+        """Return the path at which readers expect the version."""
         return f"{directory}{naming.VERSIONS_FOLDER}/{naming.format_name(self.version, self.scheme)}"
 
     def shown(self, store: Store) -> TableVersion:
-        """Give the version as clients know it, with the path as Lance writes it."""
+        """Return the version as a response, with the path as Lance writes it."""
         return TableVersion(
             version=self.version,
             manifest_path=store.absolute(self.path),
@@ -75,7 +75,7 @@ class StagedManifest:
 
 
 def directory_of(branch: str | None, shown: str) -> str:
-    """Give the directory of a branch, with a slash; "" for the main one."""
+    """Return the directory of a branch with a slash, or "" for the main branch."""
     if branch is None:
         return ""
     if not branch or any(part in {"", ".", ".."} for part in branch.split("/")):
@@ -84,13 +84,13 @@ def directory_of(branch: str | None, shown: str) -> str:
 
 
 def list_versions(store: Store, directory: str = "") -> dict[int, VersionFile]:
-    """List the versions whose files are there, oldest first: one request per 1,000."""
+    """List the versions that have files, oldest first, by one request per 1,000 versions."""
     folder = f"{directory}{naming.VERSIONS_FOLDER}"
     return parse_entries(store.list_level(folder).files, folder)
 
 
 def parse_entries(entries: Iterable[FileEntry], folder: str) -> dict[int, VersionFile]:
-    """Give the versions among the files of a folder, oldest first."""
+    """Return the versions among the files of a folder, oldest first."""
     found: dict[int, VersionFile] = {}
     for file in entries:
         parsed = naming.parse_name(file.name)
@@ -126,7 +126,10 @@ def put_in_place(store: Store, staged: VersionFile, body: bytes, directory: str 
 
 
 def create(store: Store, shown: str, staged: VersionFile, directory: str = "") -> VersionFile:
-    """Make a staged manifest the next version; the commit point is the put-if-absent of its file. Error 14 if taken."""
+    """Publish a staged manifest as the next version. The commit point is the put-if-absent of its file.
+
+    Raises ConcurrentModificationError if the version exists.
+    """
     blob = store.get(staged.path)
     there = list_versions(store, directory)
     if blob is None and staged.version not in there:
@@ -147,7 +150,7 @@ def create(store: Store, shown: str, staged: VersionFile, directory: str = "") -
 
 
 def describe(store: Store, shown: str, version: int | None, directory: str = "") -> VersionFile:
-    """Give one version, or the latest; error 11 if it is not there."""
+    """Return a version, or the latest one. Raises TableVersionNotFoundError if it does not exist."""
     if version is None:
         there = list_versions(store, directory)
         found = there[max(there)] if there else None

@@ -1,8 +1,8 @@
-"""Tables that are open, for operations inside of them.
+"""Open tables for operations inside them.
 
-Each operation loads its table anew, which tells whether it is still the same one, and the version where the server
-decides about that. So nothing is ever met under a name that it no longer has, and a version that is open already costs
-no more than that one request.
+Each operation loads the entry of its table, which shows whether it is still the same table and, for managed tables, the
+version. So an operation never uses a table under a name that it no longer has. If the version is already open, this is
+the only request.
 """
 
 from __future__ import annotations
@@ -39,14 +39,16 @@ if TYPE_CHECKING:
 def open_table(
     catalog: Catalog, client: LanceNamespace, entry: Entry, point: VersionSelector, *, shared: bool = False
 ) -> LanceDataset:
-    """Open a table that was just loaded; what is committed to it goes through the server if that decides.
+    """Open a table that was just loaded. Commits to a managed table go through the server.
 
-    A shared one is used by others as well, and must not be moved or written through in place. Errors 8, 11, 13, 19, 22.
+    Other operations use a shared dataset at the same time; it must not be moved to another version or written to.
+    Raises TableVersionNotFoundError, TableTagNotFoundError or TableBranchNotFoundError if the version does not exist,
+    InvalidTableStateError if the table has no data or is damaged.
     """
     if entry.is_managed and entry.version is None:
-        raise TableIsOnlyDeclaredError(f"Table {format_identifier(entry.identifier)} is declared, and has no data yet")
+        raise TableIsOnlyDeclaredError(f"Table {format_identifier(entry.identifier)} is declared but has no data yet")
     try:
-        # Files decide about branches; about everything else the server does, if it decides at all.
+        # Files decide about branches. The server decides about the main branch of a managed table.
         if entry.is_managed and point.branch is None:
             return _open_by_snapshots(catalog, client, entry, point, shared=shared)
         return _open_by_files(catalog, client, entry, point, shared=shared)
@@ -98,8 +100,8 @@ def _open_by_files(
 
 
 def _open_managed(catalog: Catalog, client: LanceNamespace, entry: Entry) -> LanceDataset:
-    """Open a table by asking the catalog; Lance asks again when the credentials that it got expire."""
-    # Lance holds the client, the catalog holds what Lance has opened: a circle that nobody would find.
+    """Open a table through the catalog. Lance asks again when the credentials expire."""
+    # A proxy, because the garbage collector cannot find the cycle: Lance holds the client, the catalog the dataset.
     return lance.dataset(
         namespace_client=CatalogCallback(proxy(client)),
         table_id=list(entry.identifier),
@@ -109,13 +111,13 @@ def _open_managed(catalog: Catalog, client: LanceNamespace, entry: Entry) -> Lan
 
 
 def _access_key(catalog: Catalog, entry: Entry) -> tuple[Hashable, ...]:
-    """Give what else a table has to be opened with to be the same: credentials, unless Lance itself renews them."""
+    """Return the credentials as part of the cache key, unless Lance renews them itself."""
     options = catalog.options(entry)
     return () if EXPIRY in options else tuple(sorted(options.items()))
 
 
 def _explain_error(catalog: Catalog, entry: Entry, point: VersionSelector, error: Exception) -> Exception:
-    """Give the error to raise for one that Lance raised when it opened a table, which may be that very one."""
+    """Return the error to raise for an error of Lance while it opened a table."""
     what = f"Table {format_identifier(entry.identifier)}"
     is_missing = is_not_found(error) or isinstance(error, OverflowError) or "has no version" in str(error)
     if is_damaged(error):
@@ -123,24 +125,24 @@ def _explain_error(catalog: Catalog, entry: Entry, point: VersionSelector, error
     if not is_missing:
         return error
     if not entry.is_managed and tables.is_only_declared(catalog, entry):
-        return TableIsOnlyDeclaredError(f"{what} is declared, and has no data yet")
+        return TableIsOnlyDeclaredError(f"{what} is declared but has no data yet")
     if point.version is not None:
         return TableVersionNotFoundError(f"{what} has no version {point.version}")
     return InvalidTableStateError(f"{what} has no data: {error}")
 
 
 class CatalogCallback(LanceNamespace):
-    """What Lance asks of a catalog about a table and its versions."""
+    """The operations of a catalog that Lance calls back."""
 
     def __init__(self, client: LanceNamespace) -> None:
         self._client = client
 
     def namespace_id(self) -> str:
-        """Name the catalog."""
+        """Return the id of the catalog."""
         return self._client.namespace_id()
 
     def describe_table(self, request: Any) -> Any:
-        """Tell where the table is, and how it is reached."""
+        """Return the location and the storage options of a table."""
         return self._client.describe_table(request)
 
     def list_table_versions(self, request: Any) -> Any:

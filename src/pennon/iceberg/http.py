@@ -1,7 +1,7 @@
 """HTTP: a pool of connections, deadlines, bounded answers, back-off; redirects are never followed.
 
-A request that changes something is sent again only if the server has certainly not acted on it. If nobody knows, the
-error is `UnknownOutcomeError`, and whoever asked finds out by looking.
+A request that changes something is sent again only if it is certain that the server has not applied it. Otherwise
+UnknownOutcomeError is raised, and the caller has to load the object to find out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class UnknownOutcomeError(ServiceUnavailableError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answered."""
+    """The status and body of a server's answer."""
 
     status: int
     body: bytes
@@ -134,17 +134,17 @@ class Transport:
                 decode_content=False,
             )
         except SSLError as error:
-            raise BadAnswerError(f"{where}: no trusted TLS connection: {self._told(error)}") from None
+            raise BadAnswerError(f"{where}: no trusted TLS connection: {self._describe(error)}") from None
         except _NOT_SENT as error:
-            raise ServiceUnavailableError(f"{where}: cannot connect: {self._told(error)}") from None
+            raise ServiceUnavailableError(f"{where}: cannot connect: {self._describe(error)}") from None
         except (HTTPError, OSError, ValueError) as error:
             reason = error.reason if isinstance(error, MaxRetryError) else error
-            raise UnknownOutcomeError(f"{where}: no answer: {self._told(reason)}") from None
+            raise UnknownOutcomeError(f"{where}: no answer: {self._describe(reason)}") from None
         try:
             content = self._read(answer, where)
         except (HTTPError, OSError, ValueError) as error:
             answer.close()
-            raise UnknownOutcomeError(f"{where}: the answer broke off: {self._told(error)}") from None
+            raise UnknownOutcomeError(f"{where}: the answer broke off: {self._describe(error)}") from None
         except BaseException:
             answer.close()
             raise
@@ -157,7 +157,7 @@ class Transport:
         return Answer(answer.status, content), _retry_after(answer.headers.get("Retry-After"))
 
     def _read(self, answer: urllib3.BaseHTTPResponse, where: str) -> bytes:
-        """Read the body piece by piece, within the time and the size that is allowed."""
+        """Return the body of an answer, within the limits of time and size."""
         if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise BadAnswerError(f"{where}: the answer is compressed, which was not asked for")
         largest, deadline = self._settings.max_answer_bytes, time.monotonic() + self._settings.read_seconds
@@ -175,7 +175,7 @@ class Transport:
             raise UnknownOutcomeError(f"{where}: the answer broke off, {missing} bytes are missing")
         return b"".join(chunks)
 
-    def _told(self, error: BaseException | None) -> str:
+    def _describe(self, error: BaseException | None) -> str:
         return self._settings.redacted(f"{type(error).__name__}: {error}")
 
 
@@ -212,7 +212,7 @@ def _pool(settings: IcebergSettings) -> urllib3.PoolManager:
 
 
 def _retry_after(value: str | None) -> float | None:
-    """Read when the server wants to be asked again, in seconds or as a date; nonsense is nothing."""
+    """Return after how many seconds the server allows a retry, or None if it does not say."""
     if value is None:
         return None
     try:

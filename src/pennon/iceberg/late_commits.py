@@ -1,8 +1,8 @@
-"""Changes that were committed to a table after it was purged, or made anew in the same directory.
+"""Commits to a table after it was purged, or replaced in the same directory.
 
-Where the server decides about versions, it refuses them: it is told which table was looked at. Else nothing stands
-between Lance and the files, and whoever has committed looks whether the version that was built on is still there.
-A table that is only dropped keeps its files: what is committed late comes back with it.
+A server that manages versions refuses them, because each commit names the table that it belongs to. Otherwise Lance
+writes to the files directly, so the client checks after its commit whether the base version still exists. A dropped
+table keeps its files: a late commit is restored with it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 SERVER = object()
-"""The stamp of a version that the server has to know: it refuses what is built on another one."""
+"""The stamp of a version of a managed table: the server refuses commits that are based on another one."""
 
 
 def read_base(dataset: LanceDataset, branch: str | None) -> BaseVersion:
-    """Remember the version that is open, and who decides what comes after it: about branches, the files do."""
+    """Return the base version of a change, and whether the server checks it. For branches, it does not."""
     managed = branch is None and getattr(dataset, "_namespace_client_managed_versioning", False)
     return BaseVersion.of(dataset, branch, SERVER if managed else None)
 
 
 def require_base(catalog: Catalog, identifier: Identifier, base: BaseVersion, made: LanceDataset) -> None:
-    """Take a version back, and raise 14, if the table that it was made of was purged or made anew meanwhile."""
+    """Delete a new version and raise ConcurrentModificationError if its table was purged or replaced."""
     if int(made.version) == base.version or base.stamp is SERVER:
         return
     ground = base.check_state(made)
@@ -42,7 +42,7 @@ def require_base(catalog: Catalog, identifier: Identifier, base: BaseVersion, ma
     place = _place(made, base.branch)
     stays = entry is not None and _is_at(catalog.location(entry), place)
     if ground is BaseState.MISSING and stays:
-        # Only its old versions were cleaned up.
+        # Only old versions were cleaned up.
         return
     catalog.handles.clear()
     options = catalog.options(entry) if entry is not None and stays else catalog.places.options(None, {})
@@ -54,7 +54,7 @@ def require_base(catalog: Catalog, identifier: Identifier, base: BaseVersion, ma
 
 
 def delete_refused_files(catalog: Catalog, dataset: LanceDataset, branch: str | None) -> None:
-    """Delete what a change has left in the directory of a purged table, if that was named for this table alone."""
+    """Delete the files that a change left in the directory of a purged table, if no other table can use it."""
     root = catalog.places.root
     path = catalog.places.below_root(_place(dataset, branch))
     if root is None or path is None or not catalog.places.is_new_name(path):
@@ -64,7 +64,7 @@ def delete_refused_files(catalog: Catalog, dataset: LanceDataset, branch: str | 
 
 
 def _place(dataset: LanceDataset, branch: str | None) -> str:
-    """Name the directory of a table; Lance gives a branch that of the table or its own."""
+    """Return the directory of a table. For a branch, Lance returns either that or the directory of the branch."""
     uri = dataset.uri.rstrip("/")
     return uri if branch is None else uri.removesuffix(f"/tree/{branch}")
 
@@ -74,7 +74,7 @@ def _is_at(location: str, place: str) -> bool:
 
 
 def _delete_version(store: Store, made: LanceDataset, branch: str | None) -> None:
-    """Delete a version, unless somebody has made it anew, and the files that were written for it."""
+    """Delete a version, unless another client has replaced it, and the files that were written for it."""
     inside = "" if branch is None else f"tree/{branch}/"
     folder = f"{inside}{naming.VERSIONS_FOLDER}"
     files = [f"{inside}{path}" for path in list_written_files(made)]

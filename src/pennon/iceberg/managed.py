@@ -1,9 +1,8 @@
 """Tables with managed_by=impl: a version exists when it is a snapshot of the table on the server.
 
-Lance stages the manifest of a version; one commit to the server, which holds only if the snapshot before it is still
-the current one, is the commit point; then the staged file is copied to the name under which readers look for it.
-Whoever meets a version that is not finished does that last step. What came of a commit whose answer was lost is found
-out by looking: a snapshot names the staged file that it was made of.
+Lance stages the manifest of a version. The commit point is one commit to the server, on the condition that the snapshot
+before it is still the current one. Then the staged file is copied to the name that readers expect. A client that finds
+an unfinished version does this last step. After a lost answer, the table is loaded: a snapshot names its staged file.
 """
 
 from __future__ import annotations
@@ -45,10 +44,11 @@ _ATTEMPTS = 6
 def create(
     catalog: Catalog, wanted: Sequence[tuple[Identifier, VersionSource]], just_seen: Sequence[Entry]
 ) -> list[VersionFile]:
-    """Make staged manifests the next versions of their tables, of several all at once; 14 if one is not the next.
+    """Publish staged manifests as the next versions of their tables, all at once.
 
-    `just_seen` are the tables as the caller has just looked at them. The same request again, after its answer was lost,
-    succeeds. Errors 1, 4, 13, 14, 17 (the outcome stays unknown).
+    `just_seen` are the tables as the caller has just loaded them. A repeated request, after its answer was lost,
+    succeeds. Raises ConcurrentModificationError if one is not the next version, UnknownOutcomeError if the outcome
+    stays unknown, NamespaceNotFoundError or TableNotFoundError if a table does not exist.
     """
     prepared = _prepare(catalog, wanted, just_seen)
     trouble: LanceNamespaceError | None = None
@@ -57,25 +57,25 @@ def create(
         try:
             _commit(catalog, pending)
         except ConcurrentModificationError as error:
-            # A commit of ours whose answer was lost looks like one of somebody else.
+            # Our own commit, after a lost answer, looks like a commit of another client.
             trouble = error
         except ServiceUnavailableError as error:
-            _log.warning("the outcome of a commit is not known, and looked for: %s", error)
+            _log.warning("the outcome of a commit is not known; the table is loaded to find out: %s", error)
             trouble = error
         else:
             if len(pending) <= 1:
                 return [_finish_or_postpone(one.store, one.entry, one.staged, one.body) for one in prepared]
-        # The answer to a transaction says nothing of its tables, and a server may have left one out.
+        # The answer to a transaction does not list its tables, and a server may have left one out.
         prepared = _prepare(catalog, wanted, [catalog.table(identifier) for identifier, _ in wanted])
         if all(one.is_done for one in prepared):
             return [_finish_or_postpone(one.store, one.entry, one.staged, one.body) for one in prepared]
         pause_before_retry(attempt)
     tables = ", ".join(format_identifier(identifier) for identifier, _ in wanted)
-    raise trouble or ServiceUnavailableError(f"The server takes commits to {tables} and does not make them")
+    raise trouble or ServiceUnavailableError(f"The server accepts commits to {tables} but does not apply them")
 
 
 def list_versions(entry: Entry, store: Store) -> list[VersionFile]:
-    """Give the versions up to the current one whose files are there, oldest first, each finished."""
+    """Return the versions up to the current one that have files, oldest first. Unfinished ones are finished."""
     newest = entry.version or 0
     entries = store.list_level(naming.VERSIONS_FOLDER).files
     names = {file.name for file in entries}
@@ -85,7 +85,7 @@ def list_versions(entry: Entry, store: Store) -> list[VersionFile]:
         if version <= newest
     }
     for number in sorted(entry.snapshots.keys() - there.keys()):
-        # What is neither in its place nor staged was cleaned away.
+        # A version that is neither published nor staged was cleaned up.
         if number <= newest and (number == newest or summary(entry, number).get(STAGED) in names):
             found = _find(entry, store, number)
             if found is not None:
@@ -94,12 +94,12 @@ def list_versions(entry: Entry, store: Store) -> list[VersionFile]:
 
 
 def latest(entry: Entry, store: Store) -> VersionFile | None:
-    """Give the current version, finished; None if there is none yet."""
+    """Return the current version, or None. If it is unfinished, it is finished."""
     return None if entry.version is None else describe(entry, store, entry.version)
 
 
 def describe(entry: Entry, store: Store, version: int | None) -> VersionFile:
-    """Give one version, or the current one, finished; error 11 if it is not there."""
+    """Return a version, or the current one. Raises TableVersionNotFoundError if it does not exist."""
     number = entry.version if version is None else version
     found = None if number is None or number < 1 or number > (entry.version or 0) else _find(entry, store, number)
     if found is None:
@@ -109,9 +109,10 @@ def describe(entry: Entry, store: Store, version: int | None) -> VersionFile:
 
 
 def delete(catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]], list[int]]) -> int:
-    """Delete versions, never the current one (19): their snapshots by one commit, then their files.
+    """Delete versions: their snapshots by one commit, then their files.
 
-    A crash in between leaves files of versions, which are listed again, and can be deleted again.
+    A crash between the two steps leaves files. The versions are listed again, and can be deleted again.
+    Raises InvalidTableStateError if the current version is among them.
     """
     for attempt in range(_ATTEMPTS):
         entry = catalog.table(identifier)
@@ -183,15 +184,15 @@ def _find(entry: Entry, store: Store, number: int) -> VersionFile | None:
     staged = VersionFile(number, f"{naming.VERSIONS_FOLDER}/{name}", parsed[1])
     blob = store.get(staged.path)
     if blob is None:
-        # Somebody else may just have put it in its place.
+        # Another client may just have finished it.
         return files.find(store, number)
     return _finish_or_postpone(store, entry, replace(staged, size=len(blob.body)), blob.body)
 
 
 def _finish_or_postpone(store: Store, entry: Entry, staged: VersionFile, body: bytes | None) -> VersionFile:
-    """Put a committed version in its place; if the store fails now, the next one that meets it does.
+    """Finish a committed version. If the store fails, the next client that finds the version finishes it.
 
-    It is there: an error would make the caller commit the same once more.
+    No error is raised, because the version is committed: the caller would commit it again.
     """
     if body is None:
         return files.find(store, staged.version) or staged
