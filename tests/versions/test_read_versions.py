@@ -89,7 +89,7 @@ def test_missing_versions_and_tables_raise_not_found(near_shelf):
     for version in (0, 2, 99, 2**62):
         with fails(11, str(version)):
             shelf.describe_version("t", version)
-    for call in (shelf.listed, shelf.described, lambda name: shelf.describe_version(name, 1)):
+    for call in (shelf.list_versions, shelf.describe_version, lambda name: shelf.describe_version(name, 1)):
         with fails(4, "none"):
             call("none")
     with fails(4):
