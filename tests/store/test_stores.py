@@ -612,7 +612,7 @@ HOLD_FOREVER = """
 import os, signal, sys
 from pennon.store import open_store
 store = open_store(sys.argv[1], {})
-with store.exclusive("name"), store._locked("swap", "counter"):
+with store.exclusive("name"), store._hold_lock("swap", "counter"):
     os.write(1, b"+")
     signal.pause()
 """

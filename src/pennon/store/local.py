@@ -291,7 +291,7 @@ class LocalStore:
 
     def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
         """Replace a file under the lock if its body still has this e-tag."""
-        with self._locked("swap", path):
+        with self._hold_lock("swap", path):
             current = self.get(path)
             if current is None or current.e_tag != e_tag:
                 return None
@@ -309,7 +309,7 @@ class LocalStore:
 
     def delete_if(self, path: str, e_tag: str) -> bool:
         """Delete a file under the lock if its body still has this e-tag."""
-        with self._locked("swap", path):
+        with self._hold_lock("swap", path):
             current = self.get(path)
             if current is None or current.e_tag != e_tag:
                 return False
@@ -379,7 +379,7 @@ class LocalStore:
     @contextlib.contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
         """Hold the lock file for `name`."""
-        with self._locked("name", name):
+        with self._hold_lock("name", name):
             yield
 
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
@@ -474,7 +474,7 @@ class LocalStore:
         return _e_tag(body)
 
     @contextlib.contextmanager
-    def _locked(self, purpose: str, name: str) -> Iterator[None]:
+    def _hold_lock(self, purpose: str, name: str) -> Iterator[None]:
         # Swaps run inside `exclusive`. The two use different lock files, so that no thread waits for itself.
         slot = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % _LOCK_FILES
         file = f"{purpose}-{slot:02}"

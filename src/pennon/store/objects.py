@@ -200,14 +200,14 @@ class ObjectStore:
         try:
             return obstore.put(self._store, self._key(path), body, mode="create")["e_tag"]
         except (AlreadyExistsError, PreconditionError):
-            return self._own_tag(path, body)
+            return self._find_own_tag(path, body)
 
     def swap(self, path: str, body: bytes, e_tag: str) -> str | None:
         """Write with If-Match."""
         try:
             return obstore.put(self._store, self._key(path), body, mode=cast("Any", {"e_tag": e_tag}))["e_tag"]
         except (PreconditionError, AlreadyExistsError, FileNotFoundError, NotFoundError):
-            return self._own_tag(path, body)
+            return self._find_own_tag(path, body)
 
     def delete(self, *paths: str) -> None:
         """Delete objects in bulk."""
@@ -412,7 +412,7 @@ class ObjectStore:
             for item in chunk:
                 yield item["path"], item["size"]
 
-    def _own_tag(self, path: str, body: bytes) -> str | None:
+    def _find_own_tag(self, path: str, body: bytes) -> str | None:
         # If the response to a write is lost, its retry conflicts with the write itself.
         current = self.get(path)
         return current.e_tag if current is not None and current.body == body else None

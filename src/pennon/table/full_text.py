@@ -36,19 +36,19 @@ _NEGATIVE_BOOST = 0.5
 
 
 def parse_full_text(
-    dataset: LanceDataset, identifier: Identifier, asked: QueryTableRequestFullTextQuery | None
+    dataset: LanceDataset, identifier: Identifier, request: QueryTableRequestFullTextQuery | None
 ) -> FullTextQuery | None:
     """Return the full-text query of a request, or None. Raises TableColumnNotFoundError, InvalidInputError."""
-    if asked is None or (asked.string_query is None and asked.structured_query is None):
+    if request is None or (request.string_query is None and request.structured_query is None):
         return None
-    if asked.string_query is not None and asked.structured_query is not None:
+    if request.string_query is not None and request.structured_query is not None:
         raise InvalidInputError("A full-text query has either a string_query or a structured_query, not both")
     parser = _QueryParser(dataset, identifier)
-    if asked.structured_query is not None:
-        return parser.parse(asked.structured_query.query)
-    if asked.string_query is None:
+    if request.structured_query is not None:
+        return parser.parse(request.structured_query.query)
+    if request.string_query is None:
         return None
-    terms, columns = asked.string_query.query, asked.string_query.columns
+    terms, columns = request.string_query.query, request.string_query.columns
     require_fields(dataset, identifier, columns or ())
     return parser.search_columns(columns or parser.list_indexed(), lambda column: MatchQuery(terms, column))
 
@@ -59,27 +59,27 @@ class _QueryParser:
     def __init__(self, dataset: LanceDataset, identifier: Identifier) -> None:
         self._dataset, self._identifier = dataset, identifier
 
-    def parse(self, asked: FtsQuery) -> FullTextQuery:
-        kinds = [kind for kind in _KINDS if getattr(asked, kind) is not None]
+    def parse(self, request: FtsQuery) -> FullTextQuery:
+        kinds = [kind for kind in _KINDS if getattr(request, kind) is not None]
         if len(kinds) != 1:
             raise InvalidInputError(f"A structured full-text query has exactly one of {', '.join(_KINDS)}, got {kinds}")
-        if asked.match is not None:
-            return self._match(asked.match)
-        if asked.phrase is not None:
-            terms, slop = asked.phrase.terms, asked.phrase.slop or 0
+        if request.match is not None:
+            return self._parse_match(request.match)
+        if request.phrase is not None:
+            terms, slop = request.phrase.terms, request.phrase.slop or 0
             return self.search_columns(
-                self._columns(asked.phrase.column), lambda name: PhraseQuery(terms, name, slop=slop)
+                self._find_columns(request.phrase.column), lambda name: PhraseQuery(terms, name, slop=slop)
             )
-        if asked.boost is not None:
-            lowered = asked.boost.negative_boost
+        if request.boost is not None:
+            lowered = request.boost.negative_boost
             return BoostQuery(
-                self.parse(asked.boost.positive),
-                self.parse(asked.boost.negative),
+                self.parse(request.boost.positive),
+                self.parse(request.boost.negative),
                 negative_boost=_NEGATIVE_BOOST if lowered is None else float(lowered),
             )
-        if asked.multi_match is not None:
-            return self._multi_match(asked.multi_match.match_queries)
-        boolean = asked.boolean
+        if request.multi_match is not None:
+            return self._parse_multi_match(request.multi_match.match_queries)
+        boolean = request.boolean
         clauses = [] if boolean is None else [
             *((Occur.MUST, one) for one in boolean.must),
             *((Occur.SHOULD, one) for one in boolean.should),
@@ -105,36 +105,38 @@ class _QueryParser:
             raise InvalidInputError("A full-text query without a column requires a column with a full-text index")
         return columns
 
-    def _columns(self, column: str | None) -> list[str]:
+    def _find_columns(self, column: str | None) -> list[str]:
         if column is None:
             return self.list_indexed()
         require_fields(self._dataset, self._identifier, [column])
         return [column]
 
-    def _match(self, asked: MatchModel) -> FullTextQuery:
+    def _parse_match(self, request: MatchModel) -> FullTextQuery:
         def in_column(column: str) -> FullTextQuery:
             return MatchQuery(
-                asked.terms,
+                request.terms,
                 column,
-                boost=1.0 if asked.boost is None else float(asked.boost),
-                fuzziness=asked.fuzziness or 0,
-                max_expansions=_EXPANSIONS if asked.max_expansions is None else asked.max_expansions,
-                operator=_parse_operator(asked.operator),
-                prefix_length=asked.prefix_length or 0,
+                boost=1.0 if request.boost is None else float(request.boost),
+                fuzziness=request.fuzziness or 0,
+                max_expansions=_EXPANSIONS if request.max_expansions is None else request.max_expansions,
+                operator=_parse_operator(request.operator),
+                prefix_length=request.prefix_length or 0,
             )
 
-        return self.search_columns(self._columns(asked.column), in_column)
+        return self.search_columns(self._find_columns(request.column), in_column)
 
-    def _multi_match(self, asked: Sequence[MatchModel]) -> FullTextQuery:
+    def _parse_multi_match(self, request: Sequence[MatchModel]) -> FullTextQuery:
         """Return a query whose best column counts if all matches have the same terms, else a query for any match."""
-        if not asked:
+        if not request:
             raise InvalidInputError("A multi_match query requires at least one match")
-        plain = all(one.column is not None and not one.fuzziness and not one.prefix_length for one in asked)
-        if plain and len({(one.terms, _parse_operator(one.operator)) for one in asked}) == 1:
-            columns = [column for one in asked for column in self._columns(one.column)]
-            boosts = [1.0 if one.boost is None else float(one.boost) for one in asked]
-            return MultiMatchQuery(asked[0].terms, columns, boosts=boosts, operator=_parse_operator(asked[0].operator))
-        return BooleanQuery([(Occur.SHOULD, self._match(one)) for one in asked])
+        plain = all(one.column is not None and not one.fuzziness and not one.prefix_length for one in request)
+        if plain and len({(one.terms, _parse_operator(one.operator)) for one in request}) == 1:
+            columns = [column for one in request for column in self._find_columns(one.column)]
+            boosts = [1.0 if one.boost is None else float(one.boost) for one in request]
+            return MultiMatchQuery(
+                request[0].terms, columns, boosts=boosts, operator=_parse_operator(request[0].operator)
+            )
+        return BooleanQuery([(Occur.SHOULD, self._parse_match(one)) for one in request])
 
 
 def _parse_operator(written: str | None) -> FullTextOperator:

@@ -78,8 +78,8 @@ def create(dataset: LanceDataset, identifier: Identifier, spec: IndexSpec) -> No
     kind = index_kinds.parse_kind(spec.kind)
     index_kinds.check_parameters(kind, spec.parameters)
     path, column = field_paths.find_column(dataset, identifier, spec.column)
-    options = _lance_options(kind, path, column, spec.parameters)
-    name = spec.name if spec.name is not None else _free_name(dataset, identifier, path, kind)
+    options = _build_options(kind, path, column, spec.parameters)
+    name = spec.name if spec.name is not None else _choose_name(dataset, identifier, path, kind)
     if not name or name.startswith(_SYSTEM):
         raise InvalidInputError(f"An index of table {format_identifier(identifier)} cannot have the name {name!r}")
     if name in _read_indexes(dataset):
@@ -163,7 +163,7 @@ def _build(dataset: LanceDataset, path: str, kind: str, name: str, options: Mapp
         dataset.create_scalar_index(path, cast("Any", kind), name=name, replace=False, **options)
 
 
-def _lance_options(kind: str, path: str, column: pa.Field, given: Mapping[str, Any]) -> dict[str, Any]:
+def _build_options(kind: str, path: str, column: pa.Field, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters for Lance, with better defaults. Raises InvalidInputError if they do not fit the column."""
     options = {_LANCE_NAMES.get(key, key): value for key, value in given.items()}
     if kind not in index_kinds.VECTOR_KINDS:
@@ -177,7 +177,7 @@ def _lance_options(kind: str, path: str, column: pa.Field, given: Mapping[str, A
     return options
 
 
-def _free_name(dataset: LanceDataset, identifier: Identifier, path: str, kind: str) -> str:
+def _choose_name(dataset: LanceDataset, identifier: Identifier, path: str, kind: str) -> str:
     """Return a free name. Raises TableIndexAlreadyExistsError for a second index of this kind on the column."""
     taken = _read_indexes(dataset)
     normalized = index_kinds.normalize_kind(kind)

@@ -80,7 +80,7 @@ def check_stream(buffer: pa.Buffer) -> Allowance:
     allowance = Allowance(len(buffer))
     content = memoryview(buffer)
     at = 0
-    while (message := _message_at(content, at)) is not None:
+    while (message := _read_message(content, at)) is not None:
         metadata, body = message
         described = _parse_message(metadata)
         _check_message(described, content[body : body + described.body_bytes], allowance)
@@ -100,7 +100,7 @@ def check_file(buffer: pa.Buffer) -> Allowance:
     for number in (2, 3):
         for block in footer.structs(number, "<qixxxxq"):
             offset, _, body_bytes = block
-            message = _message_at(content, offset) if 0 <= offset < len(content) else None
+            message = _read_message(content, offset) if 0 <= offset < len(content) else None
             if message is None or body_bytes < 0:
                 raise ValueError("a block is outside the file")
             metadata, body = message
@@ -194,45 +194,45 @@ class _FlatTable:
     def __init__(self, content: memoryview, at: int) -> None:
         self._content = content
         self._at = at
-        self._fields = at - self._number("<i", at)
-        self._size = self._number("<H", self._fields)
+        self._fields = at - self._read_number("<i", at)
+        self._size = self._read_number("<H", self._fields)
 
     @classmethod
     def root(cls, content: memoryview) -> _FlatTable:
         return cls(content, int(struct.unpack_from("<I", content, 0)[0]))
 
     def value(self, number: int, kind: str, default: int = 0) -> int:
-        at = self._place(number)
-        return default if at is None else self._number(kind, at)
+        at = self._find_field(number)
+        return default if at is None else self._read_number(kind, at)
 
     def table(self, number: int) -> _FlatTable | None:
-        at = self._place(number)
-        return None if at is None else _FlatTable(self._content, at + self._number("<I", at))
+        at = self._find_field(number)
+        return None if at is None else _FlatTable(self._content, at + self._read_number("<I", at))
 
     def structs(self, number: int, kind: str) -> list[tuple[int, ...]]:
-        at = self._place(number)
+        at = self._find_field(number)
         if at is None:
             return []
-        begin = at + self._number("<I", at)
+        begin = at + self._read_number("<I", at)
         layout = struct.Struct(kind)
-        count = self._number("<I", begin)
-        return list(layout.iter_unpack(self._inside(begin + 4, count * layout.size)))
+        count = self._read_number("<I", begin)
+        return list(layout.iter_unpack(self._slice(begin + 4, count * layout.size)))
 
-    def _place(self, number: int) -> int | None:
+    def _find_field(self, number: int) -> int | None:
         slot = 4 + 2 * number
-        offset = self._number("<H", self._fields + slot) if slot + 2 <= self._size else 0
+        offset = self._read_number("<H", self._fields + slot) if slot + 2 <= self._size else 0
         return self._at + offset if offset else None
 
-    def _number(self, kind: str, at: int) -> int:
-        return int(struct.unpack_from(kind, self._inside(at, struct.calcsize(kind)))[0])
+    def _read_number(self, kind: str, at: int) -> int:
+        return int(struct.unpack_from(kind, self._slice(at, struct.calcsize(kind)))[0])
 
-    def _inside(self, at: int, size: int) -> memoryview:
+    def _slice(self, at: int, size: int) -> memoryview:
         if at < 0 or at + size > len(self._content):
             raise ValueError("the metadata of a message is damaged")
         return self._content[at : at + size]
 
 
-def _message_at(content: memoryview, at: int) -> tuple[memoryview, int] | None:
+def _read_message(content: memoryview, at: int) -> tuple[memoryview, int] | None:
     """Return the metadata of a message and the offset of its body, or None at the end of the stream."""
     if at + 4 > len(content):
         return None

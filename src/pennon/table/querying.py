@@ -64,30 +64,30 @@ class Query:
         return bool(self.nearest) and self.text is not None
 
 
-def parse_query(dataset: LanceDataset, identifier: Identifier, asked: QueryRequest) -> Query:
+def parse_query(dataset: LanceDataset, identifier: Identifier, request: QueryRequest) -> Query:
     """Return the query of a request. Raises TableColumnNotFoundError and InvalidInputError."""
-    columns = _columns(dataset, identifier, asked)
-    require_complete(identifier, asked.filter, *(columns.values() if isinstance(columns, dict) else ()))
-    limit, offset = asked.k, asked.offset or 0
+    columns = _parse_columns(dataset, identifier, request)
+    require_complete(identifier, request.filter, *(columns.values() if isinstance(columns, dict) else ()))
+    limit, offset = request.k, request.offset or 0
     with translate_row_errors("reading a full-text query", identifier):
-        text = parse_full_text(dataset, identifier, asked.full_text_query)
-    if text is not None or asked.vector.single_vector or asked.vector.multi_vector:
+        text = parse_full_text(dataset, identifier, request.full_text_query)
+    if text is not None or request.vector.single_vector or request.vector.multi_vector:
         # Lance allocates memory for all rows that a search may return, and ends the process if it cannot.
         rows = max(dataset.count_rows(), 1)
         limit, offset = min(limit, rows), min(offset, rows)
-    nearest, is_batch = _nearest(dataset, identifier, asked, limit + offset)
+    nearest, is_batch = _parse_vector(dataset, identifier, request, limit + offset)
     query = Query(
         identifier,
         columns,
         limit,
         offset,
         {
-            "filter": asked.filter,
-            "prefilter": bool(asked.prefilter),
-            "fast_search": asked.fast_search or None,
-            "with_row_id": asked.with_row_id or None,
+            "filter": request.filter,
+            "prefilter": bool(request.prefilter),
+            "fast_search": request.fast_search or None,
+            "with_row_id": request.with_row_id or None,
             "io_buffer_size": _READ_AHEAD_BYTES,
-            "batch_size": _batch_size(dataset, asked.k),
+            "batch_size": _choose_batch_size(dataset, request.k),
             "blob_handling": "all_binary",  # positions of blobs in Lance's files are of no use to callers
         },
         nearest,
@@ -108,10 +108,10 @@ def run_query(dataset: LanceDataset, query: Query) -> pa.RecordBatchReader:
         if query.is_hybrid:
             return _run_hybrid(dataset, query).to_reader()
         if query.limit == 0 and query.nearest:
-            return _scanner(dataset, query).projected_schema.empty_table().to_reader()
+            return _build_scanner(dataset, query).projected_schema.empty_table().to_reader()
         if query.is_batch and query.offset:
-            return _skip_best(_scanner(dataset, query).to_table(), query.offset).to_reader()
-        reader = _scanner(dataset, query).to_reader()
+            return _skip_best(_build_scanner(dataset, query).to_table(), query.offset).to_reader()
+        reader = _build_scanner(dataset, query).to_reader()
     return pa.RecordBatchReader.from_batches(reader.schema, _read_batches(reader, query))
 
 
@@ -124,15 +124,15 @@ def count_rows(dataset: LanceDataset, identifier: Identifier, predicate: str | N
 
 def explain_query(dataset: LanceDataset, query: Query, *, verbose: bool) -> str:
     """Return the plan of a query, or both plans of a hybrid query."""
-    return _plans(dataset, query, lambda scanner: scanner.explain_plan(verbose))
+    return _format_plans(dataset, query, lambda scanner: scanner.explain_plan(verbose))
 
 
 def analyze_query(dataset: LanceDataset, query: Query) -> str:
     """Run a query and return its plan with the cost of each step."""
-    return _plans(dataset, query, lambda scanner: scanner.analyze_plan())
+    return _format_plans(dataset, query, lambda scanner: scanner.analyze_plan())
 
 
-def _batch_size(dataset: LanceDataset, most: int) -> int | None:
+def _choose_batch_size(dataset: LanceDataset, most: int) -> int | None:
     """Return how many rows to read at once. Lance holds several batches, and limits them by rows, not by size."""
     if most <= _FEW_ROWS:
         return None
@@ -144,31 +144,35 @@ def _batch_size(dataset: LanceDataset, most: int) -> int | None:
     return min(max(_BATCH_BYTES * rows // max(stored, 1), 1), _MOST_ROWS)
 
 
-def _plans(dataset: LanceDataset, query: Query, format_plan: Callable[[LanceScanner], str]) -> str:
+def _format_plans(dataset: LanceDataset, query: Query, format_plan: Callable[[LanceScanner], str]) -> str:
     with translate_row_errors("planning a query", query.identifier):
         if not query.is_hybrid:
-            return format_plan(_scanner(dataset, query))
-        vector, text = (format_plan(one) for one in _hybrid_scanners(dataset, query))
+            return format_plan(_build_scanner(dataset, query))
+        vector, text = (format_plan(one) for one in _build_hybrid_scanners(dataset, query))
         return f"Vector search:\n{vector}\nFull-text search:\n{text}"
 
 
-def _scanner(dataset: LanceDataset, query: Query) -> LanceScanner:
+def _build_scanner(dataset: LanceDataset, query: Query) -> LanceScanner:
     if query.nearest:
         # With several vectors, each has its own limit, which is in `nearest`.
         limits: dict[str, Any] = {} if query.is_batch else {"limit": query.limit, "offset": query.offset}
         nearest = {**query.nearest, "k": max(query.nearest["k"], 1)}
-        return dataset.scanner(_scored(query.columns, _DISTANCE), nearest=nearest, **limits, **_shared(query))
+        return dataset.scanner(
+            _add_score(query.columns, _DISTANCE), nearest=nearest, **limits, **_search_options(query)
+        )
     found: dict[str, Any] = {"limit": query.limit, "offset": query.offset or None}
     if query.text is not None:
-        return dataset.scanner(_scored(query.columns, _SCORE), full_text_query=query.text, **found, **_shared(query))
+        return dataset.scanner(
+            _add_score(query.columns, _SCORE), full_text_query=query.text, **found, **_search_options(query)
+        )
     return dataset.scanner(query.columns, **found, **query.options)
 
 
-def _shared(query: Query) -> dict[str, Any]:
+def _search_options(query: Query) -> dict[str, Any]:
     return {**query.options, "disable_scoring_autoprojection": query.columns is not None or None}
 
 
-def _scored(columns: list[str] | dict[str, str] | None, score: str) -> list[str] | dict[str, str] | None:
+def _add_score(columns: list[str] | dict[str, str] | None, score: str) -> list[str] | dict[str, str] | None:
     """Return the columns with the score, which every search returns."""
     if columns is None or score in columns:
         return columns
@@ -185,19 +189,19 @@ def _read_batches(reader: pa.RecordBatchReader, query: Query) -> Iterator[pa.Rec
         yield batch
 
 
-def _hybrid_scanners(dataset: LanceDataset, query: Query) -> tuple[LanceScanner, LanceScanner]:
+def _build_hybrid_scanners(dataset: LanceDataset, query: Query) -> tuple[LanceScanner, LanceScanner]:
     """Return the two scanners of a hybrid query, each with as many rows as may be in the result."""
     most = max(query.limit + query.offset, 1)
-    options = {**_shared(query), "with_row_id": True}
+    options = {**_search_options(query), "with_row_id": True}
     vector = dataset.scanner(
-        _scored(query.columns, _DISTANCE), nearest={**query.nearest, "k": most}, limit=most, **options
+        _add_score(query.columns, _DISTANCE), nearest={**query.nearest, "k": most}, limit=most, **options
     )
-    text = dataset.scanner(_scored(query.columns, _SCORE), full_text_query=query.text, limit=most, **options)
+    text = dataset.scanner(_add_score(query.columns, _SCORE), full_text_query=query.text, limit=most, **options)
     return vector, text
 
 
 def _run_hybrid(dataset: LanceDataset, query: Query) -> pa.Table:
-    vector, text = (one.to_table() for one in _hybrid_scanners(dataset, query))
+    vector, text = (one.to_table() for one in _build_hybrid_scanners(dataset, query))
     fused = _fuse_rankings(vector, text).slice(query.offset, query.limit)
     asked_for = query.options["with_row_id"] or _ROW_ID in (query.columns or ())
     return fused if asked_for else fused.drop_columns([_ROW_ID])
@@ -234,10 +238,12 @@ def _skip_best(rows: pa.Table, offset: int) -> pa.Table:
     return rows.filter(pa.array(kept, pa.bool_()))
 
 
-def _columns(dataset: LanceDataset, identifier: Identifier, asked: QueryRequest) -> list[str] | dict[str, str] | None:
-    if asked.columns is None or (asked.columns.column_names is None and asked.columns.column_aliases is None):
+def _parse_columns(
+    dataset: LanceDataset, identifier: Identifier, request: QueryRequest
+) -> list[str] | dict[str, str] | None:
+    if request.columns is None or (request.columns.column_names is None and request.columns.column_aliases is None):
         return None
-    names, aliases = asked.columns.column_names, asked.columns.column_aliases
+    names, aliases = request.columns.column_names, request.columns.column_aliases
     if names is not None and aliases is not None:
         raise InvalidInputError("The columns of a query are column_names or column_aliases, not both")
     if names is not None:
@@ -252,38 +258,38 @@ def _is_path(written: str) -> bool:
     return not written.startswith("_") and all(part.isidentifier() for part in written.split("."))
 
 
-def _nearest(
-    dataset: LanceDataset, identifier: Identifier, asked: QueryRequest, most: int
+def _parse_vector(
+    dataset: LanceDataset, identifier: Identifier, request: QueryRequest, most: int
 ) -> tuple[dict[str, Any], bool]:
-    one, several = asked.vector.single_vector, asked.vector.multi_vector
+    one, several = request.vector.single_vector, request.vector.multi_vector
     if one and several:
         raise InvalidInputError("The vector of a query is a single_vector or a multi_vector, not both")
     if not one and not several:
         return {}, False
     if several and (len({len(vector) for vector in several}) > 1 or not several[0]):
         raise InvalidInputError("The vectors of a query are empty, or have different lengths")
-    column, kind = _vector_column(dataset, identifier, asked.vector_column)
-    if asked.distance_type is not None and asked.distance_type.lower() not in _DISTANCES:
-        raise InvalidInputError(f"Unknown distance type {asked.distance_type!r}; known: {', '.join(_DISTANCES)}")
-    bounded = asked.lower_bound is not None or asked.upper_bound is not None
-    ranged = asked.minimum_nprobes is not None or asked.maximum_nprobes is not None
+    column, kind = _find_vector_column(dataset, identifier, request.vector_column)
+    if request.distance_type is not None and request.distance_type.lower() not in _DISTANCES:
+        raise InvalidInputError(f"Unknown distance type {request.distance_type!r}; known: {', '.join(_DISTANCES)}")
+    bounded = request.lower_bound is not None or request.upper_bound is not None
+    ranged = request.minimum_nprobes is not None or request.maximum_nprobes is not None
     nearest = {
         "column": column,
         "q": one or several,
         "k": most,
-        "metric": asked.distance_type,
-        "nprobes": None if ranged else asked.nprobes or None,
-        "minimum_nprobes": asked.minimum_nprobes,
-        "maximum_nprobes": asked.maximum_nprobes,
-        "refine_factor": asked.refine_factor or None,
-        "ef": asked.ef or None,
-        "use_index": not asked.bypass_vector_index,
-        "distance_range": (asked.lower_bound, asked.upper_bound) if bounded else None,
+        "metric": request.distance_type,
+        "nprobes": None if ranged else request.nprobes or None,
+        "minimum_nprobes": request.minimum_nprobes,
+        "maximum_nprobes": request.maximum_nprobes,
+        "refine_factor": request.refine_factor or None,
+        "ef": request.ef or None,
+        "use_index": not request.bypass_vector_index,
+        "distance_range": (request.lower_bound, request.upper_bound) if bounded else None,
     }
     return nearest, bool(several) and pa.types.is_fixed_size_list(kind)
 
 
-def _vector_column(dataset: LanceDataset, identifier: Identifier, named: str | None) -> tuple[str, pa.DataType]:
+def _find_vector_column(dataset: LanceDataset, identifier: Identifier, named: str | None) -> tuple[str, pa.DataType]:
     """Return the column to search: the one in the request, else `vector`, else the only column of vectors."""
     if named is not None:
         require_fields(dataset, identifier, [named])
