@@ -13,7 +13,7 @@ from pennon.directory.lookup.resolve import namespace_exists
 from pennon.directory.manifest import NAMESPACE, Draft, Row, Snapshot, flags, properties_json
 from pennon.directory.manifest_tables import trash
 from pennon.directory.protection import require_unprotected
-from pennon.directory.root_tables.dead_rows import retry_without_dead_row
+from pennon.directory.root_tables.settle import retry_without_dead_row
 from pennon.errors import (
     InvalidInputError,
     NamespaceAlreadyExistsError,

@@ -1,4 +1,4 @@
-"""The rows of tables: check that a name is free, and commit the row that takes it.
+"""Tables to create and their rows: check that a name is free, and commit the row that takes it.
 
 Names are unique among tables and namespaces. The rows of a managed table's versions are committed together with the
 table's own row.
@@ -6,11 +6,12 @@ table's own row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pennon.directory import layout
 from pennon.directory.lookup.resolve import namespace_exists
-from pennon.directory.manifest import TABLE, Draft, Row, Snapshot
+from pennon.directory.manifest import TABLE, Draft, Row, Snapshot, properties_json
 from pennon.directory.versions import managed, version_rows
 from pennon.errors import TableAlreadyExistsError
 from pennon.identifiers import (
@@ -24,9 +25,52 @@ from pennon.identifiers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
 
     from pennon.directory.catalog import Catalog
+    from pennon.table.writing import PreparedData
+
+Record_co = TypeVar("Record_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table to create."""
+
+    identifier: Identifier
+    data: pa.Table | PreparedData
+    properties: Mapping[str, str] | None
+    storage_options: dict[str, str] = field(repr=False)
+
+    def row(self, location: str) -> Row:
+        """Return the row of the table at a location."""
+        return Row(object_id(self.identifier), TABLE, location, properties_json(self.properties))
+
+
+@dataclass(frozen=True)
+class CreatedTable:
+    """A table that exists now. The version is None if it was declared, or existed before."""
+
+    location: str
+    properties: dict[str, str] | None
+    version: int | None = None
+
+    @classmethod
+    def of(cls, catalog: Catalog, row: Row, version: int | None = None) -> CreatedTable:
+        """Return a table by its row. V1 catalogs, without a manifest, have no properties."""
+        return cls(str(row.location), None if catalog.manifest is None else row.properties(), version)
+
+
+@dataclass(frozen=True)
+class DropResult(Generic[Record_co]):
+    """A table that was just dropped."""
+
+    location: str
+    properties: dict[str, str] | None
+    record: Record_co
+    """The entry of the trash, or the marker, by which the table can be restored and purged."""
 
 
 def require_free(catalog: Catalog, identifier: Identifier, *, root_table: bool = False) -> None:

@@ -13,8 +13,8 @@ import lance
 from pennon.directory import layout, table_rows
 from pennon.directory.lifecycle.create import create
 from pennon.directory.manifest import TABLE, Draft, Manifest, Row, properties_json
-from pennon.directory.root_tables.dead_rows import retry_without_dead_row
-from pennon.directory.table_specs import CreatedTable
+from pennon.directory.root_tables.settle import retry_without_dead_row
+from pennon.directory.table_rows import CreatedTable
 from pennon.directory.versions import managed
 from pennon.errors import InvalidInputError, InvalidTableStateError, TableAlreadyExistsError, is_not_found
 from pennon.identifiers import Identifier, format_identifier, object_id

@@ -20,9 +20,9 @@ from pennon.directory.manifest_tables.late_versions import delete_if_purged
 from pennon.directory.markers import claim
 from pennon.directory.markers.marker import DELETED, PURGING
 from pennon.directory.root_tables import create as root_creation
-from pennon.directory.root_tables.dead_rows import retry_without_dead_row
 from pennon.directory.root_tables.set_aside import set_aside
-from pennon.directory.table_specs import CreatedTable, TableSpec
+from pennon.directory.root_tables.settle import retry_without_dead_row
+from pennon.directory.table_rows import CreatedTable, TableSpec
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,

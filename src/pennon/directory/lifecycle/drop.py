@@ -12,7 +12,7 @@ from pennon.identifiers import Identifier, object_id, table_not_found
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
-    from pennon.directory.table_specs import DropResult
+    from pennon.directory.table_rows import DropResult
 
 _ATTEMPTS = 8
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.directory.lookup.resolve import ResolvedTable
     from pennon.directory.manifest import Row
-    from pennon.directory.table_specs import CreatedTable, DropResult, TableSpec
+    from pennon.directory.table_rows import CreatedTable, DropResult, TableSpec
     from pennon.errors import LanceNamespaceError
     from pennon.identifiers import Identifier
     from pennon.store import Amount

@@ -10,7 +10,7 @@ from pennon.directory.lookup.directories import TableDirectory, look_at, look_at
 from pennon.directory.lookup.resolve import is_root_table
 from pennon.directory.manifest import TABLE, Draft, Row, properties_json
 from pennon.directory.markers.deregistration import hide_root_table, show_root_table
-from pennon.directory.root_tables.dead_rows import retry_without_dead_row
+from pennon.directory.root_tables.settle import retry_without_dead_row
 from pennon.directory.table_rows import require_no_root_table
 from pennon.directory.versions import managed, version_rows
 from pennon.errors import (

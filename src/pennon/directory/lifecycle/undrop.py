@@ -8,7 +8,7 @@ from pennon.directory.lifecycle import dropped
 from pennon.directory.lifecycle.kinds import kind_of_drop
 from pennon.directory.manifest import NAMESPACE, TABLE, Draft
 from pennon.directory.manifest_tables import trash
-from pennon.directory.root_tables.dead_rows import retry_without_dead_row
+from pennon.directory.root_tables.settle import retry_without_dead_row
 from pennon.directory.table_rows import require_no_root_table
 from pennon.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import Identifier, format_identifier, object_id, parent_not_found

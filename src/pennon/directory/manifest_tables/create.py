@@ -15,7 +15,7 @@ from pennon.directory.manifest_tables import trash
 from pennon.directory.manifest_tables.late_versions import delete_if_purged
 from pennon.directory.markers.reservation import Reservation
 from pennon.directory.root_tables.deletion import delete_leftovers
-from pennon.directory.table_specs import CreatedTable, TableSpec
+from pennon.directory.table_rows import CreatedTable, TableSpec
 from pennon.directory.versions import service
 from pennon.errors import ConcurrentModificationError, NamespaceNotFoundError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier, object_id

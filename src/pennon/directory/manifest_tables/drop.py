@@ -11,7 +11,7 @@ from pennon.directory.manifest import TABLE, Draft, Row
 from pennon.directory.manifest_tables import trash
 from pennon.directory.manifest_tables.purge import former_root_table, prove_table
 from pennon.directory.markers.deregistration import hide_root_table
-from pennon.directory.table_specs import DropResult
+from pennon.directory.table_rows import DropResult
 from pennon.identifiers import table_not_found
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pennon.directory.markers.marker import CREATE, LEASE_SECONDS, REVIVING, Mar
 from pennon.directory.markers.reservation import Reservation
 from pennon.directory.root_tables.deletion import delete_entry, delete_failed_creation, delete_leftovers
 from pennon.directory.root_tables.settle import acquire_claim
-from pennon.directory.table_specs import CreatedTable, TableSpec
+from pennon.directory.table_rows import CreatedTable, TableSpec
 from pennon.directory.versions import managed
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier

@@ -13,7 +13,7 @@ from pennon.directory.markers.claim import Claim
 from pennon.directory.markers.marker import DELETED, Marker
 from pennon.directory.root_tables.settle import settle
 from pennon.directory.root_tables.visibility import hide_dropped
-from pennon.directory.table_specs import DropResult
+from pennon.directory.table_rows import DropResult
 from pennon.errors import TableNotFoundError
 from pennon.identifiers import Identifier, format_identifier, table_not_found
 
