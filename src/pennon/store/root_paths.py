@@ -102,7 +102,7 @@ def read_status(root: str, path: str) -> os.stat_result | None:
     """Return the status of an entry, also if it is a link, or None if there is none."""
     try:
         if len(split_path(path)) <= 1:
-            return os.stat(f"{root}/{path}", follow_symlinks=not path)  # noqa: PTH116 - on the way of every look
+            return os.stat(f"{root}/{path}", follow_symlinks=not path)
         with hold_parent(root, path) as (descriptor, name):
             return os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):

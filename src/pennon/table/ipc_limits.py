@@ -27,7 +27,7 @@ _VALUE_BYTES = 4
 _DICTIONARY, _BATCH = 2, 3
 _CONTINUATION = 0xFFFFFFFF
 _PREFIX = struct.Struct("<q")
-_AS_IT_IS = -1
+_NOT_COMPRESSED = -1
 _VIEW_INTS = 4
 _LARGEST_METADATA = 256 << 20
 
@@ -82,9 +82,9 @@ def check_stream(buffer: pa.Buffer) -> Allowance:
     at = 0
     while (message := _read_message(content, at)) is not None:
         metadata, body = message
-        described = _parse_message(metadata)
-        _check_message(described, content[body : body + described.body_bytes], allowance)
-        at = body + described.body_bytes
+        info = _parse_message(metadata)
+        _check_message(info, content[body : body + info.body_bytes], allowance)
+        at = body + info.body_bytes
     return allowance
 
 
@@ -156,18 +156,18 @@ class CheckedSource:
                 (length,) = struct.unpack("<I", (yield 4))
             if length == 0 or length > _LARGEST_METADATA:
                 yield 0
-            described = _parse_message(memoryview((yield length)))
+            info = _parse_message(memoryview((yield length)))
             at = 0
-            for offset in described.list_prefix_offsets():
-                if not at <= offset <= described.body_bytes - _PREFIX.size:
+            for offset in info.list_prefix_offsets():
+                if not at <= offset <= info.body_bytes - _PREFIX.size:
                     raise ValueError("a buffer is outside its message, or overlaps another one")
                 if offset > at:
                     yield at - offset
-                described.prefixes[offset] = yield _PREFIX.size
+                info.prefixes[offset] = yield _PREFIX.size
                 at = offset + _PREFIX.size
-            _count(described, self.allowance)
-            if at < described.body_bytes:
-                yield at - described.body_bytes
+            _count(info, self.allowance)
+            if at < info.body_bytes:
+                yield at - info.body_bytes
 
 
 @dataclass
@@ -253,31 +253,31 @@ def _read_message(content: memoryview, at: int) -> tuple[memoryview, int] | None
 def _parse_message(metadata: memoryview) -> _MessageInfo:
     message = _FlatTable.root(metadata)
     kind = message.value(1, "<B")
-    described = _MessageInfo(message.value(3, "<q"))
-    if described.body_bytes < 0:
+    info = _MessageInfo(message.value(3, "<q"))
+    if info.body_bytes < 0:
         raise ValueError("the length of a body is negative")
     header = message.table(2)
     batch = header.table(1) if header is not None and kind == _DICTIONARY else header
     if batch is not None and kind in {_DICTIONARY, _BATCH}:
-        described.lengths = [batch.value(0, "<q"), *(length for length, _ in batch.structs(1, "<qq"))]
-        described.buffers = [(offset, size) for offset, size in batch.structs(2, "<qq")]
-        described.compressed = batch.table(3) is not None
-    return described
+        info.lengths = [batch.value(0, "<q"), *(length for length, _ in batch.structs(1, "<qq"))]
+        info.buffers = [(offset, size) for offset, size in batch.structs(2, "<qq")]
+        info.compressed = batch.table(3) is not None
+    return info
 
 
-def _check_message(described: _MessageInfo, body: memoryview, allowance: Allowance) -> None:
-    for offset in described.list_prefix_offsets():
+def _check_message(info: _MessageInfo, body: memoryview, allowance: Allowance) -> None:
+    for offset in info.list_prefix_offsets():
         if not 0 <= offset <= len(body) - _PREFIX.size:
             raise ValueError("a buffer is outside its message")
-        described.prefixes[offset] = bytes(body[offset : offset + _PREFIX.size])
-    _count(described, allowance)
+        info.prefixes[offset] = bytes(body[offset : offset + _PREFIX.size])
+    _count(info, allowance)
 
 
-def _count(described: _MessageInfo, allowance: Allowance) -> None:
-    for length in described.lengths:
+def _count(info: _MessageInfo, allowance: Allowance) -> None:
+    for length in info.lengths:
         allowance.take(length * _VALUE_BYTES)
-    for offset, size in described.buffers:
-        told = _AS_IT_IS
-        if described.compressed and size >= _PREFIX.size:
-            (told,) = _PREFIX.unpack(described.prefixes[offset])
-        allowance.take(size if told == _AS_IT_IS else told)
+    for offset, size in info.buffers:
+        uncompressed = _NOT_COMPRESSED
+        if info.compressed and size >= _PREFIX.size:
+            (uncompressed,) = _PREFIX.unpack(info.prefixes[offset])
+        allowance.take(size if uncompressed == _NOT_COMPRESSED else uncompressed)

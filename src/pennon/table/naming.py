@@ -72,7 +72,7 @@ def find_newest_in(folder: str) -> tuple[int, str] | None:
     """Return the version and scheme of the newest manifest in a directory on a local disk, or None."""
     try:
         # This is faster than Path.iterdir, and it runs for each operation.
-        return find_newest(os.listdir(folder))  # noqa: PTH208
+        return find_newest(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -90,7 +90,7 @@ def find_newest(files: Iterable[str]) -> tuple[int, str] | None:
 def read_stamp(location: str, version: int, scheme: str) -> Stamp | None:
     """Return the stamp of a version on a local disk, or None if it has no file."""
     try:
-        seen = os.stat(f"{location}/{VERSIONS_FOLDER}/{format_name(version, scheme)}", follow_symlinks=False)  # noqa: PTH116
+        seen = os.stat(f"{location}/{VERSIONS_FOLDER}/{format_name(version, scheme)}", follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(seen.st_mode):
