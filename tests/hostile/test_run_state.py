@@ -359,7 +359,7 @@ def test_a_run_is_not_taken_up_at_the_place_of_a_table(home):
     lake = Lake(None, "lake", home.address)
     before = home.files()
     for uri in (location, home.uri("outside"), home.uri("root/__manifest")):
-        with fails(19, "is not a place where"):
+        with fails(19, "is not a new location of"):
             staged_notes.restore_write(lake, note(uri))
     assert home.files() == before
     uri, staged = home.stage()

@@ -85,7 +85,7 @@ def list_children(
 
 
 def alter_properties(catalog: Catalog, identifier: Identifier, changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Set and remove (None) properties; returns those that it has then. Asking twice comes to the same."""
+    """Set properties, remove those whose value is None, and return all properties."""
     if identifier == ROOT:
         raise InvalidInputError("The root namespace of an Iceberg REST catalog has no properties")
     before = catalog.require_namespace(identifier)
@@ -110,7 +110,7 @@ def _create(catalog: Catalog, identifier: Identifier, properties: Mapping[str, s
         except NamespaceNotFoundError:
             raise error from None
         raise UnknownOutcomeError(
-            f"Namespace {format_identifier(identifier)} is there, but nobody knows who created it: {error}"
+            f"Namespace {format_identifier(identifier)} exists, but nobody knows who created it: {error}"
         ) from error
     return answers.texts(answer, "properties", f"Namespace {format_identifier(identifier)}")
 

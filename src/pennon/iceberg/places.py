@@ -56,7 +56,7 @@ class Places:
         return dict(self._settings.storage_options)
 
     def options(self, entry: Entry | None, server: Mapping[str, str]) -> dict[str, str]:
-        """Give the options that open a table: what the user set goes before what the server hands out."""
+        """Return the storage options for a table. The user's settings override those of the server."""
         if entry is None or not self._settings.vends_credentials or not is_remote(entry.location):
             return self._given
         handed = {**server, **entry.config}
@@ -76,30 +76,30 @@ class Places:
             if key not in self._stores:
                 self._stores[key] = open_store(check_location(location), options)
                 while len(self._stores) > _MOST_STORES:
-                    # Somebody may be using it still: it goes when nobody does.
+                    # Another thread may still use it, so it is not closed here.
                     self._stores.popitem(last=False)
             self._stores.move_to_end(key)
             return self._stores[key]
 
     def new(self, identifier: Identifier) -> str | None:
-        """Name a directory below the root that nobody used before; None if there is no root."""
+        """Return a new directory below the root, or None if there is no root."""
         if self.root is None:
             return None
         return self.root.uri(f"{uuid.uuid4().hex}{name_ending(identifier)}")
 
     def is_new_name(self, path: str) -> bool:
-        """Tell whether a path below the root is one that `new` may have given."""
+        """Return True if a path below the root may come from `new`."""
         return _NEW.fullmatch(path) is not None
 
     def below_root(self, location: str) -> str | None:
-        """Give the path of a table's directory below the root; None if it is elsewhere, or the root itself."""
+        """Return the path of a location below the root, or None if it is elsewhere or the root itself."""
         path = None if self.root is None else self.root.relative(location.rstrip("/"))
         if path is None or any(part in {"", ".", ".."} for part in path.split("/")):
             return None
         return None if path.split("/")[0] == METADATA_FOLDER else path
 
     def metadata_path(self, location: str) -> str | None:
-        """Name the place where a server may keep its own files about a table: never inside of the table."""
+        """Return where a server may keep its own files about a table, which is never inside the table."""
         path = self.below_root(location)
         if path is None or self.root is None:
             return None
@@ -112,7 +112,7 @@ class Places:
         return self.root.delete_tree(path) + self.root.delete_tree(f"{METADATA_FOLDER}/{path}")
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close all stores."""
         with self._lock:
             stores, self._stores = list(self._stores.values()), OrderedDict()
         for store in [*stores, *([] if self.root is None else [self.root])]:
@@ -120,12 +120,12 @@ class Places:
 
 
 def name_ending(identifier: Identifier) -> str:
-    """Give how the directories end that new tables of this name get."""
+    """Return the ending of the directories of new tables with this name."""
     return "_" + _ODD.sub("_", object_id(identifier))[-_LONGEST_NAME:]
 
 
 def check_location(location: str, identifier: Identifier | None = None) -> str:
-    """Check the location of a table; 13 if it is none."""
+    """Return a location in canonical form. Raises InvalidInputError if it is not the address of a directory."""
     of = "" if identifier is None else f" of {format_identifier(identifier)}"
     text = str(location or "").strip()
     if not text or "\0" in text or ".." in text.split("/") or "?" in text or "#" in text:
@@ -138,7 +138,7 @@ def check_location(location: str, identifier: Identifier | None = None) -> str:
 
 
 def is_remote(location: str) -> bool:
-    """Tell whether a location is in an object store."""
+    """Return True if a location is in an object store."""
     return "://" in location and not location.startswith("file:")
 
 
@@ -155,6 +155,6 @@ def _translate_options(handed: Mapping[str, str]) -> dict[str, str]:
         options["azure_storage_sas_token"] = token
     expiry = next((handed[key] for key in _EXPIRY if handed.get(key, "").isdecimal()), None)
     if expiry is not None:
-        # Lance asks for new ones by describing the table again.
+        # Lance describes the table again to get new credentials.
         options[EXPIRY] = expiry
     return options

@@ -46,7 +46,10 @@ class PreparedVersion:
 
 
 def prepare(catalog: Catalog, entry: Entry, wanted: StagedManifest | PlacedVersion) -> PreparedVersion:
-    """Find out what a commit of a version to a table would be; 14 if it is not the next one, 5 if not the first."""
+    """Return the commit that adds a version to a table.
+
+    Raises ConcurrentModificationError if it is not the next version, TableAlreadyExistsError if a first version exists.
+    """
     if isinstance(wanted, PlacedVersion):
         return _placed(catalog, entry, wanted)
     identifier, store = entry.identifier, catalog.store(entry)
@@ -80,7 +83,7 @@ def prepare(catalog: Catalog, entry: Entry, wanted: StagedManifest | PlacedVersi
 
 
 def snapshot_updates(entry: Entry, store: Store, version: VersionFile) -> list[dict[str, Any]]:
-    """Give the updates that make a version the current snapshot.
+    """Return the updates that make a version the current snapshot.
 
     `manifest-list` is the Lance manifest, so that an engine that tries to scan it fails loudly.
     """
@@ -101,7 +104,7 @@ def snapshot_updates(entry: Entry, store: Store, version: VersionFile) -> list[d
 
 
 def current_is(entry: Entry) -> dict[str, Any]:
-    """Give the requirement that nobody has committed since the table was looked at."""
+    """Return the requirement that no version was committed since the table was loaded."""
     return {"type": "assert-ref-snapshot-id", "ref": MAIN, "snapshot-id": entry.version}
 
 
@@ -122,7 +125,7 @@ def _placed(catalog: Catalog, entry: Entry, wanted: PlacedVersion) -> PreparedVe
 
 
 def is_made_of(entry: Entry, store: Store, staged: VersionFile, body: bytes | None) -> bool:
-    """Tell whether a version that is there was made of this very staged manifest."""
+    """Return True if an existing version was created from this staged manifest."""
     if summary(entry, staged.version).get(STAGED) == staged.path.rpartition("/")[2]:
         return True
     there = None if body is None else store.get(staged.place())
@@ -130,13 +133,13 @@ def is_made_of(entry: Entry, store: Store, staged: VersionFile, body: bytes | No
 
 
 def summary(entry: Entry, number: int) -> dict[str, str]:
-    """Give what a snapshot's summary says; nothing if there is no such snapshot."""
+    """Return the summary of a snapshot, or an empty one if there is no such snapshot."""
     said = entry.snapshots.get(number, {}).get("summary")
     return {str(key): str(value) for key, value in said.items()} if isinstance(said, dict) else {}
 
 
 def _expired(catalog: Catalog, entry: Entry) -> list[dict[str, Any]]:
-    """Give the update that lets old snapshots go; their versions stay, as files."""
+    """Return the update that removes old snapshots. Their versions stay as files."""
     if catalog.shows_files:
         return []
     kept = catalog.settings.max_snapshots - 1
@@ -146,5 +149,5 @@ def _expired(catalog: Catalog, entry: Entry) -> list[dict[str, Any]]:
 
 
 def _now(entry: Entry) -> int:
-    """Tell the time, never before the server's last change: it would refuse that."""
+    """Return the time, but not before the server's last change: the server would refuse it."""
     return max(int(time.time() * 1000), entry.whole("last-updated-ms"))

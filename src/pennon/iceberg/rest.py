@@ -80,12 +80,12 @@ class Route:
 
     @property
     def repeatable(self) -> bool:
-        """Tell whether asking twice is as good as once."""
+        """Return True if a repeated request changes nothing else."""
         return self.method in {"GET", "HEAD"}
 
     @property
     def endpoint(self) -> str:
-        """Give the route as servers name it in `endpoints`."""
+        """Return the route as servers name it in `endpoints`."""
         return f"{self.method} /v1/{{prefix}}/{self.template}"
 
 
@@ -121,11 +121,11 @@ class RestCatalog:
 
     @property
     def defaults(self) -> dict[str, str]:
-        """Give the server's own configuration, its defaults below its overrides."""
+        """Return the server's configuration: its defaults, with its overrides on top."""
         return self._configured().properties
 
     def offers(self, route: Route) -> bool:
-        """Tell whether the server says that it has a route; one that says nothing at all may have any."""
+        """Return True if the server lists a route, or lists no routes at all."""
         endpoints = self._configured().endpoints
         return endpoints is None or route.endpoint in endpoints
 
@@ -159,7 +159,7 @@ class RestCatalog:
     def pages(
         self, route: Route, subject: Identifier, key: str, query: Mapping[str, str] | None = None
     ) -> Iterator[Any]:
-        """Give the entries of all pages of a listing; a server that goes round in circles is an error."""
+        """Return the entries of all pages of a listing. Raises BadAnswerError if the pages repeat."""
         token, seen = "", set[str]()
         # An empty token asks for pages; without a size of ours the server may answer all at once.
         while True:

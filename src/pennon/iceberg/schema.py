@@ -65,12 +65,12 @@ def convert_schema(
 
 
 def largest_id(schema: Mapping[str, Any]) -> int:
-    """Give the largest id of a field in an Iceberg schema."""
+    """Return the largest id of a field in an Iceberg schema."""
     return max((number for _, number in _ids(schema.get("fields", []), ())), default=0)
 
 
 def same_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two Iceberg schemas have the same fields, whatever else a server adds."""
+    """Return True if two Iceberg schemas have the same fields, regardless of additions by a server."""
     return bool(_essence(one.get("fields", [])) == _essence(other.get("fields", [])))
 
 
@@ -102,7 +102,7 @@ def _fields(fields: Iterable[pa.Field], path: tuple[str, ...], ids: _Ids) -> lis
 
 
 def _type(kind: pa.DataType, path: tuple[str, ...], ids: _Ids) -> tuple[Any, bool]:
-    """Give the Iceberg type, and whether it says as much as the Arrow type."""
+    """Return the Iceberg type, and whether it is equivalent to the Arrow type."""
     # These come first: not all of them can be looked up in a dict.
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name == "arrow.uuid":
@@ -158,7 +158,7 @@ def _parametric(kind: pa.DataType) -> tuple[str, bool]:
 
 
 def _ids(fields: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Give the ids of an Iceberg schema by the paths of their fields; what is not understood is left out."""
+    """Return the field ids of an Iceberg schema by path. Unknown parts are left out."""
     for field in fields if isinstance(fields, list) else []:
         if isinstance(field, dict) and isinstance(field.get("name"), str) and isinstance(field.get("id"), int):
             here = (*path, field["name"])

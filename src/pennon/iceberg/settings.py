@@ -94,7 +94,7 @@ class IcebergSettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> IcebergSettings:
-        """Read properties, all of which may be strings; raises InvalidInputError (13) that names a bad one."""
+        """Return the settings in properties, which may all be strings. Raises InvalidInputError for a bad one."""
         values: dict[str, Any] = {}
         headers: dict[str, str] = {}
         storage: dict[str, str] = {}
@@ -110,7 +110,7 @@ class IcebergSettings:
         return cls(**values, headers=headers, storage_options=storage)
 
     def redacted(self, text: str) -> str:
-        """Give a text of somebody else's without the secrets in it."""
+        """Return a foreign text with the secrets replaced."""
         return hide_secrets(text, self._secrets())
 
     def _secrets(self) -> list[str]:
@@ -168,7 +168,7 @@ def _value(key: str, value: object) -> dict[str, Any]:
 
 
 def parse_manager(value: object) -> str:
-    """Read who manages the versions of a table: `storage` or `impl`, in any case."""
+    """Return who manages the versions of a table: `storage` or `impl`, in any case."""
     text = str(value).strip().lower()
     if text not in {STORAGE, IMPL}:
         raise InvalidInputError(f"'managed_by' is {STORAGE!r} or {IMPL!r}, got {value!r}")

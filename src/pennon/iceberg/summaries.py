@@ -10,6 +10,6 @@ OURS = frozenset({STAGED, SCHEME, _VERSION, _SIZE})
 
 
 def summary_of(version: int, scheme: str, staged: str, size: int | None) -> dict[str, str]:
-    """Give the summary of a version; `staged` is the name of the file that it was made of."""
+    """Return the summary of a version. `staged` is the name of its staged file."""
     summary = {OPERATION: "overwrite", _VERSION: str(version), SCHEME: scheme, STAGED: staged}
     return summary if size is None else {**summary, _SIZE: str(size)}

@@ -1,4 +1,4 @@
-"""Looking at tables: list them, and what a look at one tells."""
+"""List tables, and find their latest version."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def list_all_tables(
 
 
 def is_only_declared(catalog: Catalog, entry: Entry) -> bool:
-    """Tell whether a table has no version yet."""
+    """Return True if a table has no version yet."""
     return entry.version is None if entry.is_managed else not files.list_versions(catalog.store(entry))
 
 
 def latest_version(catalog: Catalog, entry: Entry) -> int:
-    """Give the latest version; 0 if there is none."""
+    """Return the latest version, or 0."""
     if entry.is_managed:
         newest = managed.latest(entry, catalog.store(entry))
         return 0 if newest is None else newest.version
@@ -64,7 +64,7 @@ def _page(
     *,
     include_declared: bool,
 ) -> tuple[list[str], str | None]:
-    """Cut a page out of what is there, and look only at as many tables as fill it."""
+    """Return a page of Lance tables, and load only as many tables as the page needs."""
     keys = [key for key, _ in wanted]
     following, _ = select_page(keys, token, None)
     found: list[str] = []
@@ -74,7 +74,7 @@ def _page(
         offset += len(some)
         shows = catalog.map(lambda one: _is_shown(catalog, one[1], include_declared=include_declared), some)
         found += [key for (key, _), is_shown in zip(some, shows, strict=True) if is_shown]
-        # One more than the page tells whether there is another one.
+        # One more than the page shows whether there is another page.
         if limit is not None and len(found) > limit:
             break
     return select_page(found, None, limit)

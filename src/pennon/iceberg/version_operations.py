@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def create(catalog: Catalog, identifier: Identifier, wanted: StagedManifest, branch: str | None) -> TableVersion:
-    """Make a staged manifest the next version of a table, or of a branch; errors 1, 4, 13, 14, 17."""
+    """Publish a staged manifest as the next version of a table or branch.
+
+    Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist, ConcurrentModificationError if the
+    version exists, UnknownOutcomeError if the outcome is not known.
+    """
     entry, branch = catalog.table(identifier), normalize_branch(branch)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
@@ -43,7 +47,10 @@ def list_versions(
     descending: bool,
     branch: str | None,
 ) -> tuple[list[TableVersion], str | None]:
-    """List a page of versions; the latest alone needs no listing where the catalog manages them. Errors 1, 4, 22."""
+    """Return a page of versions. The latest version of a managed table needs no listing.
+
+    Raises NamespaceNotFoundError, TableNotFoundError or TableBranchNotFoundError if the table does not exist.
+    """
     entry, branch = catalog.table(identifier), normalize_branch(branch)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
@@ -58,7 +65,10 @@ def list_versions(
 
 
 def describe(catalog: Catalog, identifier: Identifier, version: int | None, branch: str | None) -> TableVersion:
-    """Give one version, or the latest; errors 11 and 22 if it is not there."""
+    """Return a version, or the latest one.
+
+    Raises TableVersionNotFoundError or TableBranchNotFoundError if it does not exist.
+    """
     entry, branch = catalog.table(identifier), normalize_branch(branch)
     store = catalog.store(entry)
     if entry.is_managed and branch is None:
@@ -70,7 +80,7 @@ def describe(catalog: Catalog, identifier: Identifier, version: int | None, bran
 def delete(
     catalog: Catalog, identifier: Identifier, chosen: Callable[[list[int]], list[int]], branch: str | None
 ) -> int:
-    """Delete versions, never the latest (19); error 22."""
+    """Delete versions and return how many. Raises InvalidTableStateError if the latest is among them."""
     entry, branch = catalog.table(identifier), normalize_branch(branch)
     if entry.is_managed and branch is None:
         return managed.delete(catalog, identifier, chosen)

@@ -36,23 +36,27 @@ if TYPE_CHECKING:
 
 @dataclass
 class _TableChange:
-    """What one commit does to one table."""
+    """The changes of one commit to one table."""
 
     wanted: RequestedChanges
     newest_row: int | None
-    """The newest version that had a row when the table was looked at."""
+    """The newest version with a row when the table was read."""
     is_pinned: bool
     removed: list[VersionRecord]
-    """Versions that the commit lets go; told anew whenever it is tried."""
+    """Versions that the commit removes. Each attempt sets them again."""
 
     @property
     def table(self) -> version_rows.ManagedTable:
-        """The table as it is before the commit."""
+        """The table before the commit."""
         return service.managed_table(self.wanted.looked.found)
 
 
 def update_table(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) -> None:
-    """Change one table; errors 0, 1, 4, 13, 14."""
+    """Change one table.
+
+    Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist,
+    ConcurrentModificationError if a requirement fails, UnsupportedOperationError for a change that Lance cannot make.
+    """
     what = f"The change of {format_identifier(identifier)}"
     if body.get("identifier") is not None and fields.identifier(body, "identifier", what) != identifier:
         raise InvalidInputError(f"{what}: the body names another table than the path")
@@ -60,7 +64,7 @@ def update_table(catalog: Catalog, identifier: Identifier, body: Mapping[str, An
 
 
 def commit_transaction(catalog: Catalog, body: Mapping[str, Any]) -> None:
-    """Change several tables, all or none; errors 0, 1, 4, 13, 14."""
+    """Change several tables, all or none. Raises the errors of `update_table`."""
     parts = [
         fields.mapping(one, "A change of the transaction")
         for one in fields.items(body, "table-changes", "The transaction")
@@ -79,7 +83,7 @@ def commit_transaction(catalog: Catalog, body: Mapping[str, Any]) -> None:
 
 
 def _change(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], what: str) -> _TableChange:
-    # The rows first: a version that comes in between is a conflict, never overlooked.
+    # The rows are read first, so that a version committed in between is a conflict.
     newest = _newest_row(catalog, identifier)
     with translate_not_found(identifier):
         looked = documents.read_table(catalog, identifier)
@@ -104,7 +108,7 @@ def _last(state: Snapshot | Draft, key: str) -> int | None:
 
 
 def _require_own_schema(wanted: RequestedChanges) -> None:
-    """Refuse a schema that is not the table's own; that of a new version is told by its manifest."""
+    """Raise UnsupportedOperationError for a schema that is not the table's. A new version has its own manifest."""
     if not wanted.schemas or wanted.version is not None:
         return
     looked = wanted.looked
@@ -116,7 +120,7 @@ def _require_own_schema(wanted: RequestedChanges) -> None:
 
 
 def _is_there(wanted: RequestedChanges) -> bool:
-    """Tell whether a version is there already, as the very file that the snapshot names."""
+    """Return True if the version already exists and was created from the file that the snapshot names."""
     version, looked = wanted.version, wanted.looked
     if version is None or naming.parse_name(version.staged) is None:
         return False
@@ -156,7 +160,7 @@ def _commit(catalog: Catalog, changes: Sequence[_TableChange]) -> None:
 
 
 def _leave(catalog: Catalog, declared: str) -> None:
-    """Take away the markers of a place at which a table was declared, and never written."""
+    """Delete the markers of a location where a table was declared but never written."""
     catalog.store.delete(layout.inside(declared, layout.RESERVED_MARKER), layout.declared(declared))
     catalog.store.prune(declared)
 
@@ -176,7 +180,7 @@ def _version(catalog: Catalog, wanted: RequestedChanges) -> version_commit.Stage
 
 
 def _moved(draft: Draft, wanted: RequestedChanges, row: Row) -> Row:
-    """Give the row of a declared table at the place where its first version was written."""
+    """Return the row of a declared table with the location of its first version."""
     place = str(wanted.place)
     if draft.versions_of(row.object_id):
         raise ConcurrentModificationError(f"{wanted.what} has data by now, and stays where it is")
@@ -187,7 +191,7 @@ def _moved(draft: Draft, wanted: RequestedChanges, row: Row) -> Row:
 
 
 def _apply(draft: Draft, change: _TableChange) -> None:
-    """Do to the draft all but adding the version; raises if the table is not what it was when it was looked at."""
+    """Apply all changes except the new version to a draft. Raises an error if the table has changed."""
     wanted, key = change.wanted, change.table.key
     found = wanted.looked.found
     row = draft.get(key)
@@ -197,7 +201,7 @@ def _apply(draft: Draft, change: _TableChange) -> None:
         )
     version_rows.require_table(draft, change.table)
     if change.is_pinned and wanted.looked.is_managed and _last(draft, key) != change.newest_row:
-        raise ConcurrentModificationError(f"{wanted.what} got another version since it was looked at")
+        raise ConcurrentModificationError(f"{wanted.what} got another version since it was read")
     if wanted.place is not None:
         row = _moved(draft, wanted, row)
         draft.put(row)

@@ -1,4 +1,4 @@
-"""CreateTable: data that is there gets a name, a schema becomes an empty table, and no schema a reserved name."""
+"""CreateTable: register existing data, create an empty table from a schema, or declare a table without one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORMAT_VERSION = "format-version"
 
 
 def create_table(catalog: Catalog, namespace: Identifier, body: Mapping[str, Any]) -> Identifier:
-    """Create a table, and give its identifier. Errors 0, 1, 5, 13.
+    """Create a table and return its identifier.
 
     The commit point is that of the directory's own operation: register if the location has a table, create if there
     are columns, else declare.
@@ -51,7 +51,7 @@ def create_table(catalog: Catalog, namespace: Identifier, body: Mapping[str, Any
 def _at(
     catalog: Catalog, identifier: Identifier, location: str, properties: Mapping[str, str], *, has_columns: bool
 ) -> None:
-    """Take a place that a client has chosen: with the table that is there, or reserved for one."""
+    """Use a location that the client chose: register the table there, or declare one."""
     inside = catalog.store.relative(location.rstrip("/"))
     if not inside:
         raise InvalidInputError(
@@ -75,7 +75,7 @@ def _at(
 
 
 def _reserve_written(catalog: Catalog, identifier: Identifier, place: str, properties: Mapping[str, str]) -> None:
-    """Reserve a place at which a table was written whose first version is only staged, for the commit that shows it."""
+    """Reserve a location with a staged first version, for the commit that publishes it."""
     reservation = Reservation(catalog.store, place, contested=True)
     reservation.announce()
     with reservation.undo_on_error():
@@ -84,7 +84,7 @@ def _reserve_written(catalog: Catalog, identifier: Identifier, place: str, prope
 
 
 def _properties(catalog: Catalog, what: str, given: dict[str, str]) -> dict[str, str]:
-    """Check the properties that say what a table is, and give the others."""
+    """Check the fixed properties, and return the others."""
     kind = given.get(TABLE_TYPE, LANCE)
     if kind.strip().lower() != LANCE:
         raise UnsupportedOperationError(f"{what} cannot have {TABLE_TYPE}={kind!r}: here are Lance tables only")

@@ -35,7 +35,7 @@ FORMAT_VERSION = 2
 UNPARTITIONED, UNSORTED = 0, 0
 LAST_PARTITION_ID = 999
 NO_CLEANING = "gc.enabled"
-"""The property that keeps cleaners of Iceberg away from files of Lance."""
+"""The property that keeps the clean-up of Iceberg from deleting files of Lance."""
 _OPERATIONS = {"append", "replace", "overwrite", "delete"}
 _ATTEMPTS = 5
 _ENCODED = {ord(letter): quote(letter) for letter in "%?#"}
@@ -43,7 +43,7 @@ _ENCODED = {ord(letter): quote(letter) for letter in "%?#"}
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """A table as the catalog knows it, before its files are looked at."""
+    """A table in the catalog, before its files are read."""
 
     catalog: Catalog
     found: ResolvedTable
@@ -51,35 +51,39 @@ class LoadedTable:
 
     @property
     def uuid(self) -> str:
-        """Give the table's uuid, which is made of its place: it stays when the table is renamed."""
+        """The table's UUID. It comes from the location, so a rename keeps it."""
         store = self.catalog.store
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{store.identity()}\n{self.found.location}"))
 
     @property
     def location(self) -> str:
-        """Give the address of the table's directory."""
+        """The URI of the table's directory."""
         return address(self.catalog.store, self.found.location)
 
     @property
     def properties(self) -> dict[str, str]:
-        """Give the properties, those that say what the table is included."""
+        """All properties, including the fixed ones."""
         stored = {} if self.found.row is None else self.found.row.properties()
         return {**stored, **self.fixed}
 
     @property
     def fixed(self) -> dict[str, str]:
-        """Give the properties that say what the table is."""
+        """The properties that mark a Lance table and cannot be changed."""
         return {TABLE_TYPE: LANCE, MANAGED_BY: IMPL if self.is_managed else STORAGE, NO_CLEANING: "false"}
 
 
 def read_table(catalog: Catalog, identifier: Identifier) -> LoadedTable:
-    """Find a table; errors 1, 4."""
+    """Return a table. Raises NamespaceNotFoundError or TableNotFoundError if it does not exist."""
     found = catalog.resolver.table(identifier)
     return LoadedTable(catalog, found, service.is_managed(catalog, found))
 
 
 def load_table(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool = True) -> dict[str, Any]:
-    """Give the metadata of a table: its latest version is opened, the others are only listed. Errors 1, 4, 19."""
+    """Return the metadata of a table. Its latest version is opened; the others are only listed.
+
+    Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist,
+    InvalidTableStateError if it is damaged.
+    """
     for _ in range(_ATTEMPTS):
         looked = read_table(catalog, identifier)
         try:
@@ -96,18 +100,16 @@ def load_table(catalog: Catalog, identifier: Identifier, *, all_snapshots: bool 
         if there and there[-1].version == current:
             schema, largest = columns.shown(dataset)
             return _metadata(looked, schema, largest, there, len(there) if all_snapshots else 1)
-    raise ConcurrentModificationError(
-        f"Table {format_identifier(identifier)} changes too fast to be looked at; try again"
-    )
+    raise ConcurrentModificationError(f"Table {format_identifier(identifier)} changes too fast to be read; try again")
 
 
 def address(store: Store, path: str) -> str:
-    """Give an address as clients of Iceberg read it, most of which decode nothing: only what must be is encoded."""
+    """Return a URI for clients of Iceberg. Most of them decode nothing, so as little as possible is encoded."""
     return unquote(store.uri(path)).translate(_ENCODED)
 
 
 def etag(answer: bytes) -> str:
-    """Name the state of a table by the answer that shows it."""
+    """Return an ETag for the answer that describes a table."""
     return f'"{hashlib.sha256(answer).hexdigest()[:32]}"'
 
 
@@ -140,7 +142,7 @@ def _metadata(
 
 
 def _snapshots(looked: LoadedTable, records: Sequence[VersionRecord], newest: int) -> list[dict[str, Any]]:
-    """Show the newest of the versions, which are given oldest first."""
+    """Return the newest versions as snapshots. The records are sorted, oldest first."""
     made: list[dict[str, Any]] = []
     folder = f"{looked.found.location}/{naming.VERSIONS_FOLDER}"
     shown_folder = address(looked.catalog.store, folder)
@@ -161,7 +163,7 @@ def _snapshots(looked: LoadedTable, records: Sequence[VersionRecord], newest: in
             made.append(snapshot)
         parent = record.version
     if made:
-        # Of older versions nobody knows the schema without opening them.
+        # The schema of an older version is not known without opening it.
         made[-1]["schema-id"] = columns.SCHEMA_ID
     return made
 

@@ -1,4 +1,4 @@
-"""What errors become on the wire: a status, and the error model of the Iceberg protocol."""
+"""Translate errors to a status and the error model of the Iceberg protocol."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _BY_CODE: dict[int, tuple[int, str]] = {
 """Status and type by the codes of the SDK."""
 _SAID = re.compile(r"(Namespace|Table) (not found|already exists): '([^']*)'")
 _WORDS = {"not found": "does not exist", "already exists": "already exists"}
-"""What servers of Iceberg say, which some clients look for."""
+"""The words of Iceberg servers, which some clients match."""
 
 
 class ProtocolError(Exception):
-    """An answer that is an error of the protocol alone, and no error of a namespace."""
+    """An error of the protocol that is not an error of the namespace."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -45,14 +45,14 @@ class ProtocolError(Exception):
 
 
 def of(error: BaseException) -> tuple[int, str]:
-    """Give the status and the type for an error."""
+    """Return the status and the type for an error."""
     if isinstance(error, ProtocolError):
         return error.status, error.kind
     return _BY_CODE.get(int(getattr(error, "code", -1)), _UNKNOWN_CODE)
 
 
 def message(error: BaseException) -> str:
-    """Give the message of an error in the words of the protocol."""
+    """Return the message of an error in the words of the protocol."""
     text = str(error)
     found = _SAID.match(text)
     if found is None:
@@ -62,12 +62,12 @@ def message(error: BaseException) -> str:
 
 
 def document(status: int, kind: str, text: str) -> dict[str, Any]:
-    """Give the body of an error."""
+    """Return the body of an error."""
     return {"error": {"message": text, "type": kind, "code": status}}
 
 
 def answer(status: int, kind: str, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Give the answer for an error."""
-    # A message may quote what a client sent, which may be no valid text.
+    """Return the answer for an error."""
+    # A message may quote a request, which may not be valid text.
     told = text.encode("utf-8", "backslashreplace").decode()
     return JSONResponse(document(status, kind, told), status, headers)

@@ -1,4 +1,4 @@
-"""Reading what clients send: each field is what the protocol says, or the request is refused (13)."""
+"""Read the fields of requests. Raises InvalidInputError for a field that does not follow the protocol."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ number, numbers = _fields.number, _fields.numbers
 
 
 def namespace_of(text: str) -> Identifier:
-    """Read a namespace as paths and queries hold it: its names joined by the unit separator."""
+    """Return the namespace in a path or query: names joined by the unit separator."""
     return namespace_identifier(_slashed(text).split(SEPARATOR))
 
 
 def table_of(namespace: str, name: str) -> Identifier:
-    """Read a table's identifier out of a path."""
+    """Return the identifier of a table in a path."""
     return table_identifier([*namespace_of(namespace), _slashed(name)])
 
 
 def texts(container: Mapping[str, Any], key: str, what: str) -> dict[str, str]:
-    """Require an object of texts under names that are not empty; nothing is an empty one."""
+    """Return an object of texts, or an empty one. Names must not be empty."""
     found = _fields.texts(container, key, what)
     if "" in found:
         raise InvalidInputError(f"{what}: {key!r} has an entry without a name")
@@ -43,12 +43,12 @@ def texts(container: Mapping[str, Any], key: str, what: str) -> dict[str, str]:
 
 
 def names(container: Mapping[str, Any], key: str, what: str) -> list[str]:
-    """Require a list of texts; nothing is an empty one."""
+    """Return a list of texts, or an empty one."""
     return list(_fields.names(items(container, key, what, required=False), f"{what}: {key!r}"))
 
 
 def identifier(container: Mapping[str, Any], key: str, what: str) -> Identifier:
-    """Require the identifier of a table in a namespace."""
+    """Return the identifier of a table, which must be in a namespace."""
     value = mapping(container.get(key), f"{what}: {key!r}")
     parent = names(value, "namespace", f"{what}: {key!r}")
     if not parent:

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 
 def list_namespaces(catalog: Catalog, parent: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
-    """List a page of the namespaces directly below one; error 1."""
+    """Return a page of the namespaces below one. Raises NamespaceNotFoundError if that one does not exist."""
     names, following = namespaces.list_children(catalog, parent, token, size)
     return {"namespaces": [[*parent, name] for name in names], "next-page-token": following}
 
 
 def create(catalog: Catalog, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Create a namespace; errors 1 (its parent), 2, 13."""
+    """Create a namespace.
+
+    Raises NamespaceNotFoundError if the parent does not exist, NamespaceAlreadyExistsError if the namespace exists.
+    """
     identifier = namespace_identifier(fields.names(body, "namespace", "The namespace"))
     if identifier == ROOT:
         raise InvalidInputError("The namespace must have a name")
@@ -34,12 +37,12 @@ def create(catalog: Catalog, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_namespace(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
-    """Give a namespace with its properties; error 1."""
+    """Return a namespace with its properties. Raises NamespaceNotFoundError if it does not exist."""
     return {"namespace": list(identifier), "properties": namespaces.describe(catalog, identifier) or {}}
 
 
 def update(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Set and remove properties in one commit; errors 1, 13."""
+    """Set and remove properties in one commit. Raises NamespaceNotFoundError if the namespace does not exist."""
     what = f"Namespace {format_identifier(identifier)}"
     removals, updates = fields.names(body, "removals", what), fields.texts(body, "updates", what)
     both = sorted(set(removals) & updates.keys())
@@ -55,5 +58,5 @@ def update(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) ->
 
 
 def drop(catalog: Catalog, identifier: Identifier) -> None:
-    """Drop an empty namespace; errors 1, 3."""
+    """Drop an empty namespace. Raises NamespaceNotFoundError or NamespaceNotEmptyError."""
     namespaces.drop(catalog, identifier, DropMode.FAIL, DropBehavior.RESTRICT)

@@ -1,4 +1,4 @@
-"""What a commit requires of a table: each requirement holds, or the commit is refused (14)."""
+"""Requirements of a commit: if one does not hold, ConcurrentModificationError is raised."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _NUMBERS = {
 
 
 def require(looked: LoadedTable, requirements: Sequence[object]) -> bool:
-    """Raise 14 if one does not hold; tells whether they hold for the current version alone."""
+    """Return True if the requirements name the current version.
+
+    Raises ConcurrentModificationError if one does not hold.
+    """
     is_pinned = False
     what = f"Table {format_identifier(looked.found.identifier)}"
     for one in requirements:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def translate_not_found(identifier: Identifier) -> Iterator[None]:
-    """Call a table in a namespace that is not there a missing table, as the protocol does.
+    """Raise TableNotFoundError if the namespace of a table does not exist, as the protocol does.
 
     Clients of Iceberg look for `a.b.files` as a table of the namespace `a.b` first, then for a part of the table `a.b`.
     """
@@ -31,24 +31,28 @@ def translate_not_found(identifier: Identifier) -> Iterator[None]:
 
 
 def list_tables(catalog: Catalog, namespace: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
-    """List a page of the tables of a namespace; error 1."""
+    """Return a page of a namespace's tables. Raises NamespaceNotFoundError if it does not exist."""
     names, following = listing.list_tables(catalog, namespace, token, size, include_declared=True)
     identifiers = [{"namespace": list(namespace), "name": name} for name in names]
     return {"identifiers": identifiers, "next-page-token": following}
 
 
 def load_result(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the answer to LoadTable, which has no metadata-location."""
+    """Return the answer to LoadTable, which has no metadata-location."""
     return {"metadata": metadata, "config": {}}
 
 
 def commit_result(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
-    """Give the answer to UpdateTable, for which clients want a metadata-location, although there is none."""
+    """Return the answer to UpdateTable. Clients require a metadata-location in it, although there is none."""
     return {"metadata-location": "", "metadata": documents.load_table(catalog, identifier)}
 
 
 def rename(catalog: Catalog, body: Mapping[str, Any]) -> None:
-    """Rename a table, also into another namespace; errors 1, 4, 5."""
+    """Rename a table, also into another namespace.
+
+    Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist,
+    TableAlreadyExistsError if the new name is taken.
+    """
     source = fields.identifier(body, "source", "The renaming")
     target = fields.identifier(body, "destination", "The renaming")
     with translate_not_found(source):
@@ -60,7 +64,7 @@ def rename(catalog: Catalog, body: Mapping[str, Any]) -> None:
 
 
 def drop(catalog: Catalog, identifier: Identifier, *, with_data: bool, ttl_ms: int | None, now: bool) -> None:
-    """Take a table out; errors 1, 4, 19 (protected).
+    """Drop a table. Raises InvalidTableStateError if it is protected.
 
     Without its data it is deregistered. With its data it is dropped, and can be brought back until it is purged; the
     data goes at once only if `now` is said.

@@ -1,4 +1,4 @@
-"""What the updates of a commit ask for, read before anything is done.
+"""Parse the updates of a commit, before anything is changed.
 
 A Lance table is changed by Lance: columns, rows and branches are not for this protocol to change. What is left is the
 next version, whose manifest is staged already; letting old versions go; and properties. Updates that would change
@@ -38,45 +38,45 @@ _KNOWN = {
     "set-current-view-version",
 }
 _NEWEST = -1
-"""Stands for what the same commit has added last."""
+"""Refers to the schema that the same commit added last."""
 
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A version that is to be made of a staged manifest."""
+    """A version to create from a staged manifest."""
 
     version: int
     staged: str
     """The name of the staged file."""
     scheme: str | None
     manifest: str
-    """The address that the snapshot names."""
+    """The URI in the snapshot."""
     metadata: dict[str, str] | None
 
 
 @dataclass
 class RequestedChanges:
-    """What a commit asks of one table."""
+    """The changes that a commit requests for one table."""
 
     looked: LoadedTable
     version: NewVersion | None = None
     main: int | None = None
     place: str | None = None
-    """Where a table that is only declared gets its first version, if not where it was declared."""
+    """The location of a declared table's first version, if it differs from the declared one."""
     assigned: dict[str, str] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     expired: list[int] = field(default_factory=list)
     schemas: list[dict[str, Any]] = field(default_factory=list)
-    """Schemas that must be the table's own, unless there is a new version, whose manifest tells."""
+    """Schemas that must equal the table's, unless the commit adds a version."""
 
     @property
     def what(self) -> str:
-        """Name the table."""
+        """The table, for messages."""
         return f"Table {format_identifier(self.looked.found.identifier)}"
 
 
 def parse_updates(looked: LoadedTable, updates: Sequence[object]) -> RequestedChanges:
-    """Read the updates of a commit; errors 0 and 13."""
+    """Return the requested changes. Raises InvalidInputError or UnsupportedOperationError for others."""
     wanted = RequestedChanges(looked)
     for one in updates:
         update = fields.mapping(one, f"{wanted.what}: an update")
@@ -95,7 +95,7 @@ def _check(wanted: RequestedChanges) -> None:
         raise _unsupported(wanted, "a new version must become the current one: 'set-snapshot-ref' of 'main' is missing")
     if wanted.place is not None and (wanted.version is None or wanted.version.version != 1):
         raise _unsupported(wanted, "it stays where it is; only the first version of a declared one may be elsewhere")
-    # What is set to what it is anyway needs no change.
+    # Setting a property to its current value changes nothing.
     fixed = wanted.looked.fixed
     for key, value in wanted.assigned.items():
         if key in fixed and value.strip().lower() != fixed[key]:
@@ -179,7 +179,7 @@ def _set_location(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
 
 
 def _only(action: str, key: str, fine: Callable[[RequestedChanges, Any], bool], why: str) -> Callable[..., None]:
-    """Take an update that comes to what is there already, and no other."""
+    """Return a parser that accepts an update only if it changes nothing."""
 
     def read(wanted: RequestedChanges, update: Mapping[str, Any]) -> None:
         if key not in update:
@@ -228,7 +228,7 @@ _READERS: dict[str, Callable[[RequestedChanges, Mapping[str, Any]], None]] = {
 
 
 def require_each_once(identifiers: Sequence[tuple[str, ...]]) -> None:
-    """Refuse a transaction that names a table twice (13)."""
+    """Raise InvalidInputError if a transaction names a table twice."""
     repeated = [one for one, times in Counter(identifiers).items() if times > 1]
     if repeated:
         raise InvalidInputError(f"The transaction names table {format_identifier(repeated[0])} more than once")
