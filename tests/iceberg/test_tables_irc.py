@@ -209,6 +209,26 @@ def test_dropped_tables_whose_time_is_over_are_purged(catalog, space):
     assert not is_there(catalog, location)
 
 
+@not_on_ours("our server keeps dropped tables itself")
+def test_status_details_and_dry_runs_of_dropped_tables(catalog, space):
+    assert catalog.table_status([space, "t"]).status == "NotFound"
+    location = create_table(catalog, space, "t").location
+    assert catalog.table_status([space, "t"]).status == "Exists"
+    drop_table(catalog, space, "t", ttl="0")
+    ((dropped,), _) = catalog.list_dropped_tables([space], detailed=True)
+    assert (dropped.rows, dropped.bytes > 0) == (3, True)
+    status = catalog.table_status([space, "t"])
+    assert (status.status, status.deletion_id) == ("SoftDeleted", dropped.deletion_id)
+    assert [space, "t"] in [one.id for one in catalog.list_purgable_tables()]
+    (planned,) = catalog.purge_tables([[space, "t"]], dry_run=True).tables
+    assert (planned.bytes, is_there(catalog, location)) == (dropped.bytes, True)
+    reported = []
+    (purged,) = catalog.purge_tables([[space, "t"]], progress=lambda *one: reported.append(one)).tables
+    assert (purged.error, is_there(catalog, location)) == (None, False)
+    assert reported == [(purged, 1, 1)]
+    assert catalog.table_status([space, "t"]).status == "NotFound"
+
+
 @not_on_ours("our server has one name for each place")
 def test_dropping_one_of_two_names_keeps_the_data_of_the_other(catalog, space, client_root):
     location = f"{client_root}/shared"

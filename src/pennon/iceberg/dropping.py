@@ -252,7 +252,7 @@ def _add_details(catalog: Catalog, entry: Entry, table: DroppedTable) -> Dropped
     try:
         with translate_errors(f"reading {format_identifier(tuple(table.id))}"):
             store = catalog.store(entry)
-            rows = count_rows(store.resolve("").rstrip("/"), catalog.options(entry))
+            rows = count_rows(store.location("").rstrip("/"), catalog.options(entry))
             return replace(table, rows=rows, bytes=store.measure("").size)
     except LanceNamespaceError:
         return table

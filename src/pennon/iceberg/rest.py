@@ -199,20 +199,20 @@ class RestCatalog:
 
     def _error(self, auth: Authenticator, route: Route, what: str, answer: Answer) -> LanceNamespaceError:
         kind, message = answers.parse_error(answer.body)
-        told = self.settings.redacted(f"{what}: the server answers {answer.status} {kind}: {message}".rstrip(": "))
+        text = self.settings.redacted(f"{what}: the server answers {answer.status} {kind}: {message}".rstrip(": "))
         fetched = auth.secret()
-        told = told.replace(fetched, "***") if fetched else told
+        text = text.replace(fetched, "***") if fetched else text
         if answer.status == 429:
-            return from_error_code(_THROTTLED_CODE, told)
+            return from_error_code(_THROTTLED_CODE, text)
         if answer.status in _LOST and not route.repeatable:
-            return UnknownOutcomeError(told)
+            return UnknownOutcomeError(text)
         if kind in _BY_TYPE and answer.status in {400, 404, 406, 409}:
-            return _BY_TYPE[kind](told)
+            return _BY_TYPE[kind](text)
         if answer.status == 404:
-            return route.missing(told)
+            return route.missing(text)
         if answer.status == 409:
-            return route.taken(told)
-        return _ERRORS.get(answer.status, InternalError)(told)
+            return route.taken(text)
+        return _ERRORS.get(answer.status, InternalError)(text)
 
     def _post_form(self, url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         # A token more does no harm.

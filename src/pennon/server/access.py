@@ -1,4 +1,4 @@
-"""Who may ask: this machine alone, or whoever has the token."""
+"""Decide who may send requests: only this machine, or clients with the token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Access:
     token: str | None = field(default=None, repr=False)
 
     def refusal(self, headers: Mapping[str, str], scheme: str) -> tuple[int, str, str] | None:
-        """Say why a request is not let in: status, type and message; None if it is."""
+        """Return the status, type and message of a refusal, or None if the request is allowed."""
         if self.token is not None:
             given = headers.get("authorization", "")
             proof = given[len(_SCHEME) :].strip() if given[: len(_SCHEME)].lower() == _SCHEME else ""
@@ -55,7 +55,7 @@ def chosen(host: str, environment: Mapping[str, str], token_file: Path | None) -
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a name or address means this machine and nobody else can reach it."""
+    """Return True if a name or address is this machine and cannot be reached from others."""
     if host.lower() in _LOCAL_NAMES:
         return True
     try:
@@ -93,7 +93,7 @@ def _token(environment: Mapping[str, str], token_file: Path | None) -> str | Non
 
 
 def _host_of(header: str) -> str:
-    """Read the name out of a Host header, which may have a port."""
+    """Return the host name in a Host header, without the port."""
     try:
         return urlsplit(f"//{header}").hostname or ""
     except ValueError:

@@ -50,8 +50,8 @@ def _failed(request: Request, error: Exception) -> Response:
 
 def _invalid(_: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    told = "; ".join(f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in found)
-    return errors.answer(400, "BadRequestException", told or "The request is not valid")
+    message = "; ".join(f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in found)
+    return errors.answer(400, "BadRequestException", message or "The request is not valid")
 
 
 def _no_route(request: Request, error: Exception) -> Response:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pennon.server.access import Access
 
 SLASH = "\0"
-"""Stands for a slash inside of a name, in paths that routes see; no name can hold it."""
+"""Replaces a slash inside a name in the paths that routes get. No name can contain it."""
 LARGEST_BODY = 4 << 20
 MOST_VALUES = 250_000
 """Python's parser takes up to a microsecond per value, in which no other thread runs."""
@@ -61,7 +61,10 @@ def decoded(raw: bytes) -> str:
 
 
 async def json_body(request: Request) -> dict[str, Any]:
-    """Read a body that is a JSON object, of a bounded size and in a bounded time; else 400, 408, 413, 415."""
+    """Return the JSON object in a body, within limits of size and time.
+
+    Raises an HTTP error with the status 400, 408, 413 or 415 otherwise.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         # Browsers send other types, and none, to foreign servers without asking.
@@ -83,7 +86,7 @@ async def json_body(request: Request) -> dict[str, Any]:
 
 
 def parsed(content: bytes) -> dict[str, Any]:
-    """Read a JSON object whose texts are valid Unicode and whose numbers are numbers; else 13."""
+    """Return a JSON object. Raises InvalidInputError if a text is not Unicode or a number is not finite."""
     if sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise InvalidInputError(f"The body holds more than {MOST_VALUES:,} values")
     try:

@@ -31,7 +31,7 @@ _LOGGING["handlers"]["access"]["stream"] = "ext://sys.stderr"
 
 
 class Server(uvicorn.Server):
-    """A server that ends when it is told to; the second time, at once. It holds a bounded number of connections."""
+    """A server that stops on a signal, and at once on a second one. It limits the number of connections."""
 
     _acceptors: tuple[Acceptor, ...] = ()
 
@@ -55,7 +55,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take Ctrl-C and SIGTERM as the wish to end, not as a failure."""
+        """Handle Ctrl-C and SIGTERM as requests to stop, not as failures."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -69,7 +69,7 @@ class Server(uvicorn.Server):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Take an address; 0 is any free port. An OSError says why not."""
+    """Bind an address. The port 0 is any free port. Raises OSError if it cannot be bound."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     # Told to be TCP, so that small answers are sent at once.
     taken = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -99,14 +99,14 @@ class Certificate:
 
 
 def address(taken: socket.socket, certificate: Certificate | None = None) -> str:
-    """Give the address of what is listening, as a URL."""
+    """Return the URL of a listening socket."""
     host, port = taken.getsockname()[:2]
     scheme = "http" if certificate is None else "https"
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def server(app: FastAPI, *, certificate: Certificate | None = None, log_requests: bool = False) -> Server:
-    """Make a server; `run(sockets=[...])` serves until it is told to end, and finishes what was begun."""
+    """Return a server. `run(sockets=[...])` serves until it is stopped, and finishes running requests."""
     return Server(
         uvicorn.Config(
             app,

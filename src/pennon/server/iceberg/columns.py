@@ -46,7 +46,7 @@ _WIDEST_DECIMAL = 38
 
 
 def shown(dataset: LanceDataset) -> tuple[dict[str, Any], int]:
-    """Give the schema of an open table as Iceberg has it, and the largest id in it."""
+    """Return the Iceberg schema of an open table, and its largest field id."""
     known = {
         path: number
         for column, arrow in zip(dataset.lance_schema.fields(), dataset.schema, strict=True)
@@ -57,12 +57,12 @@ def shown(dataset: LanceDataset) -> tuple[dict[str, Any], int]:
 
 
 def empty() -> dict[str, Any]:
-    """Give the schema of a table that has no data yet."""
+    """Return the schema of a table that has no data yet."""
     return {"type": "struct", "schema-id": SCHEMA_ID, "fields": []}
 
 
 def same_columns(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two Iceberg schemas have the same columns, whatever their ids."""
+    """Return True if two Iceberg schemas have the same columns, regardless of their ids."""
     return bool(_essence(one.get("fields")) == _essence(other.get("fields")))
 
 

@@ -2,7 +2,7 @@
 
 All requirements and updates are read first. The commit point is the next version of `__manifest`, which holds the rows
 of all new versions and all properties, or nothing of it. A crash before it leaves staged manifests that mean nothing; a
-crash after it leaves versions that whoever meets them finishes.
+crash after it leaves versions that the next client finishes.
 """
 
 from __future__ import annotations

@@ -97,5 +97,5 @@ def _properties(catalog: Catalog, what: str, given: dict[str, str]) -> dict[str,
         raise UnsupportedOperationError(f"{what} cannot have {documents.NO_CLEANING}: Lance cleans up its own files")
     if given.get(_FORMAT_VERSION, "2").strip() not in {"1", "2"}:
         raise UnsupportedOperationError(f"{what} is shown in format version {documents.FORMAT_VERSION} only")
-    told = {TABLE_TYPE, MANAGED_BY, documents.NO_CLEANING, _FORMAT_VERSION}
-    return {key: value for key, value in given.items() if key not in told}
+    fixed = {TABLE_TYPE, MANAGED_BY, documents.NO_CLEANING, _FORMAT_VERSION}
+    return {key: value for key, value in given.items() if key not in fixed}

@@ -170,8 +170,8 @@ def _snapshots(looked: LoadedTable, records: Sequence[VersionRecord], newest: in
 
 def _summary(record: VersionRecord) -> dict[str, str]:
     kept = dict(record.metadata or {})
-    told = summary_of(
+    summary = summary_of(
         record.version, record.scheme, (record.staged_path or record.path).rpartition("/")[2], record.size
     )
     operation = kept.pop(OPERATION, "")
-    return {**kept, **told, **({OPERATION: operation} if operation in _OPERATIONS else {})}
+    return {**kept, **summary, **({OPERATION: operation} if operation in _OPERATIONS else {})}

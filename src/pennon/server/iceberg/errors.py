@@ -69,5 +69,5 @@ def document(status: int, kind: str, text: str) -> dict[str, Any]:
 def answer(status: int, kind: str, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return the answer for an error."""
     # A message may quote a request, which may not be valid text.
-    told = text.encode("utf-8", "backslashreplace").decode()
-    return JSONResponse(document(status, kind, told), status, headers)
+    encodable = text.encode("utf-8", "backslashreplace").decode()
+    return JSONResponse(document(status, kind, encodable), status, headers)

@@ -37,7 +37,7 @@ ENDPOINTS = (
     ("POST", "/tables/rename"),
     ("POST", "/transactions/commit"),
 )
-"""What is served, as `/v1/config` tells."""
+"""The routes that `/v1/config` lists."""
 
 Body = Annotated[dict[str, Any], Depends(json_body)]
 PageToken = Annotated[str | None, Query(alias="pageToken")]
