@@ -1,7 +1,7 @@
 """The manifest: a Lance table that holds every namespace and table of the catalog."""
 
 from pennon.directory.manifest.draft import Draft
-from pennon.directory.manifest.manifest import Manifest
+from pennon.directory.manifest.manifest import PLAN_ERRORS, Manifest
 from pennon.directory.manifest.row import (
     NAMESPACE,
     PROTECTED,
@@ -17,6 +17,7 @@ from pennon.directory.manifest.snapshot import Snapshot, is_version
 
 __all__ = [
     "NAMESPACE",
+    "PLAN_ERRORS",
     "PROTECTED",
     "TABLE",
     "TABLE_VERSION",

@@ -25,7 +25,15 @@ from pennon.directory.manifest.skipped import find_skipped_rows
 from pennon.directory.manifest.snapshot import Snapshot
 from pennon.directory.manifest.upkeep import Upkeep
 from pennon.directory.problems import warn_once
-from pennon.errors import ConcurrentModificationError, is_commit_conflict, is_not_found
+from pennon.errors import (
+    ConcurrentModificationError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    TableVersionAlreadyExistsError,
+    is_commit_conflict,
+    is_not_found,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +42,14 @@ if TYPE_CHECKING:
     from pennon.store import Store
 
 T = TypeVar("T")
+
+PLAN_ERRORS = (
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    TableVersionAlreadyExistsError,
+)
+"""Errors that plans raise, so nothing was committed. After any other error, the outcome of a commit is unknown."""
 
 _DEADLINE_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.002
@@ -97,6 +113,18 @@ class Manifest:
         if mutation.error is not None:
             raise mutation.error
         return mutation.result  # type: ignore[return-value]  # a mutation without error has its result
+
+    def may_refer_to(self, location: str, error: BaseException) -> bool:
+        """Return False if the commit of a row with this location failed for certain, so that its files can be deleted.
+
+        After an error that is not one of a plan, such as a lost response, the manifest is read again.
+        """
+        if isinstance(error, PLAN_ERRORS):
+            return False
+        try:
+            return self.read(lambda snapshot: bool(snapshot.object_ids_at(location)))
+        except Exception:  # noqa: BLE001 - the caller raises the first error, and the files are kept
+            return True
 
     def require_writable(self, *, validated: bool = False) -> None:
         """Raise UnsupportedOperationError if a mutation would, before other files are written.

@@ -17,7 +17,7 @@ from pennon.directory.markers.reservation import Reservation
 from pennon.directory.root_tables.deletion import delete_leftovers
 from pennon.directory.table_rows import CreatedTable, TableSpec
 from pennon.directory.versions import service
-from pennon.errors import ConcurrentModificationError, NamespaceNotFoundError, TableAlreadyExistsError
+from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.table.writing import write_version
 
@@ -41,7 +41,7 @@ def declare(catalog: Catalog, identifier: Identifier, row: Row, *, contested: bo
         )
     reservation = Reservation(catalog.store, location, contested=contested)
     reservation.announce()
-    with reservation.undo_on_error():
+    with reservation.undo_on_error(catalog.manifest):
         reservation.commit()
         table_rows.insert_row(catalog, row)
 
@@ -59,7 +59,7 @@ def create(catalog: Catalog, spec: TableSpec, location: str) -> CreatedTable:
         )
         table_rows.insert_row(catalog, row, on_plan=planned.append)
     except BaseException as error:
-        if not planned or not _may_be_committed(catalog, row, error):
+        if not planned or not catalog.require_manifest("create_table").may_refer_to(location, error):
             catalog.store.delete_tree(location)
         raise
     return CreatedTable(location, row.properties(), version)
@@ -105,21 +105,6 @@ def _update_row(draft: Draft, table: ResolvedTable, spec: TableSpec) -> tuple[Ro
         row = row.with_properties(properties_json(spec.properties))
         draft.put(row)
     return row, False
-
-
-def _may_be_committed(catalog: Catalog, row: Row, error: BaseException) -> bool:
-    """Return False if the commit of a new row failed for certain.
-
-    A plan that was refused was not committed. After any other error, such as a lost answer of the store, the manifest
-    is read again.
-    """
-    if isinstance(error, (TableAlreadyExistsError, NamespaceNotFoundError)):
-        return False
-    manifest = catalog.require_manifest("create_table")
-    try:
-        return manifest.read(lambda snapshot: bool(snapshot.object_ids_at(str(row.location))))
-    except Exception:  # noqa: BLE001 - the caller raises the first error, and the data is kept
-        return True
 
 
 def _is_dropped(catalog: Catalog, table: ResolvedTable) -> bool:

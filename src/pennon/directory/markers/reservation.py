@@ -16,6 +16,7 @@ from pennon.errors import TableAlreadyExistsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pennon.directory.manifest import Manifest
     from pennon.store import Store
 
 
@@ -44,12 +45,13 @@ class Reservation:
             raise TableAlreadyExistsError(f"The location {self._location!r} is already declared")
 
     @contextmanager
-    def undo_on_error(self) -> Iterator[None]:
-        """Delete both files if the block raises after they were written."""
+    def undo_on_error(self, manifest: Manifest | None = None) -> Iterator[None]:
+        """Delete both files if the block raises after they were written, unless `manifest` may refer to them."""
         try:
             yield
-        except BaseException:
-            if self._e_tag is not None and self._store.delete_if(self._path, self._e_tag):
+        except BaseException as error:
+            is_kept = self._e_tag is None or (manifest is not None and manifest.may_refer_to(self._location, error))
+            if not is_kept and self._store.delete_if(self._path, str(self._e_tag)):
                 self._store.delete(layout.declared(self._location))
                 self._store.prune(self._location)
             raise

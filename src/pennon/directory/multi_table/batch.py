@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lance_namespace_urllib3_client.models.commit_table_operation import CommitTableOperation
 
     from pennon.directory.catalog import Catalog
-    from pennon.directory.manifest import Manifest, Snapshot
     from pennon.directory.versions.record import VersionRecord
 
 
@@ -56,12 +55,7 @@ def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTa
     declared: dict[Identifier, str] = {}
     with ExitStack() as undo:
         operations = [_prepare(catalog, operation, declared, undo) for operation in request.operations]
-        try:
-            results = manifest.mutate(lambda draft: [operation.plan(draft) for operation in operations])
-        except BaseException:
-            if _may_be_committed(manifest, declared):
-                undo.close()
-            raise
+        results = manifest.mutate(lambda draft: [operation.plan(draft) for operation in operations])
     created = {
         number: (operation.table, results[number])
         for number, operation in enumerate(operations)
@@ -72,19 +66,6 @@ def commit(catalog: Catalog, request: BatchCommitTablesRequest) -> BatchCommitTa
     return BatchCommitTablesResponse(
         results=[operation.respond(result) for operation, result in zip(operations, results, strict=True)]
     )
-
-
-def _may_be_committed(manifest: Manifest, declared: dict[Identifier, str]) -> bool:
-    """Return True if the declared tables have their rows, as after a lost response, or if that is unknown."""
-
-    def look(snapshot: Snapshot) -> bool:
-        rows = {location: snapshot.get(object_id(identifier)) for identifier, location in declared.items()}
-        return any(row is not None and row.location == location for location, row in rows.items())
-
-    try:
-        return manifest.read(look)
-    except Exception:  # noqa: BLE001 - the caller raises the error of the commit
-        return True
 
 
 def _prepare(
@@ -106,7 +87,7 @@ def _prepare_declare(
     declared[identifier] = location
     reservation = Reservation(catalog.store, location)
     reservation.announce()
-    undo.enter_context(reservation.undo_on_error())
+    undo.enter_context(reservation.undo_on_error(catalog.manifest))
     reservation.commit()
     row = Row(object_id(identifier), TABLE, location, properties_json(request.properties))
     response = DeclareTableResponse(

@@ -21,14 +21,11 @@ from lance_namespace_urllib3_client.models.create_table_version_response import 
 
 from pennon.directory import table_rows
 from pennon.directory.lifecycle import adopt
-from pennon.directory.manifest import TABLE, Draft, Row, properties_json
+from pennon.directory.manifest import PLAN_ERRORS, TABLE, Draft, Row, properties_json
 from pennon.directory.versions import callback, managed, service, version_commit, version_files, version_rows
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
-    NamespaceNotFoundError,
-    TableAlreadyExistsError,
-    TableNotFoundError,
     TableVersionAlreadyExistsError,
     is_commit_conflict,
 )
@@ -43,13 +40,6 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 20
 _LONGEST_PAUSE_SECONDS = 0.2
-_NOT_COMMITTED = (
-    TableVersionAlreadyExistsError,
-    TableNotFoundError,
-    TableAlreadyExistsError,
-    NamespaceNotFoundError,
-)
-"""Errors that a plan raises, so nothing was committed. After any other error, the outcome is unknown."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,7 @@ def commit_tables(
             check({one.identifier: one.version.record.version for one in staged})
         try:
             records = version_commit.create_versions(catalog, [one.version for one in staged], new_tables.insert)
-        except _NOT_COMMITTED as error:
+        except PLAN_ERRORS as error:
             _discard(catalog, staged)
             if not isinstance(error, TableVersionAlreadyExistsError):
                 raise

@@ -78,7 +78,7 @@ def _reserve_written(catalog: Catalog, identifier: Identifier, place: str, prope
     """Reserve a location with a staged first version, for the commit that publishes it."""
     reservation = Reservation(catalog.store, place, contested=True)
     reservation.announce()
-    with reservation.undo_on_error():
+    with reservation.undo_on_error(catalog.manifest):
         reservation.commit()
         register.register(catalog, identifier, place, RegisterMode.CREATE, properties, allow_missing=True)
 
