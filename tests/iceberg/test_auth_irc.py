@@ -37,7 +37,7 @@ def token(text: str, **more: object) -> Reply:
     return Reply(body={"access_token": text, "token_type": "bearer", **more})
 
 
-def test_nobody_sends_nothing(server, connect):
+def test_no_authentication_sends_no_header(server, connect):
     list_namespaces(connect(server.uri))
     assert sent(server, "GET /v1/namespaces") == [None]
 
@@ -67,7 +67,7 @@ def test_client_credentials_are_exchanged_once(server, connect):
     assert set(sent(server, "GET /v1/namespaces")) == {"Bearer one"}
 
 
-def test_a_token_is_fetched_anew_before_it_expires(server, connect):
+def test_token_is_renewed_before_it_expires(server, connect):
     server.answer("POST /v1/oauth/tokens", token("one", expires_in=0.001), token("two"))
     client = connect(server.uri, credential="id:secret")
     list_namespaces(client)
@@ -76,7 +76,7 @@ def test_a_token_is_fetched_anew_before_it_expires(server, connect):
 
 
 @pytest.mark.parametrize("status", [401, 419])
-def test_one_new_authentication_when_refused(server, connect, status):
+def test_refused_request_authenticates_once_more(server, connect, status):
     server.answer("POST /v1/oauth/tokens", token("one"), token("two"))
     server.answer("GET /v1/namespaces", Reply(status), Reply(body={"namespaces": [["a"]]}))
     assert list_namespaces(connect(server.uri, credential="id:secret")) == ["a"]
@@ -94,7 +94,7 @@ def test_a_refused_token_is_not_tried_again(server, connect):
     assert server.count("GET /v1/namespaces") == 1
 
 
-def test_a_token_server_of_its_own(server, connect):
+def test_token_comes_from_a_separate_server(server, connect):
     with HostileServer() as other:
         other.answer("POST /token", token("there"))
         list_namespaces(connect(server.uri, credential="only-a-secret", **{"oauth2-server-uri": f"{other.uri}/token"}))
@@ -103,7 +103,7 @@ def test_a_token_server_of_its_own(server, connect):
 
 
 @pytest.mark.parametrize("reply", [Reply(400, {"error": "no"}), Reply(body={}), Reply(body=b"{"), token(5)])
-def test_a_token_server_that_answers_nonsense(server, connect, reply):
+def test_bad_answer_of_the_token_server_raises(server, connect, reply):
     server.answer("POST /v1/oauth/tokens", reply)
     with pytest.raises(Exception) as caught:
         list_namespaces(connect(server.uri, credential="id:cred-very-secret"))
@@ -180,6 +180,6 @@ def test_secrets_do_not_leave_https(connect):
         list_namespaces(client)
 
 
-def test_it_is_opened_by_its_name(server):
+def test_connect_opens_it_by_its_short_name(server):
     with connect_by_name("iceberg", {"uri": server.uri}) as client:
         assert list_namespaces(client) == ["a"]

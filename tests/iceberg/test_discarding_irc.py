@@ -16,7 +16,7 @@ def written(catalog, space, table) -> str:
     return place
 
 
-def test_only_what_no_table_has_is_discarded(catalog, space, tmp_path):
+def test_discard_deletes_only_locations_without_a_table(catalog, space, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     staged, adopted = written(catalog, space, "t"), written(catalog, space, "t")

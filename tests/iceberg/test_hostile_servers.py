@@ -118,7 +118,7 @@ def test_pages_that_never_end(server, client):
         list_namespaces(client)
 
 
-def test_compression_that_nobody_asked_for(server, client):
+def test_unrequested_compression_raises(server, client):
     server.answer("GET /v1/namespaces", Reply(body=b"x", headers={"Content-Encoding": "gzip"}))
     with fails(18, "compressed"):
         list_namespaces(client)
@@ -166,7 +166,7 @@ def test_garbage_instead_of_http(server, client):
         list_namespaces(client)
 
 
-def test_nobody_listens(connect):
+def test_no_server_raises_service_unavailable(connect):
     with HostileServer() as gone:
         uri = gone.uri
     with fails(17), within(8):
@@ -190,7 +190,7 @@ def test_a_busy_server_is_asked_again(server, client, status):
     assert server.count("GET /v1/namespaces") == 3
 
 
-def test_a_busy_server_says_when(server, client):
+def test_retry_after_is_respected(server, client):
     server.answer("GET /v1/namespaces", Reply(503, headers={"Retry-After": "0"}), Reply(body={"namespaces": [["a"]]}))
     assert list_namespaces(client) == ["a"]
     server.answer("GET /v1/namespaces", Reply(503, headers={"Retry-After": "3600"}))
@@ -266,7 +266,7 @@ def test_a_server_that_ignores_requirements_manages_no_versions(server, client):
 
 @pytest.mark.parametrize("found", [{}, {"pennon.creation-id": "of somebody else", "table_type": "lance"}, TABLE])
 @pytest.mark.parametrize("managed_by", ["storage", "impl"])
-def test_a_table_that_the_server_answers_with_and_that_is_not_ours_stays(server, client, found, managed_by, tmp_path):
+def test_existing_table_in_the_answer_is_kept(server, client, found, managed_by, tmp_path):
     properties = found.get("properties", found)
     tables = Tables(server, location=(tmp_path / "theirs").as_uri(), properties=properties)
     with fails(5, "a$t"):
@@ -277,7 +277,7 @@ def test_a_table_that_the_server_answers_with_and_that_is_not_ours_stays(server,
     assert server.count("POST /v1/namespaces/a/tables/t") == 0
 
 
-def test_a_new_table_without_its_properties_is_known_by_its_place(server, client):
+def test_new_table_without_properties_is_recognized_by_its_location(server, client):
     tables = Tables(server, properties={})
     declare_table(client, "a", "t")
     assert tables.there["metadata"]["properties"]["table_type"] == "lance"
@@ -286,14 +286,14 @@ def test_a_new_table_without_its_properties_is_known_by_its_place(server, client
 @pytest.mark.parametrize(
     ("given", "advice"), [({}, "without the property 'root'"), ({"location": "file:///tmp/mine"}, "be registered")]
 )
-def test_a_server_that_chooses_another_place_is_told_as_what_it_is(server, client, given, advice):
+def test_server_that_chooses_another_location_raises_unsupported(server, client, given, advice):
     tables = Tables(server, location="file:///tmp/theirs")
     with fails(0, advice):
         declare_table(client, "a", "t", **given)
     assert tables.drops == 1
 
 
-def test_data_stays_if_the_answer_to_its_creation_makes_no_sense(server, client, client_root):
+def test_data_is_kept_if_the_answer_to_create_is_invalid(server, client, client_root):
     server.answer("GET /v1/namespaces/a", Reply(body={}))
     server.answer("POST /v1/namespaces/a/tables", Reply(body=b"<html>"))
     with fails(18):
@@ -301,7 +301,7 @@ def test_data_stays_if_the_answer_to_its_creation_makes_no_sense(server, client,
     assert len(list(Path(client_root).glob("*/_versions/*.manifest"))) == 1
 
 
-def test_data_goes_if_there_is_certainly_no_entry(server, client, client_root):
+def test_data_is_deleted_if_no_entry_exists(server, client, client_root):
     server.answer("GET /v1/namespaces/a", Reply(body={}))
     server.answer("POST /v1/namespaces/a/tables", Reply(403, {"error": {"type": "ForbiddenException"}}))
     with fails(15):
@@ -330,7 +330,7 @@ def test_a_table_that_is_deleted_with_its_entry_is_not_deregistered(server, clie
     assert server.count("DELETE /v1/namespaces/a/tables/t") == 0
 
 
-def test_a_server_that_deletes_data_unasked_is_told(server, client, tmp_path):
+def test_server_that_deletes_data_unasked_raises_internal_error(server, client, tmp_path):
     data = tmp_path / "data"
     lance.write_dataset(pa.table({"x": [1]}), str(data))
     table = {**TABLE, "location": data.as_uri()}
@@ -371,7 +371,7 @@ LONG_AGO = {"pennon.dropped-at-ms": "1700000000000", "pennon.drop-ttl-ms": "0"}
         {"pennon.dropped-at-ms": "never"},
     ],
 )
-def test_a_dropped_table_whose_time_cannot_be_read_is_kept(server, client, change):
+def test_dropped_table_with_unreadable_retention_is_kept(server, client, change):
     trashed(server, "pennon_trash", "t", **{**LONG_AGO, **change})
     server.answer("GET /v1/namespaces", Reply(body={"namespaces": []}))
     (kept,), _ = client.list_dropped_tables(["a"])
@@ -443,7 +443,7 @@ def test_the_configuration_is_merged(server, connect):
     assert list_namespaces(connect(server.uri)) == ["c"]
 
 
-def test_another_address_comes_by_the_configuration(server, connect):
+def test_configuration_can_change_the_uri(server, connect):
     with HostileServer() as other:
         server.answer("GET /v1/config", Reply(body={"overrides": {"uri": other.uri}}))
         other.answer("GET /v1/namespaces", Reply(body={"namespaces": [["there"]]}))

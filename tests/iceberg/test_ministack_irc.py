@@ -22,7 +22,7 @@ from tests.support import (
 )
 
 
-def test_what_is_there_is_read(mini, connect):
+def test_existing_namespaces_and_tables_are_read(mini, connect):
     catalog = connect(mini.uri)
     assert "lake" in list_namespaces(catalog)
     assert describe_namespace(catalog, "lake").properties == {}
@@ -55,13 +55,13 @@ def test_registered_data_is_found(mini, connect, tmp_path):
     assert catalog.count_table_rows(CountTableRowsRequest(id=["lake", name])).count == 2
 
 
-def test_it_cannot_manage_versions(mini, connect):
+def test_managed_versions_are_refused(mini, connect):
     catalog = connect(mini.uri, managed_by="impl")
     with fails(0, "does not check requirements"):
         create_table(catalog, "lake", f"t{uuid.uuid4().hex[:8]}")
 
 
-def test_its_gaps_are_clear_errors(mini, connect):
+def test_missing_features_raise_clear_errors(mini, connect):
     catalog = connect(mini.uri)
     name = f"t{uuid.uuid4().hex[:8]}"
     create_table(catalog, "lake", name)

@@ -29,7 +29,7 @@ def test_a_namespace_has_its_properties(catalog, space):
     namespace_exists(catalog, space, "a")
 
 
-def test_the_root_is_there_and_cannot_go(catalog, space):
+def test_root_exists_and_cannot_be_dropped(catalog, space):
     namespace_exists(catalog)
     assert space in list_namespaces(catalog)
     assert list_tables(catalog) == []
@@ -55,7 +55,7 @@ def test_a_namespace_needs_its_parent(catalog, space):
     assert list_namespaces(catalog, space) == []
 
 
-def test_what_is_not_there(catalog, space):
+def test_missing_namespaces_raise_not_found(catalog, space):
     for ask in (describe_namespace, namespace_exists, drop_namespace, list_tables, list_namespaces):
         with fails(1, f"{space}$none"):
             ask(catalog, space, "none")
@@ -98,7 +98,7 @@ def test_properties_change(catalog, space):
 
 
 @pytest.mark.parametrize("name", ["a b", "ä", "a%1Fb", "x?y#z", "it's", "a+b", "%2F"])
-def test_odd_names_go_there_and_back(catalog, space, name):
+def test_odd_names_round_trip(catalog, space, name):
     create_namespace(catalog, space, name)
     assert list_namespaces(catalog, space) == [name]
     describe_namespace(catalog, space, name)

@@ -146,7 +146,7 @@ def test_a_dropped_table_is_listed_restored_and_purged(catalog, space):
     assert rows(catalog, space, "t") == 1
 
 
-def test_a_missing_namespace_is_told(catalog, space):
+def test_missing_namespace_raises_not_found(catalog, space):
     for ask in (list_tables, list_namespaces):
         with fails(1, "none"):
             ask(catalog, "none")

@@ -43,14 +43,14 @@ def options(client) -> dict[str, str] | None:
     return describe_table(client, "a", "t").storage_options
 
 
-def test_they_come_with_the_table(server, connect):
+def test_options_come_with_the_table(server, connect):
     server.answer("GET /v1/namespaces/a/tables/t", table("s3://bucket/t", config=CONFIG))
     client = connect(server.uri, root=None)
     assert options(client) == WANTED
     assert server.asked[-1].headers["X-Iceberg-Access-Delegation"] == "vended-credentials"
 
 
-def test_those_of_the_prefix_go_first_and_the_users_own_before_all(server, connect):
+def test_prefix_options_override_and_user_options_win(server, connect):
     credentials = [
         {"prefix": "s3://other/", "config": {"s3.access-key-id": "wrong"}},
         {"prefix": "s3://bucket/", "config": {"s3.access-key-id": "better"}},
@@ -63,13 +63,13 @@ def test_those_of_the_prefix_go_first_and_the_users_own_before_all(server, conne
     assert options(mine)["aws_access_key_id"] == "mine"
 
 
-def test_they_can_be_left_alone(server, connect):
+def test_options_of_the_server_can_be_ignored(server, connect):
     server.answer("GET /v1/namespaces/a/tables/t", table("s3://bucket/t", config=CONFIG))
     client = connect(server.uri, root=None, **{"vended-credentials-enabled": "false"})
     assert options(client) is None
     assert "X-Iceberg-Access-Delegation" not in server.asked[-1].headers
 
 
-def test_a_table_on_a_disk_needs_none(server, connect):
+def test_table_on_a_disk_has_no_options(server, connect):
     server.answer("GET /v1/namespaces/a/tables/t", table("file:///tmp/none", config=CONFIG))
     assert options(connect(server.uri, root=None)) is None

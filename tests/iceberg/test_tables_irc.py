@@ -69,7 +69,7 @@ def test_garbage_creates_nothing(catalog, space):
     assert list_tables(catalog, space) == []
 
 
-def test_what_is_not_there(catalog, space):
+def test_missing_tables_raise_not_found(catalog, space):
     for ask in (describe_table, table_exists, drop_table, deregister_table):
         with fails(4, f"{space}$none"):
             ask(catalog, space, "none")
@@ -113,7 +113,7 @@ def test_lance_itself_creates_appends_and_reads(catalog, space):
     assert older.count_rows() == 1
 
 
-def test_points_of_a_table(catalog, space):
+def test_versions_and_tags_are_described(catalog, space):
     create_table(catalog, space, "t")
     create_table(catalog, space, "t", mode="overwrite", data=ipc({"x": [1]}))
     dataset = catalog._open_table((space, "t"))
@@ -192,7 +192,7 @@ def test_a_dropped_table_can_be_restored_until_it_is_purged(catalog, space):
 
 
 @not_on_ours("our server keeps dropped tables itself")
-def test_dropped_tables_whose_time_is_over_are_purged(catalog, space):
+def test_purge_deletes_dropped_tables_after_their_retention(catalog, space):
     location = create_table(catalog, space, "t").location
     drop_table(catalog, space, "t", ttl="0")
     create_table(catalog, space, "kept")

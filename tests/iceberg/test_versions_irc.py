@@ -107,7 +107,7 @@ def test_the_schema_follows_each_commit(catalog, space, irc):
     assert [one["name"] for one in current["fields"]] == ["x"]
 
 
-def test_the_next_version_only_and_each_once(catalog, space):
+def test_only_the_next_version_is_created_and_only_once(catalog, space):
     create_table(catalog, space, "t")
     mine, other = staged_by(catalog, space, "t", 10), staged_by(catalog, space, "t", 20)
     assert mine.version == other.version == 2
@@ -319,7 +319,7 @@ def test_a_transaction_that_the_server_did_not_make_is_made_again(connect, catal
     assert versions(catalog, space, "a") == versions(catalog, space, "b") == [2, 1]
 
 
-def test_a_transaction_that_cannot_be_made_whole_is_told(connect, catalog, space, lossy):
+def test_incomplete_transaction_raises(connect, catalog, space, lossy):
     for name in ("a", "b"):
         create_table(catalog, space, name)
     requests = [staged_by(catalog, space, name, 10) for name in ("a", "b")]
@@ -359,7 +359,7 @@ def test_six_processes_append_to_one_table(irc, catalog, space):
     assert count == 31
 
 
-def test_a_table_whose_directory_is_gone_says_so(catalog, space):
+def test_table_without_its_directory_raises(catalog, space):
     create_table(catalog, space, "t")
     store = directory(catalog, space, "t")
     for name in store.list_level().directories:

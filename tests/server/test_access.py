@@ -78,7 +78,7 @@ def test_other_machines_need_a_token(tmp_path):
 
 
 @pytest.mark.parametrize("token", ["", "short", "with spaces in between them", "ünïcödé-is-no-token-at-all"])
-def test_a_bad_token_is_no_token(tmp_path, token):
+def test_bad_token_is_refused(tmp_path, token):
     ended = refused("--root", str(tmp_path), "--port", "0", PENNON_SERVER_TOKEN=token)
     assert ended.returncode == 2
     assert not token or token not in ended.stdout + ended.stderr
@@ -107,16 +107,16 @@ def test_loopback_is_not_reached_from_elsewhere(plain):
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8181", "127.0.0.1.evil.example", "", "[::1", "10.0.0.1"]
 )
-def test_a_page_under_another_name_is_not_let_in(plain, host):
+def test_other_host_names_are_refused(plain, host):
     assert Client(plain.uri, Host=host).get("/namespaces").error == (403, "ForbiddenException")
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8181", "[::1]:8181", "127.8.8.8"])
-def test_names_of_this_machine_are_let_in(plain, host):
+def test_names_of_this_machine_are_allowed(plain, host):
     assert Client(plain.uri, Host=host).get("/namespaces").status == 200
 
 
-def test_what_is_loopback():
+def test_loopback_addresses_are_recognized():
     assert all(is_loopback(one) for one in ("127.0.0.1", "127.9.9.9", "::1", "localhost"))
     assert not any(is_loopback(one) for one in ("0.0.0.0", "::", "", "10.0.0.1", "localhost.evil", "example.com"))  # noqa: S104 - told apart
     assert TOKEN not in repr(Access(TOKEN))

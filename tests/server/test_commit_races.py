@@ -57,13 +57,13 @@ def test_a_version_that_comes_in_between_is_a_conflict(catalog, between):
     assert describe_table(catalog, "s", "t").properties == {"a": "b"}
 
 
-def test_without_the_requirement_it_is_none(catalog, between):
+def test_version_in_between_is_no_conflict_without_the_requirement(catalog, between):
     between(lambda: append(catalog, "t"))
     commits.update_table(catalog._catalog, ("s", "t"), {"requirements": [], "updates": SET})
     assert describe_table(catalog, "s", "t").properties == {"a": "b"}
 
 
-def test_a_table_that_is_made_anew_in_between_is_left_alone(catalog, between):
+def test_table_replaced_in_between_is_unchanged(catalog, between):
     def anew() -> None:
         drop_table(catalog, "s", "t")
         create_table(catalog, "s", "t")
@@ -74,7 +74,7 @@ def test_a_table_that_is_made_anew_in_between_is_left_alone(catalog, between):
     assert describe_table(catalog, "s", "t").properties == {}
 
 
-def test_of_a_transaction_nothing_is_done(catalog, between):
+def test_conflict_in_a_transaction_changes_nothing(catalog, between):
     between(lambda: append(catalog, "u"))
     changes = [
         {"identifier": {"namespace": ["s"], "name": name}, "requirements": current(1), "updates": SET}

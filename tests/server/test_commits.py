@@ -74,7 +74,7 @@ def test_a_commit_is_the_next_version(client, catalog, own, space):
     assert values(catalog, space, "t") == [1, 2, 3, 4]
 
 
-def test_who_comes_second_gets_409(client, catalog, own, space):
+def test_second_commit_gets_409(client, catalog, own, space):
     create_table(catalog, space, "t")
     first, second = staged(own, space, "t", 4), staged(own, space, "t", 5)
     assert client.post(table_path(space, "t"), first).status == 200
@@ -240,7 +240,7 @@ def test_a_snapshot_of_iceberg_is_refused(client, catalog, own, space):
     assert current(client, space, "t") == 1
 
 
-def test_versions_are_let_go(client, catalog, own, space):
+def test_snapshots_are_removed(client, catalog, own, space):
     create_table(catalog, space, "t")
     for number in (4, 5):
         client.post(table_path(space, "t"), staged(own, space, "t", number))
@@ -275,7 +275,7 @@ def test_a_transaction_is_all_or_nothing(client, catalog, own, space):
     assert describe_table(catalog, space, "c").properties == {"with": "them"}
 
 
-def test_transactions_that_are_none(client, catalog, own, space):
+def test_invalid_transactions_are_refused(client, catalog, own, space):
     create_table(catalog, space, "t")
     change = staged(own, space, "t", 4)
     missing = {**change, "identifier": {"namespace": [space], "name": "none"}}
@@ -288,7 +288,7 @@ def test_transactions_that_are_none(client, catalog, own, space):
     assert current(client, space, "t") == 1
 
 
-def test_a_commit_to_a_table_that_was_made_anew_is_a_conflict(client, catalog, own, space):
+def test_commit_to_a_replaced_table_is_a_conflict(client, catalog, own, space):
     create_table(catalog, space, "t")
     uuid = client.get(table_path(space, "t")).body["metadata"]["table-uuid"]
     body = staged(own, space, "t", 4)

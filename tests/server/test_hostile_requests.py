@@ -39,7 +39,7 @@ BODIES = [
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body[:20].decode("latin-1") or "empty")
 @pytest.mark.parametrize("path", ["/namespaces", "/tables/rename", "/transactions/commit"])
-def test_bodies_that_are_no_requests(client, path, body):
+def test_invalid_bodies_are_refused(client, path, body):
     assert client.call("POST", path, body).error == (400, "BadRequestException")
 
 
@@ -67,7 +67,7 @@ def test_bodies_that_are_no_requests(client, path, body):
     ],
     ids=lambda body: str(body)[:40],
 )
-def test_namespaces_that_cannot_be(client, catalog, body):
+def test_invalid_namespaces_are_refused(client, catalog, body):
     before = list_namespaces(catalog)
     assert client.post("/namespaces", body).error == (400, "BadRequestException")
     assert list_namespaces(catalog) == before
@@ -95,7 +95,7 @@ def test_namespaces_that_cannot_be(client, catalog, body):
     ],
     ids=lambda body: str(body)[:60],
 )
-def test_changes_that_cannot_be(client, catalog, space, body):
+def test_invalid_changes_are_refused(client, catalog, space, body):
     create_table(catalog, space, "t")
     before = client.get(table_path(space, "t")).body
     assert client.post(table_path(space, "t"), body).error == (400, "BadRequestException")
@@ -125,11 +125,11 @@ def test_properties_that_are_set_and_removed(client, space):
         "/namespaces?parent=a%1F",
     ],
 )
-def test_paths_that_name_nothing(client, path):
+def test_paths_without_a_valid_name_get_400(client, path):
     assert client.get(path).error == (400, "BadRequestException")
 
 
-def test_routes_that_are_not_there(client):
+def test_unknown_routes_are_refused(client):
     assert client.get("/none").error == (404, "NoSuchEndpointException")
     assert client.get("/namespaces/a/views").error == (404, "NoSuchEndpointException")
     assert client.call("PUT", "/namespaces", {}).error == (405, "NoSuchEndpointException")
@@ -162,7 +162,7 @@ def test_a_huge_body_is_cut_off(client):
     ],
     ids=["binary", "no host", "huge header", "cut body", "negative length"],
 )
-def test_what_is_no_http_harms_nobody(client, server, raw):
+def test_invalid_http_does_not_stop_the_server(client, server, raw):
     parts = urlsplit(server.uri)
     with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
         said = b""

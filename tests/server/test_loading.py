@@ -36,7 +36,7 @@ def test_a_table_is_what_the_specification_says(client, server, catalog, space, 
     assert [one["snapshot-id"] for one in metadata["snapshot-log"]] == [1, 2, 3]
 
 
-def test_all_that_readers_demand_is_there(client, space, events):
+def test_fields_that_readers_require_exist(client, space, events):
     metadata = loaded(client, space, events)
     assert metadata["format-version"] == 2
     uuid.UUID(metadata["table-uuid"])
@@ -121,7 +121,7 @@ def test_only_the_current_snapshot_if_asked_so(client, space, events):
     assert client.get(table_path(space, events) + "?snapshots=some").error[0] == 400
 
 
-def test_an_etag_tells_what_is_known(client, catalog, space, events):
+def test_etag_identifies_the_known_state(client, catalog, space, events):
     first = client.get(table_path(space, events))
     tag = first.headers["ETag"]
     again = client.get(table_path(space, events), **{"If-None-Match": tag})
@@ -176,7 +176,7 @@ def test_tables_come_in_pages(client, catalog, space):
 @pytest.mark.parametrize(
     "name", ["a b", "ä", "日本", "a.b", "100%", "%2F", "x?y#z", "it's", "a+b", "`q`", "%1F", "..."]
 )
-def test_odd_names_go_there_and_back(client, catalog, space, name):
+def test_odd_names_round_trip(client, catalog, space, name):
     assert client.post("/namespaces", {"namespace": [space, name]}).status == 200
     assert client.get(namespace_path(space, name)).body["namespace"] == [space, name]
     create_table(catalog, space, name, name)
@@ -191,7 +191,7 @@ def test_odd_names_go_there_and_back(client, catalog, space, name):
     assert client.call("HEAD", namespace_path(space, name)).status == 404
 
 
-def test_what_is_missing_is_told_apart(client, catalog, space):
+def test_missing_tables_and_namespaces_have_different_errors(client, catalog, space):
     assert client.get(table_path(space, "none")).error == (404, "NoSuchTableException")
     # Clients look for `a.b.files` as a table first, and want to hear that it is none.
     assert client.get(table_path("none", "none")).error == (404, "NoSuchTableException")
