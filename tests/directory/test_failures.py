@@ -12,6 +12,7 @@ import pytest
 from lance_namespace.errors import LanceNamespaceError
 
 from pennon import DirectoryNamespace
+from pennon.directory.manifest import Manifest
 from tests.directory.on_disk import directory, files, rows
 from tests.support import (
     MODES,
@@ -192,3 +193,33 @@ def test_a_manifest_that_cannot_be_read_is_18_and_stays_as_it_is(root, open_name
         with fails(18):
             call(fresh)
     assert files(ns) == before
+
+
+@pytest.mark.parametrize("operation", [create_table, declare_table])
+@pytest.mark.parametrize("readable", [True, False], ids=["manifest readable", "manifest unreadable"])
+def test_new_table_is_kept_if_the_commit_response_is_lost(root, open_namespace, monkeypatch, operation, readable):
+    """The store commits the row, the response is lost, and perhaps the store is unreachable afterwards."""
+    ns = open_namespace(root, "v2")
+    create_namespace(ns, "n")
+    versions = directory(ns) / "__manifest/_versions"
+    commit = Manifest.mutate
+    saved = {}
+
+    def commit_and_lose_response(self, plan):
+        commit(self, plan)
+        saved.update({path: path.read_bytes() for path in versions.iterdir()})
+        if not readable:
+            for path in saved:
+                path.write_bytes(b"broken")
+        raise OSError("connection reset")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "mutate", commit_and_lose_response)
+        with fails(18, "connection reset"):
+            operation(ns, "n", "t")
+    for path, content in saved.items():
+        path.write_bytes(content)
+    fresh = open_namespace(root, "v2")
+    found = describe_table(fresh, "n", "t", check_declared=True)
+    assert found.is_only_declared is (operation is declare_table)
+    assert operation is declare_table or len(rows(found.location)) > 0
