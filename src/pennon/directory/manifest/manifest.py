@@ -31,6 +31,7 @@ from pennon.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     TableVersionAlreadyExistsError,
+    UnsupportedOperationError,
     is_commit_conflict,
     is_not_found,
 )
@@ -48,8 +49,9 @@ PLAN_ERRORS = (
     TableAlreadyExistsError,
     TableNotFoundError,
     TableVersionAlreadyExistsError,
+    UnsupportedOperationError,
 )
-"""Errors that plans raise, so nothing was committed. After any other error, the outcome of a commit is unknown."""
+"""Errors of plans and feature flags, so nothing was committed. After any other error, the outcome is unknown."""
 
 _DEADLINE_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.002
