@@ -23,6 +23,7 @@ DIFFERS: dict[str, dict[str, str]] = {
                 "test_deregister_keeps_the_data_and_register_brings_it_back",
                 "test_a_dropped_table_can_be_restored_until_it_is_purged",
                 "test_purge_deletes_dropped_tables_after_their_retention",
+                "test_status_details_and_dry_runs_of_dropped_tables",
                 "test_dropping_one_of_two_names_keeps_the_data_of_the_other",
                 "test_the_entry_is_what_the_specification_says",
                 "test_a_table_is_adopted_where_it_was_written",
