@@ -11,9 +11,10 @@ from pennon.config import STORAGE_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pennon import DirectoryNamespace, IcebergNamespace
+    from pennon import DirectoryNamespace
+    from pennon.catalog_namespace import CatalogNamespace
 
-    Client = DirectoryNamespace | IcebergNamespace
+    Client = CatalogNamespace[Any]
 
 _SHOWN_PROPERTIES = frozenset(
     {
