@@ -119,7 +119,7 @@ def test_undrop_does_not_restore_the_version_of_a_dead_creation(bucket, ns):
 
 def test_drop_of_a_purged_table_cannot_be_restored(bucket, ns):
     deletion = Marker(DELETED, deletion_id="d" * 32, deleted_at_ms=now_ms(), ttl_ms=0).with_new_nonce()
-    ns._store.create(layout.deleted("t"), deletion.body())
+    ns._store.create(layout.deleted_marker("t"), deletion.body())
     with fails(4):
         ns.undrop_table(["t"])
     assert files(bucket) & {"t.deleted"} == set()
@@ -130,7 +130,7 @@ def test_drop_of_a_purged_table_cannot_be_restored(bucket, ns):
 def test_creator_that_dies_on_a_taken_name_hides_no_table(bucket, ns):
     create_table(ns, "t", data=ipc({"who": FIRST}))
     dead = Marker(REVIVING).with_lease(REVIVING, CREATE, -1.0)
-    ns._store.create(layout.deleted("t"), dead.body())
+    ns._store.create(layout.deleted_marker("t"), dead.body())
 
     table_exists(ns, "t")
     assert column(bucket, ns, "t") == FIRST

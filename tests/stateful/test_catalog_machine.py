@@ -511,7 +511,9 @@ class CatalogMachine(RuleBasedStateMachine):
         hidden = {key.removesuffix(".lance") for key, directory in directories.items() if directory.deregistered}
         assert markers == {f"{name}.deregistered" for name in hidden}, markers
         unknown = (
-            outside - markers - {layout.declared(key) for key, directory in directories.items() if directory.declared}
+            outside
+            - markers
+            - {layout.declared_marker(key) for key, directory in directories.items() if directory.declared}
         )
         assert not unknown, unknown
         staged = [path for path in files if path.startswith(".lance-locks/new-")]

@@ -79,17 +79,17 @@ def _hashed_name(object_id: str) -> str:
     return object_id + "_" if object_id.endswith(_LISTED_SUFFIXES) else object_id
 
 
-def deleted(name: str) -> str:
+def deleted_marker(name: str) -> str:
     """Return the path of the marker that hides a root table."""
     return name + DELETED_SUFFIX
 
 
-def deregistered(name: str) -> str:
+def deregistered_marker(name: str) -> str:
     """Return the path of the marker beside a deregistered root table."""
     return name + DEREGISTERED_SUFFIX
 
 
-def declared(location: str) -> str:
+def declared_marker(location: str) -> str:
     """Return the path of the marker of a declared table, which is always at the root."""
     if "/" in location:
         # No name and no directory of a table starts with the delimiter.

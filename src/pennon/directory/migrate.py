@@ -80,15 +80,15 @@ def migrate_markers(catalog: Catalog, *, dry_run: bool) -> MarkerReport:
         if directory.deregistered and name not in listing.deregistered:
             report.deregistered.append(name)
             if not dry_run:
-                catalog.store.put(layout.deregistered(name), layout.MARKER_BODY)
+                catalog.store.put(layout.deregistered_marker(name), layout.MARKER_BODY)
         if not directory.deregistered and name in listing.deregistered:
             report.removed.append(name)
             if not dry_run:
-                catalog.store.delete(layout.deregistered(name))
+                catalog.store.delete(layout.deregistered_marker(name))
         if directory.is_only_declared and name not in listing.declared:
             report.declared.append(name)
             if not dry_run:
-                catalog.store.put(layout.declared(layout.root_table(name)), layout.MARKER_BODY)
+                catalog.store.put(layout.declared_marker(layout.root_table(name)), layout.MARKER_BODY)
     return report
 
 

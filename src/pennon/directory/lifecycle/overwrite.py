@@ -111,7 +111,7 @@ class _Incarnation:
         """Raise ConcurrentModificationError if the table was dropped. A version that was committed stays with it."""
         store, name = self._store, self._table.identifier[0]
         # A dead creator may have left the marker, which then hides nothing.
-        if claim.hides(store.size(layout.deleted(name))) and look_at_root_table(store, name).hidden:
+        if claim.hides(store.size(layout.deleted_marker(name))) and look_at_root_table(store, name).hidden:
             raise replaced_error(object_id(self._table.identifier))
 
 

@@ -163,7 +163,7 @@ def _register_again(
             f"not {location}"
         )
     directory = look_at_root_table(catalog.store, identifier[0])
-    marker = catalog.store.get(layout.deregistered(identifier[0]))
+    marker = catalog.store.get(layout.deregistered_marker(identifier[0]))
     moved = marker is not None and marker.body == layout.RENAMED_BODY
     if not directory.has_files or directory.hidden or moved:
         raise InvalidInputError(
@@ -190,5 +190,5 @@ def _require_no_other_root_table(
         raise InvalidInputError(
             f"The location {directory.location!r} belongs to table '{owner}'; rename that one instead"
         )
-    if mode is RegisterMode.CREATE and catalog.store.size(layout.deregistered(owner)) is None:
+    if mode is RegisterMode.CREATE and catalog.store.size(layout.deregistered_marker(owner)) is None:
         raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")

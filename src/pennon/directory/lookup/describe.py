@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TableInfo:
+class TableDetails:
     """A table with what was asked about it."""
 
     table: ResolvedTable
@@ -40,7 +40,7 @@ def describe_table(
     branch: str | None = None,
     detailed: bool = False,
     check_declared: bool = False,
-) -> TableInfo:
+) -> TableDetails:
     """Return what is known about a table. Its data is opened only for a version, tag or branch, or for details.
 
     Raises what `open_table` raises.
@@ -49,11 +49,11 @@ def describe_table(
     table = catalog.resolver.table(identifier, look=check_declared)
     if selector.is_latest and branch is None and not detailed:
         declared = table.directory.is_only_declared if check_declared and table.directory is not None else None
-        return TableInfo(table, declared, None)
+        return TableDetails(table, declared, None)
     dataset = open_resolved(catalog, table, selector)
     if dataset is None:
-        return TableInfo(table, is_only_declared=True, details=None)
-    return TableInfo(table, is_only_declared=False, details=describe_version(dataset) if detailed else None)
+        return TableDetails(table, is_only_declared=True, details=None)
+    return TableDetails(table, is_only_declared=False, details=describe_version(dataset) if detailed else None)
 
 
 def open_table(

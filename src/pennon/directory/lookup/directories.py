@@ -115,7 +115,7 @@ def look_at(store: Store, location: str, *, name: str | None = None) -> TableDir
         return _directory(store, location, store.list_names(location), hidden=False)
     # The marker first: a purge deletes it last.
     requests: tuple[Callable[[], Any], ...] = (
-        lambda: store.size(layout.deleted(name)),
+        lambda: store.size(layout.deleted_marker(name)),
         lambda: store.list_names(location),
     )
     size, names = store.map(lambda request: request(), requests)

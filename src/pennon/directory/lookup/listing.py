@@ -136,7 +136,7 @@ def _keep_filled(catalog: Catalog, names: list[str], listing: RootListing, key_o
     suspects = []
     for name in names:
         location = _location(catalog, key_of(name))
-        marker = layout.declared(location).removesuffix(layout.DECLARED_SUFFIX)
+        marker = layout.declared_marker(location).removesuffix(layout.DECLARED_SUFFIX)
         if catalog.settings.legacy_markers or marker in listing.declared:
             suspects.append((name, location))
     results = catalog.store.map(lambda suspect: _is_empty(catalog, suspect[1]), suspects)

@@ -85,7 +85,7 @@ def fill(catalog: Catalog, table: ResolvedTable, spec: TableSpec) -> CreatedTabl
             delete_if_purged(catalog, location)
             raise _dropped_error(table) from error
         raise
-    catalog.store.delete(layout.declared(location))
+    catalog.store.delete(layout.declared_marker(location))
     row, is_purged = catalog.require_manifest("create_table").mutate(lambda draft: _update_row(draft, table, spec))
     if row is None:
         if is_purged:

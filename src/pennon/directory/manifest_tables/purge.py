@@ -172,7 +172,7 @@ def _delete_directory(catalog: Catalog, location: str) -> Amount:
     name = layout.root_table_name(location)
     if name is not None:
         return purge_renamed(catalog, name)
-    return catalog.store.delete_tree(location, first=naming.VERSIONS_FOLDER, also=[layout.declared(location)])
+    return catalog.store.delete_tree(location, first=naming.VERSIONS_FOLDER, also=[layout.declared_marker(location)])
 
 
 def _usable_location(row: Row) -> str | None:

@@ -127,7 +127,7 @@ class Claim:
         A marker that is gone counts as taken over: another client may have purged the table.
         """
         self._ended = True
-        return self._store.delete_if(layout.deleted(self.name), self._held.e_tag)
+        return self._store.delete_if(layout.deleted_marker(self.name), self._held.e_tag)
 
     def remove(self) -> None:
         """End the claim by deleting the marker, unless another client took it over."""
@@ -175,11 +175,11 @@ def write_if_free(store: Store, name: str, wanted: Marker) -> Claim | StoredMark
 
     Returns the marker that is in the way otherwise, or None if that changed at the same time.
     """
-    path = layout.deleted(name)
+    path = layout.deleted_marker(name)
     written = wanted.with_new_nonce()
     e_tag = store.create(path, written.body())
     if e_tag is None:
-        current = _read(store, name)
+        current = _read_file(store, name)
         if not isinstance(current, _Tombstone):
             return current
         e_tag = store.swap(path, written.body(), current.e_tag)
@@ -203,13 +203,13 @@ def try_take_over(store: Store, current: StoredMarker, wanted: Marker) -> Claim 
 def replace_marker(store: Store, current: StoredMarker, to: Marker) -> StoredMarker | None:
     """Write the next state of a marker, or return None if another client changed it first."""
     written = to.with_new_nonce()
-    e_tag = store.swap(layout.deleted(current.name), written.body(), current.e_tag)
+    e_tag = store.swap(layout.deleted_marker(current.name), written.body(), current.e_tag)
     return None if e_tag is None else StoredMarker(current.name, written, e_tag)
 
 
 def remove_marker(store: Store, current: StoredMarker) -> bool:
     """Delete a marker; False if another client has written another one."""
-    path = layout.deleted(current.name)
+    path = layout.deleted_marker(current.name)
     return store.delete_if(path, current.e_tag) or store.get(path) is None
 
 
@@ -218,13 +218,13 @@ def read_marker(store: Store, name: str) -> StoredMarker | None:
 
     A marker that cannot be read is logged once. It has the state UNREADABLE, or a `fault` in its retention.
     """
-    found = _read(store, name)
+    found = _read_file(store, name)
     return None if isinstance(found, _Tombstone) else found
 
 
-def _read(store: Store, name: str) -> StoredMarker | _Tombstone | None:
+def _read_file(store: Store, name: str) -> StoredMarker | _Tombstone | None:
     try:
-        blob = store.get(layout.deleted(name))
+        blob = store.get(layout.deleted_marker(name))
     except UnusableEntryError as error:
         found = StoredMarker(name, unreadable_marker(str(error)), "")
     else:
@@ -246,7 +246,7 @@ def problem_of_marker(stored: StoredMarker) -> Problem | None:
     dropped = marker if marker.state in {DELETED, UNREADABLE} else marker.prior
     if dropped is None or not dropped.fault:
         return None
-    entry = layout.deleted(stored.name)
+    entry = layout.deleted_marker(stored.name)
     if dropped.state == UNREADABLE:
         return Problem(
             entry,

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 def hide_root_table(store: Store, name: str, *, renamed: bool = False) -> None:
     """Hide a root table. `renamed` records that its directory now belongs to a table of another name."""
-    store.put(layout.deregistered(name), layout.RENAMED_BODY if renamed else layout.MARKER_BODY)
+    store.put(layout.deregistered_marker(name), layout.RENAMED_BODY if renamed else layout.MARKER_BODY)
     store.put(layout.inside(layout.root_table(name), layout.DEREGISTERED_MARKER), layout.MARKER_BODY)
 
 
 def show_root_table(store: Store, name: str) -> None:
     """Show a root table again. The file inside goes first, because it decides."""
     store.delete(layout.inside(layout.root_table(name), layout.DEREGISTERED_MARKER))
-    store.delete(layout.deregistered(name))
+    store.delete(layout.deregistered_marker(name))
 
 
 def is_renamed(store: Store, name: str) -> bool:
     """Return True if the directory of a root table belongs to a table of another name."""
-    marker = store.get(layout.deregistered(name))
+    marker = store.get(layout.deregistered_marker(name))
     return marker is not None and marker.body == layout.RENAMED_BODY

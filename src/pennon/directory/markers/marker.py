@@ -251,7 +251,7 @@ def _lease(content: dict[str, Any]) -> int:
 
 def _this_process() -> str:
     """Return an id of this process, by which others on the same machine see whether it still runs."""
-    return f"{_machine()}/{os.getpid()}/{_started(os.getpid())}"
+    return f"{_machine()}/{os.getpid()}/{_read_start_time(os.getpid())}"
 
 
 def _is_dead(owner: str) -> bool:
@@ -260,7 +260,7 @@ def _is_dead(owner: str) -> bool:
     pid = parse_digits(number)
     if machine != _machine() or not started or pid is None:
         return False
-    return _started(pid) != started
+    return _read_start_time(pid) != started
 
 
 def _machine() -> str:
@@ -272,7 +272,7 @@ def _machine() -> str:
         return ""
 
 
-def _started(pid: int) -> str:
+def _read_start_time(pid: int) -> str:
     """Return the start time of a process, which differs for a later one with the same number; "" if it ended."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()

@@ -36,7 +36,7 @@ class Reservation:
 
     def announce(self) -> None:
         """Write the file for listings. It comes first: alone it costs one look, the other alone would mislead."""
-        self._store.put(layout.declared(self._location), layout.MARKER_BODY)
+        self._store.put(layout.declared_marker(self._location), layout.MARKER_BODY)
 
     def commit(self) -> None:
         """Write the file inside the directory. Raises TableAlreadyExistsError if another client has done so."""
@@ -52,6 +52,6 @@ class Reservation:
         except BaseException as error:
             is_kept = self._e_tag is None or (manifest is not None and manifest.may_refer_to(self._location, error))
             if not is_kept and self._store.delete_if(self._path, str(self._e_tag)):
-                self._store.delete(layout.declared(self._location))
+                self._store.delete(layout.declared_marker(self._location))
                 self._store.prune(self._location)
             raise

@@ -106,12 +106,12 @@ def _write(catalog: Catalog, spec: TableSpec, row: Row, *, must_be_declared: boo
 
 def _delete_old_markers(catalog: Catalog, name: str, before: TableDirectory, *, was_dropped: bool) -> None:
     """Delete the markers that the new version makes obsolete."""
-    obsolete = [layout.declared(before.location)] if before.reserved else []
+    obsolete = [layout.declared_marker(before.location)] if before.reserved else []
     if was_dropped:
         obsolete.append(layout.inside(before.location, layout.DEREGISTERED_MARKER))
     if was_dropped or catalog.store.is_local or catalog.manifest is None:
         # Left over if another client deleted a deregistered table. Listings look closely at tables with a row.
-        obsolete.append(layout.deregistered(name))
+        obsolete.append(layout.deregistered_marker(name))
     if obsolete:
         catalog.store.delete(*obsolete)
 

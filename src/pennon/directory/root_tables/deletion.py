@@ -36,7 +36,9 @@ def delete_table(catalog: Catalog, held: Claim, *, proven: bool = False) -> Amou
             purge_proof.require_table(store, location, begun=True)
         if catalog.manifest is not None:
             catalog.manifest.mutate(lambda draft: table_rows.remove_root_row(draft, name))
-        removed = _delete_directory(store, held, location, [layout.deregistered(name), layout.declared(location)])
+        removed = _delete_directory(
+            store, held, location, [layout.deregistered_marker(name), layout.declared_marker(location)]
+        )
     held.remove()
     return removed
 
@@ -55,7 +57,7 @@ def delete_failed_creation(store: Store, current: StoredMarker) -> None:
     if held is None:
         return
     with _expire_on_error(held):
-        _delete_directory(store, held, location, [layout.declared(location)])
+        _delete_directory(store, held, location, [layout.declared_marker(location)])
     held.remove()
 
 

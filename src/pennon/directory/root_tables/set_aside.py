@@ -90,9 +90,9 @@ def _copy(catalog: Catalog, name: str, before: Marker, seconds: float) -> Claim:
     copying = acquire_claim(catalog, new_name, marker.with_lease(PURGING, PURGE, seconds))
     try:
         if look_at(store, location).reserved:
-            store.put(layout.declared(target), layout.MARKER_BODY)
+            store.put(layout.declared_marker(target), layout.MARKER_BODY)
         if before.deregistered:
-            store.put(layout.deregistered(new_name), layout.MARKER_BODY)
+            store.put(layout.deregistered_marker(new_name), layout.MARKER_BODY)
         store.copy_tree(location, target)
         _require_same(store, location, target)
     except BaseException:

@@ -43,7 +43,7 @@ def undrop(catalog: Catalog, dropped: StoredMarker, target: Identifier) -> str:
             _restore_version(catalog, held, before.version, before.writers)
         _restore_row(catalog, before, location, target)
         if is_home and not before.deregistered:
-            store.delete(layout.inside(location, layout.DEREGISTERED_MARKER), layout.deregistered(name))
+            store.delete(layout.inside(location, layout.DEREGISTERED_MARKER), layout.deregistered_marker(name))
         elif not is_home:
             hide_root_table(store, name, renamed=True)
         if not held.complete():

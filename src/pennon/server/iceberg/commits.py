@@ -161,7 +161,7 @@ def _commit(catalog: Catalog, changes: Sequence[_TableChange]) -> None:
 
 def _leave(catalog: Catalog, declared: str) -> None:
     """Delete the markers of a location where a table was declared but never written."""
-    catalog.store.delete(layout.inside(declared, layout.RESERVED_MARKER), layout.declared(declared))
+    catalog.store.delete(layout.inside(declared, layout.RESERVED_MARKER), layout.declared_marker(declared))
     catalog.store.prune(declared)
 
 
