@@ -71,7 +71,7 @@ def _reason(answer: Answer) -> str:
 def _errors(operation: str) -> str:
     """Read from an operation's description which errors it raises."""
     text = " ".join((inspect.getdoc(getattr(DirectoryNamespace, operation)) or "").split())
-    codes = {int(getattr(errors, name).error_code) for name in _CLASSES.findall(text)}
+    codes = {int(getattr(errors, name)("").code) for name in _CLASSES.findall(text)}
     if codes:
         return ", ".join(str(code) for code in sorted(codes))
     found = _ERRORS.search(text)

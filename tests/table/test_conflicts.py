@@ -399,14 +399,14 @@ def test_a_declared_table_that_is_dropped_before_it_is_filled_is_not_recreated(
 
         monkeypatch.setattr(ours, "_fill_table", dropped)
     else:
-        made = create._created
+        kind_of = create.kind_of
 
-        def interrupted(*arguments, **options):
+        def interrupted(table):
             monkeypatch.undo()
             drop(ours, "t")
-            return made(*arguments, **options)
+            return kind_of(table)
 
-        monkeypatch.setattr(create, "_created", interrupted)
+        monkeypatch.setattr(create, "kind_of", interrupted)
     asked = {"id": ["t"]} if change_rows == "insert_into_table" else {"id": ["t"], **GONE["merge"][1]}
     with pytest.raises(LanceNamespaceError) as told:
         getattr(ours, change_rows)(asked, ipc(row(9)))

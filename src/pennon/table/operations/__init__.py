@@ -2,10 +2,6 @@
 
 A namespace inherits `TableOperations` and implements how a table is opened (`TableOpener`). The operations translate
 requests and responses. The other modules of `pennon.table` do the work.
-
-Every operation raises NamespaceNotFoundError or TableNotFoundError if the table does not exist, and InvalidInputError
-for an invalid request. One with a branch raises TableBranchNotFoundError, one with a version
-TableVersionNotFoundError, one that commits ConcurrentModificationError. Docstrings name further errors.
 """
 
 from pennon.table.operations.columns import ColumnOperations

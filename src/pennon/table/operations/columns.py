@@ -45,7 +45,9 @@ class ColumnOperations(TableOpener):
     def alter_table_add_columns(self, request: AlterTableAddColumnsRequest) -> AlterTableAddColumnsResponse:
         """Add columns by expressions, or declare computed columns.
 
-        Raises TableSchemaValidationError if a column exists, UnsupportedOperationError for virtual columns.
+        Raises TableSchemaValidationError if a column exists, UnsupportedOperationError for virtual columns. Also raises
+        NamespaceNotFoundError, TableNotFoundError, InvalidInputError, ConcurrentModificationError and
+        TableBranchNotFoundError.
         """
         identifier = table_identifier(request.id)
         if any(entry.virtual_column is not None for entry in request.new_columns):
@@ -60,7 +62,9 @@ class ColumnOperations(TableOpener):
         """Rename columns, cast them, and change whether they are nullable.
 
         Raises TableColumnNotFoundError, InvalidTableStateError if an index or a computed column depends on one,
-        TableSchemaValidationError if its values do not allow it, UnsupportedOperationError for virtual columns.
+        TableSchemaValidationError if its values do not allow it, UnsupportedOperationError for virtual columns. Also
+        raises NamespaceNotFoundError, TableNotFoundError, InvalidInputError, ConcurrentModificationError and
+        TableBranchNotFoundError.
         """
         identifier = table_identifier(request.id)
         if any(entry.virtual_column is not None for entry in request.alterations):
@@ -82,7 +86,9 @@ class ColumnOperations(TableOpener):
     def alter_table_drop_columns(self, request: AlterTableDropColumnsRequest) -> AlterTableDropColumnsResponse:
         """Drop columns.
 
-        Raises TableColumnNotFoundError, InvalidTableStateError if a computed column reads one.
+        Raises TableColumnNotFoundError, InvalidTableStateError if a computed column reads one. Also raises
+        NamespaceNotFoundError, TableNotFoundError, InvalidInputError, ConcurrentModificationError and
+        TableBranchNotFoundError.
         """
         identifier = table_identifier(request.id)
         with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
@@ -100,7 +106,8 @@ class ColumnOperations(TableOpener):
         The job id is the id of the transaction, for describe_transaction. If there is nothing to fill, it is that of
         the version that was read. Options for the distribution of work are ignored. Raises UnsupportedOperationError
         for options that would change the result, TableColumnNotFoundError, and InvalidTableStateError if the column is
-        not a computed one.
+        not a computed one. Also raises NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError,
+        InvalidInputError, ConcurrentModificationError and TableBranchNotFoundError.
         """
         identifier = table_identifier(request.id)
         for option in ("num_frags", "cluster", "manifest"):
@@ -118,7 +125,11 @@ class ColumnOperations(TableOpener):
     def update_table_schema_metadata(
         self, request: UpdateTableSchemaMetadataRequest
     ) -> UpdateTableSchemaMetadataResponse:
-        """Replace the metadata of the schema."""
+        """Replace the metadata of the schema.
+
+        Raises NamespaceNotFoundError, TableNotFoundError, InvalidInputError, ConcurrentModificationError and
+        TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         if request.metadata is None:
             raise InvalidInputError(
@@ -132,7 +143,11 @@ class ColumnOperations(TableOpener):
 
     @operation(UpdateFieldMetadataRequest)
     def update_field_metadata(self, request: UpdateFieldMetadataRequest) -> UpdateFieldMetadataResponse:
-        """Merge values into the metadata of columns, or replace it. Raises TableColumnNotFoundError."""
+        """Merge values into the metadata of columns, or replace it.
+
+        Raises TableColumnNotFoundError, NamespaceNotFoundError, TableNotFoundError, InvalidInputError,
+        ConcurrentModificationError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             updates = [
@@ -143,7 +158,10 @@ class ColumnOperations(TableOpener):
 
     @operation(GetTableStatsRequest)
     def get_table_stats(self, request: GetTableStatsRequest) -> GetTableStatsResponse:
-        """Return the numbers of rows, bytes, indexes and fragments."""
+        """Return the numbers of rows, bytes, indexes and fragments.
+
+        Raises NamespaceNotFoundError, TableNotFoundError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         statistics = collect_statistics(
             self._open_table(identifier, branch=normalize_branch(request.branch), shared=True)

@@ -43,7 +43,10 @@ class HistoryOperations(TableOpener):
 
     @operation(ListTableTagsRequest)
     def list_table_tags(self, request: ListTableTagsRequest) -> ListTableTagsResponse:
-        """Return a page of the tags, sorted by name."""
+        """Return a page of the tags, sorted by name.
+
+        Raises NamespaceNotFoundError, TableNotFoundError and InvalidInputError.
+        """
         contents = tags.list_tags(self._open_table(table_identifier(request.id), shared=True))
         names, token = select_page(list(contents), request.page_token, request.limit)
         page = {
@@ -58,7 +61,10 @@ class HistoryOperations(TableOpener):
 
     @operation(GetTableTagVersionRequest)
     def get_table_tag_version(self, request: GetTableTagVersionRequest) -> GetTableTagVersionResponse:
-        """Return the version of a tag. Raises TableTagNotFoundError."""
+        """Return the version of a tag.
+
+        Raises TableTagNotFoundError, NamespaceNotFoundError and TableNotFoundError.
+        """
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier, shared=True)
         found = find_tag(dataset, format_identifier(identifier), request.tag)
@@ -66,7 +72,11 @@ class HistoryOperations(TableOpener):
 
     @operation(CreateTableTagRequest)
     def create_table_tag(self, request: CreateTableTagRequest) -> CreateTableTagResponse:
-        """Create a tag for a version. Raises TableTagAlreadyExistsError."""
+        """Create a tag for a version.
+
+        Raises TableTagAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError,
+        InvalidInputError, ConcurrentModificationError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
         tags.create(dataset, identifier, request.tag, request.version, normalize_branch(request.branch))
@@ -75,7 +85,11 @@ class HistoryOperations(TableOpener):
 
     @operation(UpdateTableTagRequest)
     def update_table_tag(self, request: UpdateTableTagRequest) -> UpdateTableTagResponse:
-        """Move a tag to another version. Raises TableTagNotFoundError."""
+        """Move a tag to another version.
+
+        Raises TableTagNotFoundError, NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError,
+        ConcurrentModificationError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
         tags.update(dataset, identifier, request.tag, request.version, normalize_branch(request.branch))
@@ -84,14 +98,21 @@ class HistoryOperations(TableOpener):
 
     @operation(DeleteTableTagRequest)
     def delete_table_tag(self, request: DeleteTableTagRequest) -> DeleteTableTagResponse:
-        """Delete a tag. Raises TableTagNotFoundError."""
+        """Delete a tag.
+
+        Raises TableTagNotFoundError, NamespaceNotFoundError and TableNotFoundError.
+        """
         identifier = table_identifier(request.id)
         tags.delete(self._open_table(identifier), identifier, request.tag)
         return DeleteTableTagResponse()
 
     @operation(CreateTableBranchRequest)
     def create_table_branch(self, request: CreateTableBranchRequest) -> CreateTableBranchResponse:
-        """Create a branch from a version of another one. Raises TableBranchAlreadyExistsError."""
+        """Create a branch from a version of another one.
+
+        Raises TableBranchAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError,
+        InvalidInputError, ConcurrentModificationError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         branches.require_name(request.name)
         dataset = self._open_table(identifier)
@@ -105,7 +126,10 @@ class HistoryOperations(TableOpener):
 
     @operation(ListTableBranchesRequest)
     def list_table_branches(self, request: ListTableBranchesRequest) -> ListTableBranchesResponse:
-        """Return a page of the branches without the main one, sorted by name."""
+        """Return a page of the branches without the main one, sorted by name.
+
+        Raises NamespaceNotFoundError, TableNotFoundError and InvalidInputError.
+        """
         contents = branches.list_branches(self._open_table(table_identifier(request.id), shared=True))
         names, token = select_page(list(contents), request.page_token, request.limit)
         page = {
@@ -122,7 +146,11 @@ class HistoryOperations(TableOpener):
 
     @operation(DeleteTableBranchRequest)
     def delete_table_branch(self, request: DeleteTableBranchRequest) -> DeleteTableBranchResponse:
-        """Delete a branch with its versions. Raises InvalidTableStateError if a branch or tag refers to it."""
+        """Delete a branch with its versions.
+
+        Raises InvalidTableStateError if a branch or tag refers to it. Also raises NamespaceNotFoundError,
+        TableNotFoundError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier)
         if branches.delete(dataset, identifier, request.name):
@@ -133,7 +161,11 @@ class HistoryOperations(TableOpener):
 
     @operation(RestoreTableRequest)
     def restore_table(self, request: RestoreTableRequest) -> RestoreTableResponse:
-        """Commit an old version again as the latest one."""
+        """Commit an old version again as the latest one.
+
+        Raises NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError, ConcurrentModificationError and
+        TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         if request.version < 1:
             raise TableVersionNotFoundError(f"Table {format_identifier(identifier)} has no version {request.version}")
@@ -145,7 +177,8 @@ class HistoryOperations(TableOpener):
     def describe_transaction(self, request: DescribeTransactionRequest) -> DescribeTransactionResponse:
         """Return the properties of a transaction. Raises TransactionNotFoundError.
 
-        Its id is the table's identifier followed by the uuid of the transaction, or by a version.
+        Its id is the table's identifier followed by the uuid of the transaction, or by a version. Also raises
+        NamespaceNotFoundError, TableNotFoundError and InvalidInputError.
         """
         found = self._find_transaction(request.id)
         return DescribeTransactionResponse(status=history.SUCCEEDED, properties=found.properties)
@@ -154,7 +187,8 @@ class HistoryOperations(TableOpener):
     def alter_transaction(self, request: AlterTransactionRequest) -> AlterTransactionResponse:
         """Check actions on a committed transaction, which cannot be changed.
 
-        Raises UnsupportedOperationError for an action that would change it, TransactionNotFoundError.
+        Raises UnsupportedOperationError for an action that would change it, TransactionNotFoundError,
+        NamespaceNotFoundError, TableNotFoundError and InvalidInputError.
         """
         found = self._find_transaction(request.id)
         history.check_actions(found, request.actions)

@@ -31,19 +31,31 @@ class IndexOperations(TableOpener):
 
     @operation(CreateTableIndexRequest)
     def create_table_index(self, request: CreateTableIndexRequest) -> CreateTableIndexResponse:
-        """Build an index of any kind. Raises TableIndexAlreadyExistsError, TableColumnNotFoundError."""
+        """Build an index of any kind.
+
+        Raises TableIndexAlreadyExistsError, TableColumnNotFoundError, NamespaceNotFoundError, TableNotFoundError,
+        InvalidInputError, ConcurrentModificationError and TableBranchNotFoundError.
+        """
         return CreateTableIndexResponse(transaction_id=self._create_index(request))
 
     @operation(CreateTableIndexRequest)
     def create_table_scalar_index(self, request: CreateTableIndexRequest) -> CreateTableScalarIndexResponse:
-        """Build a scalar or full-text index. Raises TableIndexAlreadyExistsError, TableColumnNotFoundError."""
+        """Build a scalar or full-text index.
+
+        Raises TableIndexAlreadyExistsError, TableColumnNotFoundError, NamespaceNotFoundError, TableNotFoundError,
+        InvalidInputError, ConcurrentModificationError and TableBranchNotFoundError.
+        """
         if index_kinds.parse_kind(request.index_type) in index_kinds.VECTOR_KINDS:
             raise InvalidInputError(f"{request.index_type} is not a scalar index: use create_table_index")
         return CreateTableScalarIndexResponse(transaction_id=self._create_index(request))
 
     @operation(ListTableIndicesRequest)
     def list_table_indices(self, request: ListTableIndicesRequest) -> ListTableIndicesResponse:
-        """Return a page of the indexes of the latest or another version, sorted by name."""
+        """Return a page of the indexes of the latest or another version, sorted by name.
+
+        Raises NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError, InvalidInputError and
+        TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         branch = normalize_branch(request.branch)
         dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
@@ -53,7 +65,11 @@ class IndexOperations(TableOpener):
 
     @operation(DescribeTableIndexStatsRequest)
     def describe_table_index_stats(self, request: DescribeTableIndexStatsRequest) -> DescribeTableIndexStatsResponse:
-        """Return the kind of an index and the number of rows in it. Raises TableIndexNotFoundError."""
+        """Return the kind of an index and the number of rows in it.
+
+        Raises TableIndexNotFoundError, NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError,
+        InvalidInputError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         branch = normalize_branch(request.branch)
         dataset = self._open_table(identifier, version=request.version, branch=branch, shared=True)
@@ -68,7 +84,11 @@ class IndexOperations(TableOpener):
 
     @operation(DropTableIndexRequest)
     def drop_table_index(self, request: DropTableIndexRequest) -> DropTableIndexResponse:
-        """Drop an index. Raises TableIndexNotFoundError."""
+        """Drop an index.
+
+        Raises TableIndexNotFoundError, NamespaceNotFoundError, TableNotFoundError, InvalidInputError,
+        ConcurrentModificationError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         with self._table_to_change(identifier, normalize_branch(request.branch)) as dataset:
             indexes.drop(dataset, identifier, request.index_name)

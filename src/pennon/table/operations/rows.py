@@ -52,7 +52,11 @@ class RowOperations(TableOpener):
 
     @operation(CountTableRowsRequest)
     def count_table_rows(self, request: CountTableRowsRequest) -> CountTableRowsResponse:
-        """Return the number of rows, or of those that meet a predicate."""
+        """Return the number of rows, or of those that meet a predicate.
+
+        Raises NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError, InvalidInputError,
+        InvalidTableStateError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier, version=request.version, branch=request.branch, shared=True)
         return CountTableRowsResponse(count=querying.count_rows(dataset, identifier, request.predicate))
@@ -62,7 +66,9 @@ class RowOperations(TableOpener):
         """Search by vectors, by text or by both, or filter, and return the rows as an Arrow IPC file.
 
         A vector search adds `_distance`, a text search `_score`. A search by both is ranked by `_relevance_score`. With
-        several vectors, `query_index` is the number of the vector. Raises TableColumnNotFoundError.
+        several vectors, `query_index` is the number of the vector. Raises TableColumnNotFoundError,
+        NamespaceNotFoundError, TableNotFoundError, TableVersionNotFoundError, InvalidInputError, InvalidTableStateError
+        and TableBranchNotFoundError.
         """
         return QueryTableResponse(data=ipc.write_ipc(self._run_query(request)))
 
@@ -94,7 +100,8 @@ class RowOperations(TableOpener):
         """Append rows, or replace all of them. A table that is only declared gets its first version.
 
         The data is an Arrow IPC stream or file, or a source of a stream, which is read while it is written. Raises
-        TableSchemaValidationError if the columns do not fit.
+        TableSchemaValidationError if the columns do not fit. Also raises NamespaceNotFoundError, TableNotFoundError,
+        InvalidInputError, ConcurrentModificationError, InvalidTableStateError and TableBranchNotFoundError.
         """
         identifier = table_identifier(request.id)
         overwrite = _MODES.get((request.mode or "append").strip().lower())
@@ -121,7 +128,9 @@ class RowOperations(TableOpener):
         """Update rows that match, insert those that do not, and delete those without a match, as requested.
 
         A table that is only declared gets all rows, whatever the clauses are: it has no rows to match. Raises
-        TableColumnNotFoundError for `on`, TableSchemaValidationError if the columns do not fit.
+        TableColumnNotFoundError for `on`, TableSchemaValidationError if the columns do not fit. Also raises
+        NamespaceNotFoundError, TableNotFoundError, InvalidInputError, ConcurrentModificationError,
+        InvalidTableStateError and TableBranchNotFoundError.
         """
         identifier = table_identifier(request.id)
         clauses = _parse_clauses(request)
@@ -141,7 +150,9 @@ class RowOperations(TableOpener):
     def update_table(self, request: UpdateTableRequest) -> UpdateTableResponse:
         """Set columns to the values of expressions, in all rows or in those that meet a predicate.
 
-        Raises TableColumnNotFoundError, and UnsupportedOperationError for properties, which are not part of rows.
+        Raises TableColumnNotFoundError, and UnsupportedOperationError for properties, which are not part of rows. Also
+        raises NamespaceNotFoundError, TableNotFoundError, InvalidInputError, ConcurrentModificationError,
+        InvalidTableStateError and TableBranchNotFoundError.
         """
         identifier = table_identifier(request.id)
         if request.properties:
@@ -153,7 +164,11 @@ class RowOperations(TableOpener):
 
     @operation(DeleteFromTableRequest)
     def delete_from_table(self, request: DeleteFromTableRequest) -> DeleteFromTableResponse:
-        """Delete the rows that meet a predicate."""
+        """Delete the rows that meet a predicate.
+
+        Raises NamespaceNotFoundError, TableNotFoundError, InvalidInputError, ConcurrentModificationError,
+        InvalidTableStateError and TableBranchNotFoundError.
+        """
         identifier = table_identifier(request.id)
         dataset = self._open_table(identifier, branch=request.branch)
         with self._change_table(identifier, dataset, request.branch):
