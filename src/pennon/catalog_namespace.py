@@ -204,7 +204,7 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
         """Create a namespace, by the mode create, exist_ok or overwrite.
 
         Raises NamespaceNotFoundError if the parent does not exist, NamespaceAlreadyExistsError if the namespace
-        exists.
+        exists, InvalidInputError for a bad name or mode.
         """
         mode = modes.parse_mode(request.mode, modes.CreateMode.CREATE)
         identifier = self._namespace_identifier(request.id)
@@ -324,7 +324,8 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
     def declare_table(self, request: DeclareTableRequest) -> DeclareTableResponse:
         """Reserve a name and a location without data.
 
-        Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the name is taken.
+        Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the name is taken,
+        ConcurrentModificationError if another client changed it, InvalidInputError for a bad name or location.
         """
         info = self._declare_table(
             self._table_identifier(request.id), request.location, request.properties, vend=request.vend_credentials
@@ -352,7 +353,7 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
         """Create a table from Arrow IPC data, by the mode create, exist_ok or overwrite.
 
         Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the table exists,
-        ConcurrentModificationError if another client changed it at the same time.
+        ConcurrentModificationError if another client changed it at the same time, InvalidInputError for bad data.
         """
         mode = modes.parse_mode(request.mode, modes.CreateMode.CREATE)
         identifier = self._table_identifier(request.id)
@@ -379,7 +380,8 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
     def new_table_location(self, id: Sequence[str]) -> str:
         """Return a location where a new table may be written before it is in the catalog.
 
-        Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the name is taken.
+        Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the name is taken,
+        ConcurrentModificationError if another client changed it, InvalidInputError for a bad name or location.
         """
         identifier = self._table_identifier(id)
         with translate_errors(f"new_table_location of {format_identifier(identifier)}"):
@@ -393,7 +395,7 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
         """Add the table that was written at a new location to the catalog, and return its version.
 
         Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the name is taken,
-        ConcurrentModificationError if another client changed it at the same time.
+        ConcurrentModificationError if another client changed it at the same time, InvalidInputError for bad data.
         """
         identifier = self._table_identifier(id)
         with translate_errors(f"adopt_table of {format_identifier(identifier)}"):
@@ -534,7 +536,7 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
 
         Entries of the context: `ttl` (how long it is kept), `purge=true` (delete the data now), `force=true` (also if
         the table is protected). Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist,
-        InvalidTableStateError if it is protected.
+        InvalidTableStateError if it is protected, ConcurrentModificationError if another client changes it.
         """
         identifier = self._table_identifier(request.id)
         info = self._drop_table(identifier, DropOptions.parse(request.context, self._settings.drop_ttl_ms))
@@ -671,7 +673,8 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
     def create_table_version(self, request: CreateTableVersionRequest) -> CreateTableVersionResponse:
         """Publish a staged manifest as the next version of a table.
 
-        Raises TableNotFoundError if the table does not exist, ConcurrentModificationError if the version exists.
+        Raises TableNotFoundError if the table does not exist, ConcurrentModificationError if the version exists,
+        InvalidInputError for a bad staged manifest.
         """
         return CreateTableVersionResponse(version=self._create_table_version(request))
 
@@ -692,7 +695,8 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
     def list_table_versions(self, request: ListTableVersionsRequest) -> ListTableVersionsResponse:
         """List the versions of a table, the newest first unless `descending` is false, in pages.
 
-        Raises NamespaceNotFoundError, TableNotFoundError or TableBranchNotFoundError if the table does not exist.
+        Raises NamespaceNotFoundError, TableNotFoundError or TableBranchNotFoundError if the table does not exist,
+        InvalidInputError for a bad page.
         """
         versions, token = self._list_table_versions(
             self._table_identifier(request.id),
@@ -729,7 +733,8 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
         """Delete versions by ranges.
 
         Raises InvalidTableStateError if the latest version is among them. With the context entry
-        `ignore_missing=false`, raises TableVersionNotFoundError if a version does not exist.
+        `ignore_missing=false`, raises TableVersionNotFoundError if a version does not exist. Raises
+        NamespaceNotFoundError, TableNotFoundError, TableBranchNotFoundError, and InvalidInputError for a bad range.
         """
         identifier = self._table_identifier(request.id)
         ignore_missing = modes.parse_flag(request.context, "ignore_missing", default=True)

@@ -203,7 +203,10 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
 
     @operation(CreateTableRequest)
     def create_empty_table(self, request: CreateTableRequest) -> CreateTableResponse:
-        """Declare a table. Deprecated: use `declare_table`."""
+        """Declare a table. Deprecated: use `declare_table`.
+
+        Raises NamespaceNotFoundError, TableAlreadyExistsError, InvalidInputError, ConcurrentModificationError.
+        """
         warnings.warn("create_empty_table is deprecated, use declare_table instead", DeprecationWarning, stacklevel=3)
         if modes.parse_mode(request.mode, modes.CreateMode.CREATE) is not modes.CreateMode.CREATE:
             raise InvalidInputError(f"create_empty_table needs the mode create, got {request.mode!r}")
