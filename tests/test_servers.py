@@ -158,7 +158,7 @@ def test_summary_is_short(counting: CountingS3) -> None:
         obstore.put(store, "_versions/18446744073709551614.manifest", b"")
         obstore.list_with_delimiter(store, "data")
         url = obstore.sign(store, "DELETE", "a b", timedelta(minutes=1))
-        urllib3.request("DELETE", url).release_conn()
+        urllib3.request("DELETE", url, timeout=60.0).release_conn()
     bucket = counting.endpoint.bucket
     assert count.summary().splitlines() == [
         "4 requests",

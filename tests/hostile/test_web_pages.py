@@ -205,7 +205,9 @@ def test_a_foreign_page_is_refused_with_a_token_too(tmp_path):
 def test_a_body_without_a_type_is_refused(local):
     body = json.dumps({"namespace": ["sneaked"]}).encode()
     for headers in ({}, {"Content-Type": ""}, {"Content-Type": " "}):
-        answer = urllib3.request("POST", f"{local.uri}/v1/namespaces", body=body, headers=headers, retries=False)
+        answer = urllib3.request(
+            "POST", f"{local.uri}/v1/namespaces", body=body, headers=headers, retries=False, timeout=60.0
+        )
         assert (answer.status, json.loads(answer.data)["error"]["type"]) == (415, "BadRequestException")
     assert Client(local.uri).get("/namespaces").body["namespaces"] == []
 

@@ -82,10 +82,10 @@ class Irc:
         """Make one request."""
         warehouse = self.properties.get("warehouse")
         query = {} if warehouse is None else {"fields": {"warehouse": warehouse}}
-        config = urllib3.request("GET", f"{self.uri}/v1/config", headers=self._proof, **query).json()
+        config = urllib3.request("GET", f"{self.uri}/v1/config", headers=self._proof, **query, timeout=60.0).json()
         prefix = config.get("overrides", {}).get("prefix") or config.get("defaults", {}).get("prefix")
         base = f"{self.uri}/v1/{prefix}" if prefix else f"{self.uri}/v1"
-        return urllib3.request(method, f"{base}/{path}", headers=self._proof, **options)
+        return urllib3.request(method, f"{base}/{path}", headers=self._proof, timeout=60.0, **options)
 
     @property
     def _proof(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ class Irc:
         client, _, secret = credential.partition(":")
         form = urlencode({"grant_type": "client_credentials", "client_id": client, "client_secret": secret})
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
-        answer = urllib3.request("POST", f"{self.uri}/v1/oauth/tokens", body=form, headers=kind)
+        answer = urllib3.request("POST", f"{self.uri}/v1/oauth/tokens", body=form, headers=kind, timeout=60.0)
         return {"Authorization": f"Bearer {answer.json()['access_token']}"}
 
 

@@ -19,7 +19,7 @@ def commits(catalog, irc, space: str, managed_by: str) -> int:
     """Give the latest version, and make sure that the server knows it if it decides."""
     latest = describe_table(catalog, space, "t", load_detailed_metadata=True).version
     if managed_by == "impl":
-        answer = urllib3.request("GET", f"{irc.uri}/v1/namespaces/{space}/tables/t").json()
+        answer = urllib3.request("GET", f"{irc.uri}/v1/namespaces/{space}/tables/t", timeout=60.0).json()
         assert answer["metadata"]["current-snapshot-id"] == latest
     return latest
 

@@ -81,7 +81,7 @@ def test_a_cascade_never_drops_tables_of_other_kinds(catalog, space, irc):
     import urllib3
 
     body = {"name": "other", "schema": {"type": "struct", "fields": []}}
-    urllib3.request("POST", f"{irc.uri}/v1/namespaces/{space}/tables", json=body)
+    urllib3.request("POST", f"{irc.uri}/v1/namespaces/{space}/tables", json=body, timeout=60.0)
     create_table(catalog, space, "t")
     assert list_tables(catalog, space) == ["t"]
     with fails(3, "other"):

@@ -54,7 +54,7 @@ class House:
     def loaded(self, table: str) -> dict[str, Any]:
         """Ask the server itself."""
         url = f"{self.properties['uri']}/v1/namespaces/{self.space}/tables/{table}"
-        return urllib3.request("GET", url).json()["metadata"]
+        return urllib3.request("GET", url, timeout=60.0).json()["metadata"]
 
     def snapshots(self, *tables: str) -> list[int]:
         return [self.loaded(table)["current-snapshot-id"] for table in tables]
