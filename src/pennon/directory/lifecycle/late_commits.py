@@ -140,7 +140,7 @@ def _delete_root_table(catalog: Catalog, name: str, branch_location: str, gone: 
         is_used = held.prior is not None or directory.reserved or directory.deregistered
         if is_used or not is_only_version(catalog, location, gone.version, branch_location=branch_location):
             return False
-        delete_failed_creation(store, held.stored)
+        delete_failed_creation(store, held.hand_over())
     return True
 
 

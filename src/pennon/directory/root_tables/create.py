@@ -160,7 +160,7 @@ class _Creation:
             for name in sorted(names - set(purge_proof.foreign_entries(names))):
                 delete_entry(store, self.held, layout.inside(location, name))
         elif self.committed or not self._belongs_to_another():
-            delete_failed_creation(store, self.held.stored)
+            delete_failed_creation(store, self.held.hand_over())
 
     def _belongs_to_another(self) -> bool:
         if self.directory.has_files:

@@ -69,7 +69,7 @@ def set_aside(catalog: Catalog, name: str) -> None:
                 copy = _publish(copying, before)
             finally:
                 if copy is None:
-                    delete_failed_creation(store, copying.stored)
+                    delete_failed_creation(store, copying.hand_over())
         held.update(obsolete)
         purge_table(catalog, name, obsolete.deletion_id, force=True)
     except BaseException as error:
@@ -96,7 +96,7 @@ def _copy(catalog: Catalog, name: str, before: Marker, seconds: float) -> Claim:
         store.copy_tree(location, target)
         _require_same(store, location, target)
     except BaseException:
-        delete_failed_creation(store, copying.stored)
+        delete_failed_creation(store, copying.hand_over())
         raise
     return copying
 
