@@ -52,6 +52,7 @@ def publish_together(
                 f"{format_identifier(one.identifier)}"
             )
     publication = _Publication(lake, staged, job_id, unchanged)
+    publication.run()
     return [publish.finish(lake, one, publication.version_of(one)) for one in staged]
 
 
@@ -74,6 +75,9 @@ class _Publication:
         self._versions: dict[Identifier, int] = {}
         self._mine: set[str] = set()
         """The uuids of the transactions of this commit."""
+
+    def run(self) -> None:
+        """Commit all changes, unless an earlier run of the job has committed them."""
         if self._is_named and self._find_earlier_run():
             return
         self._mine = {publish.create_table_files(one, self._job_id) for one in self._changes if one.new}
