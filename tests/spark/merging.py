@@ -7,24 +7,24 @@ from pathlib import Path
 import lance
 
 
-def table(lake, name, data, *, rows_per_file=4, **options):
+def write_table(lake, name, data, *, rows_per_file=4, **options):
     """Write a table of small fragments into the root of a lake with Lance."""
     uri = f"{dict(lake.address.properties)['root']}/{name}.lance"
     return lance.write_dataset(data, uri, max_rows_per_file=rows_per_file, **options)
 
 
-def opened(lake, name="t"):
+def open_latest(lake, name="t"):
     """Open the latest version of a table."""
     return lance.dataset(f"{dict(lake.address.properties)['root']}/{name}.lance")
 
 
-def rows(lake, name="t", by="id"):
+def read_rows(lake, name="t", by="id"):
     """Return the rows of a table, sorted by a column, nulls first."""
-    found = opened(lake, name).to_table().to_pylist()
+    found = open_latest(lake, name).to_table().to_pylist()
     return sorted(found, key=lambda row: (row[by] is not None, row[by]))
 
 
-def files(lake, name="t"):
+def list_files(lake, name="t"):
     """Return the data files, deletion files and notes in a table's directory."""
     root = Path(dict(lake.address.properties)["root"]) / f"{name}.lance"
     kinds = ("data", "_deletions", "_pennon")
@@ -32,10 +32,10 @@ def files(lake, name="t"):
     return {path for path in there if path.startswith(kinds)}
 
 
-def used(lake, name="t"):
+def find_referenced_files(lake, name="t"):
     """Return the files to which any version of a table refers."""
     found = set()
-    latest = opened(lake, name)
+    latest = open_latest(lake, name)
     for version in latest.versions():
         for fragment in latest.checkout_version(version["version"]).get_fragments():
             found |= {f"data/{file.path}" for file in fragment.metadata.files}
@@ -46,4 +46,4 @@ def used(lake, name="t"):
 
 def assert_clean(lake, name="t"):
     """Assert that the table has only files to which a version refers."""
-    assert files(lake, name) == used(lake, name)
+    assert list_files(lake, name) == find_referenced_files(lake, name)

@@ -8,7 +8,7 @@ import pytest
 
 from pennon.spark import writing
 from pennon.spark.merging.merge import stage_merge
-from tests.spark.merging import assert_clean, opened, rows, table
+from tests.spark.merging import assert_clean, open_latest, read_rows, write_table
 from tests.support import fails
 
 DATA = pa.table({"id": pa.array(range(8), pa.int64()), "name": [f"n{number}" for number in range(8)]})
@@ -19,7 +19,7 @@ def frame(spark, *values):
 
 
 def names(lake, name="t"):
-    return [(row["id"], row["name"]) for row in rows(lake, name)]
+    return [(row["id"], row["name"]) for row in read_rows(lake, name)]
 
 
 def staged(lake, *args, **options):
@@ -48,24 +48,24 @@ def interrupting(spark, tmp_path, uri, change):
 
 
 def test_staged_merge_is_rebased_on_appends_and_indexes(spark, lake):
-    dataset = table(lake, "t", DATA)
+    dataset = write_table(lake, "t", DATA)
     made = staged(lake, frame(spark, (1, "M1"), (20, "M20")))
     assert (made.rows, made.read_version, len(made.files)) == (2, 1, 2)
-    assert opened(lake).version == 1
+    assert open_latest(lake).version == 1
     lance.write_dataset(pa.table({"id": [30], "name": ["appended"]}), dataset.uri, mode="append")
-    opened(lake).create_scalar_index("id", "BTREE")
+    open_latest(lake).create_scalar_index("id", "BTREE")
     result = writing.publish(lake, made, job_id="merge")
     assert (result.version, result.rows, result.already) == (4, 2, False)
     assert writing.publish(lake, made, job_id="merge").already
     assert names(lake)[1] == (1, "M1")
     assert names(lake)[-2:] == [(20, "M20"), (30, "appended")]
     for number, name in ((1, "M1"), (20, "M20"), (30, "appended"), (5, "n5")):
-        assert opened(lake).to_table(filter=f"id = {number}").to_pylist() == [{"id": number, "name": name}]
+        assert open_latest(lake).to_table(filter=f"id = {number}").to_pylist() == [{"id": number, "name": name}]
     assert_clean(lake)
 
 
 def test_staged_merge_can_be_read_and_discarded(spark, lake):
-    table(lake, "t", DATA)
+    write_table(lake, "t", DATA)
     made = writing.make_readable(
         lake, staged(lake, frame(spark, (1, "M1"), (20, "M20")), when_not_matched_by_source="delete")
     )
@@ -80,14 +80,14 @@ def test_staged_merge_can_be_read_and_discarded(spark, lake):
 
 @pytest.mark.parametrize("change", ["delete", "update", "compact"])
 def test_staged_merge_conflicts_with_changes_to_its_fragments(spark, lake, change):
-    table(lake, "t", DATA)
+    write_table(lake, "t", DATA)
     made = staged(lake, frame(spark, (1, "M1")))
     if change == "delete":
-        opened(lake).delete("id = 2")
+        open_latest(lake).delete("id = 2")
     elif change == "update":
-        opened(lake).update({"name": "'other'"}, where="id = 2")
+        open_latest(lake).update({"name": "'other'"}, where="id = 2")
     else:
-        opened(lake).optimize.compact_files()
+        open_latest(lake).optimize.compact_files()
     before = names(lake)
     with fails(14, "'t'"):
         writing.publish(lake, made)
@@ -96,7 +96,7 @@ def test_staged_merge_conflicts_with_changes_to_its_fragments(spark, lake, chang
 
 
 def test_merge_is_repeated_after_concurrent_changes(spark, lake, tmp_path):
-    dataset = table(lake, "t", DATA)
+    dataset = write_table(lake, "t", DATA)
     source = interrupting(
         spark, tmp_path, dataset.uri, lambda there: there.update({"name": "'theirs'"}, where="id < 3")
     )
@@ -107,7 +107,7 @@ def test_merge_is_repeated_after_concurrent_changes(spark, lake, tmp_path):
 
 
 def test_key_inserted_by_a_concurrent_merge_is_updated(spark, lake):
-    table(lake, "t", DATA)
+    write_table(lake, "t", DATA)
     one, other = (staged(lake, frame(spark, (20, name))) for name in ("one", "other"))
     writing.publish(lake, one)
     with fails(14, "'t'"):
@@ -119,23 +119,23 @@ def test_key_inserted_by_a_concurrent_merge_is_updated(spark, lake):
 
 
 def test_concurrent_merges_into_an_empty_table_insert_each_key_once(spark, lake):
-    table(lake, "t", DATA)
-    opened(lake).create_scalar_index("id", "BTREE")
-    opened(lake).delete("true")
+    write_table(lake, "t", DATA)
+    open_latest(lake).create_scalar_index("id", "BTREE")
+    open_latest(lake).delete("true")
     one, other = (staged(lake, frame(spark, (5, name))) for name in ("one", "other"))
     writing.publish(lake, one)
     with fails(14, "'t'"):
         writing.publish(lake, other)
-    assert opened(lake).to_table(filter="id = 5").to_pylist() == [{"id": 5, "name": "one"}]
+    assert open_latest(lake).to_table(filter="id = 5").to_pylist() == [{"id": 5, "name": "one"}]
 
 
 def test_merge_gives_up_after_repeated_conflicts(spark, lake, tmp_path, monkeypatch):
     from pennon.spark.merging import attempts
 
-    dataset = table(lake, "t", DATA)
+    dataset = write_table(lake, "t", DATA)
     monkeypatch.setattr(attempts, "ATTEMPTS", 1)
     source = interrupting(spark, tmp_path, dataset.uri, lambda there: there.delete("id = 2"))
     with fails(14, "'t'"):
         lake.merge(source, "t", on="id")
-    assert opened(lake).version == 2
+    assert open_latest(lake).version == 2
     assert_clean(lake)

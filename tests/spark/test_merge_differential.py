@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.spark.merging import assert_clean, opened, table
+from tests.spark.merging import assert_clean, open_latest, write_table
 from tests.support import fails
 
 TABLE = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("s", pa.string()), ("v", pa.list_(pa.float32(), 2))])
@@ -168,7 +168,7 @@ def test_random_merges_equal_a_model_of_sql(spark, lake, stable):
     for seed in range(100 * stable, 100 * stable + 6):
         case = Case(seed)
         name = f"t{seed}"
-        table(lake, name, pa.Table.from_pylist(case.target, TABLE), enable_stable_row_ids=stable)
+        write_table(lake, name, pa.Table.from_pylist(case.target, TABLE), enable_stable_row_ids=stable)
         options = {
             **case.joining[0],
             "when_matched": [rule.clause for rule in case.matched],
@@ -181,7 +181,7 @@ def test_random_merges_equal_a_model_of_sql(spark, lake, stable):
             seen["refused"] += 1
             with fails(13, f"'{name}'"):
                 lake.merge(frame, name, **options)
-            assert opened(lake, name).version == 1, f"seed {seed}"
+            assert open_latest(lake, name).version == 1, f"seed {seed}"
         else:
             rows, counts = expected
             result = lake.merge(frame, name, **options)
@@ -190,9 +190,9 @@ def test_random_merges_equal_a_model_of_sql(spark, lake, stable):
                 counts["updated"],
                 counts["deleted"],
             ), f"seed {seed}"
-            assert counted(opened(lake, name).to_table().to_pylist()) == counted(rows), f"seed {seed}"
+            assert counted(open_latest(lake, name).to_table().to_pylist()) == counted(rows), f"seed {seed}"
             assert result.version == (2 if counts else 1), f"seed {seed}"
             seen.update(counts.keys())
-        opened(lake, name).validate()
+        open_latest(lake, name).validate()
         assert_clean(lake, name)
     assert {"inserted", "updated", "deleted"} <= set(seen)

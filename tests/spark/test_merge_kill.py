@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pennon.spark.address import Address
-from tests.spark.merging import assert_clean, opened, rows, table
+from tests.spark.merging import assert_clean, open_latest, read_rows, write_table
 
 DRIVER = Path(__file__).parent / "cluster" / "merge_driver.py"
 
@@ -28,7 +28,7 @@ def test_merge_survives_killed_executors(root, tmp_path):
     lake = SimpleNamespace(address=Address.of("dir", {"root": root}))
     numbers = pa.array(range(6000), pa.int64())
     data = pa.table({"id": numbers, "x": numbers, "text": [f"text {number}" for number in range(6000)]})
-    table(lake, "t", data, rows_per_file=300)
+    write_table(lake, "t", data, rows_per_file=300)
     signals = tmp_path / "signals"
     signals.mkdir()
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
@@ -47,8 +47,8 @@ def test_merge_survives_killed_executors(root, tmp_path):
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["first"] == {"version": 2, "inserted": 300, "updated": 270, "deleted": 30, "already": False}
     assert said["again"] == {**said["first"], "already": True}
-    assert opened(lake).version == 2
-    found = rows(lake)
+    assert open_latest(lake).version == 2
+    found = read_rows(lake)
     expected = {number: (number, f"text {number}") for number in range(6000)}
     for number in range(0, 12_000, 20):
         if number < 6000 and number % 200 == 0:
@@ -57,5 +57,5 @@ def test_merge_survives_killed_executors(root, tmp_path):
             expected[number] = (number * 10, f"merged {number}")
     assert len(found) == len(expected)
     assert {row["id"]: (row["x"], row["text"]) for row in found} == expected
-    opened(lake).validate()
+    open_latest(lake).validate()
     assert_clean(lake)

@@ -12,7 +12,7 @@ import pytest
 from lance.blob import blob_array, blob_field
 
 from pennon.spark.merging.merge import Update
-from tests.spark.merging import assert_clean, opened, rows, table
+from tests.spark.merging import assert_clean, open_latest, read_rows, write_table
 
 COUNT = 12
 
@@ -67,12 +67,12 @@ def kept(dataset):
 @pytest.mark.parametrize("stable", [False, True])
 def test_columns_that_are_not_set_keep_every_bit(spark, lake, stable):
     data = everything()
-    before = table(lake, "t", data, enable_stable_row_ids=stable)
+    before = write_table(lake, "t", data, enable_stable_row_ids=stable)
     ids = {row["id"]: row["_rowid"] for row in before.to_table(columns=["id"], with_row_id=True).to_pylist()}
     source = spark.createDataFrame([(1, 0), (2, 0), (5, 0), (50, 7)], "id bigint, small int")
     result = lake.merge(source, "t", on="id")
     assert (result.inserted, result.updated) == (1, 3)
-    after = opened(lake)
+    after = open_latest(lake)
     assert after.schema == before.schema
     found, old = kept(after), kept(before)
     for number in range(COUNT):
@@ -89,13 +89,13 @@ def test_columns_that_are_not_set_keep_every_bit(spark, lake, stable):
 
 def test_rows_keep_their_ids_beside_new_rows(spark, lake):
     data = pa.table({"id": pa.array(range(6), pa.int64()), "name": list("abcdef")})
-    before = table(lake, "t", data, rows_per_file=3, enable_stable_row_ids=True)
+    before = write_table(lake, "t", data, rows_per_file=3, enable_stable_row_ids=True)
     ids = {row["id"]: row["_rowid"] for row in before.to_table(with_row_id=True).to_pylist()}
     source = spark.createDataFrame([(1, "B"), (8, "i"), (9, "j")], "id bigint, name string")
     lost = [Update({"name": "upper(name)"}, "id > 2")]
     result = lake.merge(source.repartition(1), "t", on="id", when_not_matched_by_source=lost)
     assert (result.inserted, result.updated) == (2, 4)
-    now = opened(lake).to_table(with_row_id=True).to_pylist()
+    now = open_latest(lake).to_table(with_row_id=True).to_pylist()
     assert {row["id"]: row["_rowid"] for row in now if row["id"] < 8} == ids
     assert len({row["_rowid"] for row in now}) == 8
     assert {row["id"]: row["name"] for row in now} == dict(zip([0, 1, 2, 3, 4, 5, 8, 9], "aBcDEFij", strict=True))
@@ -104,11 +104,11 @@ def test_rows_keep_their_ids_beside_new_rows(spark, lake):
 def test_columns_of_all_types_are_set_from_a_source(lake):
     """A source that was read from the table restores the same values."""
     data = everything().drop_columns(["wide", "nanos", "time", "lasting"])
-    before = table(lake, "t", data)
+    before = write_table(lake, "t", data)
     source = lake.table("t").where("id < 4")
     assert lake.merge(source, "t", on="id").updated == 4
-    assert kept(opened(lake)) == kept(before)
-    assert opened(lake).schema == before.schema
+    assert kept(open_latest(lake)) == kept(before)
+    assert open_latest(lake).schema == before.schema
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
@@ -121,11 +121,11 @@ def test_blobs_are_kept_and_can_be_set(spark, lake, version):
         values = blob_array([bytes([number]) * 3000 for number in range(6)])
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string()), field])
     data = pa.table([pa.array(range(6), pa.int64()), pa.array(list("abcdef")), values], schema=schema)
-    table(lake, "t", data, data_storage_version=version)
+    write_table(lake, "t", data, data_storage_version=version)
     lake.update("t", {"name": "upper(name)"}, where="id IN (1, 2, 5)")
     source = spark.createDataFrame([(2, bytearray(b"new")), (9, bytearray(b"nine"))], "id bigint, blob binary")
     lake.merge(source, "t", on="id")
-    after = opened(lake)
+    after = open_latest(lake)
     ids = after.to_table(columns=["id", "name"], with_row_address=True).to_pylist()
     content = after.read_blobs("blob", addresses=[row["_rowaddr"] for row in ids])
     found = {row["id"]: (row["name"], blob) for row, (_, blob) in zip(ids, content, strict=True)}
@@ -152,7 +152,7 @@ def test_indexes_find_changed_rows_only_by_their_new_values(spark, lake, stable)
             "v": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 8),
         }
     )
-    dataset = table(lake, "t", data, rows_per_file=150, enable_stable_row_ids=stable)
+    dataset = write_table(lake, "t", data, rows_per_file=150, enable_stable_row_ids=stable)
     dataset.create_scalar_index("x", "BTREE")
     dataset.create_scalar_index("words", "INVERTED")
     dataset.create_index("v", "IVF_FLAT", num_partitions=2)
@@ -160,7 +160,7 @@ def test_indexes_find_changed_rows_only_by_their_new_values(spark, lake, stable)
     assert lake.update("t", {"x": "x + 1000"}, where="id IN (3, 200)").rows == 2
     source = spark.createDataFrame([(7, 2007, [9.0] * 8), (500, 2500, [5.0] * 8)], "id bigint, x int, v array<float>")
     lake.merge(source, "t", on="id", when_matched=[Update({"x": "source.x", "v": "source.v"})])
-    after = opened(lake)
+    after = open_latest(lake)
 
     def found(**query):
         return sorted(row["id"] for row in after.to_table(columns=["id"], **query).to_pylist())
@@ -177,4 +177,4 @@ def test_indexes_find_changed_rows_only_by_their_new_values(spark, lake, stable)
     assert nearest(np.full(8, 9, np.float32)) == [7]
     assert nearest(np.full(8, 5, np.float32)) == [500]
     assert nearest(vectors[7]) != [7]
-    assert len(rows(lake)) == 301
+    assert len(read_rows(lake)) == 301

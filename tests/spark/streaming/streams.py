@@ -59,9 +59,9 @@ class Stream:
         self.table = table
         self.options = options
         self.position = position
-        self.planner = self._started()
+        self.planner = self._create_planner()
 
-    def _started(self) -> BatchPlanner:
+    def _create_planner(self) -> BatchPlanner:
         settings = StreamSettings.of(SourceOptions.of({"root": self.table.root, "path": "t", **self.options}))
         wanted = plan_scan(settings.address, settings.identifier, columns=settings.columns)
         columns = StreamColumns.of(wanted.projected_schema(), settings.identifier, feed=settings.feed)
@@ -106,12 +106,12 @@ class Stream:
         return [row["id"] for row in self.all(limits)]
 
 
-def told(feed: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def summarize_feed(feed: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """Return version, change type, id and x of a change feed, sorted, because the order of tasks varies."""
     return sorted((row["_commit_version"], row["_change_type"], row["id"], row["x"]) for row in feed)
 
 
-def applied(feed: list[dict[str, Any]], state: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+def apply_feed(feed: list[dict[str, Any]], state: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
     """Return the rows after a change feed is applied, version by version; removed rows must exist."""
     held = list(state or [])
     for version in sorted({row["_commit_version"] for row in feed}):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pennon.spark.streaming.batch_planner import BatchLimits
-from tests.spark.streaming.streams import Table, applied, rows, told
+from tests.spark.streaming.streams import Table, apply_feed, rows, summarize_feed
 from tests.support import fails
 
 
@@ -33,7 +33,7 @@ def test_feed_has_inserts_and_deletes_with_version_and_time(table):
     table.write(rows(3, 4))
     table.open().delete("id IN (0, 3)")
     feed = stream.all()
-    assert told(feed) == [
+    assert summarize_feed(feed) == [
         (1, "insert", 0, "x0"),
         (1, "insert", 1, "x1"),
         (1, "insert", 2, "x2"),
@@ -51,7 +51,7 @@ def test_feed_has_both_images_of_an_update_with_stable_row_ids(table, stable):
     stream = table.stream(changes="feed", startingVersion="1")
     table.open().update({"x": "'new'"}, where="id = 1")
     old, new = ("update_preimage", "update_postimage") if stable else ("delete", "insert")
-    assert told(stream.all()) == sorted([(2, old, 1, "x1"), (2, new, 1, "new")])
+    assert summarize_feed(stream.all()) == sorted([(2, old, 1, "x1"), (2, new, 1, "new")])
 
 
 def test_feed_of_a_merge_distinguishes_updates_inserts_and_deletes(table, stable):
@@ -61,14 +61,14 @@ def test_feed_of_a_merge_distinguishes_updates_inserts_and_deletes(table, stable
     merge.when_not_matched_by_source_delete("id = 0").execute(source)
     old, new = ("update_preimage", "update_postimage") if stable else ("delete", "insert")
     expected = [(2, old, 1, "x1"), (2, new, 1, "new"), (2, "insert", 5, "x5"), (2, "delete", 0, "x0")]
-    assert told(stream.all()) == sorted(expected)
+    assert summarize_feed(stream.all()) == sorted(expected)
 
 
 def test_an_overwrite_deletes_all_and_inserts_all(table):
     stream = table.stream(changes="feed", startingVersion="1")
     table.write(rows(2, 4), "overwrite")
     expected = [(2, "delete", one, f"x{one}") for one in range(3)] + [(2, "insert", one, f"x{one}") for one in (2, 3)]
-    assert told(stream.all()) == sorted(expected)
+    assert summarize_feed(stream.all()) == sorted(expected)
 
 
 def test_feed_of_a_restore_has_removed_and_returned_rows(table):
@@ -77,7 +77,7 @@ def test_feed_of_a_restore_has_removed_and_returned_rows(table):
     table.write(rows(3, 4))
     table.open().checkout_version(1).restore()
     feed = [row for row in stream.all() if row["_commit_version"] == 4]
-    assert told(feed) == [(4, "delete", 3, "x3"), (4, "insert", 1, "x1")]
+    assert summarize_feed(feed) == [(4, "delete", 3, "x3"), (4, "insert", 1, "x1")]
 
 
 def test_feed_of_a_compaction_is_empty_even_if_it_drops_deleted_rows(table):
@@ -89,7 +89,7 @@ def test_feed_of_a_compaction_is_empty_even_if_it_drops_deleted_rows(table):
     table.open().optimize.compact_files()
     assert stream.all() == []
     table.open().delete("id = 2")
-    assert told(stream.all()) == [(table.open().version, "delete", 2, "x2")]
+    assert summarize_feed(stream.all()) == [(table.open().version, "delete", 2, "x2")]
 
 
 def test_feed_of_rewritten_columns_has_only_rows_that_differ(table):
@@ -196,11 +196,11 @@ def test_feed_of_random_changes_reproduces_the_table(root, stable, seed):
     chance = random.Random(seed)
     table = Table(root, stable=stable, managed=seed % 2 == 1, data=rows(0, 20))
     stream = table.stream(changes="feed")
-    state = applied(stream.all())
+    state = apply_feed(stream.all())
     changing = Changing(table, chance)
     for _ in range(6):
         for _ in range(chance.randint(1, 3)):
             changing.change()
-        state = applied(stream.all(BatchLimits(rows=chance.randint(1, 20))), state)
+        state = apply_feed(stream.all(BatchLimits(rows=chance.randint(1, 20))), state)
         stream = stream.again()
         assert _sorted(state) == _sorted(table.open().to_table().to_pylist())

@@ -22,7 +22,7 @@ HOOKED = {
 }
 
 
-def killing(name, work):
+def kill_after(name, work):
     def worked(*args):
         reports = list(work(*args))
         if reports and _once(name):
@@ -67,7 +67,7 @@ class Hooks(importlib.abc.MetaPathFinder):
         def loaded(module):
             load(module)
             function = HOOKED[name]
-            setattr(module, function, killing(function, getattr(module, function)))
+            setattr(module, function, kill_after(function, getattr(module, function)))
 
         spec.loader.exec_module = loaded
         return spec
