@@ -15,7 +15,7 @@ from weakref import proxy
 import lance
 
 from pennon.directory.lookup.directories import look_at
-from pennon.directory.versions import callback, managed, service
+from pennon.directory.versions import managed, service
 from pennon.errors import (
     InvalidTableStateError,
     TableBranchNotFoundError,
@@ -121,6 +121,8 @@ def _open_by_rows(
 
 def _open_managed(catalog: Catalog, table: ResolvedTable) -> Handle:
     # Lance holds the client, and the catalog holds what Lance opened: a strong reference would never be collected.
+    from pennon.directory.versions import callback  # noqa: PLC0415 - it imports models of the SDK (ADR 0010)
+
     versions = callback.VersionClient(proxy(catalog))
     dataset = lance.dataset(
         **callback.opening_arguments(catalog, table.identifier, versions),
