@@ -103,7 +103,7 @@ def near(request, tmp_path, open_namespace):
     return _site(request, tmp_path, open_namespace, "local", request.param)
 
 
-def test_table_shows_only_once_it_is_adopted(site):
+def test_table_is_hidden_until_it_is_adopted(site):
     location = site.written(1, 2, 3)
     assert site.shown() == []
     with fails(4):
@@ -116,20 +116,20 @@ def test_table_shows_only_once_it_is_adopted(site):
     site.dataset().validate()
 
 
-def test_nothing_is_left_beside_the_adopted_table(site):
+def test_adopt_leaves_no_other_entries_in_the_root(site):
     site.ns.adopt_table(site.id, site.written(1, 2, 3))
     inside = site.ns._store.relative(describe_table(site.ns, *site.id).location)
     assert site.top() == {inside}
 
 
 @pytest.mark.parametrize("name", ["v1", "compatibility"])
-def test_root_table_gets_the_directory_of_its_name(name, request, tmp_path, open_namespace):
+def test_adopted_root_table_moves_to_the_directory_of_its_name(name, request, tmp_path, open_namespace):
     site = _site(request, tmp_path, open_namespace, "local", name)
     site.ns.adopt_table(site.id, site.written(1))
     assert lance.dataset(str(tmp_path / "root" / "t.lance")).count_rows() == 1
 
 
-def test_adopted_table_is_written_to_like_any_other(site):
+def test_adopted_table_accepts_appends(site):
     site.ns.adopt_table(site.id, site.written(1))
     lance.write_dataset(
         pa.table({"x": [2]}),
@@ -142,7 +142,7 @@ def test_adopted_table_is_written_to_like_any_other(site):
     assert site.dataset().version == 2
 
 
-def test_adopting_beside_an_existing_table_raises_5_and_keeps_both(near):
+def test_adopt_over_an_existing_table_raises_already_exists_and_keeps_both(near):
     location = near.written(1)
     create_table(near.ns, *near.id)
     with fails(5, naming="t'"):
@@ -153,7 +153,7 @@ def test_adopting_beside_an_existing_table_raises_5_and_keeps_both(near):
     assert lance.dataset(location).to_table()["x"].to_pylist() == [1]
 
 
-def test_of_two_adopters_one_gets_5(near):
+def test_one_of_two_concurrent_adoptions_succeeds(near):
     locations = [near.written(1), near.written(2)]
     both = Barrier(2)
 
@@ -170,7 +170,7 @@ def test_of_two_adopters_one_gets_5(near):
     assert near.rows() in ([1], [2])
 
 
-def test_declared_table_keeps_its_place_and_its_properties(site):
+def test_adopt_keeps_the_location_and_properties_of_a_declared_table(site):
     properties = None if site.ns._settings.manifest_enabled is False else {"owner": "me"}
     declared = declare_table(site.ns, *site.id, properties=properties)
     site.ns.adopt_table(site.id, site.written(1, 2))
@@ -181,20 +181,20 @@ def test_declared_table_keeps_its_place_and_its_properties(site):
     assert site.rows() == [1, 2]
 
 
-def test_adoption_over_a_dropped_table(near):
+def test_adopt_over_a_dropped_table_succeeds(near):
     create_table(near.ns, *near.id)
     drop_table(near.ns, *near.id)
     near.ns.adopt_table(near.id, near.written(7))
     assert near.rows() == [7]
 
 
-def test_missing_namespace_raises_1(near):
+def test_location_in_a_missing_namespace_raises_namespace_not_found(near):
     with fails(1):
         near.ns.new_table_location(["nowhere", "t"])
 
 
 @pytest.mark.parametrize("location", ["elsewhere", "t.lance", "../x", ""])
-def test_place_without_a_table_raises_13(near, location):
+def test_adopt_of_a_location_without_table_raises_invalid_input(near, location):
     with fails(13):
         near.ns.adopt_table(near.id, near.ns._store.location(location))
     assert near.shown() == []

@@ -43,7 +43,7 @@ def ns(request, root, open_namespace):
 
 
 @pytest.mark.parametrize("state", [REVIVING, PURGING])
-def test_a_table_that_somebody_holds_is_hidden(ns, state):
+def test_claimed_table_is_hidden(ns, state):
     create_table(ns, "t")
     create_table(ns, "other")
     hold(ns, "t", state)
@@ -55,7 +55,7 @@ def test_a_table_that_somebody_holds_is_hidden(ns, state):
 
 
 @pytest.mark.parametrize("state", [REVIVING, PURGING])
-def test_a_table_that_somebody_holds_cannot_be_created_or_dropped(ns, state, monkeypatch):
+def test_claimed_table_cannot_be_created_or_dropped(ns, state, monkeypatch):
     monkeypatch.setattr(create, "_PATIENCE_SECONDS", 0.2)
     create_table(ns, "t", data=ipc({"x": [1]}))
     held = hold(ns, "t", state)
@@ -71,7 +71,7 @@ def test_a_table_that_somebody_holds_cannot_be_created_or_dropped(ns, state, mon
     assert rows(describe_table(ns, "t").location) == [1]
 
 
-def test_a_new_name_that_somebody_holds_cannot_be_created(ns):
+def test_claimed_free_name_cannot_be_created(ns):
     held = hold(ns, "t", REVIVING)
     with fails(14, naming="t'"):
         create_table(ns, "t")
@@ -82,7 +82,7 @@ def test_a_new_name_that_somebody_holds_cannot_be_created(ns):
     assert list_tables(ns) == ["t"]
 
 
-def test_a_held_name_cannot_be_registered(root, open_namespace):
+def test_claimed_table_cannot_be_registered(root, open_namespace):
     ns = open_namespace(root)
     create_namespace(ns, "a")
     write_table(directory(ns) / "t.lance")
@@ -93,7 +93,7 @@ def test_a_held_name_cannot_be_registered(root, open_namespace):
                 register_table(ns, *names, location="t.lance", mode=mode)
 
 
-def test_an_abandoned_creation_is_taken_over(ns):
+def test_expired_creation_is_settled_by_the_next_creation(ns):
     hold(ns, "t", REVIVING, ABANDONED)
     (directory(ns) / "t.lance/data").mkdir(parents=True)
     (directory(ns) / "t.lance/data/half.lance").write_bytes(b"half")
@@ -104,7 +104,7 @@ def test_an_abandoned_creation_is_taken_over(ns):
     assert not (directory(ns) / "t.deleted").exists()
 
 
-def test_an_abandoned_purge_is_completed_by_the_next_creation(ns):
+def test_expired_purge_is_settled_by_the_next_creation(ns):
     create_table(ns, "t", data=ipc({"x": [1]}))
     hold(ns, "t", PURGING, ABANDONED)
     assert list_tables(ns) == []
@@ -113,7 +113,7 @@ def test_an_abandoned_purge_is_completed_by_the_next_creation(ns):
     assert list_tables(ns) == ["t"]
 
 
-def test_an_abandoned_purge_is_completed_by_the_next_drop(ns):
+def test_expired_purge_is_settled_by_the_next_drop(ns):
     create_table(ns, "t")
     hold(ns, "t", PURGING, ABANDONED)
     with fails(4):
@@ -122,7 +122,7 @@ def test_an_abandoned_purge_is_completed_by_the_next_drop(ns):
     assert list_tables(ns) == []
 
 
-def test_a_purge_that_died_after_the_files_were_gone_is_completed(root, open_namespace):
+def test_expired_purge_without_files_is_settled(root, open_namespace):
     v1, both = open_namespace(root, "v1"), open_namespace(root, "compatibility")
     create_table(both, "t")
     remove_table(v1, "t")
@@ -133,7 +133,7 @@ def test_a_purge_that_died_after_the_files_were_gone_is_completed(root, open_nam
     assert list_tables(both) == ["t"]
 
 
-def test_a_marker_of_unknown_content_is_left_alone(ns):
+def test_unreadable_marker_is_reported_and_not_changed(ns):
     create_table(ns, "t", data=ipc({"x": [1]}))
     marker = directory(ns) / "t.deleted"
     for body in (b"x" * 64, b'{"state": "soft", "pad": "' + b"x" * 64 + b'"}'):
@@ -148,7 +148,7 @@ def test_a_marker_of_unknown_content_is_left_alone(ns):
     assert rows(describe_table(ns, "t").location) == [1]
 
 
-def test_a_held_name_is_free_for_tables_elsewhere(root, open_namespace):
+def test_claim_does_not_block_the_name_in_other_namespaces(root, open_namespace):
     ns = open_namespace(root)
     create_namespace(ns, "a")
     hold(ns, "t", PURGING)

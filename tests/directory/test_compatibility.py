@@ -28,7 +28,7 @@ def both(root, open_namespace):
     return open_namespace(root, "compatibility")
 
 
-def test_a_directory_only_table_is_there(both):
+def test_directory_only_table_is_listed_and_described(both):
     write_table(directory(both) / "t.lance", [7])
     found = describe_table(both, "t", load_detailed_metadata=True)
     assert (found.location, found.version, found.properties) == (str(directory(both) / "t.lance"), 1, {})
@@ -38,7 +38,7 @@ def test_a_directory_only_table_is_there(both):
     assert not has_manifest(both)
 
 
-def test_a_directory_only_table_is_in_the_way_of_a_new_one(both):
+def test_directory_only_table_blocks_creation_under_its_name(both):
     location = directory(both) / "t.lance"
     write_table(location, [7])
     write_table(directory(both) / "free")
@@ -60,7 +60,7 @@ def test_a_directory_only_table_is_in_the_way_of_a_new_one(both):
     assert rows(location) == [7]
 
 
-def test_a_directory_only_table_can_be_overwritten_in_place(both):
+def test_directory_only_table_can_be_overwritten_in_place(both):
     location = directory(both) / "t.lance"
     write_table(location, [7])
     made = create_table(both, "t", mode="overwrite", data=ipc({"x": [8]}))
@@ -69,7 +69,7 @@ def test_a_directory_only_table_can_be_overwritten_in_place(both):
     assert list_tables(both) == ["t"]
 
 
-def test_a_directory_only_table_can_be_dropped(both):
+def test_directory_only_table_can_be_dropped(both):
     write_table(directory(both) / "t.lance")
     create_table(both, "other")
     remove_table(both, "t")
@@ -77,7 +77,7 @@ def test_a_directory_only_table_can_be_dropped(both):
     assert list_tables(both) == ["other"]
 
 
-def test_a_directory_only_table_can_be_deregistered_and_registered(both):
+def test_directory_only_table_can_be_deregistered_and_registered(both):
     write_table(directory(both) / "t.lance", [7])
     deregister_table(both, "t")
     assert list_tables(both) == []
@@ -89,7 +89,7 @@ def test_a_directory_only_table_can_be_deregistered_and_registered(both):
     assert rows(directory(both) / "t.lance") == [7]
 
 
-def test_a_directory_only_table_can_be_registered_over_itself(both):
+def test_directory_only_table_can_be_registered_over_itself(both):
     write_table(directory(both) / "t.lance", [7])
     register_table(both, "t", location="t.lance", mode="overwrite", properties={"k": "v"})
     assert describe_table(both, "t").properties == {"k": "v"}
@@ -98,7 +98,7 @@ def test_a_directory_only_table_can_be_registered_over_itself(both):
     assert list_tables(both) == []
 
 
-def test_a_directory_only_table_can_be_renamed(both):
+def test_directory_only_table_can_be_renamed(both):
     location = directory(both) / "old.lance"
     write_table(location, [7])
     create_namespace(both, "a")
@@ -111,7 +111,7 @@ def test_a_directory_only_table_can_be_renamed(both):
         describe_table(both, "old")
 
 
-def test_a_directory_only_table_is_in_the_way_of_a_rename(both):
+def test_directory_only_table_blocks_rename_to_its_name(both):
     write_table(directory(both) / "taken.lance", [7])
     create_table(both, "t", data=ipc({"x": [1]}))
     with fails(5, naming="taken"):
@@ -120,14 +120,14 @@ def test_a_directory_only_table_is_in_the_way_of_a_rename(both):
     assert rows(describe_table(both, "t").location) == [1]
 
 
-def test_the_directory_of_another_table_cannot_be_registered(both):
+def test_directory_of_another_table_cannot_be_registered(both):
     write_table(directory(both) / "t.lance", [7])
     with fails(13, naming="'t'"):
         register_table(both, "thief", location="t.lance")
     assert list_tables(both) == ["t"]
 
 
-def test_a_created_root_table_is_in_both_places(both):
+def test_created_root_table_has_a_directory_and_a_row(both):
     create_table(both, "t")
     assert (directory(both) / "t.lance").is_dir()
     assert manifest_rows(both)["t"]["location"] == "t.lance"
@@ -135,7 +135,7 @@ def test_a_created_root_table_is_in_both_places(both):
     assert list_all_tables(both) == ["t"]
 
 
-def test_the_manifest_goes_before_the_directory(root, open_namespace):
+def test_row_takes_precedence_over_directory(root, open_namespace):
     by_manifest, by_both = open_namespace(root, "v2"), open_namespace(root, "compatibility")
     hashed = create_table(by_manifest, "t", data=ipc({"x": [1]}), properties={"k": "v"}).location
     write_table(directory(by_both) / "t.lance", [7])
@@ -145,7 +145,7 @@ def test_the_manifest_goes_before_the_directory(root, open_namespace):
     assert list_all_tables(by_both) == ["t"]
 
 
-def test_dropping_a_name_that_is_in_both_places_takes_the_manifests_table_only(root, open_namespace):
+def test_drop_of_a_name_with_row_and_directory_drops_only_the_manifest_table(root, open_namespace):
     by_manifest, by_both = open_namespace(root, "v2"), open_namespace(root, "compatibility")
     create_table(by_manifest, "t", data=ipc({"x": [1]}))
     stray = directory(by_both) / "t.lance"
@@ -154,7 +154,7 @@ def test_dropping_a_name_that_is_in_both_places_takes_the_manifests_table_only(r
     assert rows(stray) == [7]
 
 
-def test_a_directory_that_a_row_of_another_name_has_is_not_listed_twice(root, open_namespace):
+def test_directory_registered_under_another_name_is_listed_once(root, open_namespace):
     by_manifest, by_both = open_namespace(root, "v2"), open_namespace(root, "compatibility")
     write_table(directory(by_both) / "dir.lance", [7])
     create_namespace(by_manifest, "a")
@@ -168,7 +168,7 @@ def test_a_directory_that_a_row_of_another_name_has_is_not_listed_twice(root, op
     assert rows(describe_table(by_both, "a", "other").location) == [7]
 
 
-def test_tables_of_v1_and_v2_clients_are_seen_together(root, open_namespace):
+def test_compatibility_mode_lists_tables_of_v1_and_v2_clients(root, open_namespace):
     v1, v2, both = (open_namespace(root, mode) for mode in ("v1", "v2", "compatibility"))
     create_table(v1, "one")
     create_table(v2, "two")
@@ -178,7 +178,7 @@ def test_tables_of_v1_and_v2_clients_are_seen_together(root, open_namespace):
     assert list_tables(both) == ["one", "three", "two"]
 
 
-def test_a_table_that_v1_dropped_is_gone_for_everybody_who_lists_the_root(root, open_namespace):
+def test_table_dropped_by_v1_is_hidden_in_compatibility_mode(root, open_namespace):
     v1, both = open_namespace(root, "v1"), open_namespace(root, "compatibility")
     create_table(both, "t", properties={"k": "v"})
     remove_table(v1, "t")
@@ -191,7 +191,7 @@ def test_a_table_that_v1_dropped_is_gone_for_everybody_who_lists_the_root(root, 
     assert list_tables(both) == list_tables(v1) == ["t"]
 
 
-def test_a_table_that_v1_dropped_and_made_anew_is_the_new_one(root, open_namespace):
+def test_table_dropped_and_recreated_by_v1_has_the_new_data(root, open_namespace):
     v1, both = open_namespace(root, "v1"), open_namespace(root, "compatibility")
     create_table(both, "t", data=ipc({"x": [1]}))
     remove_table(v1, "t")
@@ -201,7 +201,7 @@ def test_a_table_that_v1_dropped_and_made_anew_is_the_new_one(root, open_namespa
     assert list_tables(v1) == []
 
 
-def test_a_table_that_v1_deregistered_is_gone_for_everybody_who_looks(root, open_namespace):
+def test_table_deregistered_by_v1_is_hidden_in_every_mode(root, open_namespace):
     v1, v2, both = (open_namespace(root, mode) for mode in ("v1", "v2", "compatibility"))
     create_table(both, "t", data=ipc({"x": [1]}))
     deregister_table(v1, "t")
@@ -214,7 +214,7 @@ def test_a_table_that_v1_deregistered_is_gone_for_everybody_who_looks(root, open
     assert list_tables(both) == list_tables(v2) == list_tables(v1) == ["t"]
 
 
-def test_a_table_that_v1_deregistered_can_be_registered_in_compatibility_mode(root, open_namespace):
+def test_table_deregistered_by_v1_can_be_registered_in_compatibility_mode(root, open_namespace):
     v1, both = open_namespace(root, "v1"), open_namespace(root, "compatibility")
     create_table(both, "t", data=ipc({"x": [1]}))
     deregister_table(v1, "t")
@@ -222,7 +222,7 @@ def test_a_table_that_v1_deregistered_can_be_registered_in_compatibility_mode(ro
     assert list_tables(both) == list_tables(v1) == ["t"]
 
 
-def test_a_renamed_root_table_is_gone_from_the_old_name_for_v1_too(root, open_namespace):
+def test_renamed_root_table_is_hidden_under_its_old_name_in_every_mode(root, open_namespace):
     v1, v2, both = (open_namespace(root, mode) for mode in ("v1", "v2", "compatibility"))
     location = create_table(both, "old", data=ipc({"x": [1]})).location
     rename_table(both, "old", to="new")
@@ -236,7 +236,7 @@ def test_a_renamed_root_table_is_gone_from_the_old_name_for_v1_too(root, open_na
         assert describe_table(ns, "new", load_detailed_metadata=True).location == location
 
 
-def test_a_name_that_was_renamed_away_is_created_anew_in_a_hashed_directory(both):
+def test_old_name_of_a_renamed_root_table_gets_a_hashed_directory(both):
     kept = create_table(both, "old", data=ipc({"x": [1]})).location
     rename_table(both, "old", to="new")
     made = create_table(both, "old", data=ipc({"x": [2]})).location
@@ -250,7 +250,7 @@ def test_a_name_that_was_renamed_away_is_created_anew_in_a_hashed_directory(both
     assert rows(describe_table(both, "old").location) == [3]
 
 
-def test_a_name_that_was_renamed_away_can_be_declared_and_filled(both):
+def test_old_name_of_a_renamed_root_table_can_be_declared_and_filled(both):
     create_table(both, "old", data=ipc({"x": [1]}))
     rename_table(both, "old", to="new")
     declared = declare_table(both, "old")
@@ -260,7 +260,7 @@ def test_a_name_that_was_renamed_away_can_be_declared_and_filled(both):
     assert rows(describe_table(both, "new").location) == [1]
 
 
-def test_a_renamed_root_table_can_be_overwritten_under_its_new_name(both):
+def test_renamed_root_table_can_be_overwritten_under_its_new_name(both):
     location = create_table(both, "old", data=ipc({"x": [1]})).location
     rename_table(both, "old", to="new")
     assert create_table(both, "new", data=ipc({"x": [2]}), mode="exist_ok").location == location
@@ -268,7 +268,7 @@ def test_a_renamed_root_table_can_be_overwritten_under_its_new_name(both):
     assert rows(location) == [2]
 
 
-def test_once_the_renamed_table_is_gone_the_name_has_its_directory_again(both):
+def test_purge_of_a_renamed_root_table_frees_its_directory(both):
     create_table(both, "old")
     rename_table(both, "old", to="new")
     remove_table(both, "new")
@@ -276,7 +276,7 @@ def test_once_the_renamed_table_is_gone_the_name_has_its_directory_again(both):
     assert list_tables(both) == ["old"]
 
 
-def test_a_renamed_table_that_was_deregistered_can_be_registered_under_either_name(both):
+def test_deregistered_renamed_root_table_can_be_registered_under_any_name(both):
     create_table(both, "old", data=ipc({"x": [1]}))
     rename_table(both, "old", to="new")
     for name in ("old", "new", "other", "old"):
@@ -288,7 +288,7 @@ def test_a_renamed_table_that_was_deregistered_can_be_registered_under_either_na
         assert rows(describe_table(both, name).location) == [1]
 
 
-def test_nested_tables_are_the_manifests_alone(both):
+def test_nested_directories_are_not_tables_without_a_row(both):
     create_namespace(both, "a")
     write_table(directory(both) / "a" / "t.lance")
     write_table(directory(both) / "a$t.lance")
@@ -299,7 +299,7 @@ def test_nested_tables_are_the_manifests_alone(both):
 
 
 @pytest.mark.parametrize("name", ["x.lance", ".lance"])
-def test_a_hashed_directory_is_never_taken_for_a_root_table(root, open_namespace, name):
+def test_hashed_directory_is_not_listed_as_root_table(root, open_namespace, name):
     v2, both = open_namespace(root, "v2"), open_namespace(root, "compatibility")
     create_table(v2, name, data=ipc({"x": [1]}))
     assert list_tables(both) == [name]
@@ -307,7 +307,7 @@ def test_a_hashed_directory_is_never_taken_for_a_root_table(root, open_namespace
     assert list_tables(both) == []
 
 
-def test_a_v1_client_cannot_take_the_directory_of_a_renamed_table(root, open_namespace):
+def test_v1_client_cannot_use_the_directory_of_a_renamed_root_table(root, open_namespace):
     both, flat = open_namespace(root, "compatibility"), open_namespace(root, "v1")
     create_table(both, "old", data=ipc({"x": [7]}))
     location = describe_table(both, "old").location

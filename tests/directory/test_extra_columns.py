@@ -62,23 +62,23 @@ def ns(request, root, open_namespace):
     return ns
 
 
-def test_reads_work_with_columns_that_are_unknown(ns):
+def test_reads_ignore_unknown_columns(ns):
     assert list_all_tables(ns) == ["a$t", "t"]
     assert list_namespaces(ns) == ["a", "empty"]
 
 
-def test_an_insert_keeps_the_columns_of_others_and_has_none_itself(ns):
+def test_insert_keeps_extra_columns_of_other_rows_and_sets_none(ns):
     create_namespace(ns, "new")
     assert notes(ns) == {"a": FULL, "a$b": FULL, "empty": FULL, "t": FULL, "a$t": FULL, "new": EMPTY}
 
 
-def test_a_rename_takes_the_columns_along(ns):
+def test_rename_keeps_extra_columns(ns):
     rename_table(ns, "t", to="u", into=["a"])
     rename_table(ns, "a", "t", to="v", into=[])
     assert notes(ns) == {"a": FULL, "a$b": FULL, "empty": FULL, "a$u": FULL, "v": FULL}
 
 
-def test_a_drop_leaves_the_columns_of_the_others(ns):
+def test_drop_keeps_extra_columns_of_other_rows(ns):
     remove_table(ns, "t")
     drop_namespace(ns, "empty")
     assert notes(ns) == {"a": FULL, "a$b": FULL, "a$t": FULL}
@@ -90,20 +90,20 @@ def test_a_drop_leaves_the_columns_of_the_others(ns):
     assert notes(ns) == {"again": EMPTY}
 
 
-def test_changed_properties_keep_the_columns(ns):
+def test_changing_properties_keeps_extra_columns(ns):
     ns.alter_namespace_properties(["a"], {"k": "v"})
     ns.alter_namespace_properties([], {"k": "v"})
     assert notes(ns)["a"] == FULL
 
 
-def test_a_registration_that_is_replaced_keeps_the_columns(ns):
+def test_overwriting_registration_keeps_extra_columns(ns):
     write_table(directory(ns) / "free")
     register_table(ns, "a", "t", location="free", mode="overwrite")
     assert notes(ns)["a$t"] == FULL
     assert manifest_rows(ns)["a$t"]["location"] == "free"
 
 
-def test_the_columns_outlive_the_joining_of_fragments(ns):
+def test_merging_fragments_keeps_extra_columns(ns):
     for number in range(60):
         create_namespace(ns, f"n{number:02}")
     for number in range(0, 60, 2):
@@ -116,7 +116,7 @@ def test_the_columns_outlive_the_joining_of_fragments(ns):
     assert len(found) == 5 + 30
 
 
-def test_columns_that_come_while_a_client_is_open_are_kept(root, open_namespace):
+def test_columns_added_while_a_client_is_open_are_kept(root, open_namespace):
     ns = open_namespace(root)
     create_namespace(ns, "a")
     annotate(ns)
@@ -129,7 +129,7 @@ def test_columns_that_come_while_a_client_is_open_are_kept(root, open_namespace)
 @pytest.mark.parametrize(
     "kind", [pa.timestamp("ns"), pa.duration("ns"), pa.time64("ns"), pa.dictionary(pa.int8(), pa.int64())]
 )
-def test_values_that_python_has_no_type_for_are_kept(root, open_namespace, kind):
+def test_values_without_a_python_type_are_kept(root, open_namespace, kind):
     ns = open_namespace(root)
     create_namespace(ns, "a")
     values = pa.array([1_700_000_000_123_456_789 % 86_400_000_000_000], pa.int64())
@@ -143,7 +143,7 @@ def test_values_that_python_has_no_type_for_are_kept(root, open_namespace, kind)
     assert list_namespaces(ns)[0] == "a"
 
 
-def test_columns_in_another_order_are_no_hindrance(root, open_namespace):
+def test_manifest_columns_may_be_in_any_order(root, open_namespace):
     ns = open_namespace(root)
     create_namespace(ns, "a", properties={"k": "v"})
     table = manifest(ns).to_table()
@@ -159,7 +159,7 @@ def test_columns_in_another_order_are_no_hindrance(root, open_namespace):
     assert manifest(ns).schema.names == ["note", "metadata", "location", "object_type", "base_objects", "object_id"]
 
 
-def test_base_objects_that_others_wrote_are_kept(root, open_namespace):
+def test_base_objects_of_another_client_are_kept(root, open_namespace):
     ns = open_namespace(root)
     create_table(ns, "t")
     table = manifest(ns).to_table()

@@ -81,7 +81,7 @@ MANIFEST_WRITES = {
 }
 
 
-def test_without_permission_to_write_every_mutation_is_15_and_reads_work(ns, mode):
+def test_mutations_without_permission_raise_permission_denied_and_reads_work(ns, mode):
     before = files(ns)
     calls = WRITES if mode == "v1" else {**WRITES, **MANIFEST_WRITES}
     codes = {}
@@ -99,7 +99,7 @@ def test_without_permission_to_write_every_mutation_is_15_and_reads_work(ns, mod
     assert list_tables(ns) == []
 
 
-def test_without_permission_to_read_every_read_is_15(ns, mode):
+def test_reads_without_permission_raise_permission_denied(ns, mode):
     with permissions(directory(ns), 0o000), DirectoryNamespace(root=ns._store.identity(), **MODES[mode]) as fresh:
         for client in (ns, fresh):
             for call in (list_tables, lambda ns: describe_table(ns, "t"), lambda ns: table_exists(ns, "t")):
@@ -108,7 +108,7 @@ def test_without_permission_to_read_every_read_is_15(ns, mode):
     assert list_tables(ns) == ["t"]
 
 
-def test_a_root_that_is_a_file_is_18(tmp_path, mode, open_namespace):
+def test_root_that_is_a_file_raises_internal_error(tmp_path, mode, open_namespace):
     (tmp_path / "root").write_text("a file")
     ns = open_namespace(tmp_path / "root", mode)
     with fails(18):
@@ -128,7 +128,7 @@ def block_deletion(ns):
 
 
 @pytest.mark.parametrize("mode_of_root", ["v1", "compatibility"])
-def test_a_drop_that_cannot_delete_fails_and_can_be_repeated_at_once(root, open_namespace, mode_of_root):
+def test_drop_that_cannot_delete_fails_and_can_be_retried(root, open_namespace, mode_of_root):
     ns = open_namespace(root, mode_of_root)
     create_table(ns, "t")
     trash = block_deletion(ns)
@@ -142,7 +142,7 @@ def test_a_drop_that_cannot_delete_fails_and_can_be_repeated_at_once(root, open_
 
 
 @pytest.mark.parametrize("mode_of_root", ["v1", "compatibility"])
-def test_after_a_drop_that_cannot_delete_the_name_can_be_created(root, open_namespace, mode_of_root):
+def test_name_can_be_created_after_a_drop_that_could_not_delete(root, open_namespace, mode_of_root):
     ns = open_namespace(root, mode_of_root)
     create_table(ns, "t", data=ipc({"x": [1]}))
     trash = block_deletion(ns)
@@ -154,7 +154,7 @@ def test_after_a_drop_that_cannot_delete_the_name_can_be_created(root, open_name
     assert list_tables(ns) == ["t"]
 
 
-def test_a_drop_from_the_manifest_has_succeeded_even_if_the_files_stay(root, open_namespace):
+def test_manifest_table_is_dropped_even_if_its_files_cannot_be_deleted(root, open_namespace):
     ns = open_namespace(root, "v2")
     location = create_table(ns, "t").location
     trash = block_deletion(ns)
@@ -169,7 +169,7 @@ def test_a_drop_from_the_manifest_has_succeeded_even_if_the_files_stay(root, ope
     assert not Path(location).exists()
 
 
-def test_a_broken_table_is_18_or_19_when_opened_and_can_still_be_found_and_dropped(root, mode, open_namespace):
+def test_broken_table_cannot_be_opened_but_can_be_described_and_dropped(root, mode, open_namespace):
     ns = open_namespace(root, mode)
     location = Path(create_table(ns, "t").location)
     for path in (location / "_versions").iterdir():
@@ -182,7 +182,7 @@ def test_a_broken_table_is_18_or_19_when_opened_and_can_still_be_found_and_dropp
     assert list_tables(ns) == []
 
 
-def test_a_manifest_that_cannot_be_read_is_18_and_stays_as_it_is(root, open_namespace):
+def test_unreadable_manifest_raises_internal_error_and_is_not_changed(root, open_namespace):
     ns = open_namespace(root, "v2")
     create_namespace(ns, "a")
     for path in (directory(ns) / "__manifest/_versions").iterdir():

@@ -98,7 +98,7 @@ def not_refused(ns, calls):
     return faults
 
 
-def test_an_unknown_reader_bit_refuses_everything(filled):
+def test_unknown_reader_bit_refuses_every_operation(filled):
     ns, reopened = filled
     flag(ns, READER)
     for label, call in {**READS, **WRITES}.items():
@@ -106,20 +106,20 @@ def test_an_unknown_reader_bit_refuses_everything(filled):
         assert not_refused(reopened(), {label: call}) == {}
 
 
-def test_a_client_that_was_open_before_notices_the_reader_bit(filled):
+def test_open_client_refuses_reads_under_an_unknown_reader_bit(filled):
     ns, _ = filled
     flag(ns, READER)
     assert not_refused(ns, READS) == {}
 
 
 @pytest.mark.parametrize("label", list(WRITES))
-def test_a_client_that_was_open_before_writes_nothing_under_the_reader_bit(filled, label):
+def test_open_client_writes_nothing_under_an_unknown_reader_bit(filled, label):
     ns, _ = filled
     flag(ns, READER)
     assert not_refused(ns, {label: WRITES[label]}) == {}
 
 
-def test_an_unknown_writer_bit_lets_reads_through(filled):
+def test_unknown_writer_bit_allows_reads(filled):
     ns, reopened = filled
     before = {label: call(ns) for label, call in READS.items()}
     flag(ns, WRITER)
@@ -128,7 +128,7 @@ def test_an_unknown_writer_bit_lets_reads_through(filled):
 
 
 @pytest.mark.parametrize("label", list(WRITES))
-def test_an_unknown_writer_bit_refuses_writes_and_nothing_changes(filled, label):
+def test_unknown_writer_bit_refuses_writes_and_changes_nothing(filled, label):
     ns, reopened = filled
     shown = list_all_tables(ns), list_namespaces(ns)
     flag(ns, WRITER)
@@ -140,7 +140,7 @@ def test_an_unknown_writer_bit_refuses_writes_and_nothing_changes(filled, label)
 
 
 @pytest.mark.parametrize("label", list(WRITES))
-def test_a_client_that_was_open_before_writes_nothing_under_the_writer_bit(filled, label):
+def test_open_client_writes_nothing_under_an_unknown_writer_bit(filled, label):
     ns, _ = filled
     flag(ns, WRITER)
     assert not_refused(ns, {label: WRITES[label]}) == {}
@@ -148,7 +148,7 @@ def test_a_client_that_was_open_before_writes_nothing_under_the_writer_bit(fille
 
 
 @pytest.mark.parametrize("value", UNKNOWN)
-def test_flags_that_cannot_be_understood_are_unknown(filled, value):
+def test_unparsable_flags_count_as_unknown(filled, value):
     ns, reopened = filled
     flag(ns, WRITER, value)
     with fails(0, naming="upgrade"):
@@ -158,7 +158,7 @@ def test_flags_that_cannot_be_understood_are_unknown(filled, value):
         list_tables(reopened())
 
 
-def test_no_bits_are_no_hindrance(filled):
+def test_zero_flags_allow_reads_and_writes(filled):
     ns, reopened = filled
     flag(ns, READER, "0")
     flag(ns, WRITER, "0")
@@ -167,7 +167,7 @@ def test_no_bits_are_no_hindrance(filled):
         create_namespace(client, f"new{id(client)}")
 
 
-def test_writes_go_on_when_the_bit_is_gone(filled):
+def test_writes_work_after_the_writer_bit_is_removed(filled):
     ns, _ = filled
     flag(ns, WRITER)
     with fails(0):
@@ -178,7 +178,7 @@ def test_writes_go_on_when_the_bit_is_gone(filled):
     assert "new" in list_namespaces(ns)
 
 
-def test_v1_does_not_look_at_the_manifest(filled, tmp_path, open_namespace):
+def test_v1_ignores_feature_flags(filled, tmp_path, open_namespace):
     ns, _ = filled
     flag(ns, READER)
     v1 = open_namespace(tmp_path, "v1")

@@ -76,20 +76,20 @@ def ns(request, tmp_path, open_namespace):
     return ns
 
 
-def test_a_namespace_that_somebody_put_a_child_into_is_not_dropped(ns, inserted):
+def test_namespace_with_child_inserted_by_another_client_is_not_dropped(ns, inserted):
     inserted(ns, new_rows(ns, "a$child"))
     with fails(3):
         drop_namespace(ns, "a")
     assert {"a", "a$child"} <= set(manifest_rows(ns))
 
 
-def test_a_cascade_takes_the_child_that_somebody_put_in(ns, inserted):
+def test_cascade_drops_child_inserted_by_another_client(ns, inserted):
     inserted(ns, new_rows(ns, "a$child"))
     drop_namespace(ns, "a", behavior="cascade")
     assert not {"a", "a$child"} & set(manifest_rows(ns))
 
 
-def test_a_name_that_somebody_took_is_not_taken_twice(ns, inserted):
+def test_name_inserted_by_another_client_cannot_be_created(ns, inserted):
     inserted(ns, new_rows(ns, "taken"))
     with fails(2):
         create_namespace(ns, "taken")
@@ -98,7 +98,7 @@ def test_a_name_that_somebody_took_is_not_taken_twice(ns, inserted):
     assert manifest(ns).count_rows("object_id = 'taken'") == 1
 
 
-def test_a_table_is_not_renamed_onto_a_name_that_somebody_took(ns, inserted):
+def test_rename_to_a_name_inserted_by_another_client_fails(ns, inserted):
     create_table(ns, "a", "t")
     inserted(ns, new_rows(ns, "a$taken", kind="table", location="elsewhere"))
     with fails(5):
@@ -107,14 +107,14 @@ def test_a_table_is_not_renamed_onto_a_name_that_somebody_took(ns, inserted):
     assert {"a$t", "a$taken"} <= set(manifest_rows(ns))
 
 
-def test_data_that_somebody_registered_under_another_name_is_not_deleted(ns, inserted):
+def test_drop_keeps_data_that_another_row_refers_to(ns, inserted):
     location = create_table(ns, "a", "t", data=ipc({"x": [1]})).location
     inserted(ns, new_rows(ns, "a$other", kind="table", location=location.rpartition("/")[2]))
     remove_table(ns, "a", "t")
     assert rows(describe_table(ns, "a", "other").location) == [1]
 
 
-def test_nothing_is_put_into_a_namespace_that_somebody_dropped(ns, deleted):
+def test_create_in_a_namespace_dropped_by_another_client_fails(ns, deleted):
     deleted(ns, "a")
     with fails(1):
         create_namespace(ns, "a", "child")
@@ -123,7 +123,7 @@ def test_nothing_is_put_into_a_namespace_that_somebody_dropped(ns, deleted):
     assert not [key for key in manifest_rows(ns) if key.startswith("a")]
 
 
-def test_what_somebody_dropped_is_not_there(ns, deleted):
+def test_table_dropped_by_another_client_is_not_found(ns, deleted):
     create_table(ns, "a", "t")
     deleted(ns, "a$t")
     with fails(4):
@@ -134,7 +134,7 @@ def test_what_somebody_dropped_is_not_there(ns, deleted):
     assert manifest(ns).count_rows("object_id = 'a$t'") == 1
 
 
-def test_rows_that_somebody_inserted_survive_ours(ns, inserted):
+def test_rows_inserted_by_another_client_are_kept(ns, inserted):
     inserted(ns, new_rows(ns, "theirs"))
     create_namespace(ns, "ours")
     inserted(ns, new_rows(ns, "theirs too"))
@@ -147,7 +147,7 @@ def test_rows_that_somebody_inserted_survive_ours(ns, inserted):
     assert "a" not in found
 
 
-def test_rows_that_somebody_deleted_do_not_come_back(ns, deleted):
+def test_rows_deleted_by_another_client_stay_deleted(ns, deleted):
     create_namespace(ns, "b")
     create_namespace(ns, "c")
     deleted(ns, "b")
@@ -158,7 +158,7 @@ def test_rows_that_somebody_deleted_do_not_come_back(ns, deleted):
     assert "ours" in manifest_rows(ns)
 
 
-def test_compaction_by_somebody_is_no_hindrance(tmp_path, open_namespace):
+def test_mutations_work_after_compaction_by_another_client(tmp_path, open_namespace):
     ns = open_namespace(tmp_path, "v2")
     for number in range(6):
         create_namespace(ns, f"n{number}")

@@ -44,7 +44,7 @@ HOSTILE = ["", ".", "./", "..", "../", "../victim", "x/../../victim", "/", "__ma
 
 @pytest.mark.parametrize("cascade", [False, True], ids=["drop", "cascade"])
 @pytest.mark.parametrize("location", [*HOSTILE, "{outside}"], ids=repr)
-def test_dropping_a_table_with_a_hostile_location_deletes_nothing_else(ns, tmp_path, location, cascade):
+def test_drop_of_a_table_with_a_hostile_location_deletes_nothing_else(ns, tmp_path, location, cascade):
     keep = create_table(ns, "keep", data=ipc({"x": [2]})).location
     add_rows(ns, evil=location.format(outside=tmp_path / "victim"))
     if cascade:
@@ -59,7 +59,7 @@ def test_dropping_a_table_with_a_hostile_location_deletes_nothing_else(ns, tmp_p
     assert "keep" in manifest_rows(ns)
 
 
-def test_of_two_tables_at_one_place_the_other_keeps_its_data(ns):
+def test_drop_keeps_data_of_a_table_with_the_same_location(ns):
     shared = describe_table(ns, "a", "mine").location
     add_rows(ns, twin=shared.rpartition("/")[2])
     remove_table(ns, "a", "mine")
@@ -68,7 +68,7 @@ def test_of_two_tables_at_one_place_the_other_keeps_its_data(ns):
     assert not [path for path in files(ns) if not path.startswith("__manifest/")]
 
 
-def test_of_two_tables_at_one_place_that_are_written_differently_the_other_keeps_its_data(ns):
+def test_drop_keeps_data_of_a_table_with_an_equivalent_location(ns):
     shared = describe_table(ns, "a", "mine").location.rpartition("/")[2]
     add_rows(ns, slash=f"{shared}/", dot=f"./{shared}")
     for name in ("slash", "dot"):
@@ -76,7 +76,7 @@ def test_of_two_tables_at_one_place_that_are_written_differently_the_other_keeps
         assert rows(describe_table(ns, "a", "mine").location) == [1]
 
 
-def test_dropping_a_table_leaves_one_inside_of_it_alone(ns):
+def test_drop_keeps_a_table_nested_in_the_dropped_directory(ns):
     write_table(directory(ns) / "outer", [5])
     write_table(directory(ns) / "outer/inner", [6])
     add_rows(ns, outer="outer", inner="outer/inner")
@@ -85,7 +85,7 @@ def test_dropping_a_table_leaves_one_inside_of_it_alone(ns):
     assert rows(describe_table(ns, "a", "inner").location) == [6]
 
 
-def test_odd_keys_are_no_hindrance(ns):
+def test_invalid_object_ids_do_not_break_the_catalog(ns):
     odd = ["", "$", "a$", "$a", "a$$b", "a$b$c$d", "__x", "missing$t", "a\nb", "a/b"]
     new = [{"object_id": key, "object_type": "table", "location": f"at{n}"} for n, key in enumerate(odd)]
     lance.write_dataset(pa.Table.from_pylist(new, manifest(ns).schema), manifest(ns).uri, mode="append")
@@ -97,7 +97,7 @@ def test_odd_keys_are_no_hindrance(ns):
     assert list_namespaces(ns) == ["b"]
 
 
-def test_a_catalog_that_was_removed_from_disk_begins_anew(ns):
+def test_catalog_removed_from_disk_starts_empty(ns):
     assert list_namespaces(ns) == ["a"]
     shutil.rmtree(directory(ns))
     assert list_namespaces(ns) == []
@@ -105,7 +105,7 @@ def test_a_catalog_that_was_removed_from_disk_begins_anew(ns):
     assert list_namespaces(ns) == ["b"]
 
 
-def test_a_catalog_that_was_removed_unseen_never_pretends_to_have_written(ns):
+def test_create_in_removed_catalog_fails_or_is_stored(ns):
     assert list_namespaces(ns) == ["a"]
     shutil.rmtree(directory(ns))
     try:

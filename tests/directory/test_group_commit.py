@@ -37,7 +37,7 @@ def ns(request, root, open_namespace):
     return ns
 
 
-def test_threads_that_mutate_at_once_need_fewer_commits_than_mutations(ns):
+def test_concurrent_mutations_share_commits(ns):
     before = manifest(ns).version
     rounds = 4
     for number in range(rounds):
@@ -48,7 +48,7 @@ def test_threads_that_mutate_at_once_need_fewer_commits_than_mutations(ns):
     assert set(list_namespaces(ns)) == set(manifest_rows(ns)) == expected
 
 
-def test_the_failure_of_one_does_not_fail_the_others(ns):
+def test_failed_mutation_does_not_fail_the_group(ns):
     calls = [lambda n=n: create_namespace(ns, f"n{n}", properties={"n": str(n)}) for n in range(THREADS)]
     calls[3] = lambda: create_namespace(ns, "there")
     calls[7] = lambda: create_namespace(ns, "missing", "child")
@@ -61,7 +61,7 @@ def test_the_failure_of_one_does_not_fail_the_others(ns):
     assert describe_namespace(ns, "there").properties == {"k": "1"}
 
 
-def test_a_mutation_that_cannot_be_written_does_not_fail_the_others(ns):
+def test_mutation_that_cannot_be_encoded_does_not_fail_the_group(ns):
     for _ in range(3):
         calls = [lambda n=n: create_namespace(ns, f"n{n}", mode="overwrite") for n in range(THREADS)]
         calls[5] = lambda: ns.alter_namespace_properties(["there"], {"k": "\ud800"})
@@ -71,13 +71,13 @@ def test_a_mutation_that_cannot_be_written_does_not_fail_the_others(ns):
     assert describe_namespace(ns, "there").properties == {"k": "1"}
 
 
-def test_of_equal_mutations_one_succeeds_and_the_others_know(ns):
+def test_one_of_many_equal_mutations_succeeds(ns):
     outcomes = at_once([lambda: create_namespace(ns, "same")] * THREADS)
     assert sorted(outcome for outcome in outcomes if isinstance(outcome, int)) == [2] * (THREADS - 1)
     assert list_namespaces(ns) == ["same", "there"]
 
 
-def test_mutations_of_a_group_see_each_other(ns):
+def test_mutations_of_one_group_see_each_other(ns):
     for number in range(5):
         parent = f"p{number}"
         outcomes = at_once(
@@ -94,13 +94,13 @@ def test_mutations_of_a_group_see_each_other(ns):
         assert (parent in left) == isinstance(outcomes[2], int)
 
 
-def test_changes_of_one_row_add_up(ns):
+def test_concurrent_property_changes_of_one_row_are_merged(ns):
     outcomes = at_once([lambda n=n: ns.alter_namespace_properties(["there"], {f"k{n}": "v"}) for n in range(THREADS)])
     assert not [outcome for outcome in outcomes if isinstance(outcome, int)]
     assert describe_namespace(ns, "there").properties == {"k": "1", **{f"k{n}": "v" for n in range(THREADS)}}
 
 
-def test_two_clients_with_many_threads_lose_nothing(root, open_namespace):
+def test_two_clients_with_many_threads_lose_no_mutation(root, open_namespace):
     clients = [open_namespace(root, "v2"), open_namespace(root, "v2")]
     calls = [lambda n=n: create_namespace(clients[n % 2], f"n{n}") for n in range(32)]
     outcomes = at_once(calls)

@@ -46,7 +46,7 @@ def ns(request, root, open_namespace):
     return open_namespace(root, request.param)
 
 
-def test_the_first_mutation_makes_the_table_with_the_shared_schema(ns):
+def test_first_mutation_creates_the_manifest_with_the_shared_schema(ns):
     assert not has_manifest(ns)
     create_namespace(ns, "a")
     dataset = manifest(ns)
@@ -57,7 +57,7 @@ def test_the_first_mutation_makes_the_table_with_the_shared_schema(ns):
     assert names == [f"{2**64 - 1 - 1:020}.manifest"]
 
 
-def test_the_schema_and_the_key_stay_through_many_commits(ns):
+def test_schema_and_primary_key_survive_many_commits(ns):
     for number in range(40):
         create_namespace(ns, f"n{number}")
     assert manifest(ns).schema.equals(SCHEMA)
@@ -65,7 +65,7 @@ def test_the_schema_and_the_key_stay_through_many_commits(ns):
     assert manifest(ns).data_storage_version == "2.2"
 
 
-def test_reads_never_make_a_manifest(ns):
+def test_reads_create_no_manifest(ns):
     write_table(directory(ns) / "t.lance")
     for read in (list_tables, list_all_tables, list_namespaces, describe_namespace, namespace_exists):
         read(ns)
@@ -79,7 +79,7 @@ def test_reads_never_make_a_manifest(ns):
     assert not has_manifest(ns)
 
 
-def test_failures_make_no_manifest(ns):
+def test_failed_mutations_create_no_manifest(ns):
     with fails(1):
         create_namespace(ns, "a", "b")
     with fails(1):
@@ -93,7 +93,7 @@ def test_failures_make_no_manifest(ns):
     assert not has_manifest(ns)
 
 
-def test_rows_say_what_the_specification_says(ns):
+def test_rows_follow_the_specification(ns):
     create_namespace(ns, "a", properties={"k": "ü", "j": "'\""})
     create_namespace(ns, "a", "b")
     location = create_table(ns, "a", "b", "t", properties={"p": "q"}).location
@@ -113,7 +113,7 @@ def test_rows_say_what_the_specification_says(ns):
     assert json.loads(found["a$b$t"]["metadata"]) == {"p": "q"}
 
 
-def test_every_mutation_is_one_commit(ns):
+def test_every_mutation_makes_at_most_one_commit(ns):
     create_namespace(ns, "a")
 
     def commits(call, *names, **options):
@@ -137,7 +137,7 @@ def test_every_mutation_is_one_commit(ns):
     assert commits(create_namespace, "b", mode="exist_ok") == 0
 
 
-def test_an_existing_manifest_keeps_its_format_and_naming(ns):
+def test_existing_manifest_keeps_its_file_format_and_version_names(ns):
     """Other clients may have written an older file format and ascending version names."""
     where = str(directory(ns) / "__manifest")
     rows = [{"object_id": "old", "object_type": "namespace", "metadata": '{"k":"v"}'}]
@@ -155,7 +155,7 @@ def test_an_existing_manifest_keeps_its_format_and_naming(ns):
     assert sorted(row["object_id"] for row in dataset.to_table().to_pylist()) == sorted(f"n{n}" for n in range(40))
 
 
-def test_a_manifest_that_was_rewritten_by_others_is_read_anew(ns):
+def test_manifest_rewritten_by_another_client_is_reloaded(ns):
     create_namespace(ns, "a")
     create_namespace(ns, "b")
     table = manifest(ns).to_table().filter(pa.compute.field("object_id") != "a")
@@ -165,7 +165,7 @@ def test_a_manifest_that_was_rewritten_by_others_is_read_anew(ns):
     assert list_namespaces(ns) == ["a", "b"]
 
 
-def test_a_manifest_that_was_emptied_by_others_is_read_anew(ns):
+def test_manifest_emptied_by_another_client_is_reloaded(ns):
     create_namespace(ns, "a")
     manifest(ns).delete("true")
     assert list_namespaces(ns) == []
@@ -174,7 +174,7 @@ def test_a_manifest_that_was_emptied_by_others_is_read_anew(ns):
     assert list(manifest_rows(ns)) == ["b"]
 
 
-def test_a_manifest_that_was_restored_by_others_is_read_anew(ns):
+def test_manifest_restored_by_another_client_is_reloaded(ns):
     create_namespace(ns, "a")
     create_namespace(ns, "b")
     old = lance.dataset(manifest(ns).uri, version=1)
@@ -184,7 +184,7 @@ def test_a_manifest_that_was_restored_by_others_is_read_anew(ns):
     assert list_namespaces(ns) == ["a", "c"]
 
 
-def test_metadata_that_is_no_json_object_does_not_break_the_catalog(ns):
+def test_metadata_that_is_not_a_json_object_does_not_break_the_catalog(ns):
     create_namespace(ns, "fine", properties={"k": "v"})
     odd = {
         "list": "[1]",
@@ -207,7 +207,7 @@ def test_metadata_that_is_no_json_object_does_not_break_the_catalog(ns):
     assert list_namespaces(ns) == ["fine"]
 
 
-def test_a_table_row_without_a_location_is_no_table(ns):
+def test_table_row_without_location_is_not_found(ns):
     create_namespace(ns, "a")
     rows = [{"object_id": key, "object_type": "table"} for key in ("a$t", "t")]
     lance.write_dataset(pa.Table.from_pylist(rows, SCHEMA), manifest(ns).uri, mode="append")

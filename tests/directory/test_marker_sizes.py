@@ -21,7 +21,7 @@ def dropped(ttl_ms, **more):
 
 
 @given(TIMES, PROPERTIES)
-def test_it_never_tells_more_than_the_time(ttl_ms, properties):
+def test_size_never_encodes_more_than_the_retention(ttl_ms, properties):
     body = dropped(ttl_ms, properties=properties).body()
     kept = minimum_retention_ms(len(body))
     assert kept <= ttl_ms
@@ -31,17 +31,17 @@ def test_it_never_tells_more_than_the_time(ttl_ms, properties):
 
 
 @pytest.mark.parametrize("text", ["0", "1s", "59s", "1m", "15m", "59m", "1h", "12h", "23h", "1d", "7d", "2w", "369d"])
-def test_it_tells_whole_units_exactly(text):
+def test_size_encodes_whole_units_exactly(text):
     ttl_ms = parse_milliseconds(text, "it")
     assert minimum_retention_ms(len(dropped(ttl_ms).body())) == ttl_ms
 
 
 @given(st.sampled_from([REVIVING, PURGING]), PROPERTIES)
-def test_a_marker_of_somebody_at_work_tells_nothing(state, properties):
+def test_size_of_a_claim_encodes_no_retention(state, properties):
     held = dropped(parse_milliseconds("7d", "it"), properties=properties).with_lease(state, "create")
     assert minimum_retention_ms(len(held.body())) == 0
     assert is_claim_size(len(held.body()))
 
 
-def test_a_marker_of_the_first_form_tells_nothing():
+def test_size_of_a_first_format_marker_encodes_no_retention():
     assert minimum_retention_ms(len(json.dumps({"deleted_at_ms": 1 << 41, "ttl_ms": 1 << 30}))) == 0

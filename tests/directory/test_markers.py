@@ -48,21 +48,21 @@ def markers(ns):
     )
 
 
-def test_deregistering_leaves_a_marker_beside_and_one_inside(ns):
+def test_deregister_writes_outer_and_inner_markers(ns):
     create_table(ns, "t")
     deregister_table(ns, "t")
     assert markers(ns) == ["t.deregistered", "t.lance/.lance-deregistered"]
     assert (directory(ns) / "t.lance/.lance-deregistered").read_bytes() == b"reserved"
 
 
-def test_registering_takes_both_markers_away(ns):
+def test_register_removes_both_markers(ns):
     create_table(ns, "t")
     deregister_table(ns, "t")
     register_table(ns, "t", location="t.lance")
     assert markers(ns) == []
 
 
-def test_dropping_takes_both_markers_away(ns):
+def test_drop_and_purge_removes_both_markers(ns):
     create_table(ns, "t")
     deregister_table(ns, "t")
     remove_table(ns, "t")
@@ -70,7 +70,7 @@ def test_dropping_takes_both_markers_away(ns):
     assert create_table(ns, "t").version == 1
 
 
-def test_deregistering_a_nested_table_leaves_no_marker(root, open_namespace):
+def test_deregister_of_a_nested_table_leaves_no_marker(root, open_namespace):
     ns = open_namespace(root)
     create_namespace(ns, "a")
     create_table(ns, "a", "t")
@@ -78,7 +78,7 @@ def test_deregistering_a_nested_table_leaves_no_marker(root, open_namespace):
     assert not [path for path in files(ns) if "deregistered" in path]
 
 
-def test_declaring_leaves_the_reserved_marker_with_the_bytes_that_others_write(ns):
+def test_declare_writes_the_same_reserved_marker_as_other_clients(ns):
     declare_table(ns, "t")
     assert markers(ns) == ["t.declared", "t.lance/.lance-reserved"]
     assert (directory(ns) / "t.lance/.lance-reserved").read_bytes() == b"reserved"
@@ -86,12 +86,12 @@ def test_declaring_leaves_the_reserved_marker_with_the_bytes_that_others_write(n
     assert markers(ns) == ["t.lance/.lance-reserved"]
 
 
-def test_creating_leaves_no_marker(ns):
+def test_create_leaves_no_marker(ns):
     create_table(ns, "t")
     assert markers(ns) == []
 
 
-def test_a_marker_inside_that_others_wrote_is_honoured_where_one_table_is_asked_for(ns):
+def test_inner_marker_of_another_client_hides_the_table_from_single_lookups(ns):
     write_table(directory(ns) / "t.lance", [7])
     mark(ns, "t")
     for call in (describe_table, table_exists, deregister_table):
@@ -103,7 +103,7 @@ def test_a_marker_inside_that_others_wrote_is_honoured_where_one_table_is_asked_
     assert rows(directory(ns) / "t.lance") == [7]
 
 
-def test_a_listing_does_not_look_for_markers_inside_unless_told_to(ns, root, listing_mode, open_namespace):
+def test_listing_reads_inner_markers_only_with_legacy_markers(ns, root, listing_mode, open_namespace):
     for name in ("t", "u"):
         write_table(directory(ns) / f"{name}.lance")
     mark(ns, "t")
@@ -113,7 +113,7 @@ def test_a_listing_does_not_look_for_markers_inside_unless_told_to(ns, root, lis
     assert list_all_tables(careful) == ["u"]
 
 
-def test_a_careful_listing_hides_rows_with_markers_inside_as_well(root, open_namespace):
+def test_listing_with_legacy_markers_hides_rows_with_inner_markers(root, open_namespace):
     ns = open_namespace(root, "compatibility", legacy_markers="true")
     for name in ("t", "u"):
         create_table(ns, name)
@@ -124,7 +124,7 @@ def test_a_careful_listing_hides_rows_with_markers_inside_as_well(root, open_nam
     assert list_all_tables(ns) == ["u"]
 
 
-def test_a_careful_listing_finds_declared_tables_of_others(root, listing_mode, open_namespace):
+def test_listing_with_legacy_markers_includes_tables_declared_by_other_clients(root, listing_mode, open_namespace):
     ns = open_namespace(root, listing_mode, legacy_markers="true")
     create_table(ns, "t")
     (directory(ns) / "u.lance").mkdir()
@@ -134,7 +134,7 @@ def test_a_careful_listing_finds_declared_tables_of_others(root, listing_mode, o
     assert describe_table(ns, "u", check_declared=True).is_only_declared is True
 
 
-def test_markers_inside_can_be_lifted(ns):
+def test_migrate_markers_writes_outer_markers(ns):
     for name in ("gone", "here"):
         write_table(directory(ns) / f"{name}.lance")
     mark(ns, "gone")
@@ -149,7 +149,7 @@ def test_markers_inside_can_be_lifted(ns):
         describe_table(ns, "gone")
 
 
-def test_lifting_markers_on_trial_changes_nothing(ns):
+def test_migrate_markers_dry_run_changes_nothing(ns):
     write_table(directory(ns) / "gone.lance")
     mark(ns, "gone")
     before = files(ns)
@@ -159,7 +159,7 @@ def test_lifting_markers_on_trial_changes_nothing(ns):
     assert list_tables(ns) == ["gone"]
 
 
-def test_lifting_markers_again_finds_nothing(ns):
+def test_migrate_markers_twice_changes_nothing(ns):
     write_table(directory(ns) / "gone.lance")
     mark(ns, "gone")
     (directory(ns) / "promised.lance").mkdir()
@@ -171,7 +171,7 @@ def test_lifting_markers_again_finds_nothing(ns):
     assert files(ns) == before
 
 
-def test_a_lifted_marker_goes_when_the_table_is_registered(ns):
+def test_register_removes_a_migrated_marker(ns):
     write_table(directory(ns) / "t.lance", [7])
     mark(ns, "t")
     ns.migrate_markers()
@@ -180,7 +180,7 @@ def test_a_lifted_marker_goes_when_the_table_is_registered(ns):
     assert markers(ns) == []
 
 
-def test_a_table_with_a_marker_inside_can_be_dropped(ns):
+def test_table_with_an_inner_marker_can_be_dropped(ns):
     write_table(directory(ns) / "t.lance")
     mark(ns, "t")
     remove_table(ns, "t")
@@ -188,7 +188,7 @@ def test_a_table_with_a_marker_inside_can_be_dropped(ns):
     assert list_tables(ns) == []
 
 
-def test_a_stray_marker_beside_nothing_is_no_table(ns):
+def test_marker_without_directory_is_not_a_table(ns):
     directory(ns).mkdir(parents=True, exist_ok=True)
     for suffix in ("deleted", "deregistered", "declared"):
         (directory(ns) / f"t.{suffix}").write_bytes(b"reserved")
@@ -197,7 +197,7 @@ def test_a_stray_marker_beside_nothing_is_no_table(ns):
         describe_table(ns, "t")
 
 
-def test_an_answer_that_was_withdrawn_does_not_hide_its_table(ns):
+def test_released_claim_does_not_hide_the_table(ns):
     # Where a store cannot delete conditionally, a claim is given up by a body that is too short to be one.
     create_table(ns, "t", data=ipc({"x": [1]}))
     (directory(ns) / "t.deleted").write_bytes(b"{}")

@@ -29,7 +29,7 @@ def reasons(report):
     return {entry.name: entry.reason for entry in report.skipped}
 
 
-def test_every_directory_becomes_a_row(migrator):
+def test_migration_adds_a_row_for_every_directory(migrator):
     names = ["a", "b c", "it's", "%20", "ü"]
     for name in names:
         write_table(directory(migrator) / f"{name}.lance")
@@ -41,7 +41,7 @@ def test_every_directory_becomes_a_row(migrator):
     assert {key: row["location"] for key, row in manifest_rows(migrator).items()} == {n: f"{n}.lance" for n in names}
 
 
-def test_after_it_v2_sees_what_v1_made_and_no_data_moved(root, open_namespace):
+def test_migrated_v1_tables_are_visible_in_v2_at_the_same_location(root, open_namespace):
     v1, both, v2 = (open_namespace(root, mode) for mode in ("v1", "compatibility", "v2"))
     locations = {name: create_table(v1, name, data=ipc({"x": [n]})).location for n, name in enumerate("abc")}
     assert list_tables(v2) == []
@@ -52,7 +52,7 @@ def test_after_it_v2_sees_what_v1_made_and_no_data_moved(root, open_namespace):
         assert rows(locations[name]) == [number]
 
 
-def test_migrated_tables_can_be_renamed_and_dropped_by_v2(root, open_namespace):
+def test_migrated_tables_can_be_renamed_and_dropped_in_v2(root, open_namespace):
     v1, v2 = open_namespace(root, "v1"), open_namespace(root, "v2")
     for name in "abc":
         create_table(v1, name)
@@ -66,7 +66,7 @@ def test_migrated_tables_can_be_renamed_and_dropped_by_v2(root, open_namespace):
     assert rows(describe_table(v2, "new").location) == [1, 2, 3]
 
 
-def test_what_cannot_become_a_row_is_told_with_the_reason(migrator):
+def test_migration_reports_skipped_entries_with_the_reason(migrator):
     top = directory(migrator)
     write_table(top / "fine.lance")
     (top / "file.lance").write_text("no directory")
@@ -90,7 +90,7 @@ def test_what_cannot_become_a_row_is_told_with_the_reason(migrator):
     assert list(manifest_rows(migrator)) == ["fine"]
 
 
-def test_a_name_that_the_manifest_has_elsewhere_is_left_alone(root, open_namespace):
+def test_migration_skips_names_with_a_row_elsewhere(root, open_namespace):
     v2, both = open_namespace(root, "v2"), open_namespace(root, "compatibility")
     hashed = create_table(v2, "t").location
     create_namespace(v2, "n")
@@ -105,7 +105,7 @@ def test_a_name_that_the_manifest_has_elsewhere_is_left_alone(root, open_namespa
     assert rows(directory(both) / "t.lance") == [7]
 
 
-def test_what_is_in_the_manifest_already_stays_as_it_is(root, open_namespace):
+def test_migration_keeps_existing_rows(root, open_namespace):
     both = open_namespace(root)
     create_table(both, "known", properties={"k": "v"})
     write_table(directory(both) / "new.lance")
@@ -114,7 +114,7 @@ def test_what_is_in_the_manifest_already_stays_as_it_is(root, open_namespace):
     assert describe_table(both, "known").properties == {"k": "v"}
 
 
-def test_a_renamed_table_is_known_already(root, open_namespace):
+def test_migration_ignores_a_renamed_root_table(root, open_namespace):
     both = open_namespace(root)
     create_table(both, "old")
     rename_table(both, "old", to="new")
@@ -124,7 +124,7 @@ def test_a_renamed_table_is_known_already(root, open_namespace):
     assert list_tables(both) == ["new"]
 
 
-def test_declared_tables_are_migrated_as_declared(root, open_namespace):
+def test_migrated_declared_table_is_still_declared(root, open_namespace):
     v1, v2 = open_namespace(root, "v1"), open_namespace(root, "v2")
     declare_table(v1, "t")
     assert [table.name for table in v2.migrate_to_manifest().migrated] == ["t"]
@@ -132,7 +132,7 @@ def test_declared_tables_are_migrated_as_declared(root, open_namespace):
     assert list_tables(v2, include_declared=False) == []
 
 
-def test_a_trial_tells_the_same_and_changes_nothing(migrator):
+def test_migration_dry_run_reports_the_same_and_changes_nothing(migrator):
     top = directory(migrator)
     for name in ("a", "b", "x$y"):
         write_table(top / f"{name}.lance")
@@ -145,7 +145,7 @@ def test_a_trial_tells_the_same_and_changes_nothing(migrator):
     assert (trial.migrated, trial.already, trial.skipped) == (done.migrated, done.already, done.skipped)
 
 
-def test_repeating_it_does_nothing(migrator):
+def test_second_migration_changes_nothing(migrator):
     for name in ("a", "b", "x$y"):
         write_table(directory(migrator) / f"{name}.lance")
     first = migrator.migrate_to_manifest()
@@ -155,13 +155,13 @@ def test_repeating_it_does_nothing(migrator):
     assert (again.migrated, again.already, again.skipped) == ([], ["a", "b"], first.skipped)
 
 
-def test_nothing_to_migrate_makes_no_manifest(migrator):
+def test_migration_of_an_empty_root_creates_no_manifest(migrator):
     report = migrator.migrate_to_manifest()
     assert (report.migrated, report.already, report.skipped) == ([], [], [])
     assert not has_manifest(migrator)
 
 
-def test_it_is_one_commit_however_many_tables_there_are(migrator):
+def test_migration_of_many_tables_is_one_commit(migrator):
     create_namespace(migrator, "n")
     top = directory(migrator)
     for number in range(300):
@@ -173,7 +173,7 @@ def test_it_is_one_commit_however_many_tables_there_are(migrator):
     assert manifest(migrator).count_rows() == 301
 
 
-def test_the_first_commit_of_a_root_can_be_a_migration(migrator):
+def test_migration_can_be_the_first_commit_of_a_root(migrator):
     for name in ("a", "b"):
         write_table(directory(migrator) / f"{name}.lance")
     migrator.migrate_to_manifest()
@@ -181,13 +181,13 @@ def test_the_first_commit_of_a_root_can_be_a_migration(migrator):
     assert manifest(migrator).count_rows() == 2
 
 
-def test_v1_has_nothing_to_migrate_to(root, open_namespace):
+def test_migration_in_v1_raises_unsupported(root, open_namespace):
     v1 = open_namespace(root, "v1")
     with fails(0, naming="manifest_enabled"):
         v1.migrate_to_manifest()
 
 
-def test_a_deregistered_table_stays_deregistered(root, open_namespace):
+def test_migration_keeps_a_deregistered_table_deregistered(root, open_namespace):
     both = open_namespace(root)
     create_table(both, "t")
     deregister_table(both, "t")

@@ -11,7 +11,7 @@ from tests.support import MODES, create_table, deregister_table, fails, ipc, reg
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("managed", [False, True])
-def test_its_data_is_kept(tmp_path, monkeypatch, moment, managed):
+def test_table_deregistered_during_an_overwrite_keeps_its_data(tmp_path, monkeypatch, moment, managed):
     with DirectoryNamespace(root=str(tmp_path), **MODES["v2"]) as ns:
         if managed:
             ns.enable_table_version_management()

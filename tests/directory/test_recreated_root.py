@@ -30,18 +30,18 @@ def require_new(*clients):
             namespace_exists(client, "old")
 
 
-def test_clients_see_the_catalog_that_is_there(root, open_namespace):
+def test_open_clients_see_the_recreated_catalog(root, open_namespace):
     require_new(*replace_root(root, open_namespace))
 
 
-def test_a_client_changes_the_catalog_that_is_there(root, open_namespace):
+def test_open_client_writes_to_the_recreated_catalog(root, open_namespace):
     before, other = replace_root(root, open_namespace)
     create_namespace(other, "more")
     assert sorted(list_namespaces(before)) == sorted(list_namespaces(other)) == ["more", "new"]
 
 
 @pytest.mark.s3
-def test_clients_of_a_bucket_see_the_catalog_that_is_there(open_namespace):
+def test_open_clients_of_a_bucket_see_the_recreated_catalog(open_namespace):
     with CountingS3() as server:
         root = Root(server.endpoint.uri("root"), server.endpoint.storage_options())
         require_new(*replace_root(root, open_namespace))

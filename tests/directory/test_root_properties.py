@@ -22,31 +22,31 @@ def ns(request, root, open_namespace):
     return open_namespace(root, request.param)
 
 
-def test_an_empty_root_has_no_properties_and_no_manifest(ns):
+def test_empty_root_has_no_properties_and_no_manifest(ns):
     assert describe_namespace(ns).properties == {}
     assert not has_manifest(ns)
 
 
-def test_properties_of_the_root_can_be_set_replaced_and_removed(ns):
+def test_root_properties_can_be_set_replaced_and_removed(ns):
     assert ns.alter_namespace_properties([], {"a": "1", "b": "ü'\"", "c": ""}) == {"a": "1", "b": "ü'\"", "c": ""}
     assert ns.alter_namespace_properties([], {"a": "2", "b": None, "absent": None}) == {"a": "2", "c": ""}
     assert describe_namespace(ns).properties == {"a": "2", "c": ""}
 
 
-def test_they_lie_in_the_metadata_map_of_the_manifest(ns):
+def test_root_properties_are_stored_in_the_manifest_metadata(ns):
     ns.alter_namespace_properties([], {"owner": "ann"})
     assert manifest(ns).metadata["owner"] == "ann"
     assert manifest(ns).count_rows() == 0
 
 
-def test_properties_that_others_set_are_seen(ns):
+def test_root_properties_set_by_another_client_are_visible(ns):
     create_namespace(ns, "a")
     assert describe_namespace(ns).properties == {}
     manifest(ns).update_metadata({"owner": "bob"})
     assert describe_namespace(ns).properties == {"owner": "bob"}
 
 
-def test_they_outlive_every_other_commit(ns):
+def test_root_properties_survive_other_commits(ns):
     ns.alter_namespace_properties([], {"owner": "ann"})
     for number in range(40):
         create_namespace(ns, f"n{number}")
@@ -60,7 +60,7 @@ def test_they_outlive_every_other_commit(ns):
     assert manifest(ns).metadata["owner"] == "ann"
 
 
-def test_setting_them_leaves_the_rows_alone(ns):
+def test_changing_root_properties_keeps_the_rows(ns):
     create_namespace(ns, "a")
     ns.alter_namespace_properties([], {"owner": "ann"})
     assert list_namespaces(ns) == ["a"]
@@ -79,7 +79,7 @@ def test_setting_them_leaves_the_rows_alone(ns):
         "lance.namespace.manifest.anything",
     ],
 )
-def test_keys_of_the_format_are_refused_and_not_shown(ns, key):
+def test_reserved_root_properties_are_refused_and_hidden(ns, key):
     create_namespace(ns, "a")
     before = manifest(ns).version
     for value in ("true", None):
@@ -89,13 +89,13 @@ def test_keys_of_the_format_are_refused_and_not_shown(ns, key):
     assert describe_namespace(ns).properties == {}
 
 
-def test_version_management_is_no_property(ns):
+def test_version_management_is_not_a_root_property(ns):
     create_namespace(ns, "a")
     manifest(ns).update_metadata({"table_version_management": "false", "k": "v"})
     assert describe_namespace(ns).properties == {"k": "v"}
 
 
-def test_the_keys_are_free_in_other_namespaces(ns):
+def test_reserved_root_properties_are_allowed_in_other_namespaces(ns):
     create_namespace(ns, "a", properties={"table_version_management": "x"})
     assert ns.alter_namespace_properties(["a"], {"lance.namespace.manifest.deleted": "true"}) == {
         "table_version_management": "x",

@@ -28,7 +28,7 @@ large = st.fixed_dictionaries({name: st.integers(0, 5) for name in NAMES})
 
 
 @given(st.lists(contents | large, min_size=1, max_size=5))
-def test_replaced_fragments_leave_no_name_and_no_location_behind(steps):
+def test_replaced_fragment_leaves_no_name_and_no_location_behind(steps):
     snapshot = Snapshot()
     for number, kinds in enumerate(steps):
         rows = rows_of(kinds)

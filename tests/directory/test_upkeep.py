@@ -83,7 +83,7 @@ def assert_holds(ns, spaces, tables):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_queries_of_others_find_every_row_after_some_hundred_mutations(tmp_path, open_namespace, seed):
+def test_plain_lance_queries_find_every_row_after_many_mutations(tmp_path, open_namespace, seed):
     ns = open_namespace(tmp_path, "v2")
     spaces, tables = churn(ns, 160, seed)
     assert_holds(ns, spaces, tables)
@@ -94,7 +94,7 @@ def test_queries_of_others_find_every_row_after_some_hundred_mutations(tmp_path,
     assert set(list_all_tables(fresh)) == tables
 
 
-def test_the_files_of_the_manifest_are_bounded(tmp_path, open_namespace):
+def test_number_of_manifest_files_is_bounded(tmp_path, open_namespace):
     ns = open_namespace(tmp_path, "v2")
     for number in range(200):
         create_namespace(ns, f"n{number}")
@@ -108,7 +108,7 @@ def test_the_files_of_the_manifest_are_bounded(tmp_path, open_namespace):
     assert manifest(ns).count_rows() == 100
 
 
-def test_a_manifest_of_few_commits_keeps_them_all(root, open_namespace):
+def test_short_manifest_history_is_not_trimmed(root, open_namespace):
     ns = open_namespace(root, "v2")
     for number in range(10):
         create_namespace(ns, f"n{number}")
@@ -116,7 +116,7 @@ def test_a_manifest_of_few_commits_keeps_them_all(root, open_namespace):
     assert [version["version"] for version in manifest(ns).versions()] == list(range(1, 11))
 
 
-def test_the_three_indexes_come_by_themselves_under_the_names_that_others_use(root, open_namespace):
+def test_indexes_are_created_automatically_under_the_shared_names(root, open_namespace):
     ns = open_namespace(root, "v2")
     for number in range(40):
         create_namespace(ns, f"n{number}")
@@ -124,7 +124,7 @@ def test_the_three_indexes_come_by_themselves_under_the_names_that_others_use(ro
     assert {index.name: index.field_names[0] for index in manifest(ns).describe_indices()} == INDEXES
 
 
-def test_indexes_come_back_after_another_client_rewrote_the_manifest(root, open_namespace):
+def test_indexes_are_recreated_after_another_client_rewrote_the_manifest(root, open_namespace):
     ns = open_namespace(root, "v2")
     for number in range(40):
         create_namespace(ns, f"n{number}")
@@ -139,7 +139,7 @@ def test_indexes_come_back_after_another_client_rewrote_the_manifest(root, open_
     assert_holds(ns, {f"n{number}" for number in range(80)}, set())
 
 
-def test_an_index_answers_the_queries_that_it_is_for(root, open_namespace):
+def test_object_id_query_uses_the_index(root, open_namespace):
     ns = open_namespace(root, "v2")
     for number in range(48):
         create_namespace(ns, f"n{number}")
@@ -151,7 +151,7 @@ def test_an_index_answers_the_queries_that_it_is_for(root, open_namespace):
     assert_holds(ns, {f"n{number}" for number in range(48)}, set())
 
 
-def test_a_reader_of_an_older_version_goes_on(root, open_namespace):
+def test_reader_of_an_older_manifest_version_keeps_reading(root, open_namespace):
     ns = open_namespace(root, "v2")
     for number in range(20):
         create_namespace(ns, f"n{number}")
@@ -163,7 +163,7 @@ def test_a_reader_of_an_older_version_goes_on(root, open_namespace):
     assert sorted(reader.to_table()["object_id"].to_pylist()) == sorted(f"n{number}" for number in range(20))
 
 
-def test_a_namespace_that_sleeps_while_others_work_goes_on(root, open_namespace):
+def test_idle_client_reads_after_many_commits_of_another_client(root, open_namespace):
     sleeper, worker = open_namespace(root, "v2"), open_namespace(root, "v2")
     create_namespace(sleeper, "first")
     for number in range(120):
@@ -177,7 +177,7 @@ def test_a_namespace_that_sleeps_while_others_work_goes_on(root, open_namespace)
     assert_holds(sleeper, left | {"last"}, set())
 
 
-def test_a_namespace_that_sleeps_while_others_work_can_write_at_once(root, open_namespace):
+def test_idle_client_writes_after_many_commits_of_another_client(root, open_namespace):
     sleeper, worker = open_namespace(root, "v2"), open_namespace(root, "v2")
     create_namespace(sleeper, "first")
     for number in range(120):
@@ -189,7 +189,7 @@ def test_a_namespace_that_sleeps_while_others_work_can_write_at_once(root, open_
     assert "last" in list_namespaces(fresh)
 
 
-def test_tables_stay_whole_while_their_manifest_is_tidied(tmp_path, open_namespace):
+def test_manifest_upkeep_keeps_table_data(tmp_path, open_namespace):
     ns = open_namespace(tmp_path)
     locations = {name: create_table(ns, name).location for name in ("p", "q")}
     declare_table(ns, "d")
@@ -201,7 +201,7 @@ def test_tables_stay_whole_while_their_manifest_is_tidied(tmp_path, open_namespa
     assert list_all_tables(ns) == ["d", "p"]
 
 
-def test_a_namespace_that_nobody_closes_leaves_no_thread_behind(tmp_path):
+def test_unclosed_client_leaves_no_thread_behind(tmp_path):
     ns = DirectoryNamespace(root=str(tmp_path), **MODES["v2"])
     for number in range(20):
         create_namespace(ns, f"n{number}")

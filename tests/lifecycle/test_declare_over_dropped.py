@@ -47,7 +47,7 @@ def restore(home, table):
     return home.rows("restored")
 
 
-def test_lance_creates_drops_and_creates_again(home):
+def test_lance_can_create_again_after_a_drop(home):
     for round_number in range(3):
         made = write(home, "t", [round_number])
         assert (made.version, made.to_table()["x"].to_pylist()) == (1, [round_number])
@@ -61,7 +61,7 @@ def test_lance_creates_drops_and_creates_again(home):
     assert [home.open(table.location).to_table()["x"].to_pylist() for table in dropped(home)] == [[0], [1], [2]]
 
 
-def test_lancedb_creates_drops_and_creates_again(home):
+def test_lancedb_can_create_again_after_a_drop(home):
     properties = {**home.where.properties, **MODES[home.mode], "vend_input_storage_options": "true"}
     db = lancedb.connect_namespace("pennon.DirectoryNamespace", properties)
     for round_number in range(3):
@@ -74,7 +74,7 @@ def test_lancedb_creates_drops_and_creates_again(home):
     assert len(dropped(home)) == 3
 
 
-def test_what_was_dropped_is_restored_with_its_history(home):
+def test_table_dropped_before_a_declaration_is_restored_with_its_history(home):
     create_table(home.ns, *home.id("t"), data=ipc({"x": [1]}))
     home.ns.insert_into_table({"id": home.id("t")}, ipc({"x": [2]}))
     home.ns.create_table_tag({"id": home.id("t"), "tag": "first", "version": 1})
@@ -93,7 +93,7 @@ def test_what_was_dropped_is_restored_with_its_history(home):
     assert home.rows("t") == [9]
 
 
-def test_what_was_dropped_keeps_its_deletion_id_and_is_kept_as_long(home):
+def test_declaration_keeps_deletion_id_and_retention_of_the_dropped_table(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"), ttl="12h")
     (before,) = dropped(home)
@@ -108,7 +108,7 @@ def test_what_was_dropped_keeps_its_deletion_id_and_is_kept_as_long(home):
     assert [table.deletion_id for table in due] == [before.deletion_id]
 
 
-def test_purging_what_was_dropped_leaves_the_new_table(home):
+def test_purge_of_a_dropped_table_keeps_the_newly_declared_one(home):
     create_table(home.ns, *home.id("t"), data=ipc({"x": [1]}))
     drop_table(home.ns, *home.id("t"))
     write(home, "t", [9])
@@ -121,7 +121,7 @@ def test_purging_what_was_dropped_leaves_the_new_table(home):
 
 
 @pytest.mark.parametrize("way", ["create", "insert", "merge"])
-def test_the_declared_table_is_empty_and_is_filled_through_the_catalog(home, way):
+def test_table_declared_over_a_dropped_one_is_empty_and_can_be_filled(home, way):
     create_table(home.ns, *home.id("t"), data=ipc({"x": [1]}))
     drop_table(home.ns, *home.id("t"))
     declare_table(home.ns, *home.id("t"))
@@ -139,7 +139,7 @@ def test_the_declared_table_is_empty_and_is_filled_through_the_catalog(home, way
     assert restore(home, old) == [1]
 
 
-def test_the_name_is_taken_until_the_declared_table_is_dropped(home):
+def test_undrop_fails_until_the_declared_table_is_dropped(home):
     create_table(home.ns, *home.id("t"), data=ipc({"x": [1]}))
     drop_table(home.ns, *home.id("t"))
     (old,) = dropped(home)
@@ -156,7 +156,7 @@ def test_the_name_is_taken_until_the_declared_table_is_dropped(home):
         assert restore(home, again) == [1]
 
 
-def test_a_dropped_table_that_was_only_declared_makes_room(home):
+def test_dropped_declared_table_can_be_declared_and_written_again(home):
     for _ in range(2):
         declare_table(home.ns, *home.id("t"))
         drop_table(home.ns, *home.id("t"))
@@ -169,7 +169,7 @@ def test_a_dropped_table_that_was_only_declared_makes_room(home):
         assert list_tables(home.ns, include_declared=False) == ["t"]
 
 
-def test_a_table_of_the_longest_name_makes_room(home):
+def test_dropped_table_with_the_longest_name_can_be_created_again(home):
     name = "ü" * ((236 - len("$".join(home.id("")))) // 2)
     create_table(home.ns, *home.id(name), data=ipc({"x": [1]}))
     drop_table(home.ns, *home.id(name))
@@ -179,7 +179,7 @@ def test_a_table_of_the_longest_name_makes_room(home):
     assert restore(home, old) == [1]
 
 
-def test_an_append_by_a_client_that_has_the_dropped_table_open_is_restored_or_refused(home):
+def test_append_by_a_client_with_the_dropped_table_open_is_restored(home):
     create_table(home.ns, *home.id("t"), data=ipc({"x": [1]}))
     late = home.open(describe_table(home.ns, *home.id("t")).location)
     drop_table(home.ns, *home.id("t"))
@@ -190,7 +190,7 @@ def test_an_append_by_a_client_that_has_the_dropped_table_open_is_restored_or_re
     assert home.rows("t") == [9]
 
 
-def test_a_dropped_table_makes_room_for_one_that_asks_for_its_directory(where, open_namespace):
+def test_table_can_be_declared_at_the_location_of_a_dropped_table(where, open_namespace):
     ns = open_namespace(where, "compatibility")
     create_table(ns, "t", data=ipc({"x": [1]}), properties={"of": "old"})
     drop_table(ns, "t")
@@ -205,7 +205,7 @@ def test_a_dropped_table_makes_room_for_one_that_asks_for_its_directory(where, o
     assert list_tables(ns) == ["restored", "t"]
 
 
-def test_a_deregistered_table_that_was_dropped_comes_back_deregistered(where, open_namespace):
+def test_table_dropped_while_deregistered_is_restored_as_deregistered(where, open_namespace):
     ns = open_namespace(where, "v1")
     create_table(ns, "t", data=ipc({"x": [1]}))
     deregister_table(ns, "t")

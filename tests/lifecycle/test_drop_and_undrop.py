@@ -23,7 +23,7 @@ from tests.support import (
 )
 
 
-def test_a_dropped_table_is_gone_for_every_call(home):
+def test_dropped_table_is_not_found_by_any_operation(home):
     create_table(home.ns, *home.id("t"))
     create_table(home.ns, *home.id("other"))
 
@@ -36,7 +36,7 @@ def test_a_dropped_table_is_gone_for_every_call(home):
             call(home.ns, *home.id("t"))
 
 
-def test_a_reader_goes_on_reading(home):
+def test_open_reader_survives_the_drop(home):
     create_table(home.ns, *home.id("t"), data=ipc({"x": list(range(1000))}))
     batches = home.open(describe_table(home.ns, *home.id("t")).location).to_batches(batch_size=100)
     first = next(iter(batches))
@@ -46,7 +46,7 @@ def test_a_reader_goes_on_reading(home):
     assert first.num_rows + sum(batch.num_rows for batch in batches) == 1000
 
 
-def test_undrop_brings_back_data_versions_and_properties(home):
+def test_undrop_restores_data_versions_and_properties(home):
     properties = None if home.mode == "v1" else {"k": "v"}
     location = create_table(home.ns, *home.id("t"), properties=properties).location
     options = home.where.options or None
@@ -62,7 +62,7 @@ def test_undrop_brings_back_data_versions_and_properties(home):
     assert list_tables(home.ns, *home.parent) == ["t"]
 
 
-def test_a_row_appended_after_the_drop_comes_back(home):
+def test_undrop_keeps_rows_appended_after_the_drop(home):
     location = create_table(home.ns, *home.id("t")).location
     drop_table(home.ns, *home.id("t"))
     lance.write_dataset(pa.table({"x": [4]}), location, mode="append", storage_options=home.where.options or None)
@@ -72,7 +72,7 @@ def test_a_row_appended_after_the_drop_comes_back(home):
     assert home.rows("t") == [1, 2, 3, 4]
 
 
-def test_undrop_of_what_is_not_dropped_is_4(home):
+def test_undrop_of_live_table_raises_not_found(home):
     create_table(home.ns, *home.id("live"))
     for name in ("live", "never"):
         with fails(4, naming=f"{name}'"):
@@ -83,7 +83,7 @@ def test_undrop_of_what_is_not_dropped_is_4(home):
         home.ns.undrop_table(home.id("t"), deletion_id="another")
 
 
-def test_undrop_of_a_name_that_is_taken_is_5_and_says_what_to_do(home):
+def test_undrop_to_a_taken_name_raises_already_exists_and_suggests_as_id(home):
     create_table(home.ns, *home.id("t"), data=ipc({"x": [1]}))
     drop_table(home.ns, *home.id("t"))
     if home.by_marker:
@@ -100,7 +100,7 @@ def test_undrop_of_a_name_that_is_taken_is_5_and_says_what_to_do(home):
     assert home.rows("back") == [1]
 
 
-def test_a_table_comes_back_under_another_name(home):
+def test_undrop_restores_under_another_name(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"))
     if home.mode == "v1":
@@ -118,7 +118,7 @@ def test_a_table_comes_back_under_another_name(home):
     assert home.rows("t") == [9]
 
 
-def test_a_table_created_anew_is_the_next_version_or_a_new_table(home):
+def test_create_over_dropped_table_adds_a_version_or_a_new_table(home):
     old = create_table(home.ns, *home.id("t")).location
     drop_table(home.ns, *home.id("t"))
 
@@ -132,7 +132,7 @@ def test_a_table_created_anew_is_the_next_version_or_a_new_table(home):
     assert [table.id for table in waiting] == ([] if home.by_marker else [home.id("t")])
 
 
-def test_generations_wait_apart_and_come_back_by_their_id(home):
+def test_several_drops_of_one_name_are_restored_by_deletion_id(home):
     if home.by_marker:
         pytest.skip("a root table has one lineage")
     for number in range(3):
@@ -149,7 +149,7 @@ def test_generations_wait_apart_and_come_back_by_their_id(home):
 
 
 @pytest.mark.parametrize("mode", ["create", "exist_ok", "overwrite"])
-def test_every_mode_creates_over_a_dropped_table(home, mode):
+def test_every_create_mode_works_over_a_dropped_table(home, mode):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"))
 
@@ -158,7 +158,7 @@ def test_every_mode_creates_over_a_dropped_table(home, mode):
     assert home.rows("t") == [7]
 
 
-def test_a_failed_creation_leaves_the_dropped_table(home):
+def test_failed_creation_keeps_the_dropped_table(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"))
     unstorable = ipc(pa.table({"x": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}))
@@ -171,7 +171,7 @@ def test_a_failed_creation_leaves_the_dropped_table(home):
     assert home.rows("t") == [1, 2, 3]
 
 
-def test_a_declared_table_is_dropped_and_comes_back(home):
+def test_dropped_declared_table_can_be_restored(home):
     declare_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"))
     assert list_tables(home.ns, *home.parent) == []
@@ -181,7 +181,7 @@ def test_a_declared_table_is_dropped_and_comes_back(home):
     assert describe_table(home.ns, *home.id("t"), check_declared=True).is_only_declared
 
 
-def test_a_renamed_table_is_dropped_and_comes_back(home):
+def test_dropped_renamed_table_can_be_restored(home):
     if home.mode == "v1":
         pytest.skip("V1 has no rename")
     create_table(home.ns, *home.id("t"))
@@ -195,7 +195,7 @@ def test_a_renamed_table_is_dropped_and_comes_back(home):
     assert list_tables(home.ns, *home.parent) == ["u"]
 
 
-def test_a_deregistered_root_table_comes_back_deregistered(home):
+def test_restored_root_table_stays_deregistered(home):
     if not home.by_marker:
         pytest.skip("other tables are out of the catalog when they are deregistered")
     create_table(home.ns, "t")
@@ -211,7 +211,7 @@ def test_a_deregistered_root_table_comes_back_deregistered(home):
     assert home.rows("t") == [1, 2, 3]
 
 
-def test_undrop_into_a_namespace_that_is_gone_is_1(where, open_namespace):
+def test_undrop_into_a_dropped_namespace_raises_namespace_not_found(where, open_namespace):
     ns = open_namespace(where)
     create_namespace(ns, "a")
     create_table(ns, "a", "t")
@@ -224,7 +224,7 @@ def test_undrop_into_a_namespace_that_is_gone_is_1(where, open_namespace):
     assert list_tables(ns) == ["t"]
 
 
-def test_clients_in_other_modes_agree_about_a_dropped_root_table(where, open_namespace):
+def test_v1_and_compatibility_clients_agree_on_a_dropped_root_table(where, open_namespace):
     clients = [open_namespace(where, mode) for mode in ("v1", "compatibility")]
     for dropper in clients:
         create_table(clients[1], "t", properties={"k": "v"})
@@ -241,7 +241,7 @@ def test_clients_in_other_modes_agree_about_a_dropped_root_table(where, open_nam
         drop_table(clients[0], "t", purge="true")
 
 
-def test_a_large_table_is_created_over_a_dropped_one(where, open_namespace):
+def test_large_table_is_created_over_a_dropped_one(where, open_namespace):
     ns = open_namespace(where, "v1")
     create_table(ns, "t")
     drop_table(ns, "t")

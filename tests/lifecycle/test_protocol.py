@@ -74,7 +74,7 @@ def _names(value):
 
 
 @pytest.mark.parametrize("cast", [*_casts(2), *OF_THREE], ids=_names)
-def test_no_interleaving_breaks_a_promise(cast):
+def test_no_interleaving_breaks_a_guarantee(cast):
     found = explore(start(*cast))
 
     assert found.states > 5
@@ -83,7 +83,7 @@ def test_no_interleaving_breaks_a_promise(cast):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("cast", [*(cast for cast in _casts(3) if cast not in OF_THREE), *OF_FOUR], ids=_names)
-def test_no_longer_interleaving_breaks_a_promise(cast):
+def test_no_longer_interleaving_breaks_a_guarantee(cast):
     found = explore(start(*cast))
 
     assert found.states > 5
@@ -114,17 +114,17 @@ WITHOUT = [
 
 
 @pytest.mark.parametrize(("rule", "cast", "fault"), WITHOUT, ids=_names)
-def test_without_a_rule_some_interleaving_breaks_a_promise(rule, cast, fault):
+def test_without_a_rule_some_interleaving_breaks_a_guarantee(rule, cast, fault):
     found = explore(start(*cast), frozenset({rule}), until=fault)
 
     assert fault in found.faults
 
 
-def test_every_rule_is_shown_to_be_needed():
+def test_every_rule_has_a_counterexample():
     assert [rule for rule, _, _ in WITHOUT] == list(RULES)
 
 
-def test_a_late_commit_on_a_purged_version_is_all_that_remains():
+def test_only_late_commits_on_purged_versions_are_not_prevented():
     """Who writes without a claim, or with one that is long over, can commit on a version that was purged since."""
     purged = explore(start(DROPPED, "purge", "create"))
     kept = explore(start(DROPPED, "create", "create", "undrop"))

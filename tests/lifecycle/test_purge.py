@@ -31,7 +31,7 @@ def _keys(store):
     return [key.removeprefix(prefix) for key, _ in store._walk("")]
 
 
-def test_a_table_is_purged_when_its_time_is_over(home):
+def test_table_is_purged_after_its_retention(home):
     for name, ttl in (("now", "0"), ("later", "1h"), ("usual", None)):
         create_table(home.ns, *home.id(name))
         drop_table(home.ns, *home.id(name), **({} if ttl is None else {"ttl": ttl}))
@@ -50,7 +50,7 @@ def test_a_table_is_purged_when_its_time_is_over(home):
         assert home.rows(name) == [1, 2, 3]
 
 
-def test_the_default_time_is_a_property(where, open_namespace, mode):
+def test_drop_ttl_property_sets_the_default_retention(where, open_namespace, mode):
     ns = open_namespace(where, mode, drop_ttl="0")
     create_table(ns, "t")
     drop_table(ns, "t")
@@ -58,14 +58,14 @@ def test_the_default_time_is_a_property(where, open_namespace, mode):
 
 
 @pytest.mark.parametrize("ttl", ["7", "-1s", "soon", "1.5h", ""])
-def test_a_bad_time_is_13_and_drops_nothing(home, ttl):
+def test_invalid_ttl_raises_invalid_input_and_drops_nothing(home, ttl):
     create_table(home.ns, *home.id("t"))
     with fails(13, naming="ttl"):
         drop_table(home.ns, *home.id("t"), ttl=ttl)
     assert list_tables(home.ns, *home.parent) == ["t"]
 
 
-def test_nothing_is_left_of_a_purged_table(home):
+def test_purge_leaves_no_files(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"), ttl="0")
     home.ns.purge_tables()
@@ -74,7 +74,7 @@ def test_nothing_is_left_of_a_purged_table(home):
     assert home.rows("t") == [5]
 
 
-def test_before_its_time_a_table_is_purged_only_by_force(home):
+def test_purge_within_the_retention_requires_force(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"))
     with fails(19, naming="t'"):
@@ -87,7 +87,7 @@ def test_before_its_time_a_table_is_purged_only_by_force(home):
     assert home.ns.table_status(home.id("t")).status == "NotFound"
 
 
-def test_a_live_table_is_never_purged(home):
+def test_purge_refuses_a_live_table(home):
     create_table(home.ns, *home.id("live"))
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"), ttl="0")
@@ -99,7 +99,7 @@ def test_a_live_table_is_never_purged(home):
         home.ns.purge_tables([home.id("never")])
 
 
-def test_a_dry_run_reports_and_changes_nothing(home):
+def test_purge_dry_run_reports_and_changes_nothing(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"), ttl="0")
     report = home.ns.purge_tables(dry_run=True)
@@ -107,7 +107,7 @@ def test_a_dry_run_reports_and_changes_nothing(home):
     assert home.ns.table_status(home.id("t")).status == "SoftDeleted"
 
 
-def test_progress_is_told_table_by_table(home):
+def test_purge_reports_progress_per_table(home):
     for number in range(3):
         create_table(home.ns, *home.id(f"t{number}"))
         drop_table(home.ns, *home.id(f"t{number}"), ttl="0")
@@ -116,7 +116,7 @@ def test_progress_is_told_table_by_table(home):
     assert told == [("t0", 1, 3), ("t1", 2, 3), ("t2", 3, 3)]
 
 
-def test_only_what_was_dropped_before_a_moment_is_purged(home):
+def test_purge_honours_deleted_before(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"), ttl="0")
     now = datetime.now(timezone.utc)
@@ -125,7 +125,7 @@ def test_only_what_was_dropped_before_a_moment_is_purged(home):
     assert len(home.ns.purge_tables(deleted_before=now + timedelta(hours=1)).tables) == 1
 
 
-def test_purging_the_old_generation_leaves_the_new_one(home):
+def test_purge_of_a_dropped_table_keeps_its_successor(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"), ttl="0")
     create_table(home.ns, *home.id("t"), data=ipc({"x": [2]}))
@@ -135,7 +135,7 @@ def test_purging_the_old_generation_leaves_the_new_one(home):
     assert home.rows("t") == [2]
 
 
-def test_a_renamed_root_table_is_purged_and_its_old_name_is_free(where, open_namespace):
+def test_purge_of_a_renamed_root_table_frees_its_old_name(where, open_namespace):
     ns = open_namespace(where)
     create_table(ns, "old")
     rename_table(ns, "old", to="new")
@@ -163,7 +163,7 @@ def test_dropped_tables_are_listed_in_pages(home):
         assert (table.rows, table.bytes) == (None, None)
 
 
-def test_rows_and_bytes_are_told_where_they_are_asked_for(home):
+def test_detailed_listing_returns_rows_and_bytes(home):
     create_table(home.ns, *home.id("t"), data=ipc({"x": [1, 2]}))
     home.ns.declare_table({"id": home.id("empty")})
     for name in ("t", "empty"):
@@ -179,7 +179,7 @@ def test_rows_and_bytes_are_told_where_they_are_asked_for(home):
     assert home.ns.list_purgable_tables(detailed=True) == []
 
 
-def test_a_moment_needs_a_time_zone(home):
+def test_datetime_without_time_zone_raises_invalid_input(home):
     with fails(13, naming="time zone"):
         home.ns.list_purgable_tables(datetime(2030, 1, 1))
     with fails(13, naming="time zone"):
@@ -197,7 +197,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("wrong_by", [-3600, 3600], ids=["slow", "fast"])
-def test_the_time_is_the_stores(s3, open_namespace, monkeypatch, wrong_by):
+def test_retention_uses_the_clock_of_the_store(s3, open_namespace, monkeypatch, wrong_by):
     """A client whose clock is wrong drops; one whose clock is wrong the other way purges."""
     for mode in ("v1", "compatibility"):
         ns = open_namespace(Root(s3.endpoint.uri(f"clock-{mode}{wrong_by}"), s3.endpoint.storage_options()), mode)
@@ -214,7 +214,7 @@ def test_the_time_is_the_stores(s3, open_namespace, monkeypatch, wrong_by):
         assert list_tables(ns) == ["short"]
 
 
-def test_a_drop_can_purge_at_once(home):
+def test_drop_with_purge_deletes_the_table_immediately(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"), purge="true")
     assert home.ns.table_status(home.id("t")).status == "NotFound"
@@ -224,7 +224,7 @@ def test_a_drop_can_purge_at_once(home):
 # Protection
 
 
-def test_a_protected_table_is_neither_dropped_nor_purged(home):
+def test_protected_table_is_neither_dropped_nor_purged(home):
     create_table(home.ns, *home.id("t"))
     home.ns.set_table_protection(home.id("t"), protected=True)
     with fails(19, naming="protected"):
@@ -243,7 +243,7 @@ def test_a_protected_table_is_neither_dropped_nor_purged(home):
     assert home.ns.purge_tables().failed == []
 
 
-def test_protection_is_no_property_and_outlives_an_overwrite(home):
+def test_protection_is_not_a_property_and_survives_an_overwrite(home):
     if home.mode == "v1":
         pytest.skip("V1 has no properties")
     create_table(home.ns, *home.id("t"), properties={"k": "v"})
@@ -267,7 +267,7 @@ def tree(where, open_namespace):
     return ns
 
 
-def test_a_tree_is_dropped_and_comes_back_as_a_whole(tree):
+def test_namespace_tree_is_dropped_and_restored_as_a_whole(tree):
     drop_namespace(tree, "a", behavior="cascade")
     assert list_tables(tree, "other") == ["t"]
     with fails(1):
@@ -280,7 +280,7 @@ def test_a_tree_is_dropped_and_comes_back_as_a_whole(tree):
     assert tree.describe_table({"id": ["a", "b", "t"]}).properties == {"k": "v"}
 
 
-def test_a_protected_thing_keeps_its_whole_tree(tree):
+def test_protected_child_prevents_cascade(tree):
     for protect in (
         lambda **on: tree.set_namespace_protection(["a", "b"], **on),
         lambda **on: tree.set_table_protection(["a", "b", "t"], **on),
@@ -293,7 +293,7 @@ def test_a_protected_thing_keeps_its_whole_tree(tree):
     drop_namespace(tree, "a", behavior="cascade")
 
 
-def test_a_dropped_tree_is_purged(tree):
+def test_dropped_namespace_tree_is_purged(tree):
     drop_namespace(tree, "a", behavior="cascade", context={"ttl": "0"})
     assert sorted(table.id for table in tree.purge_tables().tables) == [["a", "b", "t"], ["a", "t"]]
     with fails(1):

@@ -33,7 +33,7 @@ def catalog(request, unsafe, open_namespace):
     return ns, fault
 
 
-def test_a_root_table_is_not_purged_but_dropped_and_restored(catalog):
+def test_root_table_can_be_dropped_and_restored_but_not_purged(catalog):
     ns, fault = catalog
     drop_table(ns, "t", ttl="0")
     with fails(0, naming=fault):
@@ -45,14 +45,14 @@ def test_a_root_table_is_not_purged_but_dropped_and_restored(catalog):
     assert describe_table(ns, "t", load_detailed_metadata=True).version == 1
 
 
-def test_a_drop_that_is_to_purge_at_once_drops_nothing(catalog):
+def test_drop_with_purge_is_refused_and_drops_nothing(catalog):
     ns, fault = catalog
     with fails(0, naming=fault):
         drop_table(ns, "t", purge="true")
     assert list_tables(ns) == ["t"]
 
 
-def test_a_table_in_a_hashed_directory_is_purged(unsafe, open_namespace):
+def test_manifest_table_is_purged(unsafe, open_namespace):
     endpoint, _ = unsafe
     ns = open_namespace(Root(endpoint.uri("hashed"), endpoint.storage_options()), "v2")
     create_namespace(ns, "a", mode="exist_ok")
