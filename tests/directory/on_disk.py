@@ -1,4 +1,4 @@
-"""The manifest and the directories of a root, looked at and written with plain Lance."""
+"""Read and write the manifest and the directories of a root with plain Lance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def directory(ns: DirectoryNamespace) -> Path:
-    """Give the directory of a root."""
+    """Return the directory of a root."""
     return Path(ns._store.identity())
 
 
@@ -23,12 +23,12 @@ def manifest(ns: DirectoryNamespace) -> lance.LanceDataset:
 
 
 def has_manifest(ns: DirectoryNamespace) -> bool:
-    """Tell whether there is a manifest."""
+    """Return True if the root has a manifest."""
     return (directory(ns) / "__manifest").exists()
 
 
 def manifest_rows(ns: DirectoryNamespace) -> dict[str, dict[str, Any]]:
-    """Read the manifest's rows by their key."""
+    """Return the rows of the manifest by object id."""
     return {row["object_id"]: row for row in manifest(ns).to_table().to_pylist()}
 
 
@@ -38,12 +38,12 @@ def write_table(path: Path | str, values: list[int] | None = None) -> lance.Lanc
 
 
 def rows(location: str | Path) -> list[int]:
-    """Read a table's column with plain Lance."""
+    """Return the column `x` of a table, read with plain Lance."""
     return lance.dataset(str(location)).to_table()["x"].to_pylist()
 
 
 def files(ns: DirectoryNamespace) -> dict[str, int]:
-    """Map every file that means something (no lock files) to its size."""
+    """Return the size of every file of the root, without lock files and the local trash."""
     top = directory(ns)
     return {
         str(path.relative_to(top)): path.stat().st_size

@@ -1,4 +1,4 @@
-"""Tables that are written first, where nobody sees them, and come into the catalog then."""
+"""Tables that are written at a new location first, and adopted by the catalog afterwards."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def s3():
 
 
 class Site:
-    """A catalog in which a table is to be, with data for it."""
+    """A catalog and the identifier of a table that is to be adopted."""
 
     def __init__(self, ns, where, id_, *, managed):
         self.ns, self.where, self.id = ns, where, id_
@@ -52,7 +52,7 @@ class Site:
             create_namespace(ns, *id_[:-1])
 
     def written(self, *rows: int) -> str:
-        """Write a table where the catalog says, as a job on other machines would."""
+        """Write a table at a new location and return the location, as a distributed job does."""
         location = self.ns.new_table_location(self.id)
         data = pa.table({"x": list(rows)})
         options = self.where.options or None

@@ -1,4 +1,4 @@
-"""The marker that hides a root table while somebody creates or drops it, and what becomes of abandoned ones."""
+"""Claims hide a root table while another client creates or purges it; expired claims are settled."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.support import (
 )
 
 ABANDONED = -1.0
-"""A lease that was over before it began."""
+"""The length of a lease that has already expired."""
 
 
 def hold(ns, name, state, seconds=LEASE_SECONDS):
-    """Be somebody who is creating or purging a root table."""
+    """Claim a root table, as another client that creates or purges it does."""
     marker = Marker(state).with_lease(state, CREATE if state == REVIVING else PURGE, seconds)
     e_tag = ns._store.create(f"{name}.deleted", marker.body())
     assert e_tag is not None

@@ -1,4 +1,4 @@
-"""Compatibility mode: manifest first, then the directory; no name and no location twice."""
+"""Compatibility mode resolves rows before directories, and lists no name and no location twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of the manifest that Pennon does not know are kept by its writes."""
+"""Writes keep columns of the manifest that Pennon does not know."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTES = {
 
 
 def annotate(ns):
-    """Add the columns, as a newer client would, and give the rows that are there values in them."""
+    """Add the columns with a value in every existing row, as a newer client does."""
     dataset = manifest(ns)
     schema = pa.schema([pa.field(name, kind) for name, (kind, _) in NOTES.items()])
     count = dataset.count_rows()
@@ -42,7 +42,7 @@ def annotate(ns):
 
 
 def notes(ns):
-    """Read the extra columns by key."""
+    """Return the extra columns of every row, by object id."""
     return {key: {name: row[name] for name in NOTES} for key, row in manifest_rows(ns).items()}
 
 
@@ -52,7 +52,7 @@ EMPTY = dict.fromkeys(NOTES)
 
 @pytest.fixture(params=["v2", "compatibility"])
 def ns(request, root, open_namespace):
-    """Give a catalog whose rows have values in columns of a newer client."""
+    """Return a catalog whose rows have values in columns of a newer client."""
     ns = open_namespace(root, request.param)
     for names in (["a"], ["a", "b"], ["empty"]):
         create_namespace(ns, *names)

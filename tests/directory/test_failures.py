@@ -1,4 +1,8 @@
-"""What the operating system refuses: 15 for permissions, 18 for the rest, and a way on when the obstacle is gone."""
+"""Errors of the operating system.
+
+Missing permissions raise PermissionDeniedError, other failures InternalError. Operations work again once the cause is
+removed.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +32,12 @@ from tests.support import (
     table_exists,
 )
 
-NOBODY = 65534
+UNPRIVILEGED_USER = 65534
 
 
 @pytest.fixture
 def open_place():
-    """Give a directory that any user of the machine can get to."""
+    """Yield a directory that every user of the machine can access."""
     place = Path(tempfile.mkdtemp(prefix="pennon-test-"))
     place.chmod(0o755)
     yield place
@@ -42,14 +46,14 @@ def open_place():
 
 @contextmanager
 def permissions(top: Path, mode: int):
-    """Set the permissions of all directories below, and be somebody to whom they apply."""
+    """Set the permissions of a directory tree, and run as a user to whom they apply."""
     directories = [top, *(path for path in top.rglob("*") if path.is_dir())]
     before = {path: path.stat().st_mode for path in directories}
     for path in reversed(directories):
         path.chmod(mode)
     privileged = os.geteuid() == 0
     if privileged:
-        os.seteuid(NOBODY)
+        os.seteuid(UNPRIVILEGED_USER)
     try:
         yield
     finally:
@@ -89,7 +93,7 @@ def test_mutations_without_permission_raise_permission_denied_and_reads_work(ns,
         for label, call in calls.items():
             try:
                 codes[label] = call(ns)
-            except Exception as error:  # noqa: BLE001 - any other error than ours is what the test is to show
+            except Exception as error:  # noqa: BLE001 - the test reports errors of any class
                 codes[label] = int(error.code) if hasattr(error, "code") else repr(error)
         assert list_tables(ns) == ["t"]
         assert rows(describe_table(ns, "t", load_detailed_metadata=True).location) == [1]

@@ -1,4 +1,4 @@
-"""Feature flags of the manifest: what a client does not understand it leaves alone."""
+"""Feature flags of the manifest: a client refuses operations under flags that it does not know."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ WRITES = {
 
 @pytest.fixture(params=["v2", "compatibility"])
 def filled(request, tmp_path, open_namespace):
-    """Give a catalog with namespaces and tables, and a function that opens it anew."""
+    """Return a catalog with namespaces and tables, and a function that opens another client of it."""
     ns = open_namespace(tmp_path, request.param)
     for name in ("a", "empty"):
         create_namespace(ns, name)
@@ -82,7 +82,7 @@ def flag(ns, key, value="4096"):
 
 
 def not_refused(ns, calls):
-    """Make the calls and tell which were not refused with 0 and "upgrade", or left something on disk."""
+    """Return the calls that did not raise UnsupportedOperationError with "upgrade", or that changed files."""
     faults = {}
     for label, call in calls.items():
         before = files(ns)
@@ -102,7 +102,7 @@ def test_unknown_reader_bit_refuses_every_operation(filled):
     ns, reopened = filled
     flag(ns, READER)
     for label, call in {**READS, **WRITES}.items():
-        # Each call is a client's first.
+        # A new client for each call, so that the call is the first one that reads the manifest.
         assert not_refused(reopened(), {label: call}) == {}
 
 

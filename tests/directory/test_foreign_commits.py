@@ -1,4 +1,4 @@
-"""Commits of other Lance clients that come between a look and a commit of ours: every rule still holds."""
+"""Commits of other Lance clients between a read and a commit of Pennon: every rule still holds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def by_rewrite(ns, table):
 
 @pytest.fixture(params=[by_append, by_insert, by_upsert, by_rewrite], ids=lambda way: way.__name__)
 def inserted(request):
-    """Give each way in which other clients insert rows."""
+    """Return each way in which another client may insert rows."""
     return request.param
 
 
@@ -62,13 +62,13 @@ def by_rewrite_without(ns, *keys):
 
 @pytest.fixture(params=[by_delete, by_merge_delete, by_rewrite_without], ids=lambda way: way.__name__)
 def deleted(request):
-    """Give each way in which other clients delete rows."""
+    """Return each way in which another client may delete rows."""
     return request.param
 
 
 @pytest.fixture(params=[0, 15, 17], ids=lambda count: f"after {count}")
 def ns(request, tmp_path, open_namespace):
-    """Open a catalog that has seen a number of commits, so that its rows lie in more or fewer fragments."""
+    """Open a catalog after a number of commits, so that its rows are in more or fewer fragments."""
     ns = open_namespace(tmp_path, "v2")
     create_namespace(ns, "a")
     for number in range(request.param):

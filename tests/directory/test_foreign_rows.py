@@ -1,4 +1,4 @@
-"""Rows that other clients wrote and Pennon would not have: whatever they say, no data is lost."""
+"""Invalid or hostile rows written by other clients never cause loss of data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support import (
 
 @pytest.fixture(params=["v2", "compatibility"])
 def ns(request, tmp_path, open_namespace):
-    """Open a root with a table in it, beside a table that is none of the catalog's business."""
+    """Open a root with one table, next to a table outside the root."""
     write_table(tmp_path / "victim", [13])
     ns = open_namespace(tmp_path / "root", request.param)
     create_namespace(ns, "a")
@@ -34,7 +34,7 @@ def ns(request, tmp_path, open_namespace):
 
 
 def add_rows(ns, **locations):
-    """Write table rows with plain Lance, as a client without scruples does."""
+    """Append table rows with plain Lance, without any check."""
     new = [{"object_id": f"a${name}", "object_type": "table", "location": where} for name, where in locations.items()]
     lance.write_dataset(pa.Table.from_pylist(new, manifest(ns).schema), manifest(ns).uri, mode="append")
 

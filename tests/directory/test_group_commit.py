@@ -1,4 +1,4 @@
-"""Mutations of several threads share commits, and only that: each has its own outcome."""
+"""Mutations of several threads share commits, and each has its own result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THREADS = 16
 
 
 def at_once(calls):
-    """Begin all calls at the same moment; give the result or the error code of each."""
+    """Run all calls at the same time, and return the result or the error code of each."""
     gate = threading.Barrier(len(calls))
 
     def run(call):
@@ -31,7 +31,7 @@ def at_once(calls):
 
 @pytest.fixture(params=["v2", "compatibility"])
 def ns(request, root, open_namespace):
-    """Open a root in a mode that has a manifest, with one namespace in it."""
+    """Open a root with one namespace, in a mode that has a manifest."""
     ns = open_namespace(root, request.param)
     create_namespace(ns, "there", properties={"k": "1"})
     return ns

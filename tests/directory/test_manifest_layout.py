@@ -1,4 +1,4 @@
-"""The manifest table as other clients expect to find it."""
+"""The manifest has the schema, the rows and the commits that other clients expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of a marker tells how long its table is kept at least, and whether somebody is at work."""
+"""The size of a marker encodes the minimum retention, and whether the marker is a claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers: beside the directories for listings, inside of them for other clients."""
+"""Outer markers beside the directories serve listings; inner markers in the directories serve other clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ns(root, listing_mode, open_namespace):
 
 
 def mark(ns, name, marker=".lance-deregistered"):
-    """Leave a marker inside of a directory, as the reference client does."""
+    """Write an inner marker, as the reference client does."""
     (directory(ns) / f"{name}.lance" / marker).write_bytes(b"reserved")
 
 
@@ -198,7 +198,7 @@ def test_marker_without_directory_is_not_a_table(ns):
 
 
 def test_released_claim_does_not_hide_the_table(ns):
-    # Where a store cannot delete conditionally, a claim is given up by a body that is too short to be one.
+    # A store without conditional deletes releases a claim by writing a body that is too short for a marker.
     create_table(ns, "t", data=ipc({"x": [1]}))
     (directory(ns) / "t.deleted").write_bytes(b"{}")
     assert list_tables(ns) == ["t"]

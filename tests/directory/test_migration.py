@@ -1,4 +1,4 @@
-"""Migration: V1 directories become rows of the manifest."""
+"""Migration adds a row to the manifest for every V1 directory."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def test_migration_reports_skipped_entries_with_the_reason(migrator):
     (top / "inside.lance/.lance-deregistered").write_bytes(b"reserved")
     report = migrator.migrate_to_manifest()
     assert [table.name for table in report.migrated] == ["fine"]
-    told = reasons(report)
-    assert sorted(told) == sorted(["file", "empty", "a$b", "__x", "beside", "inside"])
-    assert "file" in told["file"]
-    assert "empty" in told["empty"]
-    assert "delimiter" in told["a$b"]
-    assert "__" in told["__x"]
-    assert "deregistered" in told["beside"]
-    assert "deregistered" in told["inside"]
+    skipped = reasons(report)
+    assert sorted(skipped) == sorted(["file", "empty", "a$b", "__x", "beside", "inside"])
+    assert "file" in skipped["file"]
+    assert "empty" in skipped["empty"]
+    assert "delimiter" in skipped["a$b"]
+    assert "__" in skipped["__x"]
+    assert "deregistered" in skipped["beside"]
+    assert "deregistered" in skipped["inside"]
     assert list(manifest_rows(migrator)) == ["fine"]
 
 
@@ -98,9 +98,9 @@ def test_migration_skips_names_with_a_row_elsewhere(root, open_namespace):
         write_table(directory(both) / f"{name}.lance", [7])
     report = both.migrate_to_manifest()
     assert report.migrated == []
-    told = reasons(report)
-    assert "table" in told["t"]
-    assert "namespace" in told["n"]
+    skipped = reasons(report)
+    assert "table" in skipped["t"]
+    assert "namespace" in skipped["n"]
     assert describe_table(v2, "t").location == hashed
     assert rows(directory(both) / "t.lance") == [7]
 

@@ -1,4 +1,4 @@
-"""A table that is taken out of the catalog while it is overwritten keeps its data."""
+"""A table that is deregistered while it is overwritten keeps its data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A root that is deleted and created again while clients have it open: they see what is there now."""
+"""Clients that have a root open see the new catalog after the root was deleted and created again."""
 
 from __future__ import annotations
 

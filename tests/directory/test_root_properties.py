@@ -1,4 +1,4 @@
-"""Properties of the root namespace, which live in the manifest table's metadata map."""
+"""Properties of the root namespace are stored in the metadata map of the manifest."""
 
 from __future__ import annotations
 

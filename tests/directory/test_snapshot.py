@@ -1,4 +1,4 @@
-"""The snapshot of the manifest in memory: whatever fragments come and go, it answers as its rows say."""
+"""A snapshot of the manifest reflects its rows after fragments were added and dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fragment(rows):
 
 
 def rows_of(kinds):
-    """Make a row for each name that has a kind; a table lies where its kind says."""
+    """Return a row for each name: a namespace for odd kinds, a table for even ones, at a location with the kind."""
     return [
         Row(name, NAMESPACE, metadata=f'{{"k": "{kind}"}}') if kind % 2 else Row(name, TABLE, location=f"{kind}_{name}")
         for name, kind in kinds.items()

@@ -1,4 +1,4 @@
-"""Upkeep of the manifest: bounded files, the three indexes, and queries of others that use them."""
+"""Upkeep of the manifest: a bounded number of files, three indexes, and correct queries of other clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def manifest_files(ns) -> Counter[str]:
 
 
 def churn(ns, steps, seed=0):
-    """Create, rename and drop at random; give what must be there at the end."""
+    """Create, rename and drop at random, and return the expected namespaces and tables."""
     draw = random.Random(seed)
     spaces, tables = set(), set()
     for number in range(steps):
@@ -70,7 +70,7 @@ def churn(ns, steps, seed=0):
 
 
 def assert_holds(ns, spaces, tables):
-    """Compare what a plain scan, the indexes and the catalog tell with what must be there."""
+    """Compare the results of a plain scan and of indexed queries with the expected rows."""
     dataset = lance.dataset(manifest(ns).uri)
     scanned = dataset.scanner(use_scalar_index=False).to_table()
     assert sorted(scanned["object_id"].to_pylist()) == sorted(spaces | tables)

@@ -1,4 +1,4 @@
-"""Listings of a root in which directories come and go meanwhile."""
+"""Listings of a root while directories and markers appear and vanish."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import create_table, describe_table, list_all_tables, list_ta
 
 @pytest.fixture(params=["v1", "compatibility"])
 def ns(request, root, open_namespace):
-    """Open a root in a mode that lists directories, with tables that stay."""
+    """Open a root with two permanent tables, in a mode that lists directories."""
     ns = open_namespace(root, request.param)
     create_table(ns, "stays")
     write_table(directory(ns) / "v1.lance")

@@ -1,4 +1,4 @@
-"""Fixtures of the life of a table: catalogs in every mode on local disk, in memory and in a bucket."""
+"""Fixtures for the lifecycle of tables: catalogs in every mode, on a local disk, in memory and in a bucket."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def s3() -> Iterator[CountingS3]:
 
 @pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.s3)])
 def where(request, tmp_path) -> Root:
-    """Give an empty root on each kind of store."""
+    """Return an empty root on each kind of store."""
     if request.param == "local":
         return Root(str(tmp_path / "root"))
     if request.param == "memory":
@@ -45,12 +45,12 @@ def where(request, tmp_path) -> Root:
 
 
 class Home:
-    """A namespace in a catalog, and how its tables are read by somebody who knows nothing of catalogs."""
+    """A namespace in a catalog, and access to its tables with plain Lance."""
 
     def __init__(self, ns: DirectoryNamespace, where: Root, mode: str, parent: tuple[str, ...]) -> None:
         self.ns, self.where, self.mode, self.parent = ns, where, mode, parent
         self.by_marker = mode != "v2" and not parent
-        """Whether tables here are in `<name>.lance`, and hidden by a marker."""
+        """Whether tables in this namespace are root tables."""
 
     def id(self, name: str) -> list[str]:
         return [*self.parent, name]
@@ -64,7 +64,7 @@ class Home:
 
 @pytest.fixture(params=list(PLACES))
 def home(request, where, open_namespace) -> Home:
-    """Give a place for tables in each mode: the root, and a nested namespace if there are."""
+    """Return a namespace for tables in each mode: the root, and a nested namespace where the mode has them."""
     mode, parent = PLACES[request.param]
     ns = open_namespace(where, mode)
     if parent:

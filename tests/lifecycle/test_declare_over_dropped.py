@@ -1,4 +1,4 @@
-"""Declaring a table over a dropped one: the name is free for Lance to write to, and what was dropped is kept."""
+"""A table can be declared and written over a dropped one, and the dropped table is kept."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def write(home, name, rows):
 
 
 def dropped(home):
-    """List what is dropped, the oldest first."""
+    """Return the dropped tables, oldest first."""
     return sorted(home.ns.list_dropped_tables(home.parent)[0], key=lambda table: table.dropped_at)
 
 
 def restore(home, table):
-    """Restore a dropped table under a name of its own, and read it."""
+    """Restore a dropped table under another name, and return its rows."""
     if home.mode == "v1":
         home.ns.undrop_table(table.id)
         return home.rows(table.id[-1])

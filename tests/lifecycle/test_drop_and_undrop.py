@@ -1,4 +1,4 @@
-"""Dropping hides a table at once and keeps its data; undrop brings it back."""
+"""A drop hides a table and keeps its data; undrop restores the table."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_undrop_to_a_taken_name_raises_already_exists_and_suggests_as_id(home):
     drop_table(home.ns, *home.id("t"))
     if home.by_marker:
         if home.mode == "v1":
-            pytest.skip("the name of a dropped table can only be taken by its next version")
+            pytest.skip("in V1, only the next version of a dropped root table can take its name")
         create_namespace(home.ns, *home.id("t"))
     else:
         create_table(home.ns, *home.id("t"), data=ipc({"x": [2]}))
@@ -134,7 +134,7 @@ def test_create_over_dropped_table_adds_a_version_or_a_new_table(home):
 
 def test_several_drops_of_one_name_are_restored_by_deletion_id(home):
     if home.by_marker:
-        pytest.skip("a root table has one lineage")
+        pytest.skip("a root table is dropped at most once at a time")
     for number in range(3):
         create_table(home.ns, *home.id("t"), data=ipc({"x": [number]}))
         drop_table(home.ns, *home.id("t"))
@@ -197,7 +197,7 @@ def test_dropped_renamed_table_can_be_restored(home):
 
 def test_restored_root_table_stays_deregistered(home):
     if not home.by_marker:
-        pytest.skip("other tables are out of the catalog when they are deregistered")
+        pytest.skip("a deregistered manifest table is no longer in the catalog")
     create_table(home.ns, "t")
     deregister_table(home.ns, "t")
     drop_table(home.ns, "t")

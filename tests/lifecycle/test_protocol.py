@@ -1,7 +1,7 @@
-"""Every interleaving of the actors on a root table keeps its promises, and each rule is needed for that.
+"""Every interleaving of actors on a root table keeps the guarantees, and each rule of the protocol is necessary.
 
-The model is in `protocol_model.py`. Crashes need no test of their own: an actor that never moves again is one of the
-interleavings.
+The model is in `protocol_model.py`. Crashes need no separate tests: some interleavings contain an actor that never
+moves again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ NOT_THERE = "a restoration was acknowledged of a table that was not there to be 
 
 
 def _casts(number):
-    """Give all casts of a size in which something can happen: a table that is live or free needs one to change that."""
+    """Return all sets of `number` actors that can change the table.
+
+    A live table needs an actor that drops it, and a free name needs one that creates it.
+    """
     needed = {LIVE: "drop", FREE: "create", DROPPED: ""}
     return [
         (life, *cast)
@@ -31,7 +34,7 @@ def _casts(number):
     ]
 
 
-# Of three, those that differ most, in the order of KINDS; the others are left to the long tests.
+# The most different sets of three, each in the order of KINDS. Only `make soak` runs the others.
 OF_THREE = [
     (LIVE, "drop", "drop", "purge"),
     (LIVE, "drop", "purge", "undrop"),
@@ -125,7 +128,7 @@ def test_every_rule_has_a_counterexample():
 
 
 def test_only_late_commits_on_purged_versions_are_not_prevented():
-    """Who writes without a claim, or with one that is long over, can commit on a version that was purged since."""
+    """A writer without a valid claim can commit on a version that was purged after the writer read it."""
     purged = explore(start(DROPPED, "purge", "create"))
     kept = explore(start(DROPPED, "create", "create", "undrop"))
 

@@ -1,4 +1,4 @@
-"""Purging deletes dropped tables for good, when their time is over or by force, and never a live one."""
+"""A purge deletes dropped tables permanently, after their retention or by force, and never a live table."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ def test_purge_reports_progress_per_table(home):
     for number in range(3):
         create_table(home.ns, *home.id(f"t{number}"))
         drop_table(home.ns, *home.id(f"t{number}"), ttl="0")
-    told = []
-    home.ns.purge_tables(progress=lambda table, done, total: told.append((table.id[-1], done, total)))
-    assert told == [("t0", 1, 3), ("t1", 2, 3), ("t2", 3, 3)]
+    reported = []
+    home.ns.purge_tables(progress=lambda table, done, total: reported.append((table.id[-1], done, total)))
+    assert reported == [("t0", 1, 3), ("t1", 2, 3), ("t2", 3, 3)]
 
 
 def test_purge_honours_deleted_before(home):
@@ -187,7 +187,7 @@ def test_datetime_without_time_zone_raises_invalid_input(home):
 
 
 class Clock:
-    """A clock that is wrong by some seconds, in place of the module `time`."""
+    """A replacement for the module `time` whose clock is wrong by some seconds."""
 
     def __init__(self, wrong_by):
         self.wrong_by = wrong_by
@@ -198,7 +198,7 @@ class Clock:
 
 @pytest.mark.parametrize("wrong_by", [-3600, 3600], ids=["slow", "fast"])
 def test_retention_uses_the_clock_of_the_store(s3, open_namespace, monkeypatch, wrong_by):
-    """A client whose clock is wrong drops; one whose clock is wrong the other way purges."""
+    """A client with a wrong clock drops, and a client whose clock is wrong in the other direction purges."""
     for mode in ("v1", "compatibility"):
         ns = open_namespace(Root(s3.endpoint.uri(f"clock-{mode}{wrong_by}"), s3.endpoint.storage_options()), mode)
         for name, ttl in (("short", "30m"), ("none", "0")):

@@ -1,4 +1,4 @@
-"""Stores that overlook conditions: purging a root table is refused there, and nothing else is."""
+"""On stores that ignore conditional requests, only the purge of a root table is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module", params=list(FAULTS))
 def unsafe(request):
-    """Give a server with one fault, and the word for it."""
+    """Yield the endpoint of a server with one fault, and the name of the fault."""
     with CountingS3(ignoring=FAULTS[request.param]) as server:
         yield server.endpoint, request.param
 
