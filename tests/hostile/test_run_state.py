@@ -17,7 +17,7 @@ from lance_namespace.errors import LanceNamespaceError
 
 from pennon.errors import InvalidTableStateError
 from pennon.spark.address import Address
-from pennon.spark.commits.run_files import TableDirectory
+from pennon.spark.commits.run_files import RunDirectory
 from pennon.spark.lake import Lake
 from pennon.spark.pipeline import Pipeline, pinned_reads, staged_notes
 from pennon.spark.pipeline.lease import _parse_owner
@@ -90,7 +90,7 @@ class Home:
         options = self.address.storage_options
         dataset = lance.write_dataset(pa.table({"x": [1]}), uri, storage_options=options or None)
         (file,) = dataset.get_fragments()[0].metadata.files
-        with TableDirectory(uri, lambda: options) as files:
+        with RunDirectory(uri, lambda: options) as files:
             files.open_run(run)
             files.note(run, f"data/{file.path}")
         return uri, note(uri, run, files=[f"data/{file.path}"])

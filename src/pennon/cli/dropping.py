@@ -38,7 +38,7 @@ _ALWAYS = datetime.max.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True)
-class DropOptions:
+class DropCommand:
     """The options of a drop."""
 
     cascade: bool
@@ -58,7 +58,7 @@ class PurgeSelection:
 
 
 def require_droppable(
-    catalog: Catalog, identifiers: Sequence[Identifier], *, namespace: bool, if_exists: bool, options: DropOptions
+    catalog: Catalog, identifiers: Sequence[Identifier], *, namespace: bool, if_exists: bool, options: DropCommand
 ) -> list[Identifier]:
     """Return the objects to drop, after a check that all of them exist and may be dropped.
 
@@ -80,7 +80,7 @@ def require_droppable(
 
 
 def drop_object(
-    catalog: Catalog, identifier: Identifier, *, namespace: bool, options: DropOptions, dry_run: bool
+    catalog: Catalog, identifier: Identifier, *, namespace: bool, options: DropCommand, dry_run: bool
 ) -> dict[str, Any]:
     """Drop one object and return a document about it."""
     if dry_run:
@@ -165,7 +165,7 @@ def require_restorable(
     return {"location": max(found, key=lambda table: table.dropped_at).location}
 
 
-def _require_droppable_table(catalog: Catalog, identifier: Identifier, options: DropOptions) -> None:
+def _require_droppable_table(catalog: Catalog, identifier: Identifier, options: DropCommand) -> None:
     found = catalog.resolver.table(identifier)
     if found.row is not None:
         protection.require_unprotected(found.row, force=options.force)
@@ -173,7 +173,7 @@ def _require_droppable_table(catalog: Catalog, identifier: Identifier, options: 
     protection.require_unprotected_directory(identifier, directory, force=options.force)
 
 
-def _require_droppable_namespace(catalog: Catalog, identifier: Identifier, options: DropOptions) -> None:
+def _require_droppable_namespace(catalog: Catalog, identifier: Identifier, options: DropCommand) -> None:
     if identifier == ROOT:
         raise InvalidInputError("The root namespace cannot be dropped")
     manifest = catalog.require_manifest("drop --namespace")

@@ -57,7 +57,7 @@ def drop(
 
         with translate_failures("drop", addresses_[0] if len(addresses_) == 1 else None):
             kept_ms = catalog.settings.drop_ttl_ms if ttl is None else durations.parse_milliseconds(ttl, "--ttl")
-            options = dropping.DropOptions(cascade=cascade, ttl_ms=kept_ms, purge=purge_, force=force)
+            options = dropping.DropCommand(cascade=cascade, ttl_ms=kept_ms, purge=purge_, force=force)
             read = addresses.parse_namespace if namespace else addresses.parse_table
             there = dropping.require_droppable(
                 catalog, [read(one) for one in addresses_], namespace=namespace, if_exists=if_exists, options=options

@@ -109,7 +109,7 @@ def adopt(
         uri = arriving.directory_uri(catalog, path)
         entries.create(catalog, identifier, uri, convert_schema(dataset.schema), {**stored, CHOSEN: "true"})
         return int(dataset.version)
-    wanted = creation.TableSpec(identifier, _prepare_copy(catalog, declared, dataset, path), given, {}, client)
+    wanted = creation.EntrySpec(identifier, _prepare_copy(catalog, declared, dataset, path), given, {}, client)
     made = creation.fill_declared(catalog, declared, wanted)
     if catalog.places.root is not None:
         catalog.places.root.delete_tree(path)

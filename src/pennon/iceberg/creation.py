@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TableSpec:
+class EntrySpec:
     """A table to create. Lance calls `client` back if the server manages versions."""
 
     identifier: Identifier
@@ -49,7 +49,7 @@ class TableSpec:
 
 
 @dataclass(frozen=True)
-class CreatedTable:
+class CreatedEntry:
     """The entry of a table after a creation. The version is None if the table existed before."""
 
     entry: Entry
@@ -76,7 +76,7 @@ def declare(
     return _declare(catalog, identifier, wish, stored)
 
 
-def create(catalog: Catalog, wanted: TableSpec, mode: CreateMode) -> CreatedTable:
+def create(catalog: Catalog, wanted: EntrySpec, mode: CreateMode) -> CreatedEntry:
     """Create a table from data, or fill a declared one. The mode decides what happens to an existing table."""
     identifier = wanted.identifier
     entries.require_namespace_level(identifier)
@@ -98,11 +98,11 @@ def create(catalog: Catalog, wanted: TableSpec, mode: CreateMode) -> CreatedTabl
     if mode is CreateMode.CREATE:
         raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
     if mode is CreateMode.EXIST_OK:
-        return CreatedTable(existing)
+        return CreatedEntry(existing)
     return _overwrite(catalog, existing, wanted)
 
 
-def fill(catalog: Catalog, wanted: TableSpec) -> int:
+def fill(catalog: Catalog, wanted: EntrySpec) -> int:
     """Write the first version of a declared table, and return it.
 
     Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist, TableAlreadyExistsError if it
@@ -163,7 +163,7 @@ def _declare(catalog: Catalog, identifier: Identifier, location: str | None, sto
     return entry
 
 
-def _create_new(catalog: Catalog, wanted: TableSpec, stored: dict[str, str]) -> CreatedTable:
+def _create_new(catalog: Catalog, wanted: EntrySpec, stored: dict[str, str]) -> CreatedEntry:
     """Write a new table.
 
     If the files decide about versions and there is a root, the data is written first, and creating the entry is the
@@ -188,7 +188,7 @@ def _create_new(catalog: Catalog, wanted: TableSpec, stored: dict[str, str]) -> 
         if path is not None and not (is_written and _may_be_used(catalog, wanted.identifier, location, error)):
             catalog.places.delete(path)
         raise
-    return CreatedTable(entry, version)
+    return CreatedEntry(entry, version)
 
 
 def _may_be_used(catalog: Catalog, identifier: Identifier, location: str, error: BaseException) -> bool:
@@ -202,13 +202,13 @@ def _may_be_used(catalog: Catalog, identifier: Identifier, location: str, error:
         return True
 
 
-def _needs_credentials(catalog: Catalog, location: str, wanted: TableSpec) -> bool:
+def _needs_credentials(catalog: Catalog, location: str, wanted: EntrySpec) -> bool:
     """Return True if the credentials for the data may have to come from the server, with an entry."""
     given = catalog.settings.storage_options or wanted.storage_options
     return is_remote(location) and catalog.settings.vends_credentials and not given
 
 
-def fill_declared(catalog: Catalog, entry: Entry, wanted: TableSpec, *, is_new: bool = False) -> CreatedTable:
+def fill_declared(catalog: Catalog, entry: Entry, wanted: EntrySpec, *, is_new: bool = False) -> CreatedEntry:
     """Write the first version of a declared table, and add the new properties to those it has."""
     options = {**catalog.options(entry), **wanted.storage_options}
     through = None
@@ -231,10 +231,10 @@ def fill_declared(catalog: Catalog, entry: Entry, wanted: TableSpec, *, is_new: 
         updates += evolution.schema_updates(entry, wanted.data.schema)
     if wanted.properties and not is_new:
         updates.append({"action": "set-properties", "updates": dict(wanted.properties)})
-    return CreatedTable(_update_entry(catalog, entry, updates), version)
+    return CreatedEntry(_update_entry(catalog, entry, updates), version)
 
 
-def _overwrite(catalog: Catalog, entry: Entry, wanted: TableSpec) -> CreatedTable:
+def _overwrite(catalog: Catalog, entry: Entry, wanted: EntrySpec) -> CreatedEntry:
     """Replace the contents of a table by a new version, then set its properties."""
     options = {**catalog.options(entry), **wanted.storage_options}
     opened = {"namespace_client": wanted.client, "table_id": list(entry.identifier)} if entry.is_managed else None
@@ -252,7 +252,7 @@ def _overwrite(catalog: Catalog, entry: Entry, wanted: TableSpec) -> CreatedTabl
         updates += evolution.schema_updates(entry, wanted.data.schema)
     if wanted.properties:
         updates.append({"action": "set-properties", "updates": dict(wanted.properties)})
-    return CreatedTable(_update_entry(catalog, entry, updates), version)
+    return CreatedEntry(_update_entry(catalog, entry, updates), version)
 
 
 def _update_entry(catalog: Catalog, entry: Entry, updates: list[dict[str, Any]]) -> Entry:

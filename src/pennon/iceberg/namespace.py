@@ -112,7 +112,7 @@ class IcebergNamespace(CatalogNamespace[Catalog]):
         late_commits.delete_refused_files(self._catalog, dataset, branch)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
-        return creation.fill(self._catalog, creation.TableSpec(identifier, data, None, {}, self))
+        return creation.fill(self._catalog, creation.EntrySpec(identifier, data, None, {}, self))
 
     def _claim_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[BranchClaim]:
         catalog = self._catalog
@@ -175,7 +175,7 @@ class IcebergNamespace(CatalogNamespace[Catalog]):
         properties: Mapping[str, str] | None,
         storage_options: Mapping[str, str] | None,
     ) -> TableInfo:
-        wanted = creation.TableSpec(identifier, data, properties, storage_options or {}, self)
+        wanted = creation.EntrySpec(identifier, data, properties, storage_options or {}, self)
         made = creation.create(self._catalog, wanted, mode)
         return self._describe_entry(made.entry, version=made.version)
 

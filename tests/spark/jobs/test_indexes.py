@@ -10,7 +10,7 @@ from lance import LanceOperation
 
 from pennon.spark.jobs import compact, index, optimize_indexes, verify
 from pennon.spark.jobs import index_building as building
-from pennon.spark.jobs.index_building import IndexSpec, IndexTask, group_fragments
+from pennon.spark.jobs.index_building import IndexJobSpec, IndexTask, group_fragments
 from pennon.spark.jobs.job_run import TableTask
 from pennon.spark.reading.splits import FragmentSize
 from tests.spark.jobs.stock import by_table
@@ -55,7 +55,7 @@ def test_every_kind_is_built_in_segments_and_merged(stock, kind):
     column = QUERIES[kind][0] if kind in QUERIES else "s" if kind == "INVERTED" else "v"
     options = {"num_partitions": 2} if column == "v" else {}
     options |= {"num_sub_vectors": 8} if "PQ" in kind else {}
-    spec = IndexSpec(column, kind, "it", rows_per_task=600, **options)
+    spec = IndexJobSpec(column, kind, "it", rows_per_task=600, **options)
     plan = building.plan_index(stock.address, TableTask(("t",), spec))
     assert (plan.groups, plan.shared_model) == (((0, 1), (2, 3)), column == "v")
     model = building.train_model(stock.address, IndexTask(plan.pinned, spec, plan.rows)) if plan.shared_model else None
@@ -179,7 +179,7 @@ def test_invalid_index_spec_raises_invalid_input():
         {"kind": "BTREE", "column": ""},
     ):
         with fails(13):
-            IndexSpec(**{"column": "k", "name": "n", **wrong})
+            IndexJobSpec(**{"column": "k", "name": "n", **wrong})
 
 
 def test_fragments_are_grouped_by_rows():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.spark.address import Address
-    from pennon.spark.commits.run_files import TableDirectory
+    from pennon.spark.commits.run_files import RunDirectory
 
 _CLEANS_ITSELF = "lance.auto_cleanup."
 
@@ -81,14 +81,14 @@ class Destination:
                 ) from error
             raise
 
-    def files(self, *, blobs: bool = False) -> TableDirectory:
+    def files(self, *, blobs: bool = False) -> RunDirectory:
         """Open the directory of the table, or of the branch."""
-        from pennon.spark.commits.run_files import TableDirectory
+        from pennon.spark.commits.run_files import RunDirectory
 
         def options() -> dict[str, str]:
             return {key: value for key, value in (self.options or {}).items() if key != EXPIRY}
 
-        return TableDirectory(self.uri, options, branch=self.branch, blobs=blobs)
+        return RunDirectory(self.uri, options, branch=self.branch, blobs=blobs)
 
     def require_plain_cleanup(self) -> None:
         """Raise UnusableEntryError if a commit would delete files behind symbolic links."""

@@ -44,7 +44,7 @@ _RUN = re.compile(r"[0-9A-Za-z_-]{1,100}")
 _log = logging.getLogger(__name__)
 
 
-class TableDirectory:
+class RunDirectory:
     """The directory of a table or of a branch in its store. Paths are relative to it.
 
     With `blobs`, data files may have directories beside them.

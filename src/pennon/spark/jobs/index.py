@@ -16,7 +16,7 @@ from pennon.spark.commits import job_commits
 from pennon.spark.jobs import index_building as building
 from pennon.spark.jobs.catalog_access import open_for_commit, open_latest
 from pennon.spark.jobs.executor_tasks import run_tasks
-from pennon.spark.jobs.index_building import IndexPlan, IndexSpec, IndexTask
+from pennon.spark.jobs.index_building import IndexJobSpec, IndexPlan, IndexTask
 from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask
 from pennon.spark.jobs.leftovers import discard_files
 from pennon.spark.jobs.outcome import DONE, SKIPPED, TableOutcome, failed_outcome, to_dataframe
@@ -65,7 +65,7 @@ def index(
     """
     wanted = kind.upper().replace("-", "_")
     label = name or f"{column}_idx"
-    spec = IndexSpec(
+    spec = IndexJobSpec(
         column,
         "INVERTED" if wanted == "FTS" else wanted,
         label,
@@ -112,7 +112,7 @@ def optimize_indexes(
 
 
 def _index_once(
-    run: JobRun, tables: Sequence[Identifier], spec: IndexSpec, *, alone: bool
+    run: JobRun, tables: Sequence[Identifier], spec: IndexJobSpec, *, alone: bool
 ) -> Iterator[tuple[Identifier, TableOutcome]]:
     to_build: dict[str, IndexPlan] = {}
     items = [TableTask(identifier, spec) for identifier in tables]
@@ -136,7 +136,7 @@ def _index_once(
 class _IndexRound:
     """One round of building indexes: train, build and merge. A table is committed when all tables have been merged."""
 
-    def __init__(self, run: JobRun, spec: IndexSpec, to_build: Mapping[str, IndexPlan]) -> None:
+    def __init__(self, run: JobRun, spec: IndexJobSpec, to_build: Mapping[str, IndexPlan]) -> None:
         self._run, self._spec, self._to_build = run, spec, to_build
         self._seconds = {table: one.seconds for table, one in to_build.items()}
         self._made: dict[str, list[Index]] = {table: [] for table in to_build}

@@ -31,7 +31,7 @@ _ROWS_OF_A_PARTITION = 8192
 
 
 @dataclass(frozen=True)
-class IndexSpec:
+class IndexJobSpec:
     """The index to build."""
 
     column: str
@@ -101,7 +101,7 @@ class IndexTask:
     """A task for a table's index: train the model, build a segment, or merge segments."""
 
     pinned: PinnedTable
-    spec: IndexSpec
+    spec: IndexJobSpec
     rows: int = 0
     fragments: tuple[int, ...] = ()
     model: VectorModel | None = None
@@ -119,7 +119,7 @@ def plan_index(address: Address, task: TableTask) -> TableOutcome | IndexPlan:
     Raises TableColumnNotFoundError if the table lacks the column, and InvalidInputError if another index has the name.
     """
     begun = time.monotonic()
-    spec: IndexSpec = task.options
+    spec: IndexJobSpec = task.options
     there = open_latest(address, task.identifier)
     if there is None:
         return TableOutcome(task.table, SKIPPED, DECLARED)
@@ -210,12 +210,12 @@ def merge_segments(_: Address, task: IndexTask) -> tuple[Index, float]:
     return task.pinned.open().merge_existing_index_segments(list(task.segments)), time.monotonic() - begun
 
 
-def choose_sub_vectors(dataset: LanceDataset, spec: IndexSpec) -> int:
+def choose_sub_vectors(dataset: LanceDataset, spec: IndexJobSpec) -> int:
     """Return the number of parts into which PQ divides a vector. Raises InvalidInputError if no number fits."""
     return index_kinds.choose_sub_vectors(spec.column, _dimension(dataset, spec), spec.num_sub_vectors)
 
 
-def _vector_options(dataset: LanceDataset, spec: IndexSpec, model: VectorModel | None) -> dict[str, Any]:
+def _vector_options(dataset: LanceDataset, spec: IndexJobSpec, model: VectorModel | None) -> dict[str, Any]:
     options: dict[str, Any] = {"metric": spec.metric}
     if spec.num_bits is not None:
         options["num_bits"] = spec.num_bits
@@ -232,11 +232,11 @@ def _vector_options(dataset: LanceDataset, spec: IndexSpec, model: VectorModel |
     return options
 
 
-def _choose_partitions(spec: IndexSpec, rows: int) -> int:
+def _choose_partitions(spec: IndexJobSpec, rows: int) -> int:
     return spec.num_partitions or max(1, rows // _ROWS_OF_A_PARTITION)
 
 
-def _dimension(dataset: LanceDataset, spec: IndexSpec) -> int:
+def _dimension(dataset: LanceDataset, spec: IndexJobSpec) -> int:
     kind = dataset.schema.field(spec.column).type
     width = index_kinds.read_vector_width(kind)
     if width is None:
@@ -244,7 +244,7 @@ def _dimension(dataset: LanceDataset, spec: IndexSpec) -> int:
     return width
 
 
-def _find_same_name(dataset: LanceDataset, spec: IndexSpec, table: str) -> tuple[Index, ...]:
+def _find_same_name(dataset: LanceDataset, spec: IndexJobSpec, table: str) -> tuple[Index, ...]:
     """Return the segments of an existing index with the same name.
 
     Raises InvalidInputError if it is another kind of index and must not be replaced.

@@ -10,7 +10,7 @@ from pennon.errors import InvalidTableStateError, TableNotFoundError
 from pennon.identifiers import Identifier, format_identifier, object_id
 from pennon.spark.commits import job_commits
 from pennon.spark.commits.destination import locate_table
-from pennon.spark.commits.run_files import NOTES, TableDirectory, require_run_name
+from pennon.spark.commits.run_files import NOTES, RunDirectory, require_run_name
 from pennon.spark.jobs import version_scan
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run_of_note(state: RunState, work: str, note: dict[str, Any]) -> str:
 
 def _is_own(address: Address, state: RunState, place: StagedLocation) -> bool:
     """Return True if a location is empty, or if its content proves that this run wrote it."""
-    with TableDirectory(place.uri, lambda: address.storage_options) as files:
+    with RunDirectory(place.uri, lambda: address.storage_options) as files:
         if not files.names("") or files.names(f"{NOTES}/{place.run}"):
             return True
     return _has_job_id(address, place.uri, state.job_id)

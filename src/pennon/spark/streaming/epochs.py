@@ -19,7 +19,7 @@ from pennon.spark.commits import job_commits
 
 if TYPE_CHECKING:
     from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.run_files import TableDirectory
+    from pennon.spark.commits.run_files import RunDirectory
 
 _DIRECTORY = "_pennon/streams"
 
@@ -53,7 +53,7 @@ class EpochAttempt:
 class EpochLog:
     """The log of a stream in a table's directory."""
 
-    def __init__(self, files: TableDirectory, destination: Destination, stream: str) -> None:
+    def __init__(self, files: RunDirectory, destination: Destination, stream: str) -> None:
         self._files = files
         self._table = format_identifier(destination.identifier)
         self._destination = destination

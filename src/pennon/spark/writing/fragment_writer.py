@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
     from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.run_files import TableDirectory
+    from pennon.spark.commits.run_files import RunDirectory
     from pennon.spark.reading.pinned import PinnedTable
     from pennon.spark.types import WritePlan
 
@@ -132,7 +132,7 @@ class FragmentWriter:
                 )
         return written
 
-    def files(self) -> TableDirectory:
+    def files(self) -> RunDirectory:
         """Open the directory of the destination."""
         return self.destination.files(blobs=types.has_blobs(self.plan.schema))
 
@@ -227,7 +227,7 @@ class _CastBatches:
             raise
 
 
-def _create_notes(files: TableDirectory, run_id: str) -> Any:
+def _create_notes(files: RunDirectory, run_id: str) -> Any:
     """Return the callback with which Lance reports each complete file except the last one."""
     from lance.progress import FragmentWriteProgress
 
