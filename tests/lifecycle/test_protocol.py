@@ -13,11 +13,11 @@ import pytest
 from tests.lifecycle.protocol_model import DROPPED, FREE, LIVE, RULES, explore, start
 
 KINDS = ("drop", "purge", "undrop", "create", "append", "aside")
-HIDDEN_INSIDE = "a live table is hidden by the marker inside of it"
-OTHER = "a live table shows something else"
+HIDDEN = "a live table is hidden by its inner marker"
+OTHER = "a live table has other contents"
 GONE = "files of a live table are gone"
 DELETED = "a version of a live table was deleted"
-NOT_THERE = "a restoration was acknowledged of a table that was not there to be restored"
+NOT_THERE = "a restore was acknowledged without a dropped table"
 
 
 def _casts(number):
@@ -102,16 +102,16 @@ WITHOUT = [
     ("E", (DROPPED, "create", "undrop"), OTHER),
     ("G", (LIVE, "create", "purge"), DELETED),
     ("H", (DROPPED, "create", "create", "undrop"), OTHER),
-    ("settle", (DROPPED, "purge", "create"), "there is no way out without an operator"),
-    ("look", (LIVE, "drop", "drop", "purge"), "a drop was acknowledged of nothing"),
+    ("settle", (DROPPED, "purge", "create"), "no client can settle the marker"),
+    ("look", (LIVE, "drop", "drop", "purge"), "a drop was acknowledged without a table"),
     ("empty", (LIVE, "drop", "drop", "purge", "undrop"), NOT_THERE),
     ("own", (FREE, "create", "purge"), GONE),
     ("leftovers", (FREE, "create", "purge", "purge"), GONE),
-    ("inside", (LIVE, "drop", "undrop"), HIDDEN_INSIDE),
-    ("deregistered", (LIVE, "drop", "drop", "undrop", "undrop"), HIDDEN_INSIDE),
+    ("inside", (LIVE, "drop", "undrop"), HIDDEN),
+    ("deregistered", (LIVE, "drop", "drop", "undrop", "undrop"), HIDDEN),
     ("appended", (DROPPED, "create", "append", "undrop"), OTHER),
     ("same", (DROPPED, "append", "aside"), "a table was set aside without its contents"),
-    ("renew", (DROPPED, "create", "aside"), "something else than the dropped table was set aside"),
+    ("renew", (DROPPED, "create", "aside"), "other contents than those of the dropped table were set aside"),
     ("intact", (DROPPED, "purge", "aside"), "the only copy of a dropped table was deleted"),
 ]
 
