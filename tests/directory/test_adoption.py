@@ -51,7 +51,7 @@ class Site:
         if len(id_) > 1:
             create_namespace(ns, *id_[:-1])
 
-    def written(self, *rows: int) -> str:
+    def write_table(self, *rows: int) -> str:
         """Write a table at a new location and return the location, as a distributed job does."""
         location = self.ns.new_table_location(self.id)
         data = pa.table({"x": list(rows)})
@@ -69,7 +69,7 @@ class Site:
     def rows(self) -> list[int]:
         return self.dataset().to_table()["x"].to_pylist()
 
-    def shown(self) -> list[str]:
+    def list_tables(self) -> list[str]:
         return list_tables(self.ns, *self.id[:-1])
 
     def top(self) -> set[str]:
@@ -104,12 +104,12 @@ def near(request, tmp_path, open_namespace):
 
 
 def test_table_is_hidden_until_it_is_adopted(site):
-    location = site.written(1, 2, 3)
-    assert site.shown() == []
+    location = site.write_table(1, 2, 3)
+    assert site.list_tables() == []
     with fails(4):
         describe_table(site.ns, *site.id)
     assert site.ns.adopt_table(site.id, location) == 1
-    assert site.shown() == ["t"]
+    assert site.list_tables() == ["t"]
     assert site.rows() == [1, 2, 3]
     made = site.dataset().read_transaction(1)
     assert (made.transaction_properties, made.uuid) == ({"k": "v"}, _UUID)
@@ -117,7 +117,7 @@ def test_table_is_hidden_until_it_is_adopted(site):
 
 
 def test_adopt_leaves_no_other_entries_in_the_root(site):
-    site.ns.adopt_table(site.id, site.written(1, 2, 3))
+    site.ns.adopt_table(site.id, site.write_table(1, 2, 3))
     inside = site.ns._store.relative(describe_table(site.ns, *site.id).location)
     assert site.top() == {inside}
 
@@ -125,12 +125,12 @@ def test_adopt_leaves_no_other_entries_in_the_root(site):
 @pytest.mark.parametrize("name", ["v1", "compatibility"])
 def test_adopted_root_table_moves_to_the_directory_of_its_name(name, request, tmp_path, open_namespace):
     site = _site(request, tmp_path, open_namespace, "local", name)
-    site.ns.adopt_table(site.id, site.written(1))
+    site.ns.adopt_table(site.id, site.write_table(1))
     assert lance.dataset(str(tmp_path / "root" / "t.lance")).count_rows() == 1
 
 
 def test_adopted_table_accepts_appends(site):
-    site.ns.adopt_table(site.id, site.written(1))
+    site.ns.adopt_table(site.id, site.write_table(1))
     lance.write_dataset(
         pa.table({"x": [2]}),
         namespace_client=site.ns,
@@ -143,7 +143,7 @@ def test_adopted_table_accepts_appends(site):
 
 
 def test_adopt_over_an_existing_table_raises_already_exists_and_keeps_both(near):
-    location = near.written(1)
+    location = near.write_table(1)
     create_table(near.ns, *near.id)
     with fails(5, naming="t'"):
         near.ns.new_table_location(near.id)
@@ -154,7 +154,7 @@ def test_adopt_over_an_existing_table_raises_already_exists_and_keeps_both(near)
 
 
 def test_one_of_two_concurrent_adoptions_succeeds(near):
-    locations = [near.written(1), near.written(2)]
+    locations = [near.write_table(1), near.write_table(2)]
     both = Barrier(2)
 
     def adopt(location):
@@ -173,7 +173,7 @@ def test_one_of_two_concurrent_adoptions_succeeds(near):
 def test_adopt_keeps_the_location_and_properties_of_a_declared_table(site):
     properties = None if site.ns._settings.manifest_enabled is False else {"owner": "me"}
     declared = declare_table(site.ns, *site.id, properties=properties)
-    site.ns.adopt_table(site.id, site.written(1, 2))
+    site.ns.adopt_table(site.id, site.write_table(1, 2))
     described = describe_table(site.ns, *site.id, check_declared=True)
     assert described.location == declared.location
     assert described.properties == properties
@@ -184,7 +184,7 @@ def test_adopt_keeps_the_location_and_properties_of_a_declared_table(site):
 def test_adopt_over_a_dropped_table_succeeds(near):
     create_table(near.ns, *near.id)
     drop_table(near.ns, *near.id)
-    near.ns.adopt_table(near.id, near.written(7))
+    near.ns.adopt_table(near.id, near.write_table(7))
     assert near.rows() == [7]
 
 
@@ -197,4 +197,4 @@ def test_location_in_a_missing_namespace_raises_namespace_not_found(near):
 def test_adopt_of_a_location_without_table_raises_invalid_input(near, location):
     with fails(13):
         near.ns.adopt_table(near.id, near.ns._store.location(location))
-    assert near.shown() == []
+    assert near.list_tables() == []

@@ -24,11 +24,11 @@ from tests.support import (
     table_exists,
 )
 
-ABANDONED = -1.0
+EXPIRED = -1.0
 """The length of a lease that has already expired."""
 
 
-def hold(ns, name, state, seconds=LEASE_SECONDS):
+def claim_table(ns, name, state, seconds=LEASE_SECONDS):
     """Claim a root table, as another client that creates or purges it does."""
     marker = Marker(state).with_lease(state, CREATE if state == REVIVING else PURGE, seconds)
     e_tag = ns._store.create(f"{name}.deleted", marker.body())
@@ -46,7 +46,7 @@ def ns(request, root, open_namespace):
 def test_claimed_table_is_hidden(ns, state):
     create_table(ns, "t")
     create_table(ns, "other")
-    hold(ns, "t", state)
+    claim_table(ns, "t", state)
     assert list_tables(ns) == ["other"]
     assert list_all_tables(ns) == ["other"]
     for call in (describe_table, table_exists, deregister_table):
@@ -58,7 +58,7 @@ def test_claimed_table_is_hidden(ns, state):
 def test_claimed_table_cannot_be_created_or_dropped(ns, state, monkeypatch):
     monkeypatch.setattr(create, "_PATIENCE_SECONDS", 0.2)
     create_table(ns, "t", data=ipc({"x": [1]}))
-    held = hold(ns, "t", state)
+    held = claim_table(ns, "t", state)
     before = files(ns)
     for mode in ("create", "exist_ok", "overwrite"):
         with fails(14, naming="t'"):
@@ -72,7 +72,7 @@ def test_claimed_table_cannot_be_created_or_dropped(ns, state, monkeypatch):
 
 
 def test_claimed_free_name_cannot_be_created(ns):
-    held = hold(ns, "t", REVIVING)
+    held = claim_table(ns, "t", REVIVING)
     with fails(14, naming="t'"):
         create_table(ns, "t")
     with fails(4):
@@ -86,7 +86,7 @@ def test_claimed_table_cannot_be_registered(root, open_namespace):
     ns = open_namespace(root)
     create_namespace(ns, "a")
     write_table(directory(ns) / "t.lance")
-    hold(ns, "t", PURGING)
+    claim_table(ns, "t", PURGING)
     for names in (["t"], ["a", "u"]):
         for mode in ("create", "overwrite"):
             with fails(13, naming="t.lance"):
@@ -94,7 +94,7 @@ def test_claimed_table_cannot_be_registered(root, open_namespace):
 
 
 def test_expired_creation_is_settled_by_the_next_creation(ns):
-    hold(ns, "t", REVIVING, ABANDONED)
+    claim_table(ns, "t", REVIVING, EXPIRED)
     (directory(ns) / "t.lance/data").mkdir(parents=True)
     (directory(ns) / "t.lance/data/half.lance").write_bytes(b"half")
     assert list_tables(ns) == []
@@ -106,7 +106,7 @@ def test_expired_creation_is_settled_by_the_next_creation(ns):
 
 def test_expired_purge_is_settled_by_the_next_creation(ns):
     create_table(ns, "t", data=ipc({"x": [1]}))
-    hold(ns, "t", PURGING, ABANDONED)
+    claim_table(ns, "t", PURGING, EXPIRED)
     assert list_tables(ns) == []
     made = create_table(ns, "t", data=ipc({"x": [2]}))
     assert (made.version, rows(made.location)) == (1, [2])
@@ -115,7 +115,7 @@ def test_expired_purge_is_settled_by_the_next_creation(ns):
 
 def test_expired_purge_is_settled_by_the_next_drop(ns):
     create_table(ns, "t")
-    hold(ns, "t", PURGING, ABANDONED)
+    claim_table(ns, "t", PURGING, EXPIRED)
     with fails(4):
         remove_table(ns, "t")
     assert not [path for path in files(ns) if not path.startswith("__manifest/")]
@@ -127,7 +127,7 @@ def test_expired_purge_without_files_is_settled(root, open_namespace):
     create_table(both, "t")
     remove_table(v1, "t")
     assert "t" in manifest_rows(both)
-    hold(both, "t", PURGING, ABANDONED)
+    claim_table(both, "t", PURGING, EXPIRED)
     made = create_table(both, "t", data=ipc({"x": [2]}))
     assert rows(made.location) == [2]
     assert list_tables(both) == ["t"]
@@ -151,7 +151,7 @@ def test_unreadable_marker_is_reported_and_not_changed(ns):
 def test_claim_does_not_block_the_name_in_other_namespaces(root, open_namespace):
     ns = open_namespace(root)
     create_namespace(ns, "a")
-    hold(ns, "t", PURGING)
+    claim_table(ns, "t", PURGING)
     create_table(ns, "a", "t")
     rename_table(ns, "a", "t", to="u")
     assert list_all_tables(ns) == ["a$u"]

@@ -81,7 +81,7 @@ def flag(ns, key, value="4096"):
     manifest(ns).update_metadata({key: value})
 
 
-def not_refused(ns, calls):
+def find_violations(ns, calls):
     """Return the calls that did not raise UnsupportedOperationError with "upgrade", or that changed files."""
     faults = {}
     for label, call in calls.items():
@@ -103,20 +103,20 @@ def test_unknown_reader_bit_refuses_every_operation(filled):
     flag(ns, READER)
     for label, call in {**READS, **WRITES}.items():
         # A new client for each call, so that the call is the first one that reads the manifest.
-        assert not_refused(reopened(), {label: call}) == {}
+        assert find_violations(reopened(), {label: call}) == {}
 
 
 def test_open_client_refuses_reads_under_an_unknown_reader_bit(filled):
     ns, _ = filled
     flag(ns, READER)
-    assert not_refused(ns, READS) == {}
+    assert find_violations(ns, READS) == {}
 
 
 @pytest.mark.parametrize("label", list(WRITES))
 def test_open_client_writes_nothing_under_an_unknown_reader_bit(filled, label):
     ns, _ = filled
     flag(ns, READER)
-    assert not_refused(ns, {label: WRITES[label]}) == {}
+    assert find_violations(ns, {label: WRITES[label]}) == {}
 
 
 def test_unknown_writer_bit_allows_reads(filled):
@@ -133,7 +133,7 @@ def test_unknown_writer_bit_refuses_writes_and_changes_nothing(filled, label):
     shown = list_all_tables(ns), list_namespaces(ns)
     flag(ns, WRITER)
     client = reopened()
-    assert not_refused(client, {label: WRITES[label]}) == {}
+    assert find_violations(client, {label: WRITES[label]}) == {}
     assert (list_all_tables(client), list_namespaces(client)) == shown
     assert rows(describe_table(client, "t").location) == [1]
     assert rows(describe_table(client, "a", "t").location) == [2]
@@ -143,7 +143,7 @@ def test_unknown_writer_bit_refuses_writes_and_changes_nothing(filled, label):
 def test_open_client_writes_nothing_under_an_unknown_writer_bit(filled, label):
     ns, _ = filled
     flag(ns, WRITER)
-    assert not_refused(ns, {label: WRITES[label]}) == {}
+    assert find_violations(ns, {label: WRITES[label]}) == {}
     assert rows(describe_table(ns, "t").location) == [1]
 
 

@@ -41,7 +41,7 @@ def by_rewrite(ns, table):
 
 
 @pytest.fixture(params=[by_append, by_insert, by_upsert, by_rewrite], ids=lambda way: way.__name__)
-def inserted(request):
+def insert_rows(request):
     """Return each way in which another client may insert rows."""
     return request.param
 
@@ -61,7 +61,7 @@ def by_rewrite_without(ns, *keys):
 
 
 @pytest.fixture(params=[by_delete, by_merge_delete, by_rewrite_without], ids=lambda way: way.__name__)
-def deleted(request):
+def delete_rows(request):
     """Return each way in which another client may delete rows."""
     return request.param
 
@@ -76,21 +76,21 @@ def ns(request, tmp_path, open_namespace):
     return ns
 
 
-def test_namespace_with_child_inserted_by_another_client_is_not_dropped(ns, inserted):
-    inserted(ns, new_rows(ns, "a$child"))
+def test_namespace_with_child_inserted_by_another_client_is_not_dropped(ns, insert_rows):
+    insert_rows(ns, new_rows(ns, "a$child"))
     with fails(3):
         drop_namespace(ns, "a")
     assert {"a", "a$child"} <= set(manifest_rows(ns))
 
 
-def test_cascade_drops_child_inserted_by_another_client(ns, inserted):
-    inserted(ns, new_rows(ns, "a$child"))
+def test_cascade_drops_child_inserted_by_another_client(ns, insert_rows):
+    insert_rows(ns, new_rows(ns, "a$child"))
     drop_namespace(ns, "a", behavior="cascade")
     assert not {"a", "a$child"} & set(manifest_rows(ns))
 
 
-def test_name_inserted_by_another_client_cannot_be_created(ns, inserted):
-    inserted(ns, new_rows(ns, "taken"))
+def test_name_inserted_by_another_client_cannot_be_created(ns, insert_rows):
+    insert_rows(ns, new_rows(ns, "taken"))
     with fails(2):
         create_namespace(ns, "taken")
     with fails(5):
@@ -98,24 +98,24 @@ def test_name_inserted_by_another_client_cannot_be_created(ns, inserted):
     assert manifest(ns).count_rows("object_id = 'taken'") == 1
 
 
-def test_rename_to_a_name_inserted_by_another_client_fails(ns, inserted):
+def test_rename_to_a_name_inserted_by_another_client_fails(ns, insert_rows):
     create_table(ns, "a", "t")
-    inserted(ns, new_rows(ns, "a$taken", kind="table", location="elsewhere"))
+    insert_rows(ns, new_rows(ns, "a$taken", kind="table", location="elsewhere"))
     with fails(5):
         rename_table(ns, "a", "t", to="taken")
     assert manifest(ns).count_rows("object_id = 'a$taken'") == 1
     assert {"a$t", "a$taken"} <= set(manifest_rows(ns))
 
 
-def test_drop_keeps_data_that_another_row_refers_to(ns, inserted):
+def test_drop_keeps_data_that_another_row_refers_to(ns, insert_rows):
     location = create_table(ns, "a", "t", data=ipc({"x": [1]})).location
-    inserted(ns, new_rows(ns, "a$other", kind="table", location=location.rpartition("/")[2]))
+    insert_rows(ns, new_rows(ns, "a$other", kind="table", location=location.rpartition("/")[2]))
     remove_table(ns, "a", "t")
     assert rows(describe_table(ns, "a", "other").location) == [1]
 
 
-def test_create_in_a_namespace_dropped_by_another_client_fails(ns, deleted):
-    deleted(ns, "a")
+def test_create_in_a_namespace_dropped_by_another_client_fails(ns, delete_rows):
+    delete_rows(ns, "a")
     with fails(1):
         create_namespace(ns, "a", "child")
     with fails(1):
@@ -123,9 +123,9 @@ def test_create_in_a_namespace_dropped_by_another_client_fails(ns, deleted):
     assert not [key for key in manifest_rows(ns) if key.startswith("a")]
 
 
-def test_table_dropped_by_another_client_is_not_found(ns, deleted):
+def test_table_dropped_by_another_client_is_not_found(ns, delete_rows):
     create_table(ns, "a", "t")
-    deleted(ns, "a$t")
+    delete_rows(ns, "a$t")
     with fails(4):
         remove_table(ns, "a", "t")
     with fails(4):
@@ -134,12 +134,12 @@ def test_table_dropped_by_another_client_is_not_found(ns, deleted):
     assert manifest(ns).count_rows("object_id = 'a$t'") == 1
 
 
-def test_rows_inserted_by_another_client_are_kept(ns, inserted):
-    inserted(ns, new_rows(ns, "theirs"))
+def test_rows_inserted_by_another_client_are_kept(ns, insert_rows):
+    insert_rows(ns, new_rows(ns, "theirs"))
     create_namespace(ns, "ours")
-    inserted(ns, new_rows(ns, "theirs too"))
+    insert_rows(ns, new_rows(ns, "theirs too"))
     drop_namespace(ns, "a")
-    inserted(ns, new_rows(ns, "theirs as well"))
+    insert_rows(ns, new_rows(ns, "theirs as well"))
     ns.alter_namespace_properties(["ours"], {"k": "v"})
     found = manifest_rows(ns)
     assert {"theirs", "theirs too", "theirs as well", "ours"} <= set(found)
@@ -147,12 +147,12 @@ def test_rows_inserted_by_another_client_are_kept(ns, inserted):
     assert "a" not in found
 
 
-def test_rows_deleted_by_another_client_stay_deleted(ns, deleted):
+def test_rows_deleted_by_another_client_stay_deleted(ns, delete_rows):
     create_namespace(ns, "b")
     create_namespace(ns, "c")
-    deleted(ns, "b")
+    delete_rows(ns, "b")
     create_namespace(ns, "ours")
-    deleted(ns, "c")
+    delete_rows(ns, "c")
     drop_namespace(ns, "a")
     assert not {"a", "b", "c"} & set(manifest_rows(ns))
     assert "ours" in manifest_rows(ns)

@@ -32,7 +32,7 @@ def ns(root, listing_mode, open_namespace):
     return open_namespace(root, listing_mode)
 
 
-def mark(ns, name, marker=".lance-deregistered"):
+def write_inner_marker(ns, name, marker=".lance-deregistered"):
     """Write an inner marker, as the reference client does."""
     (directory(ns) / f"{name}.lance" / marker).write_bytes(b"reserved")
 
@@ -93,7 +93,7 @@ def test_create_leaves_no_marker(ns):
 
 def test_inner_marker_of_another_client_hides_the_table_from_single_lookups(ns):
     write_table(directory(ns) / "t.lance", [7])
-    mark(ns, "t")
+    write_inner_marker(ns, "t")
     for call in (describe_table, table_exists, deregister_table):
         with fails(4, naming="t'"):
             call(ns, "t")
@@ -106,7 +106,7 @@ def test_inner_marker_of_another_client_hides_the_table_from_single_lookups(ns):
 def test_listing_reads_inner_markers_only_with_legacy_markers(ns, root, listing_mode, open_namespace):
     for name in ("t", "u"):
         write_table(directory(ns) / f"{name}.lance")
-    mark(ns, "t")
+    write_inner_marker(ns, "t")
     assert list_tables(ns) == ["t", "u"]
     careful = open_namespace(root, listing_mode, legacy_markers="true")
     assert list_tables(careful) == ["u"]
@@ -117,7 +117,7 @@ def test_listing_with_legacy_markers_hides_rows_with_inner_markers(root, open_na
     ns = open_namespace(root, "compatibility", legacy_markers="true")
     for name in ("t", "u"):
         create_table(ns, name)
-    mark(ns, "t")
+    write_inner_marker(ns, "t")
     with fails(4):
         describe_table(ns, "t")
     assert list_tables(ns) == ["u"]
@@ -128,7 +128,7 @@ def test_listing_with_legacy_markers_includes_tables_declared_by_other_clients(r
     ns = open_namespace(root, listing_mode, legacy_markers="true")
     create_table(ns, "t")
     (directory(ns) / "u.lance").mkdir()
-    mark(ns, "u", ".lance-reserved")
+    write_inner_marker(ns, "u", ".lance-reserved")
     assert list_tables(ns) == ["t", "u"]
     assert list_tables(ns, include_declared=False) == ["t"]
     assert describe_table(ns, "u", check_declared=True).is_only_declared is True
@@ -137,9 +137,9 @@ def test_listing_with_legacy_markers_includes_tables_declared_by_other_clients(r
 def test_migrate_markers_writes_outer_markers(ns):
     for name in ("gone", "here"):
         write_table(directory(ns) / f"{name}.lance")
-    mark(ns, "gone")
+    write_inner_marker(ns, "gone")
     (directory(ns) / "promised.lance").mkdir()
-    mark(ns, "promised", ".lance-reserved")
+    write_inner_marker(ns, "promised", ".lance-reserved")
     assert list_tables(ns) == ["gone", "here", "promised"]
     report = ns.migrate_markers()
     assert (report.deregistered, report.declared, report.dry_run) == (["gone"], ["promised"], False)
@@ -151,7 +151,7 @@ def test_migrate_markers_writes_outer_markers(ns):
 
 def test_migrate_markers_dry_run_changes_nothing(ns):
     write_table(directory(ns) / "gone.lance")
-    mark(ns, "gone")
+    write_inner_marker(ns, "gone")
     before = files(ns)
     report = ns.migrate_markers(dry_run=True)
     assert (report.deregistered, report.dry_run) == (["gone"], True)
@@ -161,9 +161,9 @@ def test_migrate_markers_dry_run_changes_nothing(ns):
 
 def test_migrate_markers_twice_changes_nothing(ns):
     write_table(directory(ns) / "gone.lance")
-    mark(ns, "gone")
+    write_inner_marker(ns, "gone")
     (directory(ns) / "promised.lance").mkdir()
-    mark(ns, "promised", ".lance-reserved")
+    write_inner_marker(ns, "promised", ".lance-reserved")
     ns.migrate_markers()
     before = files(ns)
     report = ns.migrate_markers()
@@ -173,7 +173,7 @@ def test_migrate_markers_twice_changes_nothing(ns):
 
 def test_register_removes_a_migrated_marker(ns):
     write_table(directory(ns) / "t.lance", [7])
-    mark(ns, "t")
+    write_inner_marker(ns, "t")
     ns.migrate_markers()
     register_table(ns, "t", location="t.lance")
     assert list_tables(ns) == ["t"]
@@ -182,7 +182,7 @@ def test_register_removes_a_migrated_marker(ns):
 
 def test_table_with_an_inner_marker_can_be_dropped(ns):
     write_table(directory(ns) / "t.lance")
-    mark(ns, "t")
+    write_inner_marker(ns, "t")
     remove_table(ns, "t")
     assert not (directory(ns) / "t.lance").exists()
     assert list_tables(ns) == []

@@ -15,7 +15,7 @@ def fragment(rows):
     return Fragment(files="", deletions=None, ids=[row.object_id for row in rows], live=len(rows))
 
 
-def rows_of(kinds):
+def create_rows(kinds):
     """Return a row for each name: a namespace for odd kinds, a table for even ones, at a location with the kind."""
     return [
         Row(name, NAMESPACE, metadata=f'{{"k": "{kind}"}}') if kind % 2 else Row(name, TABLE, location=f"{kind}_{name}")
@@ -31,7 +31,7 @@ large = st.fixed_dictionaries({name: st.integers(0, 5) for name in NAMES})
 def test_replaced_fragment_leaves_no_name_and_no_location_behind(steps):
     snapshot = Snapshot()
     for number, kinds in enumerate(steps):
-        rows = rows_of(kinds)
+        rows = create_rows(kinds)
         snapshot.add_fragment(number, fragment(rows), dict(enumerate(rows)))
         if number:
             snapshot.drop_fragment(number - 1)

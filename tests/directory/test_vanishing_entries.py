@@ -23,7 +23,7 @@ def ns(request, root, open_namespace):
 def test_listing_is_complete_while_other_directories_vanish(ns):
     done = Event()
 
-    def come_and_go():
+    def create_and_delete():
         while not done.is_set():
             for number in range(20):
                 (directory(ns) / f"t{number}.lance" / "data").mkdir(parents=True)
@@ -31,7 +31,7 @@ def test_listing_is_complete_while_other_directories_vanish(ns):
             for number in range(20):
                 shutil.rmtree(directory(ns) / f"t{number}.lance")
 
-    others = Thread(target=come_and_go)
+    others = Thread(target=create_and_delete)
     others.start()
     try:
         for _ in range(150):
@@ -47,14 +47,14 @@ def test_listing_is_complete_while_other_directories_vanish(ns):
 def test_listing_is_complete_while_markers_vanish(ns):
     done = Event()
 
-    def come_and_go():
+    def create_and_delete():
         while not done.is_set():
             for number in range(20):
                 (directory(ns) / f"t{number}.deleted").touch()
             for number in range(20):
                 (directory(ns) / f"t{number}.deleted").unlink()
 
-    others = Thread(target=come_and_go)
+    others = Thread(target=create_and_delete)
     others.start()
     try:
         for _ in range(150):

@@ -33,7 +33,7 @@ def write(home, name, rows):
     )
 
 
-def dropped(home):
+def list_dropped(home):
     """Return the dropped tables, oldest first."""
     return sorted(home.ns.list_dropped_tables(home.parent)[0], key=lambda table: table.dropped_at)
 
@@ -58,7 +58,7 @@ def test_lance_can_create_again_after_a_drop(home):
         assert list_tables(home.ns, *home.parent) == []
     write(home, "t", [3])
     assert list_tables(home.ns, *home.parent) == ["t"]
-    assert [home.open(table.location).to_table()["x"].to_pylist() for table in dropped(home)] == [[0], [1], [2]]
+    assert [home.open(table.location).to_table()["x"].to_pylist() for table in list_dropped(home)] == [[0], [1], [2]]
 
 
 def test_lancedb_can_create_again_after_a_drop(home):
@@ -71,7 +71,7 @@ def test_lancedb_can_create_again_after_a_drop(home):
         assert table.to_arrow()["x"].to_pylist() == [round_number, 9]
         assert home.rows("t") == [round_number, 9]
         db.drop_table("t", namespace_path=list(home.parent))
-    assert len(dropped(home)) == 3
+    assert len(list_dropped(home)) == 3
 
 
 def test_table_dropped_before_a_declaration_is_restored_with_its_history(home):
@@ -81,7 +81,7 @@ def test_table_dropped_before_a_declaration_is_restored_with_its_history(home):
     home.ns.create_table_branch({"id": home.id("t"), "name": "side"})
     drop_table(home.ns, *home.id("t"))
     write(home, "t", [9])
-    (old,) = dropped(home)
+    (old,) = list_dropped(home)
 
     assert restore(home, old) == [1, 2]
     name = old.id if home.mode == "v1" else home.id("restored")
@@ -96,9 +96,9 @@ def test_table_dropped_before_a_declaration_is_restored_with_its_history(home):
 def test_declaration_keeps_deletion_id_and_retention_of_the_dropped_table(home):
     create_table(home.ns, *home.id("t"))
     drop_table(home.ns, *home.id("t"), ttl="12h")
-    (before,) = dropped(home)
+    (before,) = list_dropped(home)
     declare_table(home.ns, *home.id("t"))
-    (after,) = dropped(home)
+    (after,) = list_dropped(home)
 
     assert after.deletion_id == before.deletion_id
     assert after.dropped_at == before.dropped_at
@@ -112,10 +112,10 @@ def test_purge_of_a_dropped_table_keeps_the_newly_declared_one(home):
     create_table(home.ns, *home.id("t"), data=ipc({"x": [1]}))
     drop_table(home.ns, *home.id("t"))
     write(home, "t", [9])
-    (old,) = dropped(home)
+    (old,) = list_dropped(home)
     home.ns.purge_table(old.id, old.deletion_id, force=True)
 
-    assert dropped(home) == []
+    assert list_dropped(home) == []
     assert home.rows("t") == [9]
     assert list_tables(home.ns, *home.parent) == ["t"]
 
@@ -135,20 +135,20 @@ def test_table_declared_over_a_dropped_one_is_empty_and_can_be_filled(home, way)
     else:
         home.ns.merge_insert_into_table({"id": home.id("t"), "on": ["x"]}, ipc({"x": [9]}))
     assert home.rows("t") == [9]
-    (old,) = dropped(home)
+    (old,) = list_dropped(home)
     assert restore(home, old) == [1]
 
 
 def test_undrop_fails_until_the_declared_table_is_dropped(home):
     create_table(home.ns, *home.id("t"), data=ipc({"x": [1]}))
     drop_table(home.ns, *home.id("t"))
-    (old,) = dropped(home)
+    (old,) = list_dropped(home)
     declare_table(home.ns, *home.id("t"))
     with fails(4 if home.mode == "v1" else 5):
         home.ns.undrop_table(home.id("t"), deletion_id=old.deletion_id)
     assert describe_table(home.ns, *home.id("t"), check_declared=True).is_only_declared is True
     drop_table(home.ns, *home.id("t"), purge="true")
-    (again,) = dropped(home)
+    (again,) = list_dropped(home)
     if home.mode != "v1":
         home.ns.undrop_table(home.id("t"))
         assert home.rows("t") == [1]
@@ -162,7 +162,7 @@ def test_dropped_declared_table_can_be_declared_and_written_again(home):
         drop_table(home.ns, *home.id("t"))
     write(home, "t", [9])
     assert home.rows("t") == [9]
-    old = dropped(home)[0]
+    old = list_dropped(home)[0]
     if home.mode == "v1":
         home.ns.undrop_table(old.id)
         assert describe_table(home.ns, *old.id, check_declared=True).is_only_declared is True
@@ -175,7 +175,7 @@ def test_dropped_table_with_the_longest_name_can_be_created_again(home):
     drop_table(home.ns, *home.id(name))
     write(home, name, [9])
     assert home.rows(name) == [9]
-    (old,) = dropped(home)
+    (old,) = list_dropped(home)
     assert restore(home, old) == [1]
 
 
@@ -185,7 +185,7 @@ def test_append_by_a_client_with_the_dropped_table_open_is_restored(home):
     drop_table(home.ns, *home.id("t"))
     late.insert(pa.table({"x": [2]}))
     write(home, "t", [9])
-    (old,) = dropped(home)
+    (old,) = list_dropped(home)
     assert restore(home, old) == [1, 2]
     assert home.rows("t") == [9]
 

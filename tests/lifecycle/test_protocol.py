@@ -72,11 +72,11 @@ OF_FOUR = [
 assert set(OF_THREE) <= set(_casts(3))
 
 
-def _names(value):
+def _format_cast(value):
     return " ".join(value) if isinstance(value, tuple) else None
 
 
-@pytest.mark.parametrize("cast", [*_casts(2), *OF_THREE], ids=_names)
+@pytest.mark.parametrize("cast", [*_casts(2), *OF_THREE], ids=_format_cast)
 def test_no_interleaving_breaks_a_guarantee(cast):
     found = explore(start(*cast))
 
@@ -85,7 +85,7 @@ def test_no_interleaving_breaks_a_guarantee(cast):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("cast", [*(cast for cast in _casts(3) if cast not in OF_THREE), *OF_FOUR], ids=_names)
+@pytest.mark.parametrize("cast", [*(cast for cast in _casts(3) if cast not in OF_THREE), *OF_FOUR], ids=_format_cast)
 def test_no_longer_interleaving_breaks_a_guarantee(cast):
     found = explore(start(*cast))
 
@@ -116,7 +116,7 @@ WITHOUT = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "cast", "fault"), WITHOUT, ids=_names)
+@pytest.mark.parametrize(("rule", "cast", "fault"), WITHOUT, ids=_format_cast)
 def test_without_a_rule_some_interleaving_breaks_a_guarantee(rule, cast, fault):
     found = explore(start(*cast), frozenset({rule}), until=fault)
 
