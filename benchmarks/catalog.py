@@ -1,6 +1,6 @@
-"""Measure Pennon's directory namespace beside pylance's own, in one run.
+"""Compare Pennon's directory namespace with pylance's own, in one run.
 
-Run it as `python benchmarks/catalog.py`; `--help` tells its options.
+Run it as `python benchmarks/catalog.py`; `--help` lists its options.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SECTIONS = ("manifest", "v1", "files")
 
 @dataclass(frozen=True)
 class Mode:
-    """How a root is filled and opened, and what is timed on it."""
+    """The contents and properties of a root, and the operations that are timed on it."""
 
     name: str
     properties: Mapping[str, str]
@@ -49,7 +49,7 @@ class Mode:
     unit: str = "entries"
 
     def fill(self, root: Path, entries: int) -> None:
-        """Seed a root with so many entries."""
+        """Seed a root with this number of entries."""
         root.mkdir()
         if self.name == V1:
             write_tables(root, entries)
@@ -80,13 +80,13 @@ class Case:
 
     @property
     def title(self) -> str:
-        """Name the case for people."""
+        """The title of the case, for output."""
         return f"{self.mode.name}, {self.entries:,} {self.mode.unit}"
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Which cases belong to each section of a run, and how long the run of mutations is."""
+    """The cases of each section of a run, and the number of mutations."""
 
     sections: Mapping[str, Sequence[Case]]
     growth_entries: int
@@ -139,14 +139,14 @@ IMPLEMENTATIONS: Mapping[str, Factory] = {OURS: pennon, REFERENCE: reference}
 
 
 def main(arguments: Sequence[str] | None = None, *, implementations: Mapping[str, Factory] = IMPLEMENTATIONS) -> int:
-    """Run the benchmark, show it, write it down, and say with the exit code whether a strict run failed."""
+    """Run the benchmark, print and store the results, and return 1 if a strict run missed a target."""
     options = _parse(arguments)
     progress = _console(stderr=True)
     chosen = [options.only] if options.only else SECTIONS
     results = run(progress, QUICK if options.quick else FULL, chosen, implementations)
     targets = judge(results)
     show(_console(), results, targets)
-    # only a whole run goes by the plain name, so that a partial one never replaces its results
+    # Only a full run uses the plain name, so that a partial run never replaces its results.
     stem = "-".join(filter(None, ["catalog", options.only, "quick" if options.quick else None]))
     options.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document(results, targets), indent=2)
@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None, *, implementations: Mapping[str
 
 
 def run(console: Console, sizes: Sizes, chosen: Sequence[str], implementations: Mapping[str, Factory]) -> Results:
-    """Measure the chosen sections, on temporary roots that are gone afterwards."""
+    """Measure the chosen sections on temporary roots, which are deleted afterwards."""
     results = Results()
     for section in chosen:
         for case in sizes.sections.get(section, ()):
@@ -182,7 +182,7 @@ def measure_operations(console: Console, results: Results, case: Case, implement
 
 
 def measure_growth(console: Console, results: Results, sizes: Sizes, implementations: Mapping[str, Factory]) -> None:
-    """Count what a run of mutations leaves under the manifest directory of each implementation."""
+    """Count the files in the manifest directory of each implementation after many mutations."""
     mode, entries, mutations = MODES[V2], sizes.growth_entries, sizes.growth_mutations
     with (
         stage(console, f"files after {mutations:,} mutations", len(implementations) + 1) as announce,
@@ -198,7 +198,7 @@ def measure_growth(console: Console, results: Results, sizes: Sizes, implementat
 
 
 def grow(namespace: LanceNamespace, manifest: Path, entries: int, mutations: int) -> Growth:
-    """Mutate and close a namespace, and count its manifest's files before, right after and once closed."""
+    """Mutate and close a namespace; count its manifest's files before, after the mutations, and after closing."""
     before = footprint(manifest)
     start = time.perf_counter()
     mutate(namespace, mutations)
@@ -209,7 +209,7 @@ def grow(namespace: LanceNamespace, manifest: Path, entries: int, mutations: int
 
 
 def mutate(namespace: LanceNamespace, mutations: int) -> None:
-    """Create namespaces, declare half as many tables, and drop half of the namespaces again."""
+    """Create namespaces, declare half as many tables, and drop half of the namespaces."""
     half, quarter = mutations // 2, mutations // 4
     for index in range(half):
         namespace.create_namespace(CreateNamespaceRequest(id=[f"a{index:06}"]))
@@ -223,7 +223,7 @@ def mutate(namespace: LanceNamespace, mutations: int) -> None:
 def _roots(
     mode: Mode, entries: int, names: Sequence[str], announce: Callable[[str], None]
 ) -> Iterator[dict[str, Path]]:
-    """Give each implementation its own copy of one seeded root, for as long as the block runs."""
+    """Provide each implementation with its own copy of one seeded root while the block runs."""
     announce("seeding")
     with tempfile.TemporaryDirectory(prefix="pennon-benchmark-", ignore_cleanup_errors=True) as directory:
         seeded = Path(directory, "seeded")
@@ -263,26 +263,26 @@ def _subject(mode: Mode, entries: int, name: str, factory: Factory, root: Path) 
 
 
 def _disagreements(title: str, subjects: Sequence[Subject]) -> Iterator[str]:
-    """Say where the implementations listed different names: then their times do not compare."""
+    """Yield a note for each operation that listed different names: such times cannot be compared."""
     first = subjects[0]
     for other in subjects[1:]:
         for operation in sorted(first.listed.keys() & other.listed.keys()):
             ours, theirs = first.listed[operation], other.listed[operation]
             if ours != theirs:
                 counts = f"{first.name} {len(ours)}, {other.name} {len(theirs)}"
-                yield f"{title}: {operation} gives different names ({counts})"
+                yield f"{title}: {operation} returns different names ({counts})"
 
 
 def _console(*, stderr: bool = False) -> Console:
-    """Open a console that never folds its lines in a pipe."""
+    """Return a console that does not wrap lines in a pipe."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=160)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure Pennon's directory namespace beside pylance's own.")
-    parser.add_argument("--quick", action="store_true", help="small sizes, for a smoke test of some seconds")
-    parser.add_argument("--only", choices=SECTIONS, help="measure one section alone")
+    parser = argparse.ArgumentParser(description="Compare Pennon's directory namespace with pylance's own.")
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a smoke test of a few seconds")
+    parser.add_argument("--only", choices=SECTIONS, help="measure only one section")
     parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results (%(default)s)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
     return parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""Measure how long commands take from the start of the process to its end, beside their limits.
+"""Measure the time of commands, from the start of the process to its end, and compare it with their limits.
 
-Run it as `python benchmarks/cli.py`; `--help` tells its options. The best of several runs counts: a busy machine makes
-a command slower, and never faster. The time that the processor spent is shown, too.
+Run it as `python benchmarks/cli.py`; `--help` lists its options. The best of several runs counts, because a busy
+machine makes a command slower and never faster. The output also shows the processor time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TABLES = 20
 
 @dataclass(frozen=True)
 class Command:
-    """A command line, and the seconds in which it has to answer, if there is a limit."""
+    """A command line, and the limit for its time in seconds, if there is one."""
 
     name: str
     arguments: tuple[str, ...]
@@ -52,14 +52,14 @@ class Command:
 
 @dataclass(frozen=True)
 class Taken:
-    """The best of several runs: seconds by the clock, and seconds of the processor."""
+    """The best of several runs: wall-clock seconds and processor seconds."""
 
     wall: float
     processor: float
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark, show it, write it down, and say with the exit code whether a strict run failed."""
+    """Run the benchmark, print and store the results, and return 1 if a strict run missed a target."""
     options = _parse(arguments)
     console = Console() if Console().is_terminal else Console(width=160)
     runs = 3 if options.quick else options.runs
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _commands(directory: Path) -> list[Command]:
-    """Make a catalog of each mode, and the commands that are measured on them."""
+    """Create a catalog for each mode, and return the commands that are measured on them."""
     commands = [Command("--help", ("--help",), HELP_SECONDS)]
     for mode, switches in MODES.items():
         root = directory / mode
@@ -111,7 +111,7 @@ def _rows() -> bytes:
 
 
 def _best(command: Command, directory: Path, runs: int) -> Taken:
-    """Run a command once to warm up, then so many times, as the installed `pennon` would be."""
+    """Run a command once to warm up, then `runs` times, in the same way as the installed `pennon`."""
     line = [sys.executable, "-m", "pennon", *command.arguments]
     variables = {**os.environ, "PENNON_CONFIG": os.devnull}
     samples = []

@@ -1,4 +1,4 @@
-"""The catalog operations that are timed, each as a call whose request is built before the clock starts."""
+"""The catalog operations that are timed; each request is built before the clock starts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DATA = arrow_stream()
 
 @dataclass
 class Subject:
-    """One implementation at work on its own copy of the root."""
+    """One implementation with its own copy of the root."""
 
     name: str
     open: Callable[[], LanceNamespace]
@@ -50,19 +50,19 @@ class Subject:
     listed: dict[str, list[str]] = field(default_factory=dict)
 
     def created(self, index: int) -> list[str]:
-        """Identify the table that create_table makes at this index."""
+        """Return the identifier of the table that create_table creates at this index."""
         return [*self.parent, f"c{index:06}"]
 
     def declared(self, index: int) -> list[str]:
-        """Identify the table that declare_table makes at this index."""
+        """Return the identifier of the table that declare_table declares at this index."""
         return [*self.parent, f"d{index:06}"]
 
     def seeded_table(self, index: int) -> list[str]:
-        """Identify one of the seeded tables."""
+        """Return the identifier of a seeded table."""
         return [*self.parent, table_name(index * STRIDE % self.seeded_tables)]
 
     def seeded_namespace(self, index: int) -> list[str]:
-        """Identify one of the seeded namespaces."""
+        """Return the identifier of a seeded namespace."""
         return [namespace_name(index * STRIDE % self.seeded_namespaces)]
 
 
@@ -71,9 +71,9 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Operation:
-    """What to time: `prepare` builds the call, `after` takes its answer and is not timed.
+    """An operation to time: `prepare` builds the call; `after` receives its result and is not timed.
 
-    A lookup is so short that it is repeated `LOOKUPS` times as often as the rest, on the same objects.
+    A lookup is short, so it is repeated `LOOKUPS` times as often as the rest, on the same objects.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Operation:
 
 
 def close(namespace: LanceNamespace) -> None:
-    """Close a namespace, if its implementation knows how to."""
+    """Close a namespace, if its implementation has `close`."""
     closer = getattr(namespace, "close", None)
     if closer is not None:
         closer()
@@ -95,7 +95,7 @@ def create_namespace(subject: Subject, index: int) -> Call:
 
 
 def drop_namespace(subject: Subject, index: int) -> Call:
-    """Drop a namespace that create_namespace made."""
+    """Drop a namespace that create_namespace created."""
     return partial(subject.namespace.drop_namespace, DropNamespaceRequest(id=[f"a{index:06}"]))
 
 
@@ -135,17 +135,17 @@ def seeded_table_exists(subject: Subject, index: int) -> Call:
 
 
 def describe_table(subject: Subject, index: int) -> Call:
-    """Describe a created table by what the catalog alone knows."""
+    """Describe a created table without opening it."""
     return partial(subject.namespace.describe_table, DescribeTableRequest(id=subject.created(index)))
 
 
 def describe_seeded_table(subject: Subject, index: int) -> Call:
-    """Describe a seeded table by what the catalog alone knows."""
+    """Describe a seeded table without opening it."""
     return partial(subject.namespace.describe_table, DescribeTableRequest(id=subject.seeded_table(index)))
 
 
 def describe_table_detailed(subject: Subject, index: int) -> Call:
-    """Describe a created table with the schema and version that its dataset tells."""
+    """Describe a created table with the schema and version of its dataset."""
     request = DescribeTableRequest(id=subject.created(index), load_detailed_metadata=True)
     return partial(subject.namespace.describe_table, request)
 
@@ -161,19 +161,19 @@ def list_all_root_tables(subject: Subject, _index: int) -> Call:
 
 
 def deregister_table(subject: Subject, index: int) -> Call:
-    """Take a created table out of the catalog and leave its data."""
+    """Deregister a created table, which keeps its data."""
     return partial(subject.namespace.deregister_table, DeregisterTableRequest(id=subject.created(index)))
 
 
 def register_table(subject: Subject, index: int) -> Call:
-    """Bring a deregistered table back under its old name."""
+    """Register a deregistered table under its old name."""
     location = subject.locations.get(index, "")
     request = RegisterTableRequest(id=subject.created(index), location=location)
     return partial(subject.namespace.register_table, request)
 
 
 def rename_table(subject: Subject, index: int) -> Call:
-    """Give a created table another name in the same namespace."""
+    """Rename a created table in the same namespace."""
     request = RenameTableRequest(id=subject.created(index), new_table_name=f"r{index:06}")
     return partial(subject.namespace.rename_table, request)
 

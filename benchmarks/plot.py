@@ -34,14 +34,14 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 
 def draw(results: Results, path: Path) -> None:
-    """Draw the run into a PNG file, unless there is nothing to draw."""
+    """Draw the run into a PNG file, if there is something to draw."""
     panels = [*_time_panels(results, V2), *_time_panels(results, V1), *_growth_panels(results)]
     if not panels:
         return
     rows = math.ceil(len(panels) / COLUMNS)
     height = 2.5 * rows + 0.6
     figure, grid = plt.subplots(rows, COLUMNS, figsize=(3.4 * COLUMNS, height), squeeze=False)
-    # the margins are in inches: a layout engine would take seconds to find the same ones
+    # The margins are in inches: a layout engine would take seconds to compute them.
     figure.subplots_adjust(left=0.045, right=0.99, bottom=0.5 / height, top=1 - 0.75 / height, wspace=0.24, hspace=0.55)
     for axes, panel in zip(grid.flat, panels, strict=False):
         panel(axes)
@@ -61,7 +61,7 @@ def draw(results: Results, path: Path) -> None:
 
 
 def _time_panels(results: Results, mode: str) -> list[Panel]:
-    """Make one panel per operation of a mode, all on the same vertical scale."""
+    """Create one panel per operation of a mode, all on the same vertical scale."""
     rows = [row for row in results.measurements if row.mode == mode]
     operations = list(dict.fromkeys(row.operation for row in rows))
     medians = [timing.median for row in rows for timing in row.timings.values() if timing.median]
@@ -96,7 +96,7 @@ def _draw_times(axes: Axes, *, rows: list[Measurement], limits: tuple[float, flo
 
 
 def _remark(axes: Axes, row: Measurement) -> None:
-    """Write into the panel how the largest size compares, or which errors came instead."""
+    """Write the ratio at the largest size, or the errors, into the panel."""
     if row.ratio is not None:
         text = f"{row.ratio:.2g}x" if row.ratio < DIGITS_FROM else f"{row.ratio:,.0f}x"
         axes.set_title(text, fontsize=8.5, loc="right", color=GREY)
@@ -106,14 +106,14 @@ def _remark(axes: Axes, row: Measurement) -> None:
 
 
 def _growth_panels(results: Results) -> list[Panel]:
-    """Make the two panels on what a run of mutations leaves behind."""
+    """Create the two panels about the files after many mutations."""
     if not results.growth:
         return []
     return [partial(_draw_growth, results=results, quantity=quantity) for quantity in ("files", "bytes")]
 
 
 def _draw_growth(axes: Axes, *, results: Results, quantity: str) -> None:
-    """Draw what each implementation left under the manifest, right after and once closed."""
+    """Draw the files of each implementation's manifest, after the mutations and after closing."""
     names = [name for name in LOOKS if name in results.growth]
     for offset, moment, alpha in ((-0.2, "after", 1.0), (0.2, "after_close", 0.5)):
         heights = [getattr(getattr(results.growth[name], moment), quantity) for name in names]
@@ -131,7 +131,7 @@ def _draw_growth(axes: Axes, *, results: Results, quantity: str) -> None:
 
 
 def _short(value: float) -> str:
-    """Write a count with at most one letter for its size."""
+    """Return a count with at most one letter for its magnitude."""
     for unit in ("", "k", "M"):
         if value < 1000:
             return f"{value:.3g}{unit}"

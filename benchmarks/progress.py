@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def stage(console: Console, title: str, steps: int) -> Iterator[Callable[[str], None]]:
-    """Show one stage of the run, and give out the function that announces each of its steps."""
+    """Show one stage of the run, and yield the function that announces each of its steps."""
     if console.is_terminal:
         columns = (TextColumn("{task.description:<46}"), BarColumn(24), TimeElapsedColumn())
         with Progress(*columns, console=console, transient=True) as bar:
-            # the bar is one step behind its label: what is announced has still to run
+            # The bar is one step behind its label, because an announced step has not run yet.
             task = bar.add_task(title, total=steps, completed=-1)
             yield lambda step: bar.update(task, advance=1, description=f"{title}: {step}")
     else:

@@ -20,7 +20,7 @@ STYLES = {PASS: "green", FAIL: "bold red"}
 
 
 def show(console: Console, results: Results, targets: Sequence[Target]) -> None:
-    """Print whatever the run measured, then the targets."""
+    """Print the measurements of a run, then the targets."""
     if results.measurements:
         console.print(_measurements(console, results.measurements))
         console.print()
@@ -31,7 +31,7 @@ def show(console: Console, results: Results, targets: Sequence[Target]) -> None:
     if judged:
         console.print(_targets(console, judged))
     if len(judged) < len(targets):
-        console.print(f"targets that this run leaves open: {len(targets) - len(judged)}", highlight=False)
+        console.print(f"targets that this run does not check: {len(targets) - len(judged)}", highlight=False)
     for note in results.notes:
         console.print(f"note: {note}", highlight=False)
 

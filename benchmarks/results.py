@@ -1,4 +1,4 @@
-"""What a run found, and its form as JSON."""
+"""The results of a run, and their JSON document."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ class Measurement:
 
     @property
     def ours(self) -> Timing:
-        """What Pennon took."""
+        """The timing of Pennon."""
         return self.timings[OURS]
 
     @property
     def reference(self) -> Timing:
-        """What the reference took."""
+        """The timing of the reference client."""
         return self.timings[REFERENCE]
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster Pennon is, or nothing if one of the two failed."""
+        """How many times faster Pennon is, or None if one of the two failed."""
         ours, reference = self.ours.median, self.reference.median
         return None if ours is None or reference is None else reference / ours
 
 
 @dataclass(frozen=True)
 class Growth:
-    """What a run of mutations left under the manifest directory."""
+    """The files of the manifest directory before and after many mutations."""
 
     start_entries: int
     mutations: int
@@ -72,14 +72,14 @@ class Results:
     notes: list[str] = field(default_factory=list)
 
     def find(self, mode: str, operation: str, entries: int) -> Measurement | None:
-        """Find one measurement, if it was made."""
+        """Return one measurement, or None."""
         wanted = (mode, operation, entries)
         found = (m for m in self.measurements if (m.mode, m.operation, m.entries) == wanted)
         return next(found, None)
 
 
 def document(results: Results, targets: Sequence[Target]) -> dict[str, Any]:
-    """Turn a run into a JSON document."""
+    """Return a run as a JSON document."""
     return {
         "environment": environment(),
         "measurements": [_measurement(measurement) for measurement in results.measurements],
@@ -90,7 +90,7 @@ def document(results: Results, targets: Sequence[Target]) -> dict[str, Any]:
 
 
 def environment() -> dict[str, Any]:
-    """Say where and with what the run was made."""
+    """Return the machine and the versions that the run used."""
     packages = ("pennon", "pylance", "lance-namespace", "pyarrow", "pyspark")
     return {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),

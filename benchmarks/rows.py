@@ -1,4 +1,4 @@
-"""Measure what operations on rows cost beside pylance on an open dataset, by turns, in one run.
+"""Compare operations on rows with pylance on an open dataset, alternately, in one run.
 
 Run it as `python benchmarks/rows.py`; `--help` tells its options. Each catalog has one table that is asked by Pennon
 and a twin of it that pylance has open; both do the same work on the same rows.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MOST_MS = 1.0
-"""How much longer than pylance's own call an operation may take, in the median."""
+"""The maximum median overhead over pylance's own call."""
 V1, V2, MANAGED = "V1", "V2", "V2, managed versions"
 JUDGED = (V2, MANAGED)
 ROWS = pa.table({"id": list(range(10_000)), "text": [f"row {number}" for number in range(10_000)]})
@@ -49,20 +49,20 @@ INSERTED = ROWS.slice(0, 100)
 
 @dataclass
 class Cost:
-    """The milliseconds of an operation, ours and pylance's, each pair one right after the other."""
+    """The milliseconds of Pennon and pylance; both calls of a pair run one after the other."""
 
     ours: list[float] = field(default_factory=list)
     direct: list[float] = field(default_factory=list)
 
     @property
     def overhead(self) -> float:
-        """The median of the differences within pairs, which a machine that slows down changes least."""
+        """The median difference within pairs, which a slow machine affects least."""
         return statistics.median(ours - direct for ours, direct in zip(self.ours, self.direct, strict=True))
 
 
 @dataclass(frozen=True)
 class Operation:
-    """The same thing done by Pennon and by pylance."""
+    """The same operation by Pennon and by pylance."""
 
     name: str
     ours: Callable[[], Any]
@@ -71,7 +71,7 @@ class Operation:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark, show it, write it down, and say with the exit code whether a strict run failed."""
+    """Run the benchmark, print and store the results, and return 1 if a strict run missed a target."""
     options = _parse(arguments)
     console = Console() if Console().is_terminal else Console(width=160)
     costs = measure(Console(stderr=True), share=4 if options.quick else 1)
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(console: Console, *, share: int) -> dict[tuple[str, str], Cost]:
-    """Time every operation in every kind of catalog, on temporary roots that are gone afterwards."""
+    """Time every operation in every kind of catalog, on temporary roots, which are deleted afterwards."""
     costs = {}
     with (
         tempfile.TemporaryDirectory(prefix="pennon-benchmark-", ignore_cleanup_errors=True) as directory,
@@ -131,7 +131,7 @@ def _operations(namespace: DirectoryNamespace, kind: str) -> list[Operation]:
 
 
 def _timed(operation: Operation, repetitions: int) -> Cost:
-    """Take turns at who is first, so that neither always finds the machine as the other left it."""
+    """Alternate which call is first, so that neither always runs after the other."""
     cost = Cost()
     for _ in range(3):
         operation.ours()

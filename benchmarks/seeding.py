@@ -1,4 +1,4 @@
-"""Roots that no catalog has filled, so that both implementations start from the same bytes."""
+"""Roots that are written without a catalog, so that both implementations start from the same bytes."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ MANIFEST_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Footprint:
-    """How many files a directory holds, and how many bytes."""
+    """The number of files of a directory, and their bytes."""
 
     files: int
     bytes: int
 
 
 def table_name(index: int) -> str:
-    """Name the table that was seeded at this index."""
+    """Return the name of the table that was seeded at this index."""
     return f"t{index:06}"
 
 
 def namespace_name(index: int) -> str:
-    """Name the root-level namespace that was seeded at this index."""
+    """Return the name of the root-level namespace that was seeded at this index."""
     return f"n{index:06}"
 
 
 def arrow_stream() -> bytes:
-    """Encode the three rows that every created table holds as an Arrow IPC stream."""
+    """Return the three rows of every created table as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, ROWS.schema) as writer:
         writer.write_table(ROWS)
@@ -53,7 +53,7 @@ def arrow_stream() -> bytes:
 
 
 def write_tables(root: Path, count: int) -> None:
-    """Put `count` real tables at the root: one is written, the others are copies of its directory."""
+    """Create `count` tables at the root: one is written, the others are copies of its directory."""
     first = root / f"{table_name(0)}.lance"
     lance.write_dataset(ROWS, str(first))
     for index in range(1, count):

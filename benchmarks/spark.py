@@ -1,8 +1,8 @@
-"""Measure Spark on Lance tables through Pennon beside Spark's own Parquet and beside lance-spark, in one run.
+"""Compare Spark on Lance tables through Pennon with Spark's own Parquet and with lance-spark, in one run.
 
-Run it as `python benchmarks/spark.py`; `--help` tells its options. Every operation runs in every system by turns. The
-first three runs of each do not count, as HotSpot compiles what has run for a while; of the next three the best counts.
-Ratios below one mean that Pennon is faster. lance-spark takes part where its jar is.
+Run it as `python benchmarks/spark.py`; `--help` lists its options. Every operation runs in all systems alternately. The
+first three runs of each do not count, because HotSpot is still compiling. Of the next three, the best counts. Ratios
+below one mean that Pennon is faster. lance-spark is measured if its jar has been fetched.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ GOALS = {
     "write": 0.6,
     "append": 0.6,
 }
-"""The most that Pennon may take, as a share of Parquet's time in the same run."""
+"""The maximum time of Pennon, as a share of Parquet's time in the same run."""
 
 
 @dataclass
 class Context:
-    """What the operations of a run work with."""
+    """The session, lake and data of a run."""
 
     spark: SparkSession
     lake: Lake
@@ -69,15 +69,15 @@ class Context:
 
     @property
     def parquet(self) -> str:
-        """Where the Parquet table is."""
+        """The path of the Parquet table."""
         return str(self.directory / "table.parquet")
 
     def source(self) -> DataFrame:
-        """Give the rows to write: already computed, in memory."""
+        """Return the rows to write, which are already computed and in memory."""
         return self.spark.table("rows_to_write")
 
     def changes(self) -> DataFrame:
-        """Give new values for one row in a hundred."""
+        """Return new values for one row in a hundred."""
         return self.spark.table("rows_to_merge")
 
 
@@ -91,12 +91,12 @@ class Operation:
 
 
 def noop(frame: DataFrame) -> None:
-    """Read everything, keep nothing."""
+    """Read all rows and discard them."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def queries(context: Context) -> list[Operation]:
-    """Give the operations that read: the same statement in every system."""
+    """Return the operations that read, with the same statement in every system."""
     statements = {
         "scan": "SELECT * FROM {table}",
         "one column": "SELECT sum(x) FROM {table}",
@@ -121,7 +121,7 @@ def queries(context: Context) -> list[Operation]:
 
 
 def collected(frame: DataFrame) -> Any:  # noqa: ANN401 - rows
-    """Give the rows of a small result."""
+    """Return the rows of a small result."""
     return frame.collect()
 
 
@@ -132,7 +132,7 @@ def _asked(
 
 
 def writes(context: Context) -> list[Operation]:
-    """Give the operations that write."""
+    """Return the operations that write."""
     write: dict[str, Callable[[Context], Any]] = {
         PARQUET: lambda c: c.source().write.mode("overwrite").parquet(str(c.directory / "written.parquet")),
         OURS: lambda c: c.lake.write(_vectors(c.source()), "bench.written", mode="overwrite"),
@@ -153,7 +153,7 @@ def writes(context: Context) -> list[Operation]:
 
 
 def _rewritten(context: Context) -> None:
-    """Merge as one does with Parquet: write the whole table anew."""
+    """Merge with Parquet, which means writing the whole table again."""
     old = context.spark.read.parquet(context.parquet)
     new = context.changes()
     kept = old.join(new.select("id"), "id", "left_anti").select(*old.columns)
@@ -170,11 +170,11 @@ def _merged_by_connector(context: Context) -> None:
 
 
 def seed(context: Context) -> None:
-    """Make the same table in every system, and what is written later."""
+    """Create the same table in every system, and the rows that are written later."""
     _rows(context).write.mode("overwrite").parquet(context.parquet)
     rows = context.spark.read.parquet(context.parquet)
     rows.createOrReplaceTempView("parquet_table")
-    # A copy: Spark reads whatever it has in memory from there, and would not read the table's files any more.
+    # Cache a copy: if the table itself were cached, Spark would no longer read its files.
     copy = str(context.directory / "copy.parquet")
     rows.write.parquet(copy)
     context.spark.read.parquet(copy).cache().createOrReplaceTempView("rows_to_write")
@@ -201,7 +201,7 @@ def _rows(context: Context) -> DataFrame:
 
 
 def _vectors(frame: DataFrame) -> DataFrame:
-    """Say that the lists are vectors, as which Lance keeps them."""
+    """Mark the lists as vectors, so that Lance stores them as vectors."""
     return frame.withMetadata("v", {"pennon.vector.width": WIDTH})
 
 
@@ -210,7 +210,7 @@ def _indexed(context: Context) -> None:
 
 
 def measure(console: Console, context: Context) -> dict[str, dict[str, list[float]]]:
-    """Run everything by turns, and give the seconds of each run."""
+    """Run all operations in all systems alternately, and return the seconds of each run."""
     operations = [*queries(context), *writes(context)]
     found: dict[str, dict[str, list[float]]] = {}
     with stage(console, f"{context.rows:,} rows", len(operations) + 1) as announce:
@@ -231,7 +231,7 @@ def measure(console: Console, context: Context) -> dict[str, dict[str, list[floa
 
 
 def judge(found: dict[str, dict[str, list[float]]]) -> list[Target]:
-    """Hold the targets against a run."""
+    """Return the verdict of every target for a run."""
     targets = []
     for name, runs in found.items():
         best = {system: min(seconds) for system, seconds in runs.items()}
@@ -299,7 +299,7 @@ def draw(found: dict[str, dict[str, list[float]]], path: Path) -> None:
 
 
 def connector_jar() -> Path | None:
-    """Find lance-spark's bundle, if `make jars` has fetched it."""
+    """Return the path of lance-spark's bundle, or None if `make jars` has not fetched it."""
     return next(iter(sorted(JARS.glob("lance-spark-bundle-*.jar"), reverse=True)), None)
 
 
@@ -323,7 +323,7 @@ def started(directory: Path, rows: int, jar: Path | None) -> Context:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark, show it, write it down, and say with the exit code whether a strict run failed."""
+    """Run the benchmark, print and store the results, and return 1 if a strict run missed a target."""
     options = _parse(arguments)
     console = Console() if Console().is_terminal else Console(width=160)
     jar = None if options.without_connector else connector_jar()
@@ -347,7 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure Spark through Pennon beside Parquet and lance-spark.")
+    parser = argparse.ArgumentParser(description="Compare Spark through Pennon with Parquet and lance-spark.")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS:,} rows, for a smoke test")
     parser.add_argument("--without-connector", action="store_true", help="leave lance-spark out")
     parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results (%(default)s)")

@@ -1,4 +1,4 @@
-"""What Pennon has to reach beside the reference, and whether this run reached it."""
+"""The targets of Pennon relative to the reference, and their verdicts for a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMMITS = ("create_namespace", "declare_table")
 
 @dataclass(frozen=True)
 class Target:
-    """One requirement, what was measured, and the verdict."""
+    """One requirement, the measured value, and the verdict."""
 
     subject: str
     goal: str
@@ -43,7 +43,7 @@ class Target:
 
 
 def judge(results: Results) -> list[Target]:
-    """Hold every target against a run."""
+    """Return the verdict of every target for a run."""
     return list(_targets(results))
 
 
@@ -73,7 +73,7 @@ def _speedup(results: Results, mode: str, operation: str, entries: int, least: f
 
 
 def _scaling(results: Results, operation: str, most: float) -> Target:
-    """Compare our cost at the large size with our own cost at the small one."""
+    """Compare Pennon's time at the large size with its time at the small one."""
     subject, goal = f"{V2} {operation}, {LARGE:,}", f"at most {most:g}x its cost at {SMALL:,}"
     small, large = (results.find(V2, operation, entries) for entries in (SMALL, LARGE))
     if small is None or large is None:
@@ -86,7 +86,7 @@ def _scaling(results: Results, operation: str, most: float) -> Target:
 
 
 def _never_slower(results: Results, mode: str) -> Target:
-    """Look for an operation at the small size that is slower than the reference, or fails only in ours.
+    """Check that no operation at the small size is slower than the reference, or fails only in Pennon.
 
     A cold start is shown but not judged: it is no operation, and Pennon reads the whole manifest then, once.
     """
@@ -104,7 +104,7 @@ def _never_slower(results: Results, mode: str) -> Target:
 
 
 def _growth(results: Results, quantity: str, share: int) -> Target:
-    """Compare what both left under the manifest right after the last mutation."""
+    """Compare the files of both manifests after the last mutation."""
     subject, goal = f"{quantity} after {MUTATIONS:,} mutations", f"at most 1/{share} of the reference"
     ours, reference = (results.growth.get(name) for name in (OURS, REFERENCE))
     if reference is None or reference.mutations != MUTATIONS:

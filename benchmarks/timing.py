@@ -1,4 +1,4 @@
-"""Timing two implementations side by side, in alternating blocks, so that a busy machine slows both alike."""
+"""Timing two implementations side by side, in alternating blocks, so that a busy machine affects both equally."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOKUPS = 5
 
 @dataclass(frozen=True)
 class Plan:
-    """How often to repeat: warm-up calls, then blocks of timed calls, by turns between implementations."""
+    """The number of warm-up calls, and of timed calls in blocks that alternate between implementations."""
 
     blocks: int
     per_block: int
@@ -26,25 +26,25 @@ class Plan:
 
     @property
     def objects(self) -> int:
-        """How many objects an operation that makes one per call will have made."""
+        """The number of objects that an operation creates if each call creates one."""
         return self.warm_up + self.blocks * self.per_block
 
 
 @dataclass
 class Timing:
-    """The milliseconds of one operation in one implementation, or the error that it gave instead."""
+    """The milliseconds of one operation in one implementation, or its error."""
 
     samples: list[float] = field(default_factory=list)
     error: str | None = None
 
     @property
     def median(self) -> float | None:
-        """The median, or nothing if the operation failed."""
+        """The median, or None if the operation failed."""
         return statistics.median(self.samples) if self.samples and self.error is None else None
 
 
 def compare(operation: Operation, subjects: Sequence[Subject], plan: Plan) -> dict[str, Timing]:
-    """Time one operation in every subject by turns; the first error of a subject ends its part."""
+    """Time one operation in all subjects alternately; the first error of a subject ends its part."""
     timings = {subject.name: Timing() for subject in subjects}
     per_block = plan.per_block * (LOOKUPS if operation.lookup else 1)
     for subject in subjects:
@@ -75,7 +75,7 @@ def _run(operation: Operation, subject: Subject, indexes: Sequence[int], timing:
 
 
 def error_label(error: Exception) -> str:
-    """Name an error by its namespace error code, or else by its type."""
+    """Return the namespace error code of an error, or its type."""
     code = getattr(error, "code", None)
     if isinstance(error, NotImplementedError) and code is None:
         return "0 unsupported"

@@ -1,8 +1,8 @@
-"""Measure what questions about versions cost in a large catalog beside a small one, in one run.
+"""Compare the cost of version operations in a large catalog with a small one, in one run.
 
-Run it as `python benchmarks/versions.py`; `--help` tells its options. Both catalogs manage the versions of their
-tables. The large one has many tables with many versions each, the small one a single table. The large one's rows are
-written straight into its manifest; only the table that is asked about has files.
+Run it as `python benchmarks/versions.py`; `--help` lists its options. Both catalogs manage the versions of their
+tables. The large one has many tables with many versions each, the small one a single table. The rows of the large one
+are written directly into its manifest; only the table that is measured has files.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 SMALL, LARGE = "one table", "many tables"
 MOST = 2.0
-"""How many times the cost in the small catalog a judged operation may cost in the large one."""
+"""The maximum ratio between the time in the large catalog and in the small one."""
 ROWS_PER_COMMIT = 25_000
-"""Few commits: each look at a manifest takes a little longer while more of its versions are kept."""
+"""Few commits, because opening a manifest takes a little longer the more versions it keeps."""
 ASKED = ["ns", "asked"]
 ROWS = pa.table({"id": [1]})
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many tables the large catalog has, and how many versions each of them."""
+    """The number of tables of a catalog, and of versions of each table."""
 
     tables: int
     versions: int
@@ -69,7 +69,7 @@ class Subject:
 
 
 def latest(subject: Subject, _index: int) -> Call:
-    """Ask for the latest version alone, as Lance does before each commit."""
+    """List only the latest version, as Lance does before each commit."""
     return partial(subject.namespace.list_table_versions, {"id": ASKED, "limit": 1, "descending": True})
 
 
@@ -79,7 +79,7 @@ def describe_latest(subject: Subject, _index: int) -> Call:
 
 
 def describe_oldest(subject: Subject, _index: int) -> Call:
-    """Describe the oldest version, whose file is looked for."""
+    """Describe the oldest version, whose file is looked up."""
     return partial(subject.namespace.describe_table_version, {"id": ASKED, "version": 1})
 
 
@@ -108,7 +108,7 @@ SHOWN = (Operation("lance.dataset", open_table), Operation("append", append))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark, show it, write it down, and say with the exit code whether a strict run failed."""
+    """Run the benchmark, print and store the results, and return 1 if a strict run missed a target."""
     options = _parse(arguments)
     size = QUICK if options.quick else FULL
     console = Console() if Console().is_terminal else Console(width=160)
@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(console: Console, size: Size, plan: Plan) -> dict[str, dict[str, Timing]]:
-    """Time every operation in both catalogs by turns, on temporary roots that are gone afterwards."""
+    """Time every operation in both catalogs alternately, on temporary roots, which are deleted afterwards."""
     timings = {}
     title = f"{size.tables:,} tables with {size.versions:,} versions"
     with (
@@ -144,7 +144,7 @@ def measure(console: Console, size: Size, plan: Plan) -> dict[str, dict[str, Tim
 
 
 def _seeded(name: str, root: Path, size: Size) -> Subject:
-    """Make a catalog: one real table, and rows of all the others. A new client is what is measured."""
+    """Create a catalog with one real table and the rows of all others, and open it with a new client."""
     switches = {"manifest_enabled": "true", "dir_listing_enabled": "false"}
     with DirectoryNamespace(root=str(root), **switches) as namespace:
         namespace.create_namespace({"id": ASKED[:1]})
@@ -153,7 +153,7 @@ def _seeded(name: str, root: Path, size: Size) -> Subject:
         for _ in range(size.versions - 1):
             lance.write_dataset(ROWS, location, mode="append")
         namespace.enable_table_version_management()
-        manifest = namespace._catalog.manifest  # noqa: SLF001 - rows are written past all operations
+        manifest = namespace._catalog.manifest  # noqa: SLF001 - rows are written without any operation
         rows = list(_rows(Size(size.tables - 1, size.versions)))
         for start in range(0, len(rows), ROWS_PER_COMMIT):
             manifest.mutate(partial(_put, rows[start : start + ROWS_PER_COMMIT]))
@@ -161,7 +161,7 @@ def _seeded(name: str, root: Path, size: Size) -> Subject:
 
 
 def _rows(size: Size) -> Iterator[Row]:
-    """Give the rows of tables and of their versions."""
+    """Yield the rows of tables and of their versions."""
     for number in range(size.tables):
         key = f"ns$t{number:06}"
         location = f"{number * 2654435761 % 2**32:08x}_{key}"
@@ -219,8 +219,8 @@ def _document(size: Size, timings: dict[str, dict[str, Timing]], targets: list[T
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure questions about versions in a large catalog.")
-    parser.add_argument("--quick", action="store_true", help="a small catalog, for a smoke test of some seconds")
+    parser = argparse.ArgumentParser(description="Compare version operations in a large catalog with a small one.")
+    parser.add_argument("--quick", action="store_true", help="a small catalog, for a smoke test of a few seconds")
     parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results (%(default)s)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a target is missed")
     return parser.parse_args(arguments)

@@ -34,7 +34,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> None:
-    """Build a catalog in ./demo-output, and say what happens on the way."""
+    """Build a catalog in ./demo-output and explain each step."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
     ROOT.mkdir(parents=True)
     console.print("[bold]Pennon: one directory is the whole catalog[/bold]")
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def create_namespaces(catalog: LanceNamespace) -> None:
-    """Namespaces nest, and carry properties."""
+    """Create nested namespaces with properties."""
     step("Create namespaces")
     catalog.create_namespace(CreateNamespaceRequest(id=["sales"], properties={"owner": "shop"}))
     catalog.create_namespace(CreateNamespaceRequest(id=["sales", "archive"]))
@@ -69,7 +69,7 @@ def create_namespaces(catalog: LanceNamespace) -> None:
 
 
 def create_tables(catalog: LanceNamespace) -> None:
-    """Data arrives as an Arrow IPC stream; a declared table has a name and a place, and no data yet."""
+    """Create tables from Arrow IPC streams, and declare one, which has a name and a location but no data yet."""
     step("Create three tables, and declare a fourth")
     tables = {
         ("sales", "orders"): pa.table({"order": [1, 2, 3, 4], "amount": [9.5, 20.0, 3.25, 12.0]}),
@@ -92,7 +92,7 @@ def create_tables(catalog: LanceNamespace) -> None:
 
 
 def list_in_pages(catalog: LanceNamespace) -> None:
-    """A page token says where the next page starts."""
+    """List tables in pages; a page token marks the start of the next page."""
     step("List the tables of 'sales', two at a time")
     rows = []
     token = None
@@ -106,7 +106,7 @@ def list_in_pages(catalog: LanceNamespace) -> None:
 
 
 def describe(catalog: LanceNamespace) -> None:
-    """Detailed metadata needs the table to be opened, so it is asked for."""
+    """Describe a table with the metadata that is read only on request, because the table must be opened."""
     step("Describe a table in detail")
     orders = catalog.describe_table(DescribeTableRequest(id=["sales", "orders"], load_detailed_metadata=True))
     returns = catalog.describe_table(DescribeTableRequest(id=["sales", "returns"], check_declared=True))
@@ -124,7 +124,7 @@ def describe(catalog: LanceNamespace) -> None:
 
 
 def rename(catalog: LanceNamespace) -> None:
-    """A rename changes the catalog alone: the data stays where it is."""
+    """Rename a table; this changes only the catalog and moves no data."""
     step("Rename sales.orders to sales.archive.orders_2024")
     before = locate(catalog, "sales", "orders")
     catalog.rename_table(
@@ -141,7 +141,7 @@ def rename(catalog: LanceNamespace) -> None:
 
 
 def drop(catalog: pennon.DirectoryNamespace) -> None:
-    """A drop hides a table and keeps its data, until it is restored or purged."""
+    """Drop a table, which keeps its data, then restore it, drop it again and purge it."""
     step("Drop sales.customers, restore it, drop it again and purge it")
     name = ["sales", "customers"]
     path = ROOT / directory(locate(catalog, *name).location)
@@ -150,25 +150,27 @@ def drop(catalog: pennon.DirectoryNamespace) -> None:
         locate(catalog, *name)
     except TableNotFoundError as error:
         console.print(f"describing it now raises [red]{type(error).__name__}[/red] (code {int(error.code)})")
-    console.print(f"its directory {path.name} is {'still there' if path.exists() else 'gone'}")
+    console.print(f"its directory {path.name} {'still exists' if path.exists() else 'is gone'}")
     catalog.undrop_table(name)
     console.print(f"after undrop_table it is at {directory(locate(catalog, *name).location)}")
     catalog.drop_table(DropTableRequest(id=name))
     (purged,) = catalog.purge_table(name, force=True).tables
-    console.print(f"purge_table took {purged.files} files; the directory is {'there' if path.exists() else 'gone'}")
+    console.print(
+        f"purge_table deleted {purged.files} files; the directory {'still exists' if path.exists() else 'is gone'}"
+    )
 
 
 def write_without_the_catalog(catalog: LanceNamespace) -> None:
-    """Compatibility mode also sees the tables that lie in the root as `<name>.lance`, the V1 layout."""
+    """Write root tables without the catalog; compatibility mode lists them, V2 does not."""
     step("Write two tables with plain lance.write_dataset, as V1 clients do")
     for name in ("clicks", "visits"):
         lance.write_dataset(pa.table({"id": range(5)}), str(ROOT / f"{name}.lance"))
     show(("mode", "tables in the root"), [("compatibility", root_tables(catalog)), ("V2", root_tables(v2()))])
-    console.print("V2 reads the manifest only, so it does not know them yet.")
+    console.print("V2 reads only the manifest, so it does not list them yet.")
 
 
 def migrate(catalog: pennon.DirectoryNamespace) -> None:
-    """Migration writes the V1 tables into the manifest, and moves no data."""
+    """Add the V1 tables to the manifest; this moves no data."""
     step("Migrate them: first a dry run, then for real")
     rows = []
     for dry_run in (True, False):
@@ -186,8 +188,8 @@ def migrate(catalog: pennon.DirectoryNamespace) -> None:
 
 
 def read_back(catalog: LanceNamespace) -> None:
-    """A location is all that Lance needs to open a table."""
-    step("Read the data at the locations that the catalog gives")
+    """Open tables with Lance, which needs only their locations."""
+    step("Read the data at the locations that the catalog returns")
     rows = []
     for name in ("sales.archive.orders_2024", "vision.embeddings", "clicks", "visits"):
         dataset = lance.dataset(locate(catalog, *name.split(".")).location)
@@ -196,7 +198,7 @@ def read_back(catalog: LanceNamespace) -> None:
 
 
 def say_what_next() -> None:
-    """Where to look, and what to try."""
+    """Print the contents of the root, and what to try next."""
     step("Where to look, and what to try next")
     show(
         ("in the root", "what it is"),
@@ -210,17 +212,17 @@ def say_what_next() -> None:
 
 
 def v2() -> LanceNamespace:
-    """Connect to the same root with the manifest alone."""
+    """Return a V2 catalog on the same root."""
     return pennon.connect("dir", {"root": str(ROOT), "dir_listing_enabled": "false"})
 
 
 def locate(catalog: LanceNamespace, *identifier: str) -> DescribeTableResponse:
-    """Describe a table, without the detail that needs it opened."""
+    """Return the description of a table, without opening the table."""
     return catalog.describe_table(DescribeTableRequest(id=list(identifier)))
 
 
 def root_tables(catalog: LanceNamespace) -> str:
-    """Name the tables of the root namespace, or say that there are none."""
+    """Return the names of the root namespace's tables, or "none"."""
     return ", ".join(sorted(catalog.list_tables(ListTablesRequest(id=[])).tables)) or "none"
 
 
@@ -238,29 +240,29 @@ def directory(location: str) -> str:
 
 
 def relative(path: Path) -> str:
-    """Return a path as seen from the project."""
+    """Return a path relative to the project."""
     return f"./{path.relative_to(PROJECT)}"
 
 
 def what_is(path: Path) -> str:
-    """Say what one entry of the root is for."""
+    """Return the purpose of one entry of the root."""
     if path.name == "__manifest":
-        return "the manifest: namespaces, tables, where they are"
+        return "the manifest: namespaces, tables and their locations"
     if path.suffix == ".declared":
         return "marks a table that is only declared"
     if path.name.startswith(".lance-"):
-        return "locks, and what is being deleted"
+        return "locks, and data that is being deleted"
     return "a table in the V1 layout" if path.suffix == ".lance" else "a table's directory"
 
 
 def step(title: str) -> None:
-    """Start a section."""
+    """Print the title of a section."""
     console.print()
     console.print(f"[bold cyan]{title}[/bold cyan]")
 
 
 def show(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """Print rows under a header; without lines when nobody watches a terminal."""
+    """Print rows under a header, with borders only on a terminal."""
     table = Table(box=box.ROUNDED if console.is_terminal else None, header_style="bold", pad_edge=False)
     for name in header:
         table.add_column(name, overflow="fold")
@@ -270,7 +272,7 @@ def show(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
 
 def show_code(line: str) -> None:
-    """Print one line of Python as it is to be typed."""
+    """Print one line of Python for the reader to type."""
     console.print(f"  {line}", style="green", markup=False)
 
 

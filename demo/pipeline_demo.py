@@ -1,6 +1,6 @@
 """A tour of the data pipeline: files into three tables, a check that fails, drop and undrop, time travel.
 
-Run it with `make demo`. It calls the `pennon` command as a person would.
+Run it with `make demo`. It calls the `pennon` command as a user would.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def main() -> int:
-    """Build a lake in ./demo-output, and say what happens on the way."""
+    """Build a lake in ./demo-output and explain each step."""
     shutil.rmtree(OUTPUT, ignore_errors=True)
     console.print("[bold]Pennon: from files to tables, checked and published all at once[/bold]")
 
-    step("Make some data", "2,000 orders of 300 customers on day 1; on day 2 more, with a mistake in it")
+    step("Make some data", "2,000 orders of 300 customers on day 1; more on day 2, with a mistake")
     make_day("day-1", orders=range(2_000))
     make_day("day-2", orders=range(1_500, 2_500), mistake=True)
 
@@ -43,23 +43,23 @@ def main() -> int:
     step("See what the pipeline would do")
     run_pipeline("day-1", "--dry-run")
 
-    step("Run it", "three tables are written, checked, and then shown together")
+    step("Run it", "three tables are written, checked, and then published in one commit")
     run_pipeline("day-1")
     pennon("ls", "--long", "shop")
 
-    step("Run it with day 2", "a check fails, and nothing at all is published")
+    step("Run it with day 2", "a check fails, and nothing is published")
     run_pipeline("day-2", expected=CHECK_FAILED)
     pennon("versions", "shop.orders")
 
-    step("Mend the data and run it again")
+    step("Correct the data and run it again")
     make_day("day-2", orders=range(1_500, 2_500))
     run_pipeline("day-2")
 
-    step("Travel in time", "the first version is still there")
+    step("Travel in time", "the first version still exists")
     pennon("count", "shop.orders")
     pennon("count", "shop.orders", "--version", "1")
 
-    step("Drop a table", "and bring it back: a drop hides, only a purge deletes")
+    step("Drop a table", "and restore it: a drop hides a table, only a purge deletes it")
     pennon("drop", "shop.revenue", "--yes")
     pennon("ls", "shop")
     pennon("trash", "shop")
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def make_day(day: str, *, orders: range, mistake: bool = False) -> None:
-    """Write the files of one day; the same ones every time."""
+    """Write the files of one day, with the same content in every run."""
     chance = random.Random(day)  # noqa: S311 - made-up data
     directory = DATA / day
     directory.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def run_pipeline(day: str, *options: str, expected: int = 0) -> None:
 
 
 def pennon(*arguments: str, expected: int = 0) -> None:
-    """Run the command, and show it as it is typed; an exit code that was not expected ends the tour."""
+    """Print and run a command; an unexpected exit code ends the tour."""
     console.print(f"[bold cyan]$ pennon {' '.join(arguments)}[/bold cyan]")
     command = [sys.executable, "-m", "pennon.cli", "--root", str(ROOT), "--table", *arguments]
     code = subprocess.run(command, cwd=PROJECT, check=False).returncode  # noqa: S603 - our own command
@@ -111,12 +111,12 @@ def pennon(*arguments: str, expected: int = 0) -> None:
 
 
 def step(title: str, remark: str = "") -> None:
-    """Announce what comes next."""
+    """Print the title of the next step."""
     console.print(f"\n[bold]{title}[/bold]{': ' + remark if remark else ''}")
 
 
 def say_what_next() -> None:
-    """End with what to try."""
+    """Print what to try next."""
     root = relative(ROOT)
     console.print("\n[bold]What to try next[/bold]")
     console.print(f"  export PENNON_ROOT={root}")
@@ -132,7 +132,7 @@ def say_what_next() -> None:
 
 
 def relative(path: Path) -> str:
-    """Show a path as seen from the project."""
+    """Return a path relative to the project."""
     return path.relative_to(PROJECT).as_posix()
 
 

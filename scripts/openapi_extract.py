@@ -1,8 +1,8 @@
-"""Write tests/table/data/openapi.json: what tests need of the OpenAPI file of the Lance namespace interface.
+"""Write tests/table/data/openapi.json: the parts of the Lance namespace's OpenAPI file that tests need.
 
-Run it as `python scripts/openapi_extract.py <the file>`. It takes the operations with the schemas of their requests and
-answers, the schemas without what is only for people, the examples, and the error codes. Parameters of a URL count as
-fields of the request, which they are for everybody but a REST client.
+Run it as `python scripts/openapi_extract.py <the file>`. It extracts the operations with the schemas of their requests
+and responses, the schemas without descriptions, the examples, and the error codes. URL parameters count as fields of
+the request, as they are for every client except a REST client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _JSON = "application/json"
 
 
 def extracted(document: dict[str, Any]) -> dict[str, Any]:
-    """Give the extract of a file that was read."""
+    """Return the extract of a parsed file."""
     components = document["components"]
     schemas = {name: _plain(schema) for name, schema in components["schemas"].items()}
     codes = _CODE.findall(components["schemas"]["ErrorResponse"]["properties"]["code"]["description"])
@@ -49,7 +49,7 @@ def _operation(document: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any
     answers = {str(status): _resolved(document, answer) for status, answer in entry["responses"].items()}
     (success,) = [answer for status, answer in answers.items() if status.startswith("2")]
     body = _resolved(document, entry.get("requestBody") or {}).get("content", {})
-    # Where a REST client sends something else than JSON, the schema is there for everybody else.
+    # If a REST client sends something other than JSON, the schema still describes the request of other clients.
     schemas = document["components"]["schemas"]
     by_name = {kind: f"{name}{kind}" if f"{name}{kind}" in schemas else None for kind in ("Request", "Response")}
     return {
@@ -59,13 +59,13 @@ def _operation(document: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any
 
 
 def _reference(content: dict[str, Any] | None) -> str | None:
-    """Name the schema of a content."""
+    """Return the name of a content's schema, or None."""
     found = None if content is None else content["schema"].get("$ref")
     return None if found is None else str(found.rpartition("/")[2])
 
 
 def _examples(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Find all examples: of whole answers, and of properties and schemas."""
+    """Return all examples: of responses, properties and schemas."""
     found: list[dict[str, Any]] = []
     for name, schema in document["components"]["schemas"].items():
         if "example" in schema:
@@ -105,7 +105,7 @@ def _plain(schema: Any, *, names: bool = False) -> Any:
 
 
 def main() -> int:
-    """Read the file that is named, and write the extract."""
+    """Read the file that the argument names, and write the extract."""
     source = Path(sys.argv[1])
     text = json.dumps(extracted(yaml.safe_load(source.read_text())), indent=1, sort_keys=True)
     FILE.parent.mkdir(exist_ok=True)

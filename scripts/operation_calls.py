@@ -1,4 +1,4 @@
-"""The calls by which the table of operations finds out what a namespace answers: for each operation, a few cases."""
+"""Run the cases of the table of operations on a namespace."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WIDTH = 8
 
 @dataclass(frozen=True)
 class Answer:
-    """What a namespace answered: a short text, and the message of a refusal."""
+    """The result of a case: a short text, and the message of the error, if there is one."""
 
     text: str
     message: str = ""
@@ -48,14 +48,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Case:
-    """One call of an operation; `do` gives a text to show, or nothing if it just works."""
+    """One call of an operation; `do` returns a text to show, or None for plain success."""
 
     label: str
     do: Callable[[Subject], str | None]
 
 
 class Subject:
-    """A namespace that is asked, in a root of its own."""
+    """A namespace in a root of its own."""
 
     def __init__(self, mode: str, root: Path) -> None:
         root.mkdir(parents=True)
@@ -68,12 +68,12 @@ class Subject:
         self.create("t", rows(0, 300))
 
     def close(self) -> None:
-        """Let go of the namespace."""
+        """Close the namespace."""
         if not self.is_reference:
             self.namespace.close()
 
     def ask(self, operation: str, *data: bytes, **fields: Any) -> Any:
-        """Call an operation with the SDK's request, or with a dict where the reference client wants one."""
+        """Call an operation with the SDK's request, or with a dict where the reference client needs one."""
         name = _REQUESTS.get(operation) or operation.title().replace("_", "") + "Request"
         request: Any = getattr(lance_namespace, name)(**fields)
         method = getattr(self.namespace, operation)
@@ -109,7 +109,7 @@ class Subject:
 
 
 def answered(subject: Subject, case: Case) -> Answer:
-    """Make a call and tell what came of it."""
+    """Run a case and return its result."""
     try:
         return Answer(case.do(subject) or "yes")
     except LanceNamespaceError as error:
@@ -119,12 +119,12 @@ def answered(subject: Subject, case: Case) -> Answer:
 
 
 def operations() -> list[str]:
-    """Name the operations of the interface, in its order."""
+    """Return the names of the interface's operations, in its order."""
     return [name for name, value in vars(LanceNamespace).items() if callable(value) and not name.startswith("_")]
 
 
 def rows(start: int, count: int) -> pa.Table:
-    """Make rows with a column for each kind of index."""
+    """Return rows with a column for each kind of index."""
     numbers = range(start, start + count)
     vectors = pa.array([float((i * 7) % 13) for i in range(count * _WIDTH)], pa.float32())
     return pa.table(
@@ -137,7 +137,7 @@ def rows(start: int, count: int) -> pa.Table:
 
 
 def ipc(data: pa.Table) -> bytes:
-    """Write an Arrow IPC stream."""
+    """Return a table as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, data.schema) as writer:
         writer.write_table(data)

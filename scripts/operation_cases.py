@@ -1,4 +1,4 @@
-"""The cases of each operation: what is asked, in which order, on a catalog that has one table `t` of 300 rows."""
+"""The cases of each operation, in order, on a catalog that has one table `t` of 300 rows."""
 
 from __future__ import annotations
 

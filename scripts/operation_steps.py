@@ -1,4 +1,4 @@
-"""How cases of operations are put together, on a catalog that has one table `t` of 300 rows."""
+"""Build the cases of operations, on a catalog that has one table `t` of 300 rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = ["t"]
 
 
 def case(label: str, operation: str, *data: bytes, **fields: Any) -> Case:
-    """Ask once, and tell nothing but whether it worked."""
+    """Return a case of one call that only shows success or the error."""
 
     def do(subject: Subject) -> None:
         subject.ask(operation, *data, **fields)
@@ -25,12 +25,12 @@ def case(label: str, operation: str, *data: bytes, **fields: Any) -> Case:
 
 
 def told(label: str, do: Callable[[Subject], object]) -> Case:
-    """Ask, and tell what came of it."""
+    """Return a case that shows the result of the call."""
     return Case(label, lambda subject: str(do(subject)))
 
 
 def steps(label: str, *asked: Callable[[Subject], object]) -> Case:
-    """Ask several times; the last one counts."""
+    """Return a case of several calls."""
 
     def do(subject: Subject) -> None:
         for one in asked:
@@ -40,12 +40,12 @@ def steps(label: str, *asked: Callable[[Subject], object]) -> Case:
 
 
 def ask(operation: str, *data: bytes, **fields: Any) -> Callable[[Subject], Any]:
-    """Give a step."""
+    """Return a step that calls an operation."""
     return lambda subject: subject.ask(operation, *data, **fields)
 
 
 def pages(operation: str, of: str) -> Callable[[Subject], str]:
-    """Tell how much of a list comes in a page of one."""
+    """Return a step that shows how many entries a page of one contains."""
 
     def do(subject: Subject) -> str:
         answer = subject.ask(operation, id=T, limit=1)
@@ -55,5 +55,5 @@ def pages(operation: str, of: str) -> Callable[[Subject], str]:
 
 
 def usual(operation: str, **fields: Any) -> list[Case]:
-    """Give the usual cases: it works, and the table is not there."""
+    """Return the usual cases: success, and a missing table."""
     return [case("", operation, id=T, **fields), case(MISSING, operation, id=["nowhere"], **fields)]

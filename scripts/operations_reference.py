@@ -1,7 +1,7 @@
-"""Write docs/reference/operations.md: every operation, asked of every mode and of the reference client.
+"""Write docs/reference/operations.md: every operation, called in every mode and on the reference client.
 
-The text around the table is in operations_page.md. Run it with the project's Python; `--check` writes nothing, and only
-tells whether the page is what would be written.
+The text around the table is in operations_page.md. Run it with the project's Python; `--check` writes nothing
+and fails if the page is not up to date.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAGE = Path(__file__).parent / "operations_page.md"
 
 
 def written() -> str:
-    """Ask everybody everything, and give the page."""
+    """Run all cases and return the page."""
     answers = {mode: _answers(mode) for mode in MODES}
     lines = [f"| operation | case | {' | '.join(MODES)} | errors |", f"|---|---|{'---|' * len(MODES)}---|"]
     reasons: dict[str, dict[str, None]] = {}
@@ -50,7 +50,7 @@ def written() -> str:
 
 
 def _answers(mode: str) -> dict[str, list[Answer]]:
-    """Ask one namespace all cases, each operation in a root of its own."""
+    """Run all cases on one namespace, each operation in a separate root."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for operation in operations():
@@ -61,7 +61,7 @@ def _answers(mode: str) -> dict[str, list[Answer]]:
 
 
 def _reason(answer: Answer) -> str:
-    """Give why something is refused, without what differs from one call to the next."""
+    """Return why an operation is not supported, without the parts that differ between calls."""
     text = _UUID.sub("...", " ".join(answer.message.split()))
     if text.startswith(_BASE):
         return "there is no such operation yet"
@@ -69,7 +69,7 @@ def _reason(answer: Answer) -> str:
 
 
 def _errors(operation: str) -> str:
-    """Read from an operation's description which errors it raises."""
+    """Return the codes of the errors that an operation's docstring names."""
     text = " ".join((inspect.getdoc(getattr(DirectoryNamespace, operation)) or "").split())
     codes = {int(getattr(errors, name)("").code) for name in _CLASSES.findall(text)}
     if codes:
@@ -81,7 +81,7 @@ def _errors(operation: str) -> str:
 def main() -> int:
     """Write the page, or check it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is another one")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is not up to date")
     checks = parser.parse_args().check
     page = written()
     if checks:

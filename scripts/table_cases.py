@@ -1,4 +1,4 @@
-"""The cases of operations inside of a table: rows, columns, indexes, tags, branches."""
+"""The cases of operations inside a table: rows, columns, indexes, tags, branches."""
 
 from __future__ import annotations
 
