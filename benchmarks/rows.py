@@ -1,7 +1,7 @@
 """Compare operations on rows with pylance on an open dataset, alternately, in one run.
 
-Run it as `python benchmarks/rows.py`; `--help` tells its options. Each catalog has one table that is asked by Pennon
-and a twin of it that pylance has open; both do the same work on the same rows.
+Run it as `python benchmarks/rows.py`; `--help` lists its options. Each catalog has one table for Pennon and an equal
+table that pylance has open; both do the same work on the same rows.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def main() -> None:
     write_without_the_catalog(catalog)
     migrate(catalog)
     read_back(catalog)
-    say_what_next()
+    print_next_steps()
 
 
 def create_namespaces(catalog: LanceNamespace) -> None:
@@ -197,7 +197,7 @@ def read_back(catalog: LanceNamespace) -> None:
     show(("table", "rows", "columns"), rows)
 
 
-def say_what_next() -> None:
+def print_next_steps() -> None:
     """Print the contents of the root, and what to try next."""
     step("Where to look, and what to try next")
     show(

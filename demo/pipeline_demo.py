@@ -66,7 +66,7 @@ def main() -> int:
     pennon("undrop", "shop.revenue")
     pennon("head", "shop.revenue", "--limit", "5")
 
-    say_what_next()
+    print_next_steps()
     return 0
 
 
@@ -115,7 +115,7 @@ def step(title: str, remark: str = "") -> None:
     console.print(f"\n[bold]{title}[/bold]{': ' + remark if remark else ''}")
 
 
-def say_what_next() -> None:
+def print_next_steps() -> None:
     """Print what to try next."""
     root = relative(ROOT)
     console.print("\n[bold]What to try next[/bold]")
