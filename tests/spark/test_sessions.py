@@ -37,20 +37,46 @@ def test_attach_does_not_change_the_active_session(spark, root):
     assert java.getActiveSession().get().equals(before)
 
 
-def test_large_tables_are_not_broadcast_by_default(spark, lake, capsys):
+@pytest.fixture
+def default_broadcasts(spark):
+    """Use Spark's own threshold for broadcasts."""
+    before = spark.conf.get(BROADCAST)
+    spark.conf.unset(BROADCAST)
+    yield
+    spark.conf.set(BROADCAST, before)
+
+
+def explain(frame, capsys):
+    frame.explain()
+    return capsys.readouterr().out
+
+
+def test_many_rows_in_small_files_are_not_broadcast_by_default(lake, default_broadcasts, capsys):
+    rows = 2_000_000  # compressed to a few bytes each, but Spark needs 32 MB in memory and broadcasts 10 MB
+    create_table(lake.catalog, "facts", data=ipc({"id": range(rows)}))
+    create_table(lake.catalog, "names", data=ipc({"id": range(50_000)}))  # more than the driver reads itself
+    grouped = lake.sql("SELECT id, count(*) AS n FROM facts GROUP BY id")
+    for large in (
+        lake.sql("SELECT count(*) FROM facts a JOIN facts b ON a.id = b.id"),
+        grouped.join(grouped.withColumnRenamed("n", "m"), "id"),
+    ):
+        plan = explain(large, capsys)
+        assert "SortMergeJoin" in plan
+        assert "Broadcast" not in plan
+    assert "Broadcast" not in explain(lake.sql("SELECT count(*) FROM facts a CROSS JOIN facts b"), capsys)
+    small = lake.sql("SELECT count(*) FROM facts a JOIN names b ON a.id = b.id")
+    assert "BroadcastHashJoin" in explain(small, capsys)
+    assert small.first() == (50_000,)
+    assert grouped.where("n = 1").count() == rows
+
+
+def test_large_tables_are_not_broadcast_by_default(lake, default_broadcasts, capsys):
     rows = 12_000
     body = [os.urandom(1200) for _ in range(rows)]  # 14 MB that cannot be compressed; Spark broadcasts 10 MB
     create_table(lake.catalog, "facts", data=ipc({"id": range(rows), "v": body}))
     create_table(lake.catalog, "names", data=ipc({"id": range(9), "name": list("abcdefghi")}))
-    before = spark.conf.get(BROADCAST)
-    spark.conf.unset(BROADCAST)
-    try:
-        lake.sql("SELECT a.v, b.v FROM facts a JOIN facts b ON a.id = b.id").explain()
-        large = capsys.readouterr().out
-        lake.sql("SELECT v, name FROM facts JOIN names ON facts.id = names.id").explain()
-        small = capsys.readouterr().out
-    finally:
-        spark.conf.set(BROADCAST, before)
+    large = explain(lake.sql("SELECT a.v, b.v FROM facts a JOIN facts b ON a.id = b.id"), capsys)
+    small = explain(lake.sql("SELECT v, name FROM facts JOIN names ON facts.id = names.id"), capsys)
     assert "SortMergeJoin" in large
     assert "Broadcast" not in large
     assert "BroadcastHashJoin" in small

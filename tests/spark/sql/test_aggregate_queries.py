@@ -7,6 +7,7 @@ import random
 import pytest
 from pyspark.errors import AnalysisException
 
+from pennon.spark.sql import aggregation
 from pennon.spark.sql.name_resolution import NameResolver
 from pennon.spark.sql.query_runner import QueryRunner
 from tests.spark.sql.schemas import plan_text
@@ -92,6 +93,47 @@ def require_same(lake, text):
 )
 def test_query_ending_with_aggregate_matches_spark(both, text):
     assert require_same(both, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, count(*) FROM d GROUP BY k HAVING count(*) > 1 ORDER BY count(*), k",
+        "SELECT k, avg(v) FROM d GROUP BY k HAVING avg(v) > 1 ORDER BY avg(v)",
+        "SELECT k, max(v) AS v FROM d GROUP BY k HAVING max(v) > 1 ORDER BY v, k",
+        "SELECT max(v) FROM d GROUP BY k HAVING min(v) >= 0 ORDER BY k",
+        "SELECT k, count(*) c FROM d GROUP BY k HAVING c + 1 > 2 ORDER BY c + count(*), k",
+        "SELECT k, s, sum(v) FROM d GROUP BY GROUPING SETS ((k), (s), ()) HAVING sum(v) > 1 ORDER BY k, s",
+        "SELECT k, sum(v) t, rank() OVER (ORDER BY sum(v)) r FROM d GROUP BY k HAVING max(v) > 1 ORDER BY r",
+        "SELECT k, max(v) FROM d GROUP BY k HAVING count(v) FILTER (WHERE v > 5) > 1 ORDER BY k",
+    ],
+)
+def test_having_and_order_by_of_aggregates_match_spark(both, text):
+    assert require_same(both, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k FROM d GROUP BY k HAVING 1 < max(v) ORDER BY max(v)",
+        "SELECT k, sum(v) FROM d GROUP BY k HAVING count(*) > 1 ORDER BY min(v) DESC",
+        "SELECT k FROM d GROUP BY k HAVING sum(v) > 1 ORDER BY k, count(*)",
+        "SELECT k, max(v) > 1 AND min(v) AS b FROM d GROUP BY k",
+    ],
+)
+def test_rejected_aggregates_raise_the_error_of_spark(both, text):
+    with pytest.raises(AnalysisException) as expected:
+        both.spark.sql(text.replace("FROM d", "FROM rows_of_d AS d")).collect()
+    with pytest.raises(AnalysisException) as raised:
+        both.sql(text).collect()
+    assert raised.value.getCondition() == expected.value.getCondition()
+    assert "__pennon" not in str(raised.value)
+
+
+def test_query_that_spark_rejects_when_split_reads_whole_tables(both, monkeypatch):
+    """Aggregates of partial results that Spark cannot resolve do not make a query fail."""
+    monkeypatch.setattr(aggregation, "_combine_partials", lambda _call, _measures: "max(__pennon_missing)")
+    assert require_same(both, "SELECT k, max(v) AS m FROM d GROUP BY k ORDER BY m, k")
 
 
 def test_generated_queries_match_spark(both):

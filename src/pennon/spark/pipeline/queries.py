@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
 from pennon.spark.pipeline import sources
@@ -18,7 +18,7 @@ from pennon.spark.session_settings import has_plain_names
 from pennon.spark.sql.constants import SessionSettings
 from pennon.spark.sql.cursor import tokenize
 from pennon.spark.sql.query_plan import QueryPlan, TableRead, plan_query
-from pennon.spark.sql.query_runner import translate_spark_errors
+from pennon.spark.sql.query_runner import evaluate_plan, translate_spark_errors
 from pennon.spark.sql.references import QueryTable, TimeTravel
 
 if TYPE_CHECKING:
@@ -106,8 +106,12 @@ class PipelineQueries:
                 return self.lake.spark.sql(f"SELECT {shown}")
             if not planned.reads:
                 return self.lake.spark.sql(planned.text)
-            frames: dict[str, Any] = {one.name: self._read(one, scope) for one in planned.reads}
-            return self.lake.spark.sql(planned.text, **frames)
+            return evaluate_plan(
+                self.lake.spark,
+                planned,
+                lambda one: self._read(one, scope),
+                lambda: self.plan_scoped(sql, scope, analyse=False),
+            )
 
     def read_local(self, name: str) -> DataFrame:
         """Return the rows of a source or step."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import zlib
 from dataclasses import dataclass, replace
@@ -48,6 +49,8 @@ _VARIABLE_WIDTH = 32
 _BEYOND_BROADCAST = 8
 _ALWAYS_LARGE = 256 * 1024 * 1024
 _NUMBER_BYTES = 8
+# What a row takes in Spark's memory besides its values, as Spark estimates it.
+_ROW_OVERHEAD = 8
 # Sizes in Spark's settings.
 _SIZE = re.compile(r"(-?\d+)\s*([kmgtp])?b?")
 ROW_ADDRESS = "_rowaddr"
@@ -79,6 +82,12 @@ class Scan:
     def bytes(self) -> int:
         """An estimate of the bytes to read: the share of the projected columns in the bytes of the files."""
         return int(sum(fragment.bytes for fragment in self.fragments) * self._share())
+
+    @property
+    def memory_bytes(self) -> int:
+        """An estimate of the size of the result in Spark's memory. Files may be much smaller: they are compressed."""
+        rows = self.rows if self.limit is None else min(self.limit, self.rows)
+        return max(self.bytes, int(rows * (_ROW_OVERHEAD + _row_bytes(self.projected_schema()))))
 
     def projected_schema(self) -> pa.Schema:
         """Return the Arrow schema of the columns to read, with the types of the table."""
@@ -213,7 +222,9 @@ def to_dataframe(
     target = scan.read_schema()
     dense = find_dense_vectors(scan.table, scan.projected_schema(), scan.bytes) if partials is None else DenseVectors()
 
-    weight = _numbers_per_split(min(scan.bytes, _announced_bytes(spark)), len(splits)) if partials is None else 1
+    # Without keys, the aggregates are one row.
+    size = scan.memory_bytes if partials is None or partials.keys else 0
+    weight = _numbers_per_split(min(size, _announced_bytes(spark)), len(splits))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark may close the connection before it has sent all numbers, when it has enough rows.
@@ -224,7 +235,7 @@ def to_dataframe(
                 yield from map(dense.check, rows) if partials is None else partials.aggregate(rows)
 
     numbers = spark.range(0, len(splits) * weight, 1, len(splits))
-    rows = numbers if weight == 1 else numbers.where(f"id & {weight - 1} = 0")
+    rows = numbers if weight == 1 else numbers.where(f"id % {weight} = 0")
     frame = dense.restore_schema(rows.mapInArrow(read, dense.mark_non_null(schema)), schema)
     return frame if scan.limit is None else frame.limit(scan.limit)
 
@@ -240,12 +251,11 @@ def _announced_bytes(spark: SparkSession) -> int:
 
 
 def _numbers_per_split(size: int, splits: int) -> int:
-    """Return how many numbers, a power of two, represent a split, so that Spark assumes at least `size` bytes.
+    """Return how many numbers represent a split, so that Spark assumes at least `size` bytes.
 
     Spark assumes that the result of a Python function is as large as its input.
     """
-    numbers = size // _NUMBER_BYTES // splits
-    return 1 << max(numbers - 1, 0).bit_length()
+    return max(math.ceil(size / _NUMBER_BYTES / splits), 1)
 
 
 def read_split(scan: Scan, split: Split, target: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import (
@@ -25,9 +25,9 @@ from pennon.spark.sql.query_plan import QueryPlan, TableRead, plan_query
 from pennon.spark.sql.references import QueryTable, TimeTravel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
@@ -71,14 +71,16 @@ class QueryRunner:
                 return self._lake.spark.sql(text)
             if plan.direct_read is not None:
                 return self.read_table(plan.direct_read).alias(plan.direct_read.name)
-            frames: dict[str, Any] = {read.name: self.read_table(read) for read in plan.reads}
-            return self._lake.spark.sql(plan.text, **frames)
+            return evaluate_plan(self._lake.spark, plan, self.read_table, lambda: self.plan(text, analyse=False))
 
-    def plan(self, text: str) -> QueryPlan:
-        """Plan a query on table versions that were all current at one moment."""
+    def plan(self, text: str, *, analyse: bool = True) -> QueryPlan:
+        """Plan a query on table versions that were all current at one moment.
+
+        Without `analyse`, the query reads whole tables.
+        """
         text = self._replace_searches(text)
         session = SessionSettings(self._get_setting(_ZONE))
-        analyse = has_plain_names(self._lake.spark)
+        analyse = analyse and has_plain_names(self._lake.spark)
         plan = plan_query(text, self.find_table, session, analyse=analyse)
         for _ in range(_ATTEMPTS):
             if not self._refresh_versions():
@@ -186,6 +188,27 @@ class QueryRunner:
             return self._lake.spark.conf.get(key)
         except PySparkException:
             return None
+
+
+def evaluate_plan(
+    spark: SparkSession, plan: QueryPlan, read: Callable[[TableRead], DataFrame], plan_whole: Callable[[], QueryPlan]
+) -> DataFrame:
+    """Return what Spark makes of a plan that reads tables.
+
+    If Spark rejects a query with split aggregates, it gets the plan that reads whole tables. Then an error names the
+    columns of the query, not those of the partial results.
+    """
+    from pyspark.errors import AnalysisException
+
+    def evaluate(plan: QueryPlan) -> DataFrame:
+        frames: dict[str, Any] = {one.name: read(one) for one in plan.reads}
+        return spark.sql(plan.text, **frames)
+
+    if all(one.partials is None for one in plan.reads):
+        return evaluate(plan)
+    with suppress(AnalysisException):
+        return evaluate(plan)
+    return evaluate(plan_whole())
 
 
 @contextmanager
