@@ -170,7 +170,7 @@ class CountingS3:
 
     One lock around moto makes its conditional writes right: it checks first and acts later.
     Signatures are not checked, so an expired one is not refused either.
-    `refused` has the access keys of which this server says that they have expired.
+    `refused` has the access keys that this server treats as expired.
     `ignoring` names conditions that this server overlooks, as lesser ones do: `("DELETE", "If-Match")`.
     """
 

@@ -62,7 +62,7 @@ def make_many_commits(disk, ns):
     assert held + 1 not in versions(disk), "nothing was cleaned, so this test shows nothing"
 
 
-def outcomes(disk, prepared, points, operation, *, name, meanwhile=None):
+def outcomes(disk, prepared, points, operation, *, name, while_stopped=None):
     """Stop a process at each point, change the catalog, resume them, and return the outcome of each, by number."""
     with ExitStack() as stack:
         children = []
@@ -71,8 +71,8 @@ def outcomes(disk, prepared, points, operation, *, name, meanwhile=None):
             children.append(stack.enter_context(Child(workers.stop_at, *arguments)))
         for child in children:
             child.wait_until_stopped()
-        if meanwhile is not None:
-            meanwhile()
+        if while_stopped is not None:
+            while_stopped()
         make_many_commits(disk, prepared)
         told = []
         for child in children:
@@ -131,7 +131,7 @@ def test_resumed_creations_of_taken_names_are_refused(disk, prepared, open_names
             create_namespace(prepared, f"late{number}", properties={"who": "another"})
 
     operation = workers.make_namespace
-    told = outcomes(disk, prepared, BEFORE_COMMIT, operation, name="late", meanwhile=take_the_names)
+    told = outcomes(disk, prepared, BEFORE_COMMIT, operation, name="late", while_stopped=take_the_names)
     assert [outcome.code for outcome in told] == [2] * len(told), told
     ns = open_namespace(disk, "v2")
     for number in range(len(told)):
@@ -144,7 +144,7 @@ def test_resumed_creations_in_a_dropped_namespace_are_refused(disk, prepared, op
         drop_namespace(prepared, "space")
 
     operation = workers.create_own_rows
-    told = outcomes(disk, prepared, BEFORE_COMMIT, operation, name="space$late", meanwhile=drop_the_namespace)
+    told = outcomes(disk, prepared, BEFORE_COMMIT, operation, name="space$late", while_stopped=drop_the_namespace)
     assert [outcome.code for outcome in told] == [1] * len(told), told
     ns = open_namespace(disk, "v2")
     assert list_namespaces(ns) == NAMES

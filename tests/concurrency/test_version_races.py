@@ -284,7 +284,7 @@ def _manage_again(ns, _):
     return "t"
 
 
-MEANWHILE = [
+OTHER_CHANGES = [
     _drop_and_restore,
     _rename,
     _rename_there_and_back,
@@ -314,35 +314,35 @@ def stopped_cases():
     return [
         pytest.param(
             mode,
-            meanwhile,
+            other_change,
             point,
-            id=f"{mode}-{meanwhile.__name__.strip('_')}-{point}",
-            marks=[] if (mode, meanwhile, point) in QUICK else [pytest.mark.soak],
+            id=f"{mode}-{other_change.__name__.strip('_')}-{point}",
+            marks=[] if (mode, other_change, point) in QUICK else [pytest.mark.soak],
         )
         for mode in ("v2", "compatibility")
-        for meanwhile in MEANWHILE
+        for other_change in OTHER_CHANGES
         for point in (BEFORE_ROW, AFTER_ROW, AFTER_COPY)
     ]
 
 
-@pytest.mark.parametrize(("mode", "meanwhile", "point"), stopped_cases())
-def test_resumed_append_exists_if_it_was_acknowledged(mode, meanwhile, point, disk, open_namespace):
+@pytest.mark.parametrize(("mode", "other_change", "point"), stopped_cases())
+def test_resumed_append_exists_if_it_was_acknowledged(mode, other_change, point, disk, open_namespace):
     ns = open_namespace(disk, mode)
     new_tables(ns, "t")
     version_workers.append(ns, disk, "t", "second")
     with Child(workers.stop_at, disk, mode, point, version_workers.append_row, "t") as child:
         child.wait_until_stopped()
-        name = meanwhile(ns, disk)
+        name = other_change(ns, disk)
         child.go_on()
         told = child.result()
     reader = open_namespace(disk, mode)
     rows = version_workers.batches(reader, disk, name)
-    replaced = meanwhile in {_replace_by_an_older_one, _replace_by_one_as_old} and point != BEFORE_ROW
+    replaced = other_change in {_replace_by_an_older_one, _replace_by_one_as_old} and point != BEFORE_ROW
     assert ("killed" in rows) == (told.acknowledged and not replaced), f"{told} and yet {rows}"
     assert versions(reader, name) == list(range(1, len(rows) + 1))
     assert sorted(column(disk, reader, name)) == sorted(rows)
     expect_rows_of_tables_only(reader)
-    if meanwhile is _stop_managing:
+    if other_change is _stop_managing:
         assert reader._catalog.manifest.read(lambda one: one.versioned_tables()) == []
     for version in versions(reader, name):
         version_workers.batches(reader, disk, name, version)

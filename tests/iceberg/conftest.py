@@ -77,7 +77,7 @@ def weed() -> Iterator[SeaweedS3]:
 
 @pytest.fixture(scope="session")
 def weed_catalog(weed) -> Iterator[Irc]:
-    """Give the Iceberg catalog of SeaweedFS."""
+    """Return the Iceberg catalog of SeaweedFS."""
     with seaweed(weed) as server:
         yield server
 
@@ -98,7 +98,7 @@ def pytest_generate_tests(metafunc) -> None:
 
 @pytest.fixture
 def irc(request, managed_by, monkeypatch) -> Irc:
-    """Give a server that the namespace works with."""
+    """Return a server that the namespace works with."""
     name = request.node.name.partition("[")[0]
     differs = DIFFERS.get(request.param, {})
     reason = differs.get(name) or differs.get(f"{name} {managed_by}")
@@ -171,7 +171,7 @@ def lossy(irc) -> Iterator[LossyProxy]:
 
 @pytest.fixture
 def namespace(request, irc, catalog, space) -> Inside:
-    """Give a catalog for suites whose tables are at the root: here they are in a namespace of their own."""
+    """Return a catalog for suites whose tables are at the root: here they are in a namespace of their own."""
     reason = OURS_DIFFERS.get(request.node.name.partition("[")[0])
     if irc.root is not None and reason is not None:
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
@@ -180,7 +180,7 @@ def namespace(request, irc, catalog, space) -> Inside:
 
 @pytest.fixture
 def ours(namespace) -> Inside:
-    """Give the same catalog to suites that tell clients of ours from others."""
+    """Return the same catalog to suites that tell clients of ours from others."""
     return namespace
 
 

@@ -135,7 +135,7 @@ DIFFERENCES = {
 
 @pytest.fixture(params=list(DIFFERENCES))
 def place(request, connect, monkeypatch):
-    """Give a namespace that tables can be in: on each server, for each kind of tables."""
+    """Return a namespace that tables can be in: on each server, for each kind of tables."""
     name = request.node.name.partition("[")[0].partition("__")[0]
     reason = DIFFERENCES[request.param].get(name)
     if reason is not None:

@@ -1,4 +1,4 @@
-"""Operations inside of tables, through an Iceberg REST catalog: each commit goes where it belongs."""
+"""Operations inside tables, through an Iceberg REST catalog: each commit goes where it belongs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def content(catalog, space: str) -> dict[str, list]:
 
 
 def commits(catalog, irc, space: str, managed_by: str) -> int:
-    """Give the latest version, and make sure that the server knows it if it decides."""
+    """Return the latest version, and make sure that the server knows it if it decides."""
     latest = describe_table(catalog, space, "t", load_detailed_metadata=True).version
     if managed_by == "impl":
         answer = urllib3.request("GET", f"{irc.uri}/v1/namespaces/{space}/tables/t", timeout=60.0).json()

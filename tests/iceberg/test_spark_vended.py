@@ -1,4 +1,4 @@
-"""Spark and credentials that a server hands out for a short time: whoever uses them asks for new ones."""
+"""Spark and credentials that a server hands out for a short time: every process renews them."""
 
 from __future__ import annotations
 

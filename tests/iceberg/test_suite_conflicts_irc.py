@@ -1,4 +1,4 @@
-"""The suite of operations inside of tables, tests/table/test_conflicts.py, on Apache's fixture."""
+"""Operations inside tables, by the suite tests/table/test_conflicts.py, on Apache's fixture."""
 
 from __future__ import annotations
 

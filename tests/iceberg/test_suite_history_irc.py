@@ -1,4 +1,4 @@
-"""The suite of operations inside of tables, tests/table/test_history.py, on Iceberg REST catalogs."""
+"""Operations inside tables, by the suite tests/table/test_history.py, on Iceberg REST catalogs."""
 
 from __future__ import annotations
 

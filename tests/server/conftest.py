@@ -35,7 +35,7 @@ def plain(tmp_path_factory) -> Iterator[Irc]:
 
 @pytest.fixture(params=["managed", "plain"])
 def server(request) -> Irc:
-    """Give each kind of server."""
+    """Return each kind of server."""
     return request.getfixturevalue(request.param)
 
 

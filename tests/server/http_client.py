@@ -20,7 +20,7 @@ class Answer:
 
     @property
     def error(self) -> tuple[int, str]:
-        """Give status and type of an error, which the error model must hold."""
+        """Return status and type of an error, which the error model must hold."""
         error = self.body["error"]
         assert set(error) == {"message", "type", "code"}
         assert error["code"] == self.status
@@ -51,10 +51,10 @@ class Client:
 
 
 def namespace_path(*names: str) -> str:
-    """Give the path of a namespace."""
+    """Return the path of a namespace."""
     return "/namespaces/" + quote("\x1f".join(names), safe="")
 
 
 def table_path(*names: str) -> str:
-    """Give the path of a table."""
+    """Return the path of a table."""
     return f"{namespace_path(*names[:-1])}/tables/{quote(names[-1], safe='')}"

@@ -1,4 +1,4 @@
-"""Who is let in: this machine, or whoever has the token. The token is never shown."""
+"""Access to the server: from this machine, or with the token. The token is never shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKEN = "a-token-that-nobody-guesses-0123"
 
 
 def other_addresses() -> list[str]:
-    """Give addresses of this machine that are not loopback."""
+    """Return addresses of this machine that are not loopback."""
     found = {one[4][0] for one in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
     return sorted(one for one in found if not one.startswith("127."))
 

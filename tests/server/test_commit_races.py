@@ -64,11 +64,11 @@ def test_version_in_between_is_no_conflict_without_the_requirement(catalog, betw
 
 
 def test_table_replaced_in_between_is_unchanged(catalog, between):
-    def anew() -> None:
+    def recreate() -> None:
         drop_table(catalog, "s", "t")
         create_table(catalog, "s", "t")
 
-    between(anew)
+    between(recreate)
     with fails(4):
         commits.update_table(catalog._catalog, ("s", "t"), {"requirements": current(1), "updates": SET})
     assert describe_table(catalog, "s", "t").properties == {}

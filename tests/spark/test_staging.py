@@ -272,7 +272,7 @@ def test_store_error_after_the_commit_does_not_fail_the_write(spark, lake, monke
 
     def then_the_disk_is_gone(*arguments, **options):
         made = real(*arguments, **options)
-        monkeypatch.setattr("pennon.spark.commits.run_files.TableDirectory.settle", _broken)
+        monkeypatch.setattr("pennon.spark.commits.run_files.RunDirectory.settle", _broken)
         return made
 
     monkeypatch.setattr(LanceDataset, "commit", then_the_disk_is_gone)

@@ -561,16 +561,16 @@ class BesideV1(CatalogMachine):
 machines = pytest.mark.parametrize("machine", [CatalogMachine, BesideV2, BesideV1])
 
 
-def run(machine: type[CatalogMachine], *, examples: int, steps: int, anew: bool = False) -> None:
+def run(machine: type[CatalogMachine], *, examples: int, steps: int, fresh_seed: bool = False) -> None:
     """Run a machine: always the same examples, or others each time."""
-    chosen = settings(max_examples=examples, stateful_step_count=steps, derandomize=not anew, **COMMON)
+    chosen = settings(max_examples=examples, stateful_step_count=steps, derandomize=not fresh_seed, **COMMON)
     run_state_machine_as_test(machine, settings=chosen)
 
 
-def run_in_a_bucket(machine: type[CatalogMachine], *, examples: int, steps: int, anew: bool = False) -> None:
+def run_in_a_bucket(machine: type[CatalogMachine], *, examples: int, steps: int, fresh_seed: bool = False) -> None:
     with CountingS3() as server:
         in_a_bucket = type(f"{machine.__name__}InABucket", (machine,), {"server": server})
-        run(in_a_bucket, examples=examples, steps=steps, anew=anew)
+        run(in_a_bucket, examples=examples, steps=steps, fresh_seed=fresh_seed)
 
 
 # Shrinking a failure takes minutes.
@@ -592,7 +592,7 @@ def test_two_clients_in_a_bucket_match_the_model():
 @pytest.mark.timeout(3600)
 @machines
 def test_two_clients_on_one_root_match_the_model_for_minutes(machine):
-    run(machine, examples=400, steps=50, anew=True)
+    run(machine, examples=400, steps=50, fresh_seed=True)
 
 
 @pytest.mark.s3
@@ -600,4 +600,4 @@ def test_two_clients_on_one_root_match_the_model_for_minutes(machine):
 @pytest.mark.timeout(3600)
 @machines
 def test_two_clients_in_a_bucket_match_the_model_for_minutes(machine):
-    run_in_a_bucket(machine, examples=40, steps=30, anew=True)
+    run_in_a_bucket(machine, examples=40, steps=30, fresh_seed=True)

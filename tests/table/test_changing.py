@@ -462,7 +462,7 @@ def parts(start: int, stop: int) -> bytes:
     return ipc(pa.concat_tables([rows(number, number + 1) for number in range(start, stop)]))
 
 
-class Meanwhile(io.BytesIO):
+class InterruptedStream(io.BytesIO):
     """A stream that calls a function while it is read."""
 
     def __init__(self, data: bytes, happens) -> None:
@@ -479,7 +479,7 @@ class Meanwhile(io.BytesIO):
 def test_an_incompatible_concurrent_commit_raises_conflict(ours):
     create_table(ours, "t", data=ipc(rows(0, 5)))
     with DirectoryNamespace(**ours._properties) as other:
-        stream = Meanwhile(parts(5, 9), lambda: insert(other, "t", data=rows(0, 1, "new"), mode="overwrite"))
+        stream = InterruptedStream(parts(5, 9), lambda: insert(other, "t", data=rows(0, 1, "new"), mode="overwrite"))
         ours_before = ours._open_table(("t",), shared=True)
         with fails(14):
             insert(ours, "t", data=stream)
@@ -490,7 +490,7 @@ def test_an_incompatible_concurrent_commit_raises_conflict(ours):
 def test_a_compatible_concurrent_commit_succeeds(ours):
     create_table(ours, "t", data=ipc(rows(0, 5)))
     with DirectoryNamespace(**ours._properties) as other:
-        stream = Meanwhile(parts(5, 9), lambda: insert(other, "t", data=rows(9, 10)))
+        stream = InterruptedStream(parts(5, 9), lambda: insert(other, "t", data=rows(9, 10)))
         done = insert(ours, "t", data=stream)
         assert (done.version, done.num_inserted_rows) == (3, 4)
     assert contents(ours) == old(*range(10))
@@ -508,7 +508,7 @@ def test_changing_a_table_that_is_purged_raises_conflict(ours, made_anew):
                 create_table(other, "t", data=ipc(rows(0, 1, "new")))
 
         with fails(14):
-            insert(ours, "t", data=Meanwhile(parts(5, 9), purge))
+            insert(ours, "t", data=InterruptedStream(parts(5, 9), purge))
     if made_anew:
         assert contents(ours) == new(0)
         assert version(ours) == 1
@@ -527,8 +527,8 @@ def test_changing_a_managed_table_that_is_dropped_raises_conflict(tmp_path, made
                 create_table(other, "t", data=ipc(rows(0, 1, "new")))
 
         for change in (
-            lambda: insert(ns, "t", data=Meanwhile(parts(5, 9), drop)),
-            lambda: merge(ns, "t", data=Meanwhile(parts(4, 9), drop), when_matched_update_all=True),
+            lambda: insert(ns, "t", data=InterruptedStream(parts(5, 9), drop)),
+            lambda: merge(ns, "t", data=InterruptedStream(parts(4, 9), drop), when_matched_update_all=True),
         ):
             with fails(14, "dropped or replaced"):
                 change()

@@ -230,18 +230,18 @@ def test_updating_a_tag_that_another_client_deletes_raises_tag_not_found(filled,
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_tag_on_a_table_that_is_recreated_raises_conflict_or_exists(filled, between, monkeypatch, moment):
-    def anew():
+    def recreate():
         remove_table(filled, "t")
         create_table(filled, "t", data=ipc(row(7)))
 
     if moment == "before":
-        between(anew)
+        between(recreate)
     else:
         original = tags.create
 
         def interrupted(*arguments):
             original(*arguments)
-            anew()
+            recreate()
 
         monkeypatch.setattr(tags, "create", interrupted)
     try:
@@ -325,11 +325,11 @@ def test_a_purged_root_table_without_old_rows_is_complete(tmp_path, monkeypatch,
 def test_changing_a_recreated_table_raises_conflict_and_keeps_it(filled, between, case):
     prepared(filled)
 
-    def anew():
+    def recreate():
         remove_table(filled, "t")
         create_table(filled, "t", data=ipc(row(7)))
 
-    between(anew)
+    between(recreate)
     with fails(14):
         change(filled, case)
     assert values(filled) == [7]
@@ -371,11 +371,11 @@ def test_a_commit_to_a_dropped_table_is_restored_with_it(filled, between):
 
 
 def test_a_purged_table_that_is_declared_again_stays_declared(filled, between):
-    def anew():
+    def recreate():
         remove_table(filled, "t")
         declare_table(filled, "t")
 
-    between(anew)
+    between(recreate)
     with fails(14):
         change(filled, "rename")
     assert describe_table(filled, "t", check_declared=True).is_only_declared is True
