@@ -180,7 +180,7 @@ def do(client: Any, name: str, what: str, token: str, told: list[Any]) -> None:
 
 @dataclass
 class Storm:
-    """Eight processes, some of which are killed or stopped, and their logs."""
+    """Eight processes and their logs. Some processes are killed or stopped."""
 
     places: list[Place]
     logs: Path

@@ -60,7 +60,7 @@ def mixed_tables(s3) -> Root:
 
 @pytest.fixture(scope="module")
 def half_dropped(s3) -> Root:
-    """Return a root with 1,000 live tables and 1,000 that were dropped, 10 of which are kept for no time."""
+    """Return a root with 1,000 live tables and 1,000 dropped ones; 10 of these have no retention."""
     objects = {f"live{number:04}.lance/_versions/x": b"x" for number in range(1000)}
     for number in range(1000):
         ttl_ms = 0 if number < 10 else 7 * 86_400_000

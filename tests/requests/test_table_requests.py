@@ -5,6 +5,8 @@ The budgets are what is needed now; lower one when it needs less.
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.s3
 
 T = ["t"]
+SLOW_SECONDS = 1.0
 KINDS = ("v1", "v2", "managed")
 STEPS = {
     # In this order; each with its most requests in V1, in V2 and where the catalog manages versions. Where it does not,
@@ -38,8 +41,9 @@ STEPS = {
     "alter_table_add_columns": ({"new_columns": [{"name": "y", "expression": "x + 1"}]}, (9, 8, 24)),
     "alter_table_alter_columns": ({"alterations": [{"path": "y", "rename": "z"}]}, (7, 6, 22)),
     "alter_table_drop_columns": ({"columns": ["z"]}, (8, 7, 23)),
-    # Upkeep of the manifest runs in the background and is counted as well.
-    "restore_table": ({"version": 1}, (12, 11, 50)),
+    # This commit starts a round of upkeep in the background, whose requests are counted as well: 74 in all. Each of its
+    # three commits of an index may meet the operation's own commit, and then takes 7 requests more.
+    "restore_table": ({"version": 1}, (12, 11, 95)),
 }
 
 
@@ -59,12 +63,23 @@ def ns(kind, s3_root, open_namespace) -> DirectoryNamespace:
     return opened
 
 
+def wait_for_upkeep() -> None:
+    """Wait for background work, so that its requests count for the operation that started it."""
+    for thread in threading.enumerate():
+        if thread.name == "pennon-upkeep":
+            thread.join()
+
+
 def test_table_operations_keep_their_budgets(kind, ns, s3):
     over = []
     for operation, (fields, budgets) in STEPS.items():
         limit = budgets[KINDS.index(kind)]
+        started = time.monotonic()
         with s3.count() as count:
             getattr(ns, operation)({"id": T, **fields})
-        if count.total > limit:
+            took = time.monotonic() - started
+            wait_for_upkeep()
+        # A commit that takes a second on a busy machine lists the manifest's versions once more.
+        if count.total > limit + (took > SLOW_SECONDS):
             over.append(f"{operation}, at most {limit}: {count.summary()}")
     assert not over, "\n".join(over)

@@ -1,4 +1,4 @@
-"""Adjustments for Spark's Python workers, each of which runs many tasks."""
+"""Adjustments for Spark's Python workers, which run many tasks each."""
 
 from __future__ import annotations
 

@@ -82,11 +82,6 @@ class Claim:
         return self._held.name
 
     @property
-    def stored(self) -> StoredMarker:
-        """The marker that stands for this claim."""
-        return self._held
-
-    @property
     def marker(self) -> Marker:
         """The state that was last written."""
         return self._held.marker
@@ -135,7 +130,7 @@ class Claim:
         remove_marker(self._store, self._held)
 
     def hand_over(self) -> StoredMarker:
-        """End the claim without a write, and return its marker to the function that ends it."""
+        """End the claim without a write and return its marker, which stays in the store."""
         self._ended = True
         return self._held
 

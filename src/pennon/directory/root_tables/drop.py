@@ -61,7 +61,7 @@ def drop(
         raise _not_found(table.identifier)
     hide_dropped(catalog, name, marker)
     properties = {} if table.row is None and catalog.manifest is not None else table.properties()
-    return DropResult(table.location, properties, written.stored)
+    return DropResult(table.location, properties, written.hand_over())
 
 
 def _belongs_to_another(catalog: Catalog, table: ResolvedTable) -> bool:

@@ -1,6 +1,6 @@
 """Indexes, built on executors: scalar, full text and vector.
 
-The fragments of a table are divided among tasks, each of which builds a segment of the index. Another task merges the
+The fragments of a table are divided among tasks. Each task builds a segment of the index. Another task merges the
 segments, and the driver commits the merged index. The segments of a vector index share a model, which a task trains
 first. `optimize_indexes` adds new rows to an index.
 """

@@ -74,7 +74,7 @@ class TableChangesReader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader):
-    """The common part of both readers. Spark creates it in several processes, of which only one plans."""
+    """The common part of both readers. Spark creates it in several processes; only one of them plans."""
 
     def __init__(self, settings: StreamSettings, schema: StructType) -> None:
         self._settings = settings
