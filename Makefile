@@ -51,6 +51,9 @@ bench: setup ## the benchmarks, next to other clients: about half an hour
 	$(PYTHON_ENV)/python benchmarks/versions.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/rows.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/cli.py $(filter --strict,$(ARGS))
+	$(PYTHON_ENV)/python benchmarks/cold.py $(filter --quick --strict,$(ARGS))
+	$(PYTHON_ENV)/python benchmarks/remote.py $(filter --quick --strict,$(ARGS))
+	$(PYTHON_ENV)/python benchmarks/concurrency.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/spark.py $(filter --quick --strict,$(ARGS))
 
 jars: setup ## fetch the jars that benchmarks and long tests compare with: minutes

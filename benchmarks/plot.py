@@ -12,6 +12,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+from figures import format_figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from results import OURS, REFERENCE, V1, V2
@@ -19,6 +20,7 @@ from results import OURS, REFERENCE, V1, V2
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from figures import Figure, Section
     from matplotlib.axes import Axes
     from results import Measurement, Results
 
@@ -145,3 +147,64 @@ def plain(axes: Axes) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
+
+
+def draw_bars(section: Section, path: Path) -> None:
+    """Draw a panel of horizontal bars for each client of a section, one pair for each operation."""
+    groups = list(dict.fromkeys((figure.client, figure.unit) for figure in section.figures))
+    counts = [sum((figure.client, figure.unit) == group for figure in section.figures) for group in groups]
+    figure_height = 0.42 * sum(counts) + 0.8 * len(groups) + 0.5
+    figure, grid = plt.subplots(
+        len(groups), 1, figsize=(8, figure_height), squeeze=False, gridspec_kw={"height_ratios": counts}
+    )
+    for axes, group in zip(grid.flat, groups, strict=True):
+        _draw_group(axes, group, [one for one in section.figures if (one.client, one.unit) == group])
+    handles = [Line2D([], [], label=name, linewidth=5, color=look["color"]) for name, look in LOOKS.items()]
+    figure.legend(handles=handles, loc="upper right", ncols=2, frameon=False, fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+
+
+def _draw_group(axes: Axes, group: tuple[str, str], figures: list[Figure]) -> None:
+    """Draw the bars of one client, and a mark where each goal is."""
+    for offset, name in ((-0.2, OURS), (0.2, REFERENCE)):
+        values = [(one.ours if name == OURS else one.reference) or 0.0 for one in figures]
+        places = [index + offset for index in range(len(figures))]
+        bars = axes.barh(places, values, 0.38, color=LOOKS[name]["color"])
+        axes.bar_label(bars, labels=[format_figure(value) if value else "" for value in values], fontsize=7, padding=2)
+    for index, one in enumerate(figures):
+        if one.goal is not None and (one.reference or not one.goal.relative):
+            goal = one.goal.bound * ((one.reference or 0.0) if one.goal.relative else 1.0)
+            axes.plot([goal, goal], [index - 0.42, index + 0.02], color="black", linewidth=1.5)
+    client, unit = group
+    axes.set_title(f"{client} ({unit}; the black mark is the goal)", fontsize=9, loc="left")
+    axes.set_yticks(range(len(figures)), [one.operation for one in figures])
+    axes.invert_yaxis()
+    axes.margins(x=0.1)
+    plain(axes)
+
+
+def draw_sizes(section: Section, path: Path) -> None:
+    """Draw a panel for each operation whose figures have sizes: cost against size."""
+    sized = [figure for figure in section.figures if figure.size is not None]
+    kinds = list(dict.fromkeys((figure.operation, figure.unit) for figure in sized))
+    figure, grid = plt.subplots(1, len(kinds), figsize=(3.6 * len(kinds), 3.1), squeeze=False)
+    for axes, (operation, unit) in zip(grid.flat, kinds, strict=True):
+        points = [one for one in sized if one.operation == operation]
+        for name, look in LOOKS.items():
+            values = [(one.size, one.ours if name == OURS else one.reference) for one in points]
+            known = [(size, value) for size, value in values if value is not None]
+            if known:
+                axes.plot(*zip(*known, strict=True), markersize=4, linewidth=1.4, label=name, **look)
+        axes.set(xscale="log", yscale="log", xlabel=points[-1].client.split(" ")[-1], ylabel=unit)
+        axes.set_title(operation, fontsize=9.5, loc="left")
+        axes.set_xticks([one.size for one in points], [_short(one.size or 0) for one in points])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.set_ylim(top=2 * axes.get_ylim()[1])
+        axes.legend(frameon=False, fontsize=8)
+        plain(axes)
+    figure.tight_layout()
+    figure.savefig(path, dpi=90)
+    plt.close(figure)

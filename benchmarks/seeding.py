@@ -25,6 +25,9 @@ MANIFEST_SCHEMA = pa.schema(
     ]
 )
 
+MANAGED = {"table_version_management": "true", "lance.namespace.manifest.writer_feature_flags": str(1 << 16)}
+"""The metadata of a manifest that manages the versions of its tables."""
+
 
 @dataclass(frozen=True)
 class Footprint:
@@ -70,19 +73,68 @@ def write_manifest(root: Path, entries: int, *, nested: bool) -> None:
         ids = [table_name(index) for index in tables]
         locations = [f"{object_id}.lance" for object_id in ids]
     namespaces = ["ns", *(namespace_name(index) for index in range(entries - len(ids) - 1))]
-    size = len(ids) + len(namespaces)
-    columns = {
-        "object_id": ids + namespaces,
-        "object_type": ["table"] * len(ids) + ["namespace"] * len(namespaces),
-        "location": locations + [None] * len(namespaces),
-        "metadata": [None] * size,
-        "base_objects": [None] * size,
-    }
-    rows = pa.table(columns, schema=MANIFEST_SCHEMA)
-    lance.write_dataset(rows, str(root / "__manifest"), data_storage_version="2.2", enable_v2_manifest_paths=True)
+    kinds = ["table"] * len(ids) + ["namespace"] * len(namespaces)
+    _write_rows(root, ids + namespaces, kinds, locations + [None] * len(namespaces))
+
+
+def write_versions(root: Path, tables: int, versions: int) -> None:
+    """Write a manifest of tables in `ns` whose versions the catalog manages. The tables have no files."""
+    names = [f"ns${table_name(index)}" for index in range(tables)]
+    numbers = range(1, versions + 1)
+    # Lance counts the names of its manifest files down.
+    files = {number: f"_versions/{2**64 - 1 - number:020}.manifest" for number in numbers}
+    _write_rows(
+        root,
+        ["ns", *names, *(f"{name}${number}" for name in names for number in numbers)],
+        ["namespace"] + ["table"] * tables + ["table_version"] * (tables * versions),
+        [None, *names] + [None] * (tables * versions),
+        metadata=[None] * (1 + tables)
+        + [_version_metadata(f"{name}/{file}", number) for name in names for number, file in files.items()],
+    )
+    manifest = lance.dataset(str(root / "__manifest"))
+    manifest.update_metadata(MANAGED)
+
+
+def append_tables(root: Path, tables: int) -> None:
+    """Add tables in `many`, without files, to an existing manifest."""
+    ids = [f"many${table_name(index)}" for index in range(tables)]
+    kinds = ["namespace"] + ["table"] * tables
+    _write_rows(root, ["many", *ids], kinds, [None, *ids], mode="append")
+
+
+def _version_metadata(path: str, number: int) -> str:
+    return (
+        f'{{"manifest_path":"{path}","naming_scheme":"V2","manifest_size":"500",'
+        f'"e_tag":"0123456789abcdef","timestamp_millis":"{1_700_000_000_000 + number}"}}'
+    )
+
+
+def _write_rows(
+    root: Path,
+    ids: list[str],
+    kinds: list[str],
+    locations: list[str | None],
+    *,
+    metadata: list[str | None] | None = None,
+    mode: str = "create",
+) -> None:
+    """Write rows into the manifest of a root."""
+    empty = [None] * len(ids)
+    columns = [ids, kinds, locations, metadata or empty, empty]
+    rows = pa.table(dict(zip(MANIFEST_SCHEMA.names, columns, strict=True)), schema=MANIFEST_SCHEMA)
+    options = {"data_storage_version": "2.2", "enable_v2_manifest_paths": True} if mode == "create" else {}
+    lance.write_dataset(rows, str(root / "__manifest"), mode=mode, **options)
 
 
 def footprint(directory: Path) -> Footprint:
     """Count the files below a directory, and their bytes."""
     sizes = [path.stat().st_size for path in directory.rglob("*") if path.is_file()]
     return Footprint(len(sizes), sum(sizes))
+
+
+def write_indexes(root: Path) -> None:
+    """Create the indexes that every client of a manifest keeps."""
+    manifest = lance.dataset(str(root / "__manifest"))
+    manifest.create_scalar_index("object_id", "BTREE", name="object_id_btree")
+    manifest.create_scalar_index("object_type", "BITMAP", name="object_type_bitmap")
+    manifest.create_scalar_index("base_objects", "LABEL_LIST", name="base_objects_label_list")
