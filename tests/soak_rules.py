@@ -32,7 +32,7 @@ RULES = [
         "concurrency/",
         ({"v1", "v2"},),
         "compatibility mode has root tables and manifest tables",
-        but=frozenset({"test_storms"}),
+        but=frozenset({"test_storms", "test_requests_together"}),
     ),
     Rule(
         "lifecycle/",

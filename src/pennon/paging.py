@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _TOKEN_MARK = "p1."  # noqa: S105 - a format mark, not a secret
 
@@ -33,6 +33,20 @@ def select_page(
     end = len(names) if limit is None else min(start + limit, len(names))
     chosen = list(names[start:end])
     return chosen, _encode_token(chosen[-1]) if chosen and end < len(names) else None
+
+
+def fetch_page(
+    fetch: Callable[[str, int | None], Sequence[str]], token: str | None, limit: int | None
+) -> tuple[list[str], str | None]:
+    """Return a page like `select_page`, of names that `fetch` returns: those after a name, and at most so many."""
+    if limit is not None and limit < 0:
+        raise InvalidInputError(f"The limit of a page must not be negative, got {limit}")
+    after = _decode_token(token, takes_names=True) if token else ""
+    if not limit:
+        return list(fetch(after, None)) if limit is None else [], None
+    names = fetch(after, limit + 1)
+    chosen = list(names[:limit])
+    return chosen, _encode_token(chosen[-1]) if len(names) > limit else None
 
 
 def require_token(token: str | None) -> None:

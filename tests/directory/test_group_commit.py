@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 
 import pytest
 from lance_namespace.errors import LanceNamespaceError
 
-from tests.directory.on_disk import manifest, manifest_rows
-from tests.support import create_namespace, describe_namespace, drop_namespace, list_namespaces
+from pennon.directory.manifest import history
+from pennon.directory.manifest import manifest as manifest_module
+from tests.directory.on_disk import directory, manifest, manifest_rows
+from tests.servers import CountingS3
+from tests.support import Root, create_namespace, describe_namespace, drop_namespace, fails, list_namespaces
 
 THREADS = 16
 
@@ -110,3 +117,156 @@ def test_two_clients_with_many_threads_lose_no_mutation(root, open_namespace):
     for client in clients:
         assert set(list_namespaces(client)) == {f"n{n}" for n in range(32)}
     assert len(manifest_rows(clients[0])) == 32
+
+
+def test_waiting_mutations_share_the_next_commit(root, open_namespace):
+    ns = open_namespace(root, "v2")
+    create_namespace(ns, "first")
+    queue = ns._catalog.manifest._queue
+    inside, release = threading.Event(), threading.Event()
+
+    def hold(draft):
+        inside.set()
+        assert release.wait(60)
+
+    with ThreadPoolExecutor(33) as pool:
+        held = pool.submit(queue.run, hold)
+        assert inside.wait(60)
+        before = manifest(ns).version
+        waiting = [pool.submit(create_namespace, ns, f"n{n:02}") for n in range(32)]
+        while len(queue._waiting) < 32:
+            threading.Event().wait(0.001)
+        release.set()
+        for future in (held, *waiting):
+            future.result()
+    assert manifest(ns).version == before + 1
+    assert list_namespaces(ns) == ["first", *(f"n{n:02}" for n in range(32))]
+
+
+def test_interrupted_leader_lets_others_commit(root, open_namespace):
+    ns = open_namespace(root, "v2")
+    create_namespace(ns, "first")
+    queue = ns._catalog.manifest._queue
+    inside, release = threading.Event(), threading.Event()
+
+    def interrupt(draft):
+        inside.set()
+        assert release.wait(60)
+        raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(2) as pool:
+        leader = pool.submit(queue.run, interrupt)
+        assert inside.wait(60)
+        other = pool.submit(create_namespace, ns, "second")
+        while not queue._waiting:
+            threading.Event().wait(0.001)
+        release.set()
+        with pytest.raises(KeyboardInterrupt):
+            leader.result()
+        other.result()
+    create_namespace(ns, "third")
+    assert list_namespaces(ns) == ["first", "second", "third"]
+
+
+@pytest.mark.s3
+def test_plans_on_an_outdated_version_run_again(open_namespace, monkeypatch):
+    monkeypatch.setattr(manifest_module, "_TRUSTED_SECONDS", 600.0)
+    with CountingS3() as server:
+        root = Root(server.endpoint.uri("root"), server.endpoint.storage_options())
+        ns, other = open_namespace(root, "v2"), open_namespace(root, "v2")
+        create_namespace(ns, "first")
+        create_namespace(other, "second")
+        # The version in memory of each client is outdated now, and trusted.
+        with fails(2):
+            create_namespace(ns, "second")
+        drop_namespace(ns, "second")
+        create_namespace(other, "third")
+        create_namespace(ns, "third", "child")
+        drop_namespace(other, "first")
+        with fails(1):
+            drop_namespace(ns, "first")
+        assert describe_namespace(other, "third").properties is not None
+        with server.count() as count:
+            create_namespace(ns, "fourth")
+        assert count.total == 4, count.summary()
+        assert list_namespaces(ns) == list_namespaces(other) == ["fourth", "third"]
+
+
+@pytest.mark.s3
+def test_outdated_client_does_not_commit_into_a_gap(open_namespace, monkeypatch):
+    monkeypatch.setattr(manifest_module, "_TRUSTED_SECONDS", 600.0)
+    with CountingS3() as server:
+        root = Root(server.endpoint.uri("root"), server.endpoint.storage_options())
+        idle, busy = open_namespace(root, "v2"), open_namespace(root, "v2")
+        create_namespace(idle, "first")
+        held = idle._catalog.manifest._snapshot.version
+        for n in range(48):
+            create_namespace(busy, f"n{n:02}")
+        busy.close()
+        assert held + 1 not in history.list_versions(idle._store)
+        create_namespace(idle, "second")
+        expected = {"first", "second", *(f"n{n:02}" for n in range(48))}
+        assert set(list_namespaces(open_namespace(root, "v2"))) == expected
+
+
+_HOLDER = """
+import sys
+from pathlib import Path
+from pennon.store.local import LocalStore
+with LocalStore(Path(sys.argv[1]), {}).turn("__manifest", 60):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(root, open_namespace):
+    """Start a process that has its turn at the manifest of a root, and does not end it."""
+    ns = open_namespace(root, "v2")
+    create_namespace(ns, "first")
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, ns._store.identity()], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"held\n"
+        yield process
+        process.kill()
+
+
+def test_turn_ends_with_the_process_that_has_it(root, open_namespace, holder, monkeypatch):
+    monkeypatch.setattr(manifest_module, "_LONGEST_TURN_SECONDS", 600.0)
+    ns = open_namespace(root, "v2")
+    list_namespaces(ns)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(create_namespace, ns, "second")
+        with pytest.raises(FutureTimeoutError):
+            waiting.result(0.2)
+        holder.kill()
+        waiting.result()
+    assert list_namespaces(ns) == ["first", "second"]
+
+
+def test_stopped_process_delays_others_once(root, open_namespace, holder, monkeypatch):
+    monkeypatch.setattr(manifest_module, "_LONGEST_TURN_SECONDS", 60.0)
+    waits = []
+    wait = threading.Event.wait
+    monkeypatch.setattr(threading.Event, "wait", lambda event, seconds=None: waits.append(seconds) or wait(event, 0.1))
+    holder.send_signal(signal.SIGSTOP)
+    ns = open_namespace(root, "v2")
+    list_namespaces(ns)
+    for name in ("second", "third", "fourth"):
+        create_namespace(ns, name)
+    assert waits.count(60.0) == 1
+    assert list_namespaces(ns) == ["first", "fourth", "second", "third"]
+
+
+def test_lock_files_that_are_links_are_not_followed(root, open_namespace, tmp_path):
+    ns = open_namespace(root, "v2")
+    create_namespace(ns, "first")
+    locks = directory(ns) / ".lance-locks"
+    locks.mkdir(exist_ok=True)
+    for name in ("queue-__manifest", "turn-__manifest"):
+        (locks / name).unlink(missing_ok=True)
+        (locks / name).symlink_to(tmp_path / "elsewhere")
+    create_namespace(ns, "second")
+    assert list_namespaces(ns) == ["first", "second"]
+    assert not (tmp_path / "elsewhere").exists()

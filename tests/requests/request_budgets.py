@@ -67,10 +67,10 @@ BUDGETS = [
     Budget("drop_namespace cascade", ROOT, None, 5, 5),
     Budget("declare_table", ROOT, 5, 7, 10, 13),
     Budget("declare_table", CHILD, None, 7, 7, 13),
-    Budget("create_table", ROOT, 9, 10, 13, 14),
-    Budget("create_table", CHILD, None, 10, 10, 14),
-    Budget("create_table of a declared one", ROOT, 9, 9, 13),
-    Budget("create_table of a declared one", CHILD, None, 9, 9, 14),
+    Budget("create_table", ROOT, 8, 8, 12, 14),
+    Budget("create_table", CHILD, None, 8, 8, 14),
+    Budget("create_table of a declared one", ROOT, 9, 8, 12),
+    Budget("create_table of a declared one", CHILD, None, 8, 8, 14),
     Budget("create_table exist_ok", ROOT, 2, 2, 3, 14),
     Budget("create_table exist_ok", CHILD, None, 2, 2, 14),
     Budget("create_table overwrite", ROOT, 11, 9, 13, 14),
@@ -98,6 +98,67 @@ BUDGETS = [
     Budget("drop_table", CHILD, None, 5, 5, 11),
     Budget("drop_table declared", ROOT, 5, 5, 10, 11),
     Budget("drop_table declared", CHILD, None, 5, 5, 11),
+]
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The longest chain of requests of an operation: so often does a warm client wait for the store. Same rows."""
+
+    operation: str
+    place: str
+    v1: int | None
+    v2: int | None
+    compatibility: int | None
+
+
+DEPTHS = [
+    #     operation                    place  V1    V2    compat.
+    Depth("create_namespace", ROOT, None, 5, 6),
+    Depth("create_namespace", CHILD, None, 5, 5),
+    Depth("create_namespace exist_ok", ROOT, None, 1, 1),
+    Depth("namespace_exists", ROOT, None, 1, 1),
+    Depth("namespace_exists", CHILD, None, 1, 1),
+    Depth("describe_namespace", ROOT, None, 1, 1),
+    Depth("list_namespaces", ROOT, 0, 1, 1),
+    Depth("list_namespaces", CHILD, None, 1, 1),
+    Depth("alter_namespace_properties", CHILD, None, 5, 5),
+    Depth("drop_namespace", ROOT, None, 4, 4),
+    Depth("drop_namespace", CHILD, None, 4, 4),
+    Depth("drop_namespace cascade", ROOT, None, 5, 5),
+    Depth("declare_table", ROOT, 5, 7, 10),
+    Depth("declare_table", CHILD, None, 7, 7),
+    Depth("create_table", ROOT, 9, 10, 13),
+    Depth("create_table", CHILD, None, 10, 10),
+    Depth("create_table of a declared one", ROOT, 9, 9, 12),
+    Depth("create_table of a declared one", CHILD, None, 9, 9),
+    Depth("create_table exist_ok", ROOT, 1, 2, 2),
+    Depth("create_table exist_ok", CHILD, None, 2, 2),
+    Depth("create_table overwrite", ROOT, 10, 8, 12),
+    Depth("create_table overwrite", CHILD, None, 8, 8),
+    Depth("table_exists", ROOT, 1, 1, 2),
+    Depth("table_exists", CHILD, None, 1, 1),
+    Depth("describe_table", ROOT, 1, 1, 2),
+    Depth("describe_table", CHILD, None, 1, 1),
+    Depth("describe_table check_declared", ROOT, 1, 2, 2),
+    Depth("describe_table check_declared", CHILD, None, 2, 2),
+    Depth("describe_table detailed", ROOT, 3, 3, 4),
+    Depth("describe_table detailed", CHILD, None, 3, 3),
+    Depth("list_tables", ROOT, 1, 1, 2),
+    Depth("list_tables", CHILD, None, 1, 1),
+    Depth("list_tables without declared", ROOT, 1, 2, 2),
+    Depth("list_tables without declared", CHILD, None, 2, 2),
+    Depth("list_all_tables", ROOT, 1, 1, 2),
+    Depth("rename_table", ROOT, None, 6, 11),
+    Depth("rename_table", CHILD, None, 6, 6),
+    Depth("deregister_table", ROOT, 3, 5, 9),
+    Depth("deregister_table", CHILD, None, 5, 5),
+    Depth("register_table", ROOT, 5, 6, 9),
+    Depth("register_table", CHILD, None, 6, 6),
+    Depth("drop_table", ROOT, 5, 5, 10),
+    Depth("drop_table", CHILD, None, 5, 5),
+    Depth("drop_table declared", ROOT, 5, 5, 10),
+    Depth("drop_table declared", CHILD, None, 5, 5),
 ]
 
 
@@ -204,6 +265,15 @@ def cases() -> Iterator[tuple[Budget, str, int]]:
             requests = getattr(budget, mode)
             if requests is not None:
                 yield budget, mode, requests
+
+
+def depth_cases() -> Iterator[tuple[str, str, str, int]]:
+    """Yield operation, place, mode and depth of each case."""
+    for row in DEPTHS:
+        for mode in ("v1", "v2", "compatibility"):
+            depth = getattr(row, mode)
+            if depth is not None:
+                yield row.operation, row.place, mode, depth
 
 
 UPKEEP_CALLS = 64

@@ -10,17 +10,20 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lance
 import pyarrow as pa
 import pytest
 
+from pennon.errors import UnusableEntryError
 from pennon.store import Amount, Level, local, open_store
 from pennon.store.local import LOCK_DIRECTORY
 from pennon.store.objects import ABSENT_BODY
@@ -530,7 +533,7 @@ def test_find_empty_tables_returns_directories_without_files(tmp_path):
     (tmp_path / "empty.lance" / "also" / "empty").mkdir(parents=True)
     store.put("full.lance/deep/leaf", b"x")
 
-    assert store.find_empty_tables(["full.lance", "empty.lance"]) == {"empty.lance"}
+    assert store.find_empty_tables(["full.lance", "empty.lance"], subdirectories=0) == {"empty.lance"}
     assert not store.has_files("empty.lance")
 
 
@@ -538,12 +541,73 @@ def test_find_empty_tables_checks_again_after_the_root_has_changed(tmp_path, mon
     monkeypatch.setattr(local, "_CLOCK_NANOSECONDS", -1)
     store = open_store(str(tmp_path), {})
     store.put("t.lance/leaf", b"x")
-    assert store.find_empty_tables(["t.lance"]) == set()
+    assert store.find_empty_tables(["t.lance"], subdirectories=0) == set()
 
     store.delete_tree("t.lance")
     (tmp_path / "t.lance").mkdir()
 
-    assert store.find_empty_tables(["t.lance"]) == {"t.lance"}
+    assert store.find_empty_tables(["t.lance"], subdirectories=0) == {"t.lance"}
+
+
+@pytest.fixture(params=["disk", "memory"])
+def counting_root(request, tmp_path):
+    """Return an empty directory on a file system that counts links: that of temporary files, or a tmpfs."""
+    if request.param == "disk":
+        top = tmp_path / "root"
+        top.mkdir()
+        yield top
+        return
+    if not Path("/dev/shm").is_dir():  # noqa: S108 - a tmpfs on Linux
+        pytest.skip("there is no tmpfs")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def fill_with_tables_and_others(root):
+    """Create all kinds of directories that a root may hold, and return the names that contain no file."""
+    for name in ("data", "_transactions", "_versions"):
+        (root / "table.lance" / name).mkdir(parents=True)
+        (root / "table.lance" / name / "file").touch()
+    for name in ("_transactions", "_versions"):
+        (root / "rowless.lance" / name).mkdir(parents=True)
+        (root / "rowless.lance" / name / "file").touch()
+        (root / "hollow.lance" / name).mkdir(parents=True)
+    (root / "declared.lance").mkdir()
+    (root / "declared.lance" / ".lance-reserved").touch()
+    (root / "empty.lance").mkdir()
+    (root / "other").mkdir()
+    return {"empty.lance", "hollow.lance"}
+
+
+@pytest.mark.parametrize("surplus", [0, 1, -1, 1000], ids=lambda surplus: f"surplus={surplus}")
+def test_find_empty_tables_is_right_whether_or_not_links_are_counted(counting_root, surplus):
+    empty = fill_with_tables_and_others(counting_root)
+    store = open_store(str(counting_root), {})
+    directories = store.list_level().directories
+    tables = [name for name in directories if name.endswith(".lance")]
+
+    assert store.find_empty_tables(tables, subdirectories=len(directories) + surplus) == empty
+
+
+def test_link_counts_are_not_used_if_that_of_the_root_is_wrong(counting_root):
+    for name in ("data", "_transactions", "_versions"):
+        (counting_root / "hollow.lance" / name).mkdir(parents=True)
+    store = open_store(str(counting_root), {})
+
+    assert store.find_empty_tables(["hollow.lance"], subdirectories=2) == {"hollow.lance"}
+
+
+def test_a_link_in_the_place_of_a_table_is_not_followed_by_its_link_count(tmp_path):
+    root = tmp_path / "root"
+    root.mkdir()
+    for name in ("data", "_transactions", "_versions"):
+        (tmp_path / "outside" / name).mkdir(parents=True)
+        (tmp_path / "outside" / name / "file").touch()
+    (root / "t.lance").symlink_to(tmp_path / "outside")
+    store = open_store(str(root), {})
+
+    with pytest.raises(UnusableEntryError):
+        store.find_empty_tables(["t.lance"], subdirectories=0)
 
 
 def test_local_exclusive_admits_one_of_eight_threads_at_a_time(tmp_path):

@@ -179,7 +179,7 @@ def _require_droppable_namespace(catalog: Catalog, identifier: Identifier, optio
     manifest = catalog.require_manifest("drop --namespace")
     catalog.resolver.require_namespace(identifier)
     key = object_id(identifier)
-    rows = manifest.read(lambda snapshot: [snapshot.get(one) for one in (key, *snapshot.descendants(key))])
+    rows = manifest.read_whole(lambda snapshot: [snapshot.get(one) for one in (key, *snapshot.descendants(key))])
     if len(rows) > 1 and not options.cascade:
         raise NamespaceNotEmptyError(
             f"Namespace '{addresses.format_address(identifier)}' is not empty: use --cascade to drop its contents, too"

@@ -13,7 +13,7 @@ from pennon.identifiers import Identifier, find_name_fault, split_object_id
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
-    from pennon.directory.manifest import Snapshot
+    from pennon.directory.manifest import LoadedSnapshot
     from pennon.directory.versions.record import VersionRecord
 
 
@@ -36,7 +36,7 @@ def inspect(catalog: Catalog) -> Inspection:
     existing = set(level.directories)
     rows: dict[str, str] = {}
     if catalog.manifest is not None:
-        rows = catalog.manifest.read(_locations)
+        rows = catalog.manifest.read_whole(_locations)
     elif layout.MANIFEST in existing:
         return Inspection({}, [])
     gone = {split_object_id(key): location for key, location in rows.items() if location.split("/")[0] not in existing}
@@ -63,7 +63,7 @@ def list_version_rows(catalog: Catalog, identifier: Identifier) -> dict[int, Ver
     return catalog.require_manifest("verify").read(lambda snapshot: version_rows.list_records(snapshot, table))
 
 
-def _locations(snapshot: Snapshot) -> dict[str, str]:
+def _locations(snapshot: LoadedSnapshot) -> dict[str, str]:
     """Return the locations of all tables, including dropped ones."""
     rows = [snapshot.get(key) for key in snapshot.object_ids()]
     return {

@@ -21,7 +21,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import ROOT, Identifier, format_identifier, namespace_not_found, object_id, parent_not_found
 from pennon.modes import CreateMode, DropBehavior, DropMode
-from pennon.paging import select_page
+from pennon.paging import fetch_page, select_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,7 +160,8 @@ def list_children(
     def look(snapshot: Snapshot) -> tuple[list[str], str | None]:
         if not namespace_exists(snapshot, identifier):
             raise namespace_not_found(identifier)
-        return select_page(snapshot.namespace_names(object_id(identifier)), token, limit)
+        parent = object_id(identifier)
+        return fetch_page(lambda after, count: snapshot.namespace_names(parent, after, count), token, limit)
 
     return catalog.manifest.read(look)
 
@@ -192,6 +193,7 @@ def list_all(catalog: Catalog, below: Identifier) -> list[str]:
 def _move_to_trash(draft: Draft, namespace: Row, deletion: trash.Deletion, *, force: bool) -> None:
     """Move a namespace and everything below it to the trash, as one group."""
     keys = list(draft.descendants(namespace.object_id))
+    draft.expect(*keys)
     for row in [namespace, *(row for key in keys if (row := draft.get(key)) is not None)]:
         require_unprotected(row, force=force)
         trash.move_to_trash(draft, row, deletion)

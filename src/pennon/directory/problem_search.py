@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.lookup.directories import RootListing
-    from pennon.directory.manifest import Row, Snapshot
+    from pennon.directory.manifest import LoadedSnapshot, Row
 
 
 def find_problems(catalog: Catalog) -> list[Problem]:
@@ -32,7 +32,7 @@ def find_problems(catalog: Catalog) -> list[Problem]:
     found = {Problem(shorten_text(name), f"it is left alone: {why}", REMOVE_FIX) for name, why in listing.odd.items()}
     found |= set(_search_markers(catalog, listing))
     if catalog.manifest is not None:
-        found |= set(catalog.manifest.read(lambda snapshot: list(_search_rows(snapshot))))
+        found |= set(catalog.manifest.read_whole(lambda snapshot: list(_search_rows(snapshot))))
     return sorted(found, key=lambda problem: (problem.entry, problem.reason))
 
 
@@ -44,7 +44,7 @@ def _search_markers(catalog: Catalog, listing: RootListing) -> Iterator[Problem]
             yield problem
 
 
-def _search_rows(snapshot: Snapshot) -> Iterator[Problem]:
+def _search_rows(snapshot: LoadedSnapshot) -> Iterator[Problem]:
     yield from find_skipped_rows(snapshot)
     for location in snapshot.deep_locations():
         for key in snapshot.object_ids_at(location):
@@ -59,7 +59,7 @@ def _search_rows(snapshot: Snapshot) -> Iterator[Problem]:
             yield problem
 
 
-def find_row_problem(snapshot: Snapshot, row: Row) -> Problem | None:
+def find_row_problem(snapshot: LoadedSnapshot, row: Row) -> Problem | None:
     """Return what is wrong with a row of the manifest and how to fix it, or None if it can be used."""
     entry = shorten_id(row.object_id)
     if row.object_type == TABLE_VERSION:

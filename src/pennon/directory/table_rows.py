@@ -7,6 +7,7 @@ table's own row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pennon.directory import layout
@@ -23,6 +24,8 @@ from pennon.identifiers import (
     split_object_id,
     table_not_found,
 )
+from pennon.store import LARGEST_MANIFEST, call_together
+from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.directory.catalog import Catalog
+    from pennon.store import Store
     from pennon.table.writing import PreparedData
 
 Record_co = TypeVar("Record_co", covariant=True)
@@ -47,6 +51,44 @@ class TableSpec:
     def row(self, location: str) -> Row:
         """Return the row of the table at a location."""
         return Row(object_id(self.identifier), TABLE, location, properties_json(self.properties))
+
+
+@dataclass(frozen=True)
+class TableUpload:
+    """Writes files into the directory of a new table in an object store."""
+
+    store: Store
+    location: str
+    is_new: bool
+    """Whether no other client can know the directory."""
+
+    @classmethod
+    def of(cls, catalog: Catalog, spec: TableSpec, location: str, *, is_new: bool = False) -> TableUpload | None:
+        """Return the upload for a table, or None if Lance must write it: to a disk, or with options of its own."""
+        store = catalog.store
+        if store.is_local or spec.storage_options != dict(store.storage_options):
+            return None
+        return cls(store, location, is_new)
+
+    def put(self, files: Mapping[str, bytes]) -> bool:
+        """Write files, all at the same time; False if the table has a version already."""
+        store = self.store
+        # A client that names its versions otherwise does not collide with the manifest that follows.
+        has_versions, *_ = call_together(
+            store,
+            lambda: not self.is_new and store.has_files(layout.inside(self.location, VERSIONS_FOLDER)),
+            *(partial(store.put, layout.inside(self.location, path), body) for path, body in files.items()),
+        )
+        return not has_versions
+
+    def create(self, path: str, body: bytes) -> bool:
+        """Write a file unless there is one; False if there is another one."""
+        return self.store.create(layout.inside(self.location, path), body) is not None
+
+    def contains(self, path: str, body: bytes) -> bool | None:
+        """Return whether a file has this body, or None if there is no such file."""
+        found = self.store.get(layout.inside(self.location, path), max_bytes=LARGEST_MANIFEST)
+        return None if found is None else found.body == body
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import migrate
-from pennon.directory.manifest import TABLE, Draft, Snapshot, flags
+from pennon.directory.manifest import TABLE, Draft, LoadedSnapshot, Snapshot, flags
 from pennon.directory.manifest.snapshot import find_location_fault
 from pennon.directory.versions import managed, version_files, version_rows
 from pennon.directory.versions.version_rows import ManagedTable
@@ -42,12 +42,12 @@ def enable(catalog: Catalog, progress: Callable[[int, int], None] | None = None)
     manifest = catalog.require_manifest("enable_table_version_management")
     if catalog.lists_directories:
         migrate.migrate_to_manifest(catalog, dry_run=False)
-    tables = manifest.read(_list_tables)
+    tables = manifest.read_whole(_list_tables)
     added = _import_all(catalog, manifest, tables, progress)
     metadata = manifest.read(lambda snapshot: snapshot.metadata)
     if not flags.manages_versions(metadata):
         manifest.update_metadata(flags.version_management(metadata, on=True))
-        tables = manifest.read(_list_tables)
+        tables = manifest.read_whole(_list_tables)
         added += _import_all(catalog, manifest, tables, None)
     return ManagementReport(len(tables), added)
 
@@ -63,13 +63,13 @@ def migrate_tables(catalog: Catalog, *, dry_run: bool, names: Collection[str] | 
 def disable(catalog: Catalog) -> ManagementReport:
     """Turn version management off. All versions are finished first, so that none is lost."""
     manifest = catalog.require_manifest("disable_table_version_management")
-    managed.finish(catalog, manifest.read(_list_unfinished), tidy=True)
+    managed.finish(catalog, manifest.read_whole(_list_unfinished), tidy=True)
     manifest.update_metadata(flags.version_management(manifest.read(lambda snapshot: snapshot.metadata), on=False))
-    tables = manifest.read(lambda snapshot: len(snapshot.versioned_tables()))
+    tables = manifest.read_whole(lambda snapshot: len(snapshot.versioned_tables()))
     removed = 0
-    while manifest.read(lambda snapshot: snapshot.versioned_tables()):
+    while manifest.read_whole(lambda snapshot: snapshot.versioned_tables()):
         # A writer that has not seen the change may have added a version since. One that cannot be finished goes too.
-        tried = {record.path for record in managed.finish(catalog, manifest.read(_list_unfinished), tidy=True)}
+        tried = {record.path for record in managed.finish(catalog, manifest.read_whole(_list_unfinished), tidy=True)}
         removed += manifest.mutate(lambda draft, tried=tried: _remove_some(draft, tried))  # type: ignore[misc]
     return ManagementReport(tables, removed)
 
@@ -102,13 +102,13 @@ def _import_table(draft: Draft, table: ManagedTable, records: Iterable[VersionRe
     return version_rows.import_rows(draft, table.key, [record for record in records if record.version > newest])
 
 
-def _list_tables(snapshot: Snapshot) -> list[ManagedTable]:
+def _list_tables(snapshot: LoadedSnapshot) -> list[ManagedTable]:
     """Return all tables, dropped ones included, because they can be restored."""
     tables = [_find_table(snapshot, key) for key in snapshot.object_ids()]
     return [table for table in tables if table is not None]
 
 
-def _list_unfinished(snapshot: Snapshot) -> list[tuple[ManagedTable, VersionRecord]]:
+def _list_unfinished(snapshot: LoadedSnapshot) -> list[tuple[ManagedTable, VersionRecord]]:
     tables = [_find_table(snapshot, key) for key in snapshot.versioned_tables()]
     return [pair for table in tables if table is not None for pair in version_rows.list_unfinished(snapshot, table)]
 

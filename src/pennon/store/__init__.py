@@ -9,6 +9,7 @@ from pennon.store.protocol import (
     Level,
     Store,
     UnusableEntry,
+    call_together,
 )
 from pennon.store.root import open_store
 
@@ -21,5 +22,6 @@ __all__ = [
     "Level",
     "Store",
     "UnusableEntry",
+    "call_together",
     "open_store",
 ]

@@ -18,6 +18,7 @@ import math
 import os
 import shutil
 import stat
+import threading
 import time
 import uuid
 from dataclasses import dataclass
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 LOCK_DIRECTORY = ".lance-locks"
 TRASH_DIRECTORY = ".lance-trash"
 _LOCK_FILES = 64
+_IMPATIENCE = 10
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
-_TABLE_LINKS = 5
+_OWN_LINKS = 2
+_TABLE_LINKS = _OWN_LINKS + 3
 _CLOCK_NANOSECONDS = 2_000_000_000
 _TRUSTED_NANOSECONDS = 30_000_000_000
 _ATTEMPTS = 10
@@ -74,6 +77,65 @@ class _FilledTables:
     names: frozenset[str] = frozenset()
 
 
+class _Turn:
+    """Two lock files: a process queues at the first one, and has its turn while it holds the second."""
+
+    def __init__(self, queue: int, turn: int) -> None:
+        self._queue = queue
+        self._turn = turn
+        self._guard = threading.Lock()
+        self._acquired = threading.Event()
+        self._blocks = False
+        self._ended = False
+
+    def acquire(self, seconds: float) -> bool:
+        """Wait for the turn. Returns False if that takes longer than `seconds`."""
+        try:
+            fcntl.flock(self._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(self._queue, fcntl.LOCK_UN)
+            if not seconds:
+                return False
+        else:
+            fcntl.flock(self._queue, fcntl.LOCK_UN)
+            return True
+        # Only a blocking call queues in order, and only a thread of its own can be abandoned in it.
+        thread = threading.Thread(target=self._block, name="pennon-turn", daemon=True)
+        self._blocks = True
+        try:
+            thread.start()
+        except RuntimeError:
+            # The process is ending, and starts no more threads.
+            self._blocks = False
+            return False
+        return self._acquired.wait(seconds)
+
+    def end(self) -> None:
+        """End the turn, or stop waiting for it."""
+        with self._guard:
+            self._ended = True
+            if self._blocks and not self._acquired.is_set():
+                return
+        self._close()
+
+    def _block(self) -> None:
+        fcntl.flock(self._queue, fcntl.LOCK_EX)
+        fcntl.flock(self._turn, fcntl.LOCK_EX)
+        fcntl.flock(self._queue, fcntl.LOCK_UN)
+        with self._guard:
+            self._acquired.set()
+            ended = self._ended
+        if ended:
+            self._close()
+
+    def _close(self) -> None:
+        # Closing does not release a lock that a forked child has inherited.
+        for descriptor in (self._turn, self._queue):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+
 class LocalStore:
     """A root directory on a local disk."""
 
@@ -85,6 +147,7 @@ class LocalStore:
         self._prefix = f"{root}/"
         self.storage_options = storage_options
         self._filled = _FilledTables()
+        self._impatient_until = -math.inf
         self._plain: dict[str, tuple[int, int]] = {}
         """Inode and change time of directories in which nothing that Lance uses is a link."""
 
@@ -178,21 +241,36 @@ class LocalStore:
             return Level((), ())
         return Level(tuple(files), tuple(directories), tuple(unusable))
 
-    def find_empty_tables(self, names: Sequence[str]) -> frozenset[str]:
-        """Look into each directory, except those that had files before, if the root has not changed since."""
-        modified = _read_modified(self._root)
+    def find_empty_tables(self, names: Sequence[str], *, subdirectories: int) -> frozenset[str]:
+        """Examine each directory, except those that had files before, if the root has not changed since.
+
+        A directory is looked into only if its link count does not show that it is a table.
+        """
+        try:
+            descriptor = os.open(self._top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return frozenset(names)
+        try:
+            return self._find_empty(descriptor, names, subdirectories)
+        finally:
+            os.close(descriptor)
+
+    def _find_empty(self, descriptor: int, names: Sequence[str], subdirectories: int) -> frozenset[str]:
+        root = os.fstat(descriptor)
+        modified = root.st_mtime_ns
         before = self._filled
         now = time.time_ns()
         # A change within the clock's resolution of the last one would not show.
         fresh = now - before.checked_at < _TRUSTED_NANOSECONDS and now - modified > _CLOCK_NANOSECONDS
         trusted = before.names if fresh and before.root_modified == modified else frozenset()
-        filled: set[str] = set(trusted)
-        empty: set[str] = set()
-        for name in names:
-            if name not in trusted:
-                (filled if self._has_table(name) else empty).add(name)
-        self._filled = _FilledTables(modified, before.checked_at if trusted else now, frozenset(filled))
-        return frozenset(empty)
+        unknown = [name for name in names if name not in trusted]
+        # The link count of a directory includes its subdirectories on most file systems. Others report a constant.
+        if unknown and root.st_nlink == _OWN_LINKS + subdirectories:
+            unknown = [name for name in unknown if not _has_table_links(descriptor, name, root.st_dev)]
+        empty = frozenset([name for name in unknown if not self.has_files(name)])
+        filled = trusted.union(names) - empty
+        self._filled = _FilledTables(modified, before.checked_at if trusted else now, filled)
+        return empty
 
     def list_names(self, path: str) -> set[str]:
         """Return the names in a directory without examining the entries."""
@@ -382,6 +460,21 @@ class LocalStore:
         with self._hold_lock("name", name):
             yield
 
+    @contextlib.contextmanager
+    def turn(self, name: str, seconds: float) -> Iterator[None]:
+        """Queue at two lock files. The process that is next holds the first one, so nobody overtakes it.
+
+        After a wait in vain, no turn of the next seconds is waited for: the holder is stopped, or very slow.
+        """
+        now = time.monotonic()
+        patience = 0.0 if now < self._impatient_until else seconds
+        with contextlib.ExitStack() as held:
+            # Without lock files, as on a disk that does not allow them, processes do not queue.
+            with contextlib.suppress(OSError, UnusableEntryError):
+                if not self._wait_for_turn(held, name, patience):
+                    self._impatient_until = max(self._impatient_until, now + _IMPATIENCE * seconds)
+            yield
+
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
         """Return the results in order. The calls run one by one: system calls cost less than threads."""
         return [function(item) for item in items]
@@ -443,16 +536,6 @@ class LocalStore:
                 f"{root_paths.shorten_text(path)} in the root is {_describe_kind(found)}, not a file: remove it"
             )
 
-    def _has_table(self, name: str) -> bool:
-        # On most file systems, the link count of a directory includes its subdirectories. A table has at least three:
-        # data, transactions and versions. A directory with fewer is searched for files.
-        try:
-            # This runs once for each table of a listing.
-            links = os.stat(self._prefix + name, follow_symlinks=False).st_nlink
-        except FileNotFoundError:
-            return False
-        return links >= _TABLE_LINKS or self.has_files(name)
-
     @contextlib.contextmanager
     def _write_temporary(self, body: bytes) -> Iterator[tuple[int, str]]:
         temporary = f"{_NEW}{uuid.uuid4().hex}"
@@ -472,6 +555,21 @@ class LocalStore:
             self._require_file(path)
             return None
         return _e_tag(body)
+
+    def _wait_for_turn(self, held: contextlib.ExitStack, name: str, seconds: float) -> bool:
+        """Acquire the turn for as long as `held` lasts. Returns False if that takes longer."""
+        with (
+            root_paths.hold_directory(self._top, LOCK_DIRECTORY, make=True) as folder,
+            contextlib.ExitStack() as opened,
+        ):
+            descriptors = []
+            for file in (f"queue-{name}", f"turn-{name}"):
+                descriptors.append(os.open(file, _LOCK, 0o666, dir_fd=folder))
+                opened.callback(os.close, descriptors[-1])
+            opened.pop_all()
+        turn = _Turn(*descriptors)
+        held.callback(turn.end)
+        return turn.acquire(seconds)
 
     @contextlib.contextmanager
     def _hold_lock(self, purpose: str, name: str) -> Iterator[None]:
@@ -531,11 +629,17 @@ def _describe_kind(status: os.stat_result) -> str:
     return _KINDS.get(stat.S_IFMT(status.st_mode), "a file of an unknown kind")
 
 
-def _read_modified(path: Path) -> int:
+def _has_table_links(root: int, name: str, device: int) -> bool:
+    """Return True if the link count of a directory in the open root shows the three subdirectories of a table.
+
+    These are data, transactions and versions. A creator that died early, or a deletion, leaves fewer, perhaps empty
+    ones. A directory on another device, a mount point, may not count links.
+    """
     try:
-        return path.stat().st_mtime_ns
+        found = os.stat(name, dir_fd=root, follow_symlinks=False)
     except FileNotFoundError:
-        return 0
+        return False
+    return found.st_nlink >= _TABLE_LINKS and found.st_dev == device and stat.S_ISDIR(found.st_mode)
 
 
 def _read_changed(entry: os.DirEntry[str]) -> float:

@@ -7,7 +7,7 @@ import logging
 import re
 import time
 import uuid
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import mktime_tz, parsedate_tz
@@ -136,7 +136,7 @@ class ObjectStore:
         )
         return Level(files, tuple(prefix[skip:] for prefix in listing["common_prefixes"]))
 
-    def find_empty_tables(self, names: Sequence[str]) -> frozenset[str]:
+    def find_empty_tables(self, names: Sequence[str], *, subdirectories: int) -> frozenset[str]:
         """Return an empty set: a bucket has no empty directories."""
         return frozenset()
 
@@ -359,24 +359,41 @@ class ObjectStore:
         """Do nothing: object stores have no locks, and conditional writes decide."""
         return contextlib.nullcontext()
 
+    def turn(self, name: str, seconds: float) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: object stores have no locks."""
+        return contextlib.nullcontext()
+
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
-        """Return the results in order. The calls run in threads, except for calls from one of these threads."""
+        """Return the results in order. Calls from one of the pool's threads run one by one.
+
+        The others run in threads, and the last one in the calling thread: it may use `map` itself.
+        """
         items = list(items)
         futures: list[Future[T]] = []
-        if not current_thread().name.startswith(_POOL_NAME):
+        if len(items) > 1 and not current_thread().name.startswith(_POOL_NAME):
             with self._lock:
                 if self._pool is None:
                     self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix=_POOL_NAME)
                 # After the main thread has ended, Python's pools refuse work. Exit handlers then run it themselves.
                 with contextlib.suppress(RuntimeError):
-                    futures.extend(self._pool.submit(function, item) for item in items)
+                    futures.extend(self._pool.submit(function, item) for item in items[:-1])
+        own: list[T] = []
+        failed: Exception | None = None
         try:
-            return [future.result() for future in futures] + [function(item) for item in items[len(futures) :]]
+            try:
+                own.extend(function(item) for item in items[len(futures) :])
+            except Exception as error:  # noqa: BLE001 - raised below, unless an earlier call fails
+                failed = error
+            wait(futures)
+            results = [future.result() for future in futures]
         except (KeyboardInterrupt, SystemExit):
             # Nobody needs the results, but the end of the process would wait for them.
             for future in futures:
                 future.cancel()
             raise
+        if failed is not None:
+            raise failed
+        return results + own
 
     def close(self) -> None:
         """Stop the threads and close the connections."""

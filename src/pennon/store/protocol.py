@@ -10,7 +10,7 @@ conditionally contains a token of its own, and `create` and `swap` compare bodie
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pennon.errors import UnusableEntryError
 from pennon.store.root_paths import shorten_text
@@ -127,8 +127,11 @@ class Store(Protocol):
     def list_level(self, path: str = "") -> Level:
         """Return one level of a directory. A missing directory is empty."""
 
-    def find_empty_tables(self, names: Sequence[str]) -> frozenset[str]:
-        """Return those of these table directories in the root that contain no file. Object stores have none."""
+    def find_empty_tables(self, names: Sequence[str], *, subdirectories: int) -> frozenset[str]:
+        """Return those of these table directories in the root that contain no file. Object stores have none.
+
+        `subdirectories` is the number of all directories in the root, which shows whether a disk counts links.
+        """
 
     def list_names(self, path: str) -> set[str]:
         """Return the names of the files and directories in a directory. A missing directory has none."""
@@ -194,11 +197,26 @@ class Store(Protocol):
     def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Hold the root's lock for `name`. Only a local disk has locks; elsewhere this does nothing."""
 
+    def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
+        """Wait until no other process has its turn at `name`, at most for `seconds`, and have it for the block.
+
+        Processes that queue do not collide, but only a local disk has turns, and the block runs in any case.
+        """
+
     def map(self, function: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
         """Return the results of the function for all items, in order. Object stores run the calls in parallel.
 
-        Raises the error of the first call that fails.
+        Raises the error of the first call that fails. No call is running then.
         """
 
     def close(self) -> None:
         """Close connections and stop threads."""
+
+
+def call_together(store: Store, *calls: Callable[[], Any]) -> list[Any]:
+    """Return the results of calls that do not depend on each other, in order. Object stores run them in parallel.
+
+    On a disk they run one after the other, in this order, and the first error ends them. An object store raises the
+    first error when all calls have ended. There, the last call may run calls together itself.
+    """
+    return store.map(lambda call: call(), calls)

@@ -1,12 +1,19 @@
-"""Writing the first version of a table, and replacing its contents."""
+"""Writing the first version of a table, and replacing its contents.
+
+In an object store, Lance creates a table by five requests, one after the other. The files of a small table are
+therefore made in a temporary directory first. Then its data and transaction are uploaded at the same time, and its
+manifest last, by put-if-absent as Lance does it (docs/adr/0021).
+"""
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import lance
 from lance import LanceDataset, LanceOperation
@@ -14,7 +21,7 @@ from lance.fragment import LanceFragment, write_fragments
 
 from pennon.errors import InvalidInputError, is_commit_conflict, is_not_found
 from pennon.table import blobs
-from pennon.table.naming import VERSIONS_FOLDER
+from pennon.table.naming import SUFFIX, VERSIONS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +35,8 @@ WRITTEN_ENTRIES = frozenset({"data", VERSIONS_FOLDER, "_transactions", "_deletio
 _TIMEOUT = timedelta(seconds=60)
 _ATTEMPTS = 20
 _ROWS_PER_FILE = 1_000_000
+_STAGED_BYTES = 8 << 20
+"""The size of data up to which the files of a new table are made locally. More would be written twice for no gain."""
 # Texts in errors of Lance if it cannot store the data.
 _DATA_TEXTS = ("invalid user input", "invalid argument", "lanceerror(arrow)", "lanceerror(schema)", "not supported")
 
@@ -76,6 +85,19 @@ class PreparedData:
         return cls(dataset.schema, fragments, sum(sizes), bring, properties, identity)
 
 
+class Upload(Protocol):
+    """Writes files below the directory of a table in an object store."""
+
+    def put(self, files: Mapping[str, bytes]) -> bool:
+        """Write files, all at the same time; False if the table has a version already. The names are new."""
+
+    def create(self, path: str, body: bytes) -> bool:
+        """Write a file unless another client has done so; False if one has. The body is unique."""
+
+    def contains(self, path: str, body: bytes) -> bool | None:
+        """Return whether a file has this body, or None if there is no such file."""
+
+
 def write_version(
     location: str,
     data: pa.Table | PreparedData,
@@ -86,17 +108,22 @@ def write_version(
     session: Any = None,
     commit_guard: Callable[[], AbstractContextManager[None]] = nullcontext,
     through: Mapping[str, Any] | None = None,
+    upload: Upload | None = None,
 ) -> int:
     """Write `data` as the version after `after`. Of several writers one succeeds; others raise VersionExistsError.
 
     The commit point is the put-if-absent of the version's manifest. `commit_guard` is entered around it and may raise
     to refuse. A crash before it leaves data files that nothing refers to. `through` has the arguments for Lance if a
-    catalog manages the table's versions.
+    catalog manages the table's versions. With `upload`, the files of a small first version are made locally.
     """
     options = storage_options or None
     prepared = data if isinstance(data, PreparedData) else None
+    identity = transaction_id or (prepared.transaction_id if prepared else None) or str(uuid.uuid4())
+    staged = None if upload is None or after or through else _StagedVersion(location, upload, identity)
     try:
-        fragments, schema = _write_data_files(data, location, options, session, mode="overwrite" if after else "create")
+        fragments, schema = _write_data_files(
+            data, location, options, session, mode="overwrite" if after else "create", staged=staged
+        )
     except (OSError, ValueError, NotImplementedError) as error:
         if "already exists" in str(error).lower():
             raise VersionExistsError(location) from error
@@ -106,26 +133,22 @@ def write_version(
     transaction = lance.Transaction(
         read_version=after,
         operation=LanceOperation.Overwrite(schema, fragments),
-        uuid=transaction_id or (prepared.transaction_id if prepared else None) or str(uuid.uuid4()),
+        uuid=identity,
         transaction_properties=dict(prepared.properties) if prepared else {},
     )
     written = _list_files(fragments)
+    if staged is not None and staged.manifest is not None:
+        with commit_guard():
+            return _commit(location, transaction, staged=staged)
     with _record_leftovers(written), commit_guard():
         try:
-            committed = LanceDataset.commit(
-                location,
-                transaction,
-                storage_options=options,
-                enable_v2_manifest_paths=True,
-                max_retries=0,
-                commit_timeout=_TIMEOUT,
-                **(through or {}),
+            return _commit(
+                location, transaction, storage_options=options, enable_v2_manifest_paths=True, **(through or {})
             )
         except (OSError, ValueError) as error:
             if _was_committed(location, transaction, storage_options, error):
                 return after + 1
             raise VersionExistsError(location, written) from error
-        return int(committed.version)
 
 
 def _write_data_files(
@@ -135,8 +158,9 @@ def _write_data_files(
     session: Any,
     *,
     mode: str,
+    staged: _StagedVersion | None = None,
 ) -> tuple[list[FragmentMetadata], Any]:
-    """Write the data files, and return their fragments and schema.
+    """Write the data files, and return their fragments and schema. A small table is staged if that is possible.
 
     A single file is written without opening the table: the commit checks the version anyway.
     """
@@ -144,6 +168,10 @@ def _write_data_files(
         with _record_leftovers(_list_files(data.fragments)):
             data.bring(location)
         return data.fragments, data.schema
+    if staged is not None and data.nbytes <= _STAGED_BYTES:
+        found = staged.write(data)
+        if found is not None:
+            return found
     if data.num_rows == 0:
         return [], data.schema
     # `write_fragments` rejects names of Lance's own columns, and prepares blobs.
@@ -153,6 +181,77 @@ def _write_data_files(
         return [LanceFragment.create(location, data, mode="create", session=session, **options_for_files)], data.schema
     written: Any = write_fragments(data, location, mode=mode, return_transaction=True, **options_for_files).operation
     return list(written.fragments), written.new_schema
+
+
+class _StagedVersion:
+    """The first version of a table, made in a temporary directory."""
+
+    def __init__(self, location: str, upload: Upload, transaction_id: str) -> None:
+        self.upload = upload
+        self.files: dict[str, bytes] = {}
+        self.manifest: tuple[str, bytes] | None = None
+        """Its path and body, once all other files were uploaded."""
+        self._location = location
+        self._transaction_id = transaction_id
+
+    def write(self, data: pa.Table) -> tuple[list[FragmentMetadata], Any] | None:
+        """Make the version, upload all files but its manifest, and return its fragments and schema.
+
+        Returns None if there is no temporary directory.
+        """
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="pennon-")
+        except OSError:
+            return None
+        with folder as location:
+            fragments, schema = _write_data_files(data, location, None, None, mode="create")
+            transaction = lance.Transaction(
+                read_version=0, operation=LanceOperation.Overwrite(schema, fragments), uuid=self._transaction_id
+            )
+            LanceDataset.commit(location, transaction, enable_v2_manifest_paths=True, max_retries=0)
+            made = {
+                path.relative_to(location).as_posix(): path.read_bytes()
+                for path in Path(location).rglob("*")
+                if path.is_file()
+            }
+        (name,) = (path for path in made if path.startswith(VERSIONS_FOLDER) and path.endswith(SUFFIX))
+        # On a disk Lance also writes a hint beside the manifest.
+        self.files = {path: body for path, body in made.items() if not path.startswith(VERSIONS_FOLDER)}
+        with _record_leftovers(tuple(self.files)):
+            if not self.upload.put(self.files):
+                raise VersionExistsError(self._location, tuple(self.files))
+        self.manifest = (name, made[name])
+        return fragments, schema
+
+    def publish(self) -> None:
+        """Upload the manifest: the commit point. Raises VersionExistsError if there is another one."""
+        if self.manifest is None:
+            raise AssertionError
+        try:
+            created: bool | None = self.upload.create(*self.manifest)
+        except Exception as error:
+            # Only the response may be lost. While that is unclear, the files are kept.
+            created = self.upload.contains(*self.manifest)
+            if created is None:
+                error.leftovers = tuple(self.files)  # type: ignore[attr-defined]
+                raise
+        if not created:
+            raise VersionExistsError(self._location, tuple(self.files))
+
+
+def _commit(
+    destination: str | LanceDataset,
+    transaction: lance.Transaction,
+    *,
+    staged: _StagedVersion | None = None,
+    **options: Any,
+) -> int:
+    """Commit on top of exactly the version that the transaction has read, and return the new version."""
+    if staged is not None:
+        staged.publish()
+        return transaction.read_version + 1
+    committed = LanceDataset.commit(destination, transaction, max_retries=0, commit_timeout=_TIMEOUT, **options)
+    return int(committed.version)
 
 
 def _list_files(fragments: list[FragmentMetadata]) -> tuple[str, ...]:
@@ -231,15 +330,12 @@ def _commit_on_base(
 ) -> int | None:
     """Commit on top of exactly the open version, and return the new version. None if another client came first."""
     try:
-        committed = LanceDataset.commit(
-            dataset, transaction, storage_options=storage_options or None, max_retries=0, commit_timeout=_TIMEOUT
-        )
+        return _commit(dataset, transaction, storage_options=storage_options or None)
     except (OSError, ValueError) as error:
         if is_not_found(error) and not is_commit_conflict(error):
             return None
         was_committed = _was_committed(dataset.uri, transaction, storage_options, error)
         return transaction.read_version + 1 if was_committed else None
-    return int(committed.version)
 
 
 def _was_committed(
@@ -305,7 +401,7 @@ def restore_version(location: str, version: int, storage_options: dict[str, str]
         operation = LanceOperation.Overwrite(old.schema, copied)
     transaction = lance.Transaction(read_version=after, operation=operation, uuid=str(uuid.uuid4()))
     try:
-        LanceDataset.commit(location, transaction, storage_options=options, max_retries=0, commit_timeout=_TIMEOUT)
+        _commit(location, transaction, storage_options=options)
     except (OSError, ValueError) as error:
         return _was_committed(location, transaction, storage_options, error)
     return True

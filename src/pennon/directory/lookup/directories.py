@@ -9,7 +9,7 @@ dropped, so a drop that continues late cannot hide a table that was restored sin
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.directory.markers import claim
@@ -17,10 +17,11 @@ from pennon.directory.markers.marker import REVIVING, is_claim_size
 from pennon.directory.problems import Problem, warn_once
 from pennon.errors import UnusableEntryError
 from pennon.identifiers import find_name_fault
+from pennon.store import call_together
 from pennon.table import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from pennon.store import FileEntry, Store
 
@@ -77,7 +78,7 @@ def list_root(store: Store) -> RootListing:
     """
     level = store.list_level()
     tables = [entry for entry in level.directories if entry.endswith(layout.TABLE_SUFFIX)]
-    empty = store.find_empty_tables(tables)
+    empty = store.find_empty_tables(tables, subdirectories=len(level.directories))
     markers: dict[str, FileEntry] = {}
     deregistered, declared, plain = set(), set(), set()
     for file in level.files:
@@ -106,19 +107,18 @@ def list_root(store: Store) -> RootListing:
     )
 
 
-def look_at(store: Store, location: str, *, name: str | None = None) -> TableDirectory:
+def look_at(store: Store, location: str, *, name: str | None = None, ignoring: str = "") -> TableDirectory:
     """Return what a directory shows, with one request.
 
-    With the `name` of a root table its marker counts too, which is read at the same time.
+    With the `name` of a root table its marker counts too, which is read at the same time. Without it, an entry that
+    the caller writes at the same time can be ignored.
     """
     if name is None:
-        return _directory(store, location, store.list_names(location), hidden=False)
+        return _directory(store, location, store.list_names(location) - {ignoring}, hidden=False)
     # The marker first: a purge deletes it last.
-    requests: tuple[Callable[[], Any], ...] = (
-        lambda: store.size(layout.deleted_marker(name)),
-        lambda: store.list_names(location),
+    size, names = call_together(
+        store, lambda: store.size(layout.deleted_marker(name)), lambda: store.list_names(location)
     )
-    size, names = store.map(lambda request: request(), requests)
     directory = _directory(store, location, names, hidden=claim.hides(size))
     if directory.hidden and directory.has_versions and _is_abandoned(store, name):
         return replace(directory, hidden=False)

@@ -8,7 +8,8 @@ from pennon.directory import layout
 from pennon.directory.lookup.directories import RootListing, list_root, look_if_usable
 from pennon.directory.lookup.resolve import namespace_exists
 from pennon.identifiers import DELIMITER, ROOT, Identifier, namespace_not_found, object_id
-from pennon.paging import select_page
+from pennon.paging import fetch_page, select_page
+from pennon.store import call_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,20 +23,16 @@ def list_tables(
 ) -> tuple[list[str], str | None]:
     """Return a page of the names of a namespace's tables, and the token of the next page.
 
-    At the root this costs one listing. Raises NamespaceNotFoundError.
+    At the root this costs one listing, beside the request that validates the manifest. Raises NamespaceNotFoundError.
     """
     listing = None
     if identifier == ROOT and catalog.lists_directories:
-        listing = list_root(catalog.store)
+        listing = _list_root(catalog)
         names = _root_names(catalog, listing)
         if include_declared:
             return select_page(names, token, limit)
     elif include_declared and catalog.manifest is not None:
-        return catalog.manifest.read(
-            lambda snapshot: select_page(
-                _require_namespace(snapshot, identifier).table_names(object_id(identifier)), token, limit
-            )
-        )
+        return catalog.manifest.read(lambda snapshot: _page_of_tables(snapshot, identifier, token, limit))
     else:
         names = _manifest_names(catalog, identifier)
     prefix = object_id(identifier) + DELIMITER if identifier else ""
@@ -53,7 +50,7 @@ def list_all_tables(
     ids: list[str] = []
     listing = None
     if below == ROOT and catalog.lists_directories:
-        listing = list_root(catalog.store)
+        listing = _list_root(catalog)
         ids = _root_names(catalog, listing, nested=True)
     elif catalog.manifest is not None:
         ids = catalog.manifest.read(lambda snapshot: _require_namespace(snapshot, below).table_ids(object_id(below)))
@@ -62,6 +59,25 @@ def list_all_tables(
     if not include_declared:
         ids = _keep_filled(catalog, ids, listing or list_root(catalog.store), lambda key: key)
     return select_page(ids, token, limit)
+
+
+def _list_root(catalog: Catalog) -> RootListing:
+    """List the root, and in a bucket validate the manifest at the same time."""
+    manifest, store = catalog.manifest, catalog.store
+    if manifest is None or not _reads_together(catalog):
+        return list_root(store)
+    listing: RootListing
+    _, listing = call_together(store, lambda: manifest.read_whole(_ignore), lambda: list_root(store))
+    return listing
+
+
+def _reads_together(catalog: Catalog) -> bool:
+    # With legacy markers, all directories are looked into before the manifest is needed.
+    return not catalog.store.is_local and not catalog.settings.legacy_markers
+
+
+def _ignore(_: Snapshot) -> None:
+    """Look at nothing: the caller only needs the manifest to be validated."""
 
 
 def _root_names(catalog: Catalog, listing: RootListing, *, nested: bool = False) -> list[str]:
@@ -73,8 +89,16 @@ def _root_names(catalog: Catalog, listing: RootListing, *, nested: bool = False)
     if catalog.manifest is None:
         return names
 
+    def has_hidden_row(snapshot: Snapshot) -> bool:
+        shown = set(names)
+        return any(_has_root_row(snapshot, name) for name in snapshot.table_names("") if name not in shown)
+
+    # A rename commits the new row and then hides the directory. If the listing shows that a table with a row is hidden,
+    # the manifest must be read after it, or the table would be listed under neither name.
+    if not _reads_together(catalog) or catalog.manifest.peek(has_hidden_row):
+        catalog.manifest.read_whole(_ignore)
     # A row and a marker beside the directory may contradict each other: the marker inside decides.
-    doubtful = catalog.manifest.read(
+    doubtful = catalog.manifest.peek(
         lambda snapshot: [name for name in _marked_names(listing) if _has_root_row(snapshot, name)]
     )
     visible_names = {*names, *_keep_visible(catalog, doubtful)}
@@ -134,6 +158,8 @@ def _keep_filled(catalog: Catalog, names: list[str], listing: RootListing, key_o
     `legacy_markers` all directories are.
     """
     suspects = []
+    if catalog.manifest is not None:
+        catalog.manifest.peek(lambda snapshot: snapshot.expect(*map(key_of, names)))
     for name in names:
         location = _location(catalog, key_of(name))
         marker = layout.declared_marker(location).removesuffix(layout.DECLARED_SUFFIX)
@@ -152,6 +178,14 @@ def _location(catalog: Catalog, key: str) -> str:
 def _is_empty(catalog: Catalog, location: str) -> bool:
     directory = look_if_usable(catalog.store, location)
     return directory is None or not directory.has_versions
+
+
+def _page_of_tables(
+    snapshot: Snapshot, identifier: Identifier, token: str | None, limit: int | None
+) -> tuple[list[str], str | None]:
+    parent = object_id(identifier)
+    _require_namespace(snapshot, identifier)
+    return fetch_page(lambda after, count: snapshot.table_names(parent, after, count), token, limit)
 
 
 def _require_namespace(snapshot: Snapshot, identifier: Identifier) -> Snapshot:

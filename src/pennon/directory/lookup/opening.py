@@ -15,24 +15,28 @@ from weakref import proxy
 import lance
 
 from pennon.directory.lookup.directories import look_at
+from pennon.directory.lookup.resolve import ResolvedTable
+from pennon.directory.manifest import Row, Snapshot, flags
 from pennon.directory.versions import managed, service
 from pennon.errors import (
     InvalidTableStateError,
+    LanceNamespaceError,
     TableBranchNotFoundError,
     TableIsOnlyDeclaredError,
     TableNotFoundError,
     TableTagNotFoundError,
     TableVersionNotFoundError,
+    UnsupportedOperationError,
     is_damaged,
     is_not_found,
 )
-from pennon.identifiers import Identifier, format_identifier
+from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.store import call_together
 from pennon.table.description import open_table as open_dataset
 from pennon.table.handles import Handle, TableFiles, open_by_files
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
-    from pennon.directory.lookup.resolve import ResolvedTable
     from pennon.table.version_selector import VersionSelector
 
 
@@ -47,7 +51,9 @@ def open_table(
     TableBranchNotFoundError if something does not exist, InvalidTableStateError if the table is damaged,
     TableIsOnlyDeclaredError if it has no data yet.
     """
-    table = catalog.resolver.table(identifier)
+    table, dataset = _resolve_and_open(catalog, identifier, selector, shared=shared)
+    if dataset is not None:
+        return dataset
     try:
         # Branches are always decided by files.
         if selector.branch is None and service.is_managed(catalog, table):
@@ -55,6 +61,41 @@ def open_table(
         return _open_by_files(catalog, table, selector, shared=shared)
     except (OSError, ValueError, OverflowError) as error:
         raise _explain_error(catalog, table, error, selector) from error
+
+
+def _resolve_and_open(
+    catalog: Catalog, identifier: Identifier, selector: VersionSelector, *, shared: bool
+) -> tuple[ResolvedTable, lance.LanceDataset | None]:
+    """Resolve a table, and open it at the same time if it stayed open in memory and its latest version is asked for.
+
+    Returns None instead of the dataset if the table must be opened after it was resolved: if the manifest has changed,
+    the open files may be those of a table that had the name before.
+    """
+    manifest = catalog.manifest
+    if manifest is None or catalog.store.is_local or selector.branch is not None or not selector.is_latest:
+        return catalog.resolver.table(identifier), None
+
+    def look(snapshot: Snapshot) -> tuple[int, Row | None]:
+        is_managed = flags.manages_versions(snapshot.metadata)
+        return snapshot.version, None if is_managed else snapshot.get(object_id(identifier))
+
+    try:
+        version, row = manifest.peek(look)
+    except UnsupportedOperationError:
+        row = None  # the snapshot may be outdated: the validated read decides
+    if row is None or row.location is None or catalog.handles.find((catalog.store.location(row.location),)) is None:
+        return catalog.resolver.table(identifier), None
+    expected = ResolvedTable(identifier, row.location, row, None)
+
+    def open_ahead() -> lance.LanceDataset | None:
+        try:
+            return _open_by_files(catalog, expected, selector, shared=shared)
+        except (OSError, ValueError, OverflowError, LanceNamespaceError):
+            return None  # the caller opens it again, and explains the error
+
+    dataset, table = call_together(catalog.store, open_ahead, lambda: catalog.resolver.table(identifier))
+    is_current = table.row == row and manifest.peek(lambda snapshot: snapshot.version) == version
+    return table, dataset if is_current else None
 
 
 def open_resolved(catalog: Catalog, table: ResolvedTable, selector: VersionSelector) -> lance.LanceDataset | None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.directory.lookup.directories import TableDirectory, look_at, look_at_root_table
+from pennon.directory.lookup.directories import TableDirectory, look_at
 from pennon.directory.manifest import NAMESPACE, TABLE, Manifest, Row, Snapshot, flags, is_live
 from pennon.errors import (
     ConcurrentModificationError,
+    UnsupportedOperationError,
     UnusableEntryError,
 )
 from pennon.identifiers import (
@@ -25,6 +26,7 @@ from pennon.identifiers import (
     object_id,
     table_not_found,
 )
+from pennon.store import call_together
 from pennon.store.root_paths import shorten_text
 
 if TYPE_CHECKING:
@@ -87,6 +89,15 @@ class _ManifestEntry:
     version: int = 0
     managed: bool = False
 
+    @property
+    def is_doubtful(self) -> bool:
+        """True if the directory must be looked into after the manifest was read.
+
+        A drop writes its marker first and removes the row afterwards. A reader that looked before both and then found
+        no row would take a managed table for one without managed versions.
+        """
+        return self.managed and self.row is None
+
 
 def is_root_table(identifier: Identifier, location: str) -> bool:
     """Return True if `location` is the directory of the root table with this name."""
@@ -127,31 +138,84 @@ class Resolver:
         the table's versions.
         """
         for _ in range(_ATTEMPTS):
-            entry = self._manifest_entry(identifier)
-            found = self._resolve(identifier, entry, look=look, marker=marker)
+            entry, directory = self._read(identifier, look=look, marker=marker)
+            found = self._resolve(identifier, entry, directory)
             if found is None or found.row is not None or not self._has_changed(entry):
                 return found
         raise ConcurrentModificationError(
             f"Table {format_identifier(identifier)} cannot be looked up while others change the catalog; try again"
         )
 
-    def _resolve(
-        self, identifier: Identifier, entry: _ManifestEntry, *, look: bool, marker: bool
-    ) -> ResolvedTable | None:
-        def look_at_home(name: str) -> TableDirectory:
-            store = self._store
-            return look_at_root_table(store, name) if marker else look_at(store, layout.root_table(name))
+    def _read(
+        self, identifier: Identifier, *, look: bool, marker: bool
+    ) -> tuple[_ManifestEntry, TableDirectory | None]:
+        """Return what the manifest holds about a name, and what the directory that it points to shows.
 
+        A warm client knows which directory that is, and looks into it while the manifest is validated.
+        """
+
+        def look_into(location: str | None) -> TableDirectory | None:
+            if location is None:
+                return None
+            name = identifier[0] if marker and is_root_table(identifier, location) else None
+            return look_at(self._store, location, name=name)
+
+        def look_ahead() -> TableDirectory | None:
+            try:
+                return look_into(expected)
+            except UnusableEntryError:
+                return None  # raised below, if the manifest still points there
+
+        row, expected = self._expect(identifier, look=look)
+        directory = None
+        if expected is None:
+            entry = self._manifest_entry(identifier)
+        else:
+            entry, directory = call_together(self._store, lambda: self._manifest_entry(identifier), look_ahead)
+        location = self._directory_of(identifier, entry, look=look)
+        if directory is None or location != expected or entry.row != row or entry.is_doubtful:
+            directory = look_into(location)
+        return entry, directory
+
+    def _expect(self, identifier: Identifier, *, look: bool) -> tuple[Row | None, str | None]:
+        """Return the row in memory and the directory to look into by it.
+
+        Returns no directory where it would save no time: on a disk, and without a manifest.
+        """
+        if self._manifest is None or self._store.is_local:
+            return None, None
+
+        def peek(snapshot: Snapshot) -> _ManifestEntry:
+            row = snapshot.get(object_id(identifier))
+            return _ManifestEntry(
+                row if row is not None and row.object_type == TABLE else None,
+                directory_is_taken=row is not None or _is_directory_taken(snapshot, identifier),
+            )
+
+        try:
+            entry = self._manifest.peek(peek)
+        except UnsupportedOperationError:
+            return None, None  # the snapshot may be outdated: the validated read decides
+        return entry.row, self._directory_of(identifier, entry, look=look)
+
+    def _directory_of(self, identifier: Identifier, entry: _ManifestEntry, *, look: bool) -> str | None:
+        """Return the directory that must be looked into to resolve a name, or None if the row is enough."""
         row = entry.row
         if row is not None and row.location is not None:
-            if is_root_table(identifier, row.location):
-                return ResolvedTable(identifier, row.location, row, look_at_home(identifier[0]))
-            directory = look_at(self._store, row.location) if look else None
-            return ResolvedTable(identifier, row.location, row, directory)
+            return row.location if look or is_root_table(identifier, row.location) else None
         if len(identifier) != 1 or not self._lists_directories or entry.directory_is_taken:
             return None
-        directory = look_at_home(identifier[0])
-        return ResolvedTable(identifier, directory.location, None, directory) if directory.has_files else None
+        return layout.root_table(identifier[0])
+
+    def _resolve(
+        self, identifier: Identifier, entry: _ManifestEntry, directory: TableDirectory | None
+    ) -> ResolvedTable | None:
+        row = entry.row
+        if row is not None and row.location is not None:
+            return ResolvedTable(identifier, row.location, row, directory)
+        if directory is None or not directory.has_files:
+            return None
+        return ResolvedTable(identifier, directory.location, None, directory)
 
     def _has_changed(self, entry: _ManifestEntry) -> bool:
         """Return True if a table without a row may have got one since, and so may have managed versions.
@@ -169,13 +233,16 @@ class Resolver:
                 raise namespace_not_found(identifier[:-1])
             return _ManifestEntry()
 
+        keys = [object_id(identifier[: depth + 1]) for depth in range(len(identifier))]
+
         def look(snapshot: Snapshot) -> _ManifestEntry:
+            snapshot.expect(*keys)
             if not namespace_exists(snapshot, identifier[:-1]):
                 raise namespace_not_found(identifier[:-1])
             managed = flags.manages_versions(snapshot.metadata)
             row = snapshot.get(object_id(identifier))
             if row is None:
-                taken = len(identifier) == 1 and bool(snapshot.object_ids_at(layout.root_table(identifier[0])))
+                taken = _is_directory_taken(snapshot, identifier)
                 return _ManifestEntry(None, directory_is_taken=taken, version=snapshot.version, managed=managed)
             is_table = row.object_type == TABLE
             fault = find_location_fault(snapshot, row) if is_table else None
@@ -188,9 +255,14 @@ class Resolver:
         return self._manifest.read(look)
 
 
+def _is_directory_taken(snapshot: Snapshot, identifier: Identifier) -> bool:
+    """Return True if the directory `<name>.lance` belongs to a table of another name."""
+    return len(identifier) == 1 and bool(snapshot.object_ids_at(layout.root_table(identifier[0])))
+
+
 def find_location_fault(snapshot: Snapshot, row: Row) -> str | None:
     """Return why a row's location cannot be used, by itself or beside other rows; None if it can."""
-    fault = snapshot.location_faults().get(row.object_id)
+    fault = None if row.location is None else layout.find_location_fault(row.location)
     if fault is not None or row.location is None or "/" not in row.location:
         return fault
     parts = row.location.split("/")

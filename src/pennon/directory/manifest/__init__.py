@@ -1,6 +1,7 @@
 """The manifest: a Lance table that holds every namespace and table of the catalog."""
 
 from pennon.directory.manifest.draft import Draft
+from pennon.directory.manifest.loaded_snapshot import LoadedSnapshot
 from pennon.directory.manifest.manifest import PLAN_ERRORS, Manifest
 from pennon.directory.manifest.row import (
     NAMESPACE,
@@ -23,6 +24,7 @@ __all__ = [
     "TABLE_VERSION",
     "TRASH",
     "Draft",
+    "LoadedSnapshot",
     "Manifest",
     "Row",
     "Snapshot",

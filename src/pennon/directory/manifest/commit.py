@@ -74,6 +74,11 @@ class CommitPlan:
     """Fragments that are removed as a whole."""
     highest_fragment: int
 
+    @property
+    def changes_nothing(self) -> bool:
+        """True if there is nothing to commit."""
+        return not (self.added or self.removed)
+
     @classmethod
     def from_draft(cls, snapshot: Snapshot, draft: Draft) -> CommitPlan:
         """Return the changes of fragments that put a draft on top of its snapshot into effect."""
@@ -86,11 +91,7 @@ class CommitPlan:
             for row in snapshot.live_rows(fragment_id)
             if snapshot.place(row.object_id)[1] not in deleted_offsets.get(fragment_id, ())
         ]
-        emptied = {
-            key
-            for key, offsets in deleted_offsets.items()
-            if len(offsets) == snapshot.fragments[key].live and not snapshot.fragments[key].unreadable
-        }
+        emptied = {key for key, offsets in deleted_offsets.items() if len(offsets) == snapshot.fragments[key].live}
         whole = frozenset(rewritten | emptied)
         return cls(added, removed, moved + added, deleted_offsets, whole, snapshot.highest_fragment)
 
@@ -162,7 +163,7 @@ def _choose_rewritten(snapshot: Snapshot, deleted_offsets: dict[int, list[int]],
             if len(small) >= _FEW_FRAGMENTS:
                 chosen |= small
     # Rows that cannot be read cannot be rewritten.
-    return {key for key in chosen if not snapshot.fragments[key].unreadable}
+    return {key for key in chosen if not snapshot.unreadable_in(key)}
 
 
 def _group_by_fragment(snapshot: Snapshot, object_ids: list[str]) -> dict[int, list[int]]:

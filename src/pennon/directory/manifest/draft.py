@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout
 from pennon.directory.manifest.row import TABLE_VERSION, version_key
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pennon.directory.manifest.row import Row
     from pennon.directory.manifest.snapshot import Snapshot
 
-    Savepoint = tuple[dict[str, Row | None], dict[str, dict[int, bool]]]
+_ABSENT = object()
 
 
 class Draft:
@@ -26,6 +26,12 @@ class Draft:
         self._changes: dict[str, Row | None] = {}
         self._versions: dict[str, dict[int, bool]] = {}
         """The versions whose rows are changed, by table: True if the row exists after the change."""
+        self._log: list[tuple[dict[Any, Any], Any, Any]] = []
+        """Each write to one of these maps: the map, the key, and the value before."""
+
+    def expect(self, *object_ids: str) -> None:
+        """Prepare for questions about some rows, if that saves time."""
+        self._snapshot.expect(*object_ids)
 
     def get(self, object_id: str) -> Row | None:
         """Return a row by its key, changes included, or None."""
@@ -35,21 +41,21 @@ class Draft:
 
     def put(self, row: Row) -> None:
         """Insert a row or replace the one with the same key."""
-        self._changes[row.object_id] = row
+        self._write(self._changes, row.object_id, row)
         if row.object_type == TABLE_VERSION:
             table, number = parent_and_name(row.object_id)
-            self._versions.setdefault(table, {})[int(number)] = True
+            self._write(self._versions.setdefault(table, {}), int(number), value=True)
 
     def remove(self, object_id: str) -> None:
         """Remove an existing row and its version rows."""
-        self._changes[object_id] = None
+        self._write(self._changes, object_id, None)
         for version in self.versions_of(object_id):
             self.remove_version(object_id, version)
 
     def remove_version(self, table: str, version: int) -> None:
         """Remove a version row."""
-        self._changes[version_key(table, version)] = None
-        self._versions.setdefault(table, {})[version] = False
+        self._write(self._changes, version_key(table, version), None)
+        self._write(self._versions.setdefault(table, {}), version, value=False)
 
     def move(self, object_id: str, row: Row) -> None:
         """Replace the row of `object_id` by a row with another key, and move its version rows to that key."""
@@ -105,9 +111,9 @@ class Draft:
         for depth in range(1, len(parts)):
             owners += self.object_ids_at("/".join(parts[:depth]))
         changed = {row.location for row in self._changes.values() if row is not None and row.location is not None}
-        for other in self._snapshot.deep_locations() | changed:
-            if other.startswith(location + "/"):
-                owners += self.object_ids_at(other)
+        below = {other for other in changed if other.startswith(location + "/")}
+        for other in below.union(self._snapshot.locations_below(location)):
+            owners += self.object_ids_at(other)
         return owners
 
     def descendants(self, parent: str) -> Iterator[str]:
@@ -133,13 +139,22 @@ class Draft:
         row = self.get(parent)
         return row is not None and row.object_type == "namespace"
 
-    def savepoint(self) -> Savepoint:
-        """Return the changes so far, for `roll_back`."""
-        return dict(self._changes), {table: dict(versions) for table, versions in self._versions.items()}
+    def savepoint(self) -> int:
+        """Return the number of changes so far, for `roll_back`."""
+        return len(self._log)
 
-    def roll_back(self, savepoint: Savepoint) -> None:
+    def roll_back(self, savepoint: int) -> None:
         """Undo all changes since a savepoint."""
-        self._changes, self._versions = savepoint
+        while len(self._log) > savepoint:
+            target, key, before = self._log.pop()
+            if before is _ABSENT:
+                del target[key]
+            else:
+                target[key] = before
+
+    def _write(self, target: dict[Any, Any], key: object, value: object) -> None:
+        self._log.append((target, key, target.get(key, _ABSENT)))
+        target[key] = value
 
     def removed(self) -> list[str]:
         """Return the keys whose stored rows are removed or replaced."""

@@ -1,28 +1,32 @@
-"""Advancing a snapshot to a version of the manifest table by reading only the fragments that changed."""
+"""Loading a snapshot, and advancing it to a later version by reading only the fragments that changed."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from threading import current_thread
 from typing import TYPE_CHECKING, Any
 
-from pennon import background
-from pennon.directory.manifest.row import COLUMNS, Row, extra_columns, table_to_rows
-from pennon.directory.manifest.snapshot import Fragment, Snapshot
-from pennon.errors import ConcurrentModificationError
+import numpy as np
+import pyarrow as pa
+
+from pennon.directory.manifest.columns import OFFSET_MASK, RowColumns, iterate_rows
+from pennon.directory.manifest.row import COLUMNS, Row, extra_columns
+from pennon.directory.manifest.scan import ADDRESS, scan
+from pennon.directory.manifest.snapshot import Fragment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import lance
-    import pyarrow as pa
 
-_OFFSET_MASK = 0xFFFFFFFF
-_FRAGMENT_SHIFT = 32
+    from pennon.directory.manifest.loaded_snapshot import LoadedSnapshot
+
+_MANY_ROWS = 100_000
+"""A larger table is read column by column, which takes less memory and more requests."""
+_LARGE_CHANGE = 20_000
+"""If fragments with more rows than this are new or gone, all rows are read again: that is faster."""
 
 
 def advance(
-    snapshot: Snapshot,
+    snapshot: LoadedSnapshot,
     dataset: lance.LanceDataset,
     *,
     written: Mapping[str, Sequence[Row]] | None = None,
@@ -33,62 +37,106 @@ def advance(
     A writer passes the rows that it wrote, in order, by data file, and the offsets that it deleted, by fragment, so
     that they are not read back. `deleted` must be complete: pass it only if nobody else committed in between.
     """
-    fragments = {fragment.fragment_id: fragment for fragment in dataset.get_fragments()}
-    metadata = {fragment_id: fragment.metadata for fragment_id, fragment in fragments.items()}
-    replaced = [
-        fragment_id
-        for fragment_id, known in snapshot.fragments.items()
-        if fragment_id in metadata and _files(metadata[fragment_id]) != known.files
-    ]
-    for fragment_id in replaced:
-        snapshot.drop_fragment(fragment_id)
-    # New fragments are added before old ones are removed, so a row that only moved stays one entry.
-    gone = [fragment_id for fragment_id in snapshot.fragments if fragment_id not in metadata]
-    kept = [fragment_id for fragment_id in snapshot.fragments if fragment_id in metadata]
-    _add_new(snapshot, dataset, {key: value for key, value in metadata.items() if key not in kept}, written or {})
-    for fragment_id in gone:
-        snapshot.drop_fragment(fragment_id)
-    for fragment_id in kept:
-        known, deletions = snapshot.fragments[fragment_id], _deletions(metadata[fragment_id])
-        if deletions != known.deletions:
-            offsets = None if deleted is None else deleted.get(fragment_id)
-            if offsets is None:
-                offsets = _find_deleted(dataset, fragments[fragment_id], known)
-            snapshot.drop_offsets(fragment_id, offsets)
-            known.deletions = deletions
+    metadata = {fragment.fragment_id: fragment.metadata for fragment in dataset.get_fragments()}
+    known = snapshot.fragments
+    kept = {number for number in metadata if number in known and _files(metadata[number]) == known[number].files}
+    gone = [number for number in known if number not in kept]
+    new = [number for number in metadata if number not in kept]
+    read = [number for number in new if not written or metadata[number].files[0].path not in written]
+    if read and (not len(snapshot) or sum(metadata[number].physical_rows for number in read) > _LARGE_CHANGE):
+        _load(snapshot, dataset, metadata)
+    else:
+        stale = set(snapshot.keys_in(gone))
+        # A row that only moved stays one entry.
+        stale -= _add_fragments(snapshot, dataset, {number: metadata[number] for number in new}, read, written or {})
+        for key in stale:
+            snapshot.remove(key)
+        for number in gone:
+            if number not in metadata:
+                del snapshot.fragments[number]
+        for number in kept:
+            _apply_deletions(snapshot, dataset, number, metadata[number], deleted)
+        if snapshot.needs_merge:
+            snapshot.merge(dataset.schema)
+    snapshot.highest_fragment = max([snapshot.highest_fragment, *metadata])
     snapshot.version = dataset.version
     snapshot.metadata = dataset.metadata
 
 
-def _add_new(
-    snapshot: Snapshot, dataset: lance.LanceDataset, metadata: Mapping[int, Any], written: Mapping[str, Sequence[Row]]
-) -> None:
-    """Add new fragments: from memory if this process wrote them, else by reading them."""
-    unread = []
-    for fragment_id, now in metadata.items():
-        rows = written.get(now.files[0].path) if written else None
-        if rows is None:
-            unread.append(dataset.get_fragment(fragment_id))
-        else:
-            _add_fragment(snapshot, fragment_id, now, dict(enumerate(rows)))
-    for fragment_id, found in _read_rows(dataset, unread).items():
-        readable = {offset: row for offset, row in found.items() if row is not None}
-        _add_fragment(snapshot, fragment_id, metadata[fragment_id], readable, unreadable=len(found) - len(readable))
+def describe_fragment(metadata: Any, unreadable: int = 0) -> Fragment:
+    """Return what a snapshot keeps about a fragment of the table."""
+    return Fragment(_files(metadata), _deletions(metadata), metadata.num_rows, unreadable)
 
 
-def _add_fragment(
-    snapshot: Snapshot,
-    fragment_id: int,
+def _load(snapshot: LoadedSnapshot, dataset: lance.LanceDataset, metadata: Mapping[int, Any]) -> None:
+    """Replace everything in the snapshot by the rows of the table."""
+    extra = extra_columns(dataset.schema)
+    if sum(found.physical_rows for found in metadata.values()) > _MANY_ROWS:
+        columns = RowColumns(lambda names: scan(dataset, names), extra)
+    else:
+        columns = RowColumns(scan(dataset, [*COLUMNS, *extra, ADDRESS]).select, extra)
+    snapshot.load(columns)
+    snapshot.fragments = {
+        number: describe_fragment(found, columns.unreadable.get(number, 0)) for number, found in metadata.items()
+    }
+    pa.default_memory_pool().release_unused()
+
+
+def _add_fragments(
+    snapshot: LoadedSnapshot,
+    dataset: lance.LanceDataset,
+    new: Mapping[int, Any],
+    read: Collection[int],
+    written: Mapping[str, Sequence[Row]],
+) -> set[str]:
+    """Add new fragments, from memory if this process wrote them, and return the keys of their rows."""
+    keys: set[str] = set()
+    for number, metadata in new.items():
+        if number not in read:
+            for offset, row in enumerate(written[metadata.files[0].path]):
+                snapshot.put(row, (number, offset))
+                keys.add(row.object_id)
+            snapshot.fragments[number] = describe_fragment(metadata)
+    if read:
+        extra = extra_columns(dataset.schema)
+        fragments = [dataset.get_fragment(number) for number in read]
+        unreadable = dict.fromkeys(read, 0)
+        for found, place in iterate_rows(scan(dataset, [*COLUMNS, *extra, ADDRESS], fragments=fragments), extra):
+            if found is None:
+                unreadable[place[0]] += 1
+                continue
+            snapshot.put(found, place)
+            keys.add(found.object_id)
+        for number in read:
+            snapshot.fragments[number] = describe_fragment(new[number], unreadable[number])
+    return keys
+
+
+def _apply_deletions(
+    snapshot: LoadedSnapshot,
+    dataset: lance.LanceDataset,
+    number: int,
     metadata: Any,
-    rows: Mapping[int, Row],
-    *,
-    unreadable: int = 0,
+    deleted: Mapping[int, Sequence[int]] | None,
 ) -> None:
-    ids: list[str | None] = [None] * metadata.physical_rows
-    for offset, row in rows.items():
-        ids[offset] = row.object_id
-    fragment = Fragment(_files(metadata), _deletions(metadata), ids, len(rows), unreadable)
-    snapshot.add_fragment(fragment_id, fragment, rows)
+    """Remove the rows that were deleted from a fragment since the snapshot."""
+    known = snapshot.fragments[number]
+    if _deletions(metadata) == known.deletions:
+        return
+    offsets = None if deleted is None else deleted.get(number)
+    keys = _find_deleted(snapshot, dataset, number, metadata) if offsets is None else snapshot.keys_at(number, offsets)
+    for key in keys:
+        if snapshot.place(key)[0] == number:
+            snapshot.remove(key)
+    snapshot.fragments[number] = describe_fragment(metadata, known.unreadable)
+
+
+def _find_deleted(snapshot: LoadedSnapshot, dataset: lance.LanceDataset, number: int, metadata: Any) -> list[str]:
+    addresses = scan(dataset, [ADDRESS], fragments=[dataset.get_fragment(number)])[ADDRESS]
+    alive = np.zeros(metadata.physical_rows, dtype=bool)
+    alive[np.asarray(addresses, dtype=np.uint64) & np.uint64(OFFSET_MASK)] = True
+    keys = snapshot.keys_in([number])
+    return [key for key in keys if not alive[snapshot.place(key)[1]]]
 
 
 def _files(metadata: Any) -> str:
@@ -97,42 +145,3 @@ def _files(metadata: Any) -> str:
 
 def _deletions(metadata: Any) -> str | None:
     return None if metadata.deletion_file is None else repr(metadata.deletion_file)
-
-
-def _find_deleted(dataset: lance.LanceDataset, fragment: Any, known: Fragment) -> list[int]:
-    addresses = _scan(dataset, [], [fragment])["_rowaddr"]
-    alive = {address & _OFFSET_MASK for address in addresses.to_pylist()}
-    return [offset for offset, key in enumerate(known.ids) if key is not None and offset not in alive]
-
-
-def _read_rows(dataset: lance.LanceDataset, fragments: Sequence[Any]) -> dict[int, dict[int, Row | None]]:
-    if not fragments:
-        return {}
-    extra = extra_columns(dataset.schema)
-    table = _scan(dataset, COLUMNS + extra, fragments)
-    found: dict[int, dict[int, Row | None]] = {fragment.fragment_id: {} for fragment in fragments}
-    for address, row in zip(table["_rowaddr"].to_pylist(), table_to_rows(table, extra), strict=True):
-        found[address >> _FRAGMENT_SHIFT][address & _OFFSET_MASK] = row
-    return found
-
-
-def _scan(dataset: lance.LanceDataset, columns: list[str], fragments: Sequence[Any]) -> pa.Table:
-    """Return columns of some fragments with the rows' addresses. The scan runs in a thread of its own.
-
-    Lance calls the catalog from its own threads when it commits to a managed table. A scan that reaches its end on such
-    a thread aborts the process: "the function must be called with the GIL held".
-    """
-    scanner = dataset.scanner(columns=columns, fragments=list(fragments), with_row_address=True)
-    result: Future[pa.Table] = Future()
-
-    def scan() -> None:
-        try:
-            result.set_result(scanner.to_table())
-        except BaseException as error:  # noqa: BLE001 - raised again by the waiting thread
-            result.set_exception(error)
-
-    if background.start(scan, name="pennon-scan") is not None:
-        return result.result()
-    if current_thread().daemon:
-        raise ConcurrentModificationError("The process is ending: the catalog can no longer be read from this thread")
-    return scanner.to_table()

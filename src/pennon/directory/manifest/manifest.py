@@ -7,22 +7,26 @@ at the same time are committed together. After a conflict, all of them run again
 
 from __future__ import annotations
 
+import logging
+import math
 import random
 import time
-from collections import deque
-from contextlib import suppress
-from threading import Event, Lock, RLock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from contextlib import nullcontext, suppress
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance
 
+from pennon import background
 from pennon.directory import layout
 from pennon.directory.manifest import flags, history
 from pennon.directory.manifest.commit import CommitConflict, CommitPlan, ManifestChange, commit, create_table
+from pennon.directory.manifest.commit_queue import CommitQueue
 from pennon.directory.manifest.draft import Draft
+from pennon.directory.manifest.loaded_snapshot import LoadedSnapshot
 from pennon.directory.manifest.loading import advance
+from pennon.directory.manifest.queried_snapshot import QueriedSnapshot, VersionGoneError
 from pennon.directory.manifest.skipped import find_skipped_rows
-from pennon.directory.manifest.snapshot import Snapshot
 from pennon.directory.manifest.upkeep import Upkeep
 from pennon.directory.problems import warn_once
 from pennon.errors import (
@@ -38,8 +42,11 @@ from pennon.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from threading import Thread
 
+    from pennon.directory.manifest.commit_queue import Mutation
     from pennon.directory.manifest.row import Row
+    from pennon.directory.manifest.snapshot import Snapshot
     from pennon.store import Store
 
 T = TypeVar("T")
@@ -54,20 +61,16 @@ PLAN_ERRORS = (
 """Errors of plans and feature flags, so nothing was committed. After any other error, the outcome is unknown."""
 
 _DEADLINE_SECONDS = 60.0
+_TRUSTED_SECONDS = 0.5
+_LONGEST_TURN_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.5
-_LARGEST_GROUP = 256
 _OPEN_ATTEMPTS = 10
-
-
-class _Mutation(Generic[T]):
-    """A plan that waits for its commit, and its result."""
-
-    def __init__(self, plan: Callable[[Draft], T]) -> None:
-        self.plan = plan
-        self.done = Event()
-        self.result: T | None = None
-        self.error: BaseException | None = None
+LOADED_AT_ONCE = 20_000
+LOADED_AT_ONCE_REMOTELY = 200_000
+"""A manifest with at most so many rows is loaded when it is opened. That takes as long as a few queries."""
+_SECONDS_TO_LOAD_A_ROW = 1e-6
+_log = logging.getLogger(__name__)
 
 
 class Manifest:
@@ -76,30 +79,50 @@ class Manifest:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._location = store.location(layout.MANIFEST)
-        self._snapshot = Snapshot()
+        self._snapshot: Snapshot = LoadedSnapshot()
         self._dataset: lance.LanceDataset | None = None
         self._mark: object = None
         """Differs if the root was deleted and created again, and its manifest has the same version as before."""
         self._looked = False
+        self._validated_at = -math.inf
+        """A time by `time.monotonic` at which the version in memory was the latest."""
         self._guard = RLock()
-        self._commit_lock = Lock()
-        self._waiting: deque[_Mutation[Any]] = deque()
+        self._loader: Thread | None = None
+        self._queue = CommitQueue(self._commit_group)
         self._upkeep = Upkeep(self._location, store)
 
     def read(self, look: Callable[[Snapshot], T]) -> T:
         """Return the result of `look` on the latest version. It must be quick and keep no reference to the snapshot."""
         self._validate()
+        return self._look(look)
+
+    def read_whole(self, look: Callable[[LoadedSnapshot], T]) -> T:
+        """Return the result of `look` on the latest version, with all rows in memory."""
+        self._validate()
         with self._guard:
             flags.require_readable(self._snapshot.metadata, self._store.identity())
-            return look(self._snapshot)
+            return look(self._load_whole())
 
     def peek(self, look: Callable[[Snapshot], T]) -> T:
         """Return the result of `look` on the snapshot in memory, which may be outdated: a commit checks it again."""
-        with self._guard:
-            if self._looked:
-                flags.require_readable(self._snapshot.metadata, self._store.identity())
-                return look(self._snapshot)
-        return self.read(look)
+        return self._look(look) if self._looked else self.read(look)
+
+    def _look(self, look: Callable[[Snapshot], T]) -> T:
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while True:
+            with self._guard:
+                snapshot = self._snapshot
+                flags.require_readable(snapshot.metadata, self._store.identity())
+                if isinstance(snapshot, LoadedSnapshot):
+                    return look(snapshot)
+            # A version in storage never changes: other threads need not wait for its queries.
+            self._load_if_worth_it(snapshot)
+            try:
+                return look(snapshot)
+            except VersionGoneError:
+                if time.monotonic() > deadline:
+                    raise
+                self._open_again(snapshot)
 
     def mutate(self, plan: Callable[[Draft], T]) -> T:
         """Commit the changes that `plan` makes to a draft, and return its result.
@@ -107,14 +130,7 @@ class Manifest:
         If `plan` raises an error, nothing is changed. It may run several times. The commit point is the manifest's next
         version; see `commit`.
         """
-        mutation = _Mutation(plan)
-        self._waiting.append(mutation)
-        with self._commit_lock:
-            while not mutation.done.is_set():
-                self._commit_waiting()
-        if mutation.error is not None:
-            raise mutation.error
-        return mutation.result  # type: ignore[return-value]  # a mutation without error has its result
+        return self._queue.run(plan)
 
     def may_refer_to(self, location: str, error: BaseException) -> bool:
         """Return False if the commit of a row with this location failed for certain, so that its files can be deleted.
@@ -167,62 +183,80 @@ class Manifest:
         self._upkeep.close()
         with self._guard:
             self._dataset = None
-            self._snapshot = Snapshot()
+            self._snapshot = LoadedSnapshot()
 
-    def _commit_waiting(self) -> None:
-        """Commit all waiting plans. The caller holds the commit lock."""
-        group: list[_Mutation[Any]] = []
-        while self._waiting and len(group) < _LARGEST_GROUP:
-            group.append(self._waiting.popleft())
-        try:
-            self._commit_group(group)
-        except Exception as error:  # noqa: BLE001 - raised again in each thread of the group
-            self._fail(group, error)
-        except BaseException:
-            interrupted = "The commit was interrupted in another thread of this process; check whether it succeeded"
-            self._fail(group, ConcurrentModificationError(interrupted))
-            raise
+    def _commit_group(self, group: list[Mutation[Any]]) -> None:
+        """Commit a group, in turn with other processes on the same disk. See `_commit_plans`."""
+        # Before there is a manifest, a failed mutation leaves no files behind.
+        turn = nullcontext() if self._dataset is None else self._store.turn(layout.MANIFEST, _LONGEST_TURN_SECONDS)
+        with turn:
+            self._commit_plans(group)
 
-    def _fail(self, group: list[_Mutation[Any]], error: Exception) -> None:
-        for mutation in group:
-            if not mutation.done.is_set():
-                mutation.error = mutation.error or error
-                mutation.done.set()
+    def _commit_plans(self, group: list[Mutation[Any]]) -> None:
+        """Run the plans on the latest version and commit on top of it, until there is no conflict.
 
-    def _commit_group(self, group: list[_Mutation[Any]]) -> None:
-        """Run the plans on the latest version and commit on top of it, until there is no conflict."""
+        If the version in memory was the latest a moment ago, the plans run on it without asking the store: the commit
+        verifies it. An error, or a result without a change, is verified by no commit, so the store is asked then.
+        """
         deadline = time.monotonic() + _DEADLINE_SECONDS
         attempt = 0
+        verified = not self._was_latest_just_now()
         while True:
-            self._validate()
+            if verified:
+                self._validate()
             with self._guard:
-                flags.require_readable(self._snapshot.metadata, self._store.identity())
-                flags.require_writable(self._snapshot.metadata, self._store.identity())
-                plan = CommitPlan.from_draft(self._snapshot, self._run_plans(group))
-                dataset = self._dataset
-            if not (plan.added or plan.removed) or self._try_commit(dataset, plan):
-                break
+                snapshot, dataset, since = self._snapshot, self._dataset, self._validated_at
+                try:
+                    plan = CommitPlan.from_draft(snapshot, self._run_plans(group))
+                except VersionGoneError:
+                    self._open_again(snapshot)
+                    self._pause(attempt, deadline, "the catalog")
+                    attempt += 1
+                    continue
+            if not verified and (plan.changes_nothing or any(mutation.error is not None for mutation in group)):
+                verified = True
+                for mutation in group:
+                    mutation.error = None
+                continue
+            if plan.changes_nothing or self._try_commit(dataset, plan, since):
+                return
             self._pause(attempt, deadline, "the catalog")
             attempt += 1
-        for mutation in group:
-            mutation.done.set()
+            verified = True
 
-    def _run_plans(self, group: list[_Mutation[Any]]) -> Draft:
+    def _was_latest_just_now(self) -> bool:
+        """Return True if the version in memory was the latest so recently that a commit on it is likely to succeed.
+
+        A local directory is always listed, which costs next to nothing.
+        """
+        with self._guard:
+            recent = time.monotonic() - self._validated_at < _TRUSTED_SECONDS
+            return recent and self._dataset is not None and not self._store.is_local
+
+    def _run_plans(self, group: list[Mutation[Any]]) -> Draft:
         """Run the plans on one draft, and return it. The changes of a plan that fails are undone."""
         draft = Draft(self._snapshot)
+        try:
+            flags.require_readable(self._snapshot.metadata, self._store.identity())
+            flags.require_writable(self._snapshot.metadata, self._store.identity())
+        except UnsupportedOperationError as error:
+            for mutation in group:
+                mutation.error = mutation.error or error
         for mutation in group:
             if mutation.error is not None:
                 continue
             savepoint = draft.savepoint()
             try:
                 mutation.result = mutation.plan(draft)
+            except VersionGoneError:
+                raise
             except Exception as error:  # noqa: BLE001 - errors of a plan are raised in its thread
                 mutation.error = error
                 draft.roll_back(savepoint)
         return draft
 
-    def _try_commit(self, dataset: lance.LanceDataset | None, plan: CommitPlan) -> bool:
-        """Commit and advance the snapshot. Returns False after a conflict."""
+    def _try_commit(self, dataset: lance.LanceDataset | None, plan: CommitPlan, since: float) -> bool:
+        """Commit on a version that was the latest at `since`, and advance the snapshot. Returns False on a conflict."""
         started = time.monotonic()
         self._store.resolve(layout.MANIFEST)
         try:
@@ -233,29 +267,35 @@ class Manifest:
         except CommitConflict as conflict:
             self._discard(conflict.leftovers)
             return False
-        if not self._is_in_history(committed, started):
+        if not self._is_in_history(committed, since):
             self._validate()
             return self._is_effective(plan.added, plan.removed)
-        self._advance(dataset, committed, change)
+        self._advance(dataset, committed, change, started)
         self._upkeep.record_commit(committed.version)
         return True
 
-    def _advance(self, base: lance.LanceDataset | None, committed: lance.LanceDataset, change: ManifestChange) -> None:
+    def _advance(
+        self, base: lance.LanceDataset | None, committed: lance.LanceDataset, change: ManifestChange, started: float
+    ) -> None:
         alone = committed.version == (0 if base is None else base.version) + 1
         with self._guard:
             if self._dataset is not None and self._snapshot.version >= committed.version:
                 return  # a reader has loaded it, or a newer version
-            advance(self._snapshot, committed, written=change.written, deleted=change.deleted if alone else None)
+            if isinstance(self._snapshot, LoadedSnapshot):
+                advance(self._snapshot, committed, written=change.written, deleted=change.deleted if alone else None)
+            else:
+                self._snapshot = self._query(committed)
             self._keep_open(committed)
+            self._validated_at = max(self._validated_at, started)
 
-    def _is_in_history(self, committed: lance.LanceDataset, started: float) -> bool:
-        """Return True if a commit is part of the table's history.
+    def _is_in_history(self, committed: lance.LanceDataset, since: float) -> bool:
+        """Return True if a commit on a version that was the latest at `since` is part of the table's history.
 
         Old versions are removed. So a writer that was stopped for long before its commit can put its version into a gap
         that a removal left, where no reader ever sees it. Such a version is younger than versions with higher numbers.
         """
         surely_current = 0.05 if self._store.is_local else 1.0
-        if time.monotonic() - started < surely_current:
+        if time.monotonic() - since < surely_current:
             return True
         found = history.list_versions(self._store)
         mine = found.get(committed.version)
@@ -280,6 +320,12 @@ class Manifest:
 
     def _validate(self) -> None:
         """Advance the snapshot to the latest version. Costs one request if nothing changed."""
+        started = time.monotonic()
+        self._follow_latest()
+        with self._guard:
+            self._validated_at = max(self._validated_at, started)
+
+    def _follow_latest(self) -> None:
         with self._guard:
             if self._dataset is None:
                 self._open()
@@ -299,12 +345,13 @@ class Manifest:
 
     def _warn(self) -> None:
         """Warn of skipped rows."""
-        for problem in find_skipped_rows(self._snapshot):
-            warn_once(problem, self._store.identity())
+        if isinstance(self._snapshot, LoadedSnapshot):
+            for problem in find_skipped_rows(self._snapshot):
+                warn_once(problem, self._store.identity())
 
     def _open(self) -> None:
         """Open the latest version and load it, if there is a manifest."""
-        self._snapshot = Snapshot()
+        self._snapshot = LoadedSnapshot()
         self._looked = True
         if history.is_absent(self._store):
             return
@@ -317,15 +364,80 @@ class Manifest:
                     return
                 raise
             try:
-                advance(self._snapshot, dataset)
+                self._snapshot = self._open_snapshot(dataset)
             except (OSError, ValueError) as error:
                 # Upkeep can remove a version after it was opened; the next attempt opens a newer one.
-                self._snapshot = Snapshot()
+                self._snapshot = LoadedSnapshot()
                 if not is_not_found(error) or not remaining:
                     raise
             else:
                 self._keep_open(dataset)
                 return
+
+    def _open_snapshot(self, dataset: lance.LanceDataset) -> Snapshot:
+        """Return a version of the manifest: in memory if it is small, or if that was worth it before."""
+        rows = sum(fragment.physical_rows for fragment in dataset.get_fragments())
+        if rows > (LOADED_AT_ONCE if self._store.is_local else LOADED_AT_ONCE_REMOTELY):
+            return self._query(dataset)
+        snapshot = LoadedSnapshot()
+        advance(snapshot, dataset)
+        return snapshot
+
+    def _query(self, dataset: lance.LanceDataset) -> QueriedSnapshot:
+        """Return a version that stays in storage. The time that queries took before counts on."""
+        snapshot = QueriedSnapshot(dataset)
+        if isinstance(self._snapshot, QueriedSnapshot):
+            snapshot.seconds = self._snapshot.seconds
+        return snapshot
+
+    def _load_if_worth_it(self, snapshot: Snapshot) -> None:
+        """Load all rows in the background once queries have taken as long as that takes."""
+        if not isinstance(snapshot, QueriedSnapshot):
+            return
+        rows = sum(fragment.live for fragment in snapshot.fragments.values())
+        if snapshot.seconds < rows * _SECONDS_TO_LOAD_A_ROW:
+            return
+        with self._guard:
+            if self._loader is not None and self._loader.is_alive():
+                return
+            self._loader = background.start(self._load_in_background, name="pennon-load")
+
+    def _load_in_background(self) -> None:
+        with self._guard:
+            dataset = self._dataset
+        if dataset is None:
+            return
+        loaded = LoadedSnapshot()
+        try:
+            advance(loaded, dataset)
+        except (OSError, ValueError) as error:
+            if not is_not_found(error):
+                _log.warning("loading %s failed and will be tried again", self._location, exc_info=True)
+            return
+        with self._guard:
+            if self._dataset is None or isinstance(self._snapshot, LoadedSnapshot):
+                return
+            if loaded.version != self._snapshot.version:
+                advance(loaded, self._dataset)
+            self._snapshot = loaded
+            self._warn()
+
+    def _load_whole(self) -> LoadedSnapshot:
+        """Return the snapshot with all rows in memory. The caller holds the guard."""
+        if not isinstance(self._snapshot, LoadedSnapshot):
+            loaded = LoadedSnapshot()
+            if self._dataset is not None:
+                advance(loaded, self._dataset)
+            self._snapshot = loaded
+            self._warn()
+        return self._snapshot
+
+    def _open_again(self, snapshot: Snapshot) -> None:
+        """Open the latest version instead of one that was removed."""
+        with self._guard:
+            if self._snapshot is snapshot:
+                self._dataset = None
+                self._open()
 
     def _refresh(self, latest: int) -> None:
         """Advance from the version in memory. If that version was removed, load the latest one completely."""
@@ -333,7 +445,10 @@ class Manifest:
         if dataset is not None and latest > self._snapshot.version:
             try:
                 newer = dataset.checkout_version(latest)
-                advance(self._snapshot, newer)
+                if isinstance(self._snapshot, LoadedSnapshot):
+                    advance(self._snapshot, newer)
+                else:
+                    self._snapshot = self._query(newer)
             except (OSError, ValueError) as error:
                 if not is_not_found(error):
                     raise

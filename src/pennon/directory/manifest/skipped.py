@@ -10,14 +10,14 @@ from pennon.directory.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pennon.directory.manifest.snapshot import Snapshot
+    from pennon.directory.manifest.loaded_snapshot import LoadedSnapshot
 
 REPAIR = "have the client that wrote it repair it, or remove the row"
 DEREGISTER = "deregister the table, which removes the row and touches no file"
 _LONGEST = 200
 
 
-def find_skipped_rows(snapshot: Snapshot) -> Iterator[Problem]:
+def find_skipped_rows(snapshot: LoadedSnapshot) -> Iterator[Problem]:
     """Iterate over the skipped rows, each with the reason."""
     count = snapshot.unreadable_rows()
     if count:

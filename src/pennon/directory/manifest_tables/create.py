@@ -15,10 +15,11 @@ from pennon.directory.manifest_tables import trash
 from pennon.directory.manifest_tables.late_versions import delete_if_purged
 from pennon.directory.markers.reservation import Reservation
 from pennon.directory.root_tables.deletion import delete_leftovers
-from pennon.directory.table_rows import CreatedTable, TableSpec
+from pennon.directory.table_rows import CreatedTable, TableSpec, TableUpload
 from pennon.directory.versions import service
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier, object_id
+from pennon.store import call_together
 from pennon.table.writing import write_version
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ def declare(catalog: Catalog, identifier: Identifier, row: Row, *, contested: bo
             f"The location {location!r} of {format_identifier(identifier)} is not empty; choose another one"
         )
     reservation = Reservation(catalog.store, location, contested=contested)
-    reservation.announce()
     with reservation.undo_on_error(catalog.manifest):
-        reservation.commit()
+        # Nobody sees either file before the row.
+        call_together(catalog.store, reservation.announce, reservation.commit)
         table_rows.insert_row(catalog, row)
 
 
@@ -55,7 +56,11 @@ def create(catalog: Catalog, spec: TableSpec, location: str) -> CreatedTable:
     planned: list[Row] = []
     try:
         version = write_version(
-            catalog.store.resolve(location), spec.data, spec.storage_options, session=catalog.session
+            catalog.store.resolve(location),
+            spec.data,
+            spec.storage_options,
+            session=catalog.session,
+            upload=TableUpload.of(catalog, spec, location, is_new=True),
         )
         table_rows.insert_row(catalog, row, on_plan=planned.append)
     except BaseException as error:
@@ -78,6 +83,7 @@ def fill(catalog: Catalog, table: ResolvedTable, spec: TableSpec) -> CreatedTabl
             spec.storage_options,
             session=catalog.session,
             through=_commit_options(catalog, table) if service.is_managed(catalog, table) else None,
+            upload=TableUpload.of(catalog, spec, location),
         )
     except BaseException as error:
         delete_leftovers(catalog.store, location, error)

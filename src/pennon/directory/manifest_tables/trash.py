@@ -108,7 +108,9 @@ def list_entries_and_problems(snapshot: Snapshot) -> tuple[list[TrashEntry], lis
 
 
 def _rows(rows: Draft | Snapshot) -> list[Row]:
-    return [row for key in rows.descendants(TRASH) if (row := rows.get(key)) is not None]
+    keys = list(rows.descendants(TRASH))
+    rows.expect(*keys)
+    return [row for key in keys if (row := rows.get(key)) is not None]
 
 
 def parse_entry(row: Row) -> TrashEntry | None:

@@ -38,10 +38,14 @@ class Reservation:
         """Write the file for listings. It comes first: alone it costs one look, the other alone would mislead."""
         self._store.put(layout.declared_marker(self._location), layout.MARKER_BODY)
 
+    def try_commit(self) -> bool:
+        """Write the file inside the directory; False if another client has done so."""
+        self._e_tag = self._store.create(self._path, self._body)
+        return self._e_tag is not None
+
     def commit(self) -> None:
         """Write the file inside the directory. Raises TableAlreadyExistsError if another client has done so."""
-        self._e_tag = self._store.create(self._path, self._body)
-        if self._e_tag is None:
+        if not self.try_commit():
             raise TableAlreadyExistsError(f"The location {self._location!r} is already declared")
 
     @contextmanager

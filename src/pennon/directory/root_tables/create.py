@@ -17,10 +17,11 @@ from pennon.directory.markers.marker import CREATE, LEASE_SECONDS, REVIVING, Mar
 from pennon.directory.markers.reservation import Reservation
 from pennon.directory.root_tables.deletion import delete_entry, delete_failed_creation, delete_leftovers
 from pennon.directory.root_tables.settle import acquire_claim
-from pennon.directory.table_rows import CreatedTable, TableSpec
+from pennon.directory.table_rows import CreatedTable, TableSpec, TableUpload
 from pennon.directory.versions import managed
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier
+from pennon.store import call_together
 from pennon.table.writing import PreparedData, read_latest_version, write_version
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pennon.directory.lookup.resolve import ResolvedTable
     from pennon.directory.manifest import Row
     from pennon.directory.markers.claim import Claim
+    from pennon.store import Store
 
 _BYTES_PER_LEASE_SECOND = 1_000_000
 
@@ -44,20 +46,45 @@ def declare(catalog: Catalog, identifier: Identifier, row: Row) -> None:
     Raises DroppedTableError if the name belongs to a dropped table: its files must not be where a first version is
     written. Raises TableAlreadyExistsError for any other table.
     """
-    with _claim_directory(catalog, identifier) as creation:
-        if creation.held.prior is not None:
+    store, location = catalog.store, layout.root_table(identifier[0])
+    with _claim_name(catalog, identifier) as held:
+        if held.prior is not None:
             raise DroppedTableError(
-                f"A dropped table is at {creation.directory.location!r}: create, restore or purge "
-                f"{format_identifier(identifier)}"
+                f"A dropped table is at {location!r}: create, restore or purge {format_identifier(identifier)}"
             )
-        if creation.directory.has_files:
-            raise already_exists(identifier, creation.directory)
-        reservation = Reservation(catalog.store, creation.directory.location)
-        reservation.announce()
+        if store.is_local:
+            directory = look_at(store, location)
+            if directory.has_files:
+                raise already_exists(identifier, directory)
+        # In a bucket the body must be unique: a table that is there already may be declared too.
+        reservation = Reservation(store, location, contested=not store.is_local)
         with reservation.undo_on_error():
-            with creation.commit_guard():
-                reservation.commit()
+            if store.is_local:
+                reservation.announce()
+                with _guard_commit(store, held):
+                    reservation.commit()
+            else:
+                _reserve_unseen(store, identifier, reservation)
             table_rows.insert_row(catalog, row)
+
+
+def _reserve_unseen(store: Store, identifier: Identifier, reservation: Reservation) -> None:
+    """Reserve a directory in a bucket while it is looked into. Raises TableAlreadyExistsError if it has a table.
+
+    A crash in between leaves the files of a declaration in the directory of a table, which they do not change.
+    """
+    location = layout.root_table(identifier[0])
+    directory, is_first, _ = call_together(
+        store,
+        lambda: look_at(store, location, ignoring=layout.RESERVED_MARKER),
+        reservation.try_commit,
+        reservation.announce,
+    )
+    if not is_first and directory.has_versions:
+        # The table was declared once, and has data: listings need not look into it.
+        store.delete(layout.declared_marker(location))
+    if not is_first or directory.has_files:
+        raise already_exists(identifier, directory)
 
 
 def create(catalog: Catalog, spec: TableSpec, location: str) -> CreatedTable:
@@ -88,32 +115,35 @@ def _write(catalog: Catalog, spec: TableSpec, row: Row, *, must_be_declared: boo
             raise ConcurrentModificationError(
                 f"Table {format_identifier(spec.identifier)} was dropped before its first rows were written"
             )
+        early, late = _list_old_markers(catalog, spec.identifier[0], before, was_dropped=prior is not None)
         with creation.undo_on_error():
-            version = write_version(
-                catalog.store.resolve(before.location, deeply=True),
-                spec.data,
-                spec.storage_options,
-                after=creation.base,
-                transaction_id=creation.transaction_id,
-                session=catalog.session,
-                commit_guard=creation.commit_guard,
+            _, version = call_together(
+                catalog.store, lambda: _delete(catalog.store, early), lambda: creation.write_version(spec)
             )
-            creation.committed.append(version)
             stored = table_rows.update_root_row(catalog, row, was_declared=before.reserved and prior is None)
-        _delete_old_markers(catalog, spec.identifier[0], before, was_dropped=prior is not None)
+        _delete(catalog.store, late)
     return CreatedTable.of(catalog, stored, version)
 
 
-def _delete_old_markers(catalog: Catalog, name: str, before: TableDirectory, *, was_dropped: bool) -> None:
-    """Delete the markers that the new version makes obsolete."""
-    obsolete = [layout.declared_marker(before.location)] if before.reserved else []
+def _list_old_markers(
+    catalog: Catalog, name: str, before: TableDirectory, *, was_dropped: bool
+) -> tuple[list[str], list[str]]:
+    """Return the markers to delete while the new version is written, and those that it makes obsolete."""
+    store = catalog.store
+    early: list[str] = []
+    late = [layout.declared_marker(before.location)] if before.reserved else []
     if was_dropped:
-        obsolete.append(layout.inside(before.location, layout.DEREGISTERED_MARKER))
-    if was_dropped or catalog.store.is_local or catalog.manifest is None:
+        late.append(layout.inside(before.location, layout.DEREGISTERED_MARKER))
+    if was_dropped or store.is_local or catalog.manifest is None:
         # Left over if another client deleted a deregistered table. Listings look closely at tables with a row.
-        obsolete.append(layout.deregistered_marker(name))
-    if obsolete:
-        catalog.store.delete(*obsolete)
+        # Without the marker inside, which decides, it means nothing.
+        (late if was_dropped or store.is_local else early).append(layout.deregistered_marker(name))
+    return early, late
+
+
+def _delete(store: Store, paths: list[str]) -> None:
+    if paths:
+        store.delete(*paths)
 
 
 def already_exists(identifier: Identifier, directory: TableDirectory) -> TableAlreadyExistsError:
@@ -137,6 +167,22 @@ class _Creation:
     """The version to build on: that of a dropped table, or 0."""
     transaction_id: str
     committed: list[int] = field(default_factory=list)
+
+    def write_version(self, spec: TableSpec) -> int:
+        """Write the data and commit the version, and return its number."""
+        location = self.directory.location
+        version = write_version(
+            self.catalog.store.resolve(location, deeply=True),
+            spec.data,
+            spec.storage_options,
+            after=self.base,
+            transaction_id=self.transaction_id,
+            session=self.catalog.session,
+            commit_guard=self.commit_guard,
+            upload=TableUpload.of(self.catalog, spec, location),
+        )
+        self.committed.append(version)
+        return version
 
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
@@ -171,13 +217,16 @@ class _Creation:
     @contextmanager
     def commit_guard(self) -> Iterator[None]:
         """Allow a commit only while the claim is held. On a local disk this is exact, by the root's lock."""
-        store = self.catalog.store
-        with store.exclusive(self.held.name):
-            if store.is_local and not self.held.is_held():
-                raise ConcurrentModificationError(
-                    f"The claim on table '{self.held.name}' was taken over; nothing was written"
-                )
+        with _guard_commit(self.catalog.store, self.held):
             yield
+
+
+@contextmanager
+def _guard_commit(store: Store, held: Claim) -> Iterator[None]:
+    with store.exclusive(held.name):
+        if store.is_local and not held.is_held():
+            raise ConcurrentModificationError(f"The claim on table '{held.name}' was taken over; nothing was written")
+        yield
 
 
 @contextmanager
@@ -188,12 +237,19 @@ def _claim_directory(
 
     Raises ConcurrentModificationError if another client took the claim over before the end.
     """
+    with _claim_name(catalog, identifier, lease_seconds=lease_seconds) as held:
+        transaction_id = transaction_id or str(uuid.uuid4())
+        base = _record_base(catalog, held, transaction_id)
+        directory = look_at(catalog.store, layout.root_table(identifier[0]))
+        yield _Creation(catalog, held, directory, base, transaction_id)
+
+
+@contextmanager
+def _claim_name(catalog: Catalog, identifier: Identifier, *, lease_seconds: float = LEASE_SECONDS) -> Iterator[Claim]:
     name = identifier[0]
     table_rows.require_free(catalog, identifier, root_table=True)
     with acquire_claim(catalog, name, Marker(REVIVING).with_lease(REVIVING, CREATE, lease_seconds)) as held:
-        transaction_id = transaction_id or str(uuid.uuid4())
-        base = _record_base(catalog, held, transaction_id)
-        yield _Creation(catalog, held, look_at(catalog.store, layout.root_table(name)), base, transaction_id)
+        yield held
         if not held.complete():
             raise ConcurrentModificationError(f"Creating table '{name}' took too long: another client took over")
 

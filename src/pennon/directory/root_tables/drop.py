@@ -5,17 +5,18 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from pennon.directory import protection, purge_proof
+from pennon.directory import layout, protection, purge_proof
 from pennon.directory.clock import now_ms
 from pennon.directory.lookup.directories import look_at
 from pennon.directory.markers import claim, deregistration
 from pennon.directory.markers.claim import Claim
 from pennon.directory.markers.marker import DELETED, Marker
 from pennon.directory.root_tables.settle import settle
-from pennon.directory.root_tables.visibility import hide_dropped
+from pennon.directory.root_tables.visibility import delete_inner_marker, hide_dropped
 from pennon.directory.table_rows import DropResult
 from pennon.errors import TableNotFoundError
 from pennon.identifiers import Identifier, format_identifier, table_not_found
+from pennon.store import call_together
 
 if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
@@ -55,13 +56,27 @@ def drop(
         if written is not None:
             _settle_other(catalog, table.identifier, written)
         return None
-    if not look_at(store, table.location).has_files:
+    if not _hide(catalog, table.location, name, marker):
         # Another client dropped and purged the table since it was found.
         written.remove()
         raise _not_found(table.identifier)
-    hide_dropped(catalog, name, marker)
     properties = {} if table.row is None and catalog.manifest is not None else table.properties()
     return DropResult(table.location, properties, written.hand_over())
+
+
+def _hide(catalog: Catalog, location: str, name: str, marker: Marker) -> bool:
+    """Hide a table that has its marker; False if there is no table any more. In a bucket, both run at the same time."""
+    store = catalog.store
+    if store.is_local or marker.deregistered:
+        if not look_at(store, location).has_files:
+            return False
+        hide_dropped(catalog, name, marker)
+        return True
+    names, _ = call_together(store, lambda: store.list_names(location), lambda: hide_dropped(catalog, name, marker))
+    if names - {layout.DEREGISTERED_MARKER}:
+        return True
+    delete_inner_marker(store, name, marker)
+    return False
 
 
 def _belongs_to_another(catalog: Catalog, table: ResolvedTable) -> bool:

@@ -66,6 +66,9 @@ def settle(catalog: Catalog, current: StoredMarker) -> None:
         return
     directory = look_at(store, layout.root_table(name))
     if directory.has_versions or directory.reserved:
+        if not directory.has_versions:
+            # In a bucket, both files of a declaration are written at the same time: one may be missing.
+            store.put(layout.declared_marker(directory.location), layout.MARKER_BODY)
         claim.remove_marker(store, current)
     else:
         delete_failed_creation(store, current)
