@@ -68,7 +68,7 @@ def write_manifest(root: Path, entries: int, *, nested: bool) -> None:
     tables = range(entries // 2)
     if nested:
         ids = [f"ns${table_name(index)}" for index in tables]
-        locations = [f"{index * 2654435761 % 2**32:08x}_{object_id}" for index, object_id in enumerate(ids)]
+        locations = _hashed_directories(ids)
     else:
         ids = [table_name(index) for index in tables]
         locations = [f"{object_id}.lance" for object_id in ids]
@@ -80,6 +80,7 @@ def write_manifest(root: Path, entries: int, *, nested: bool) -> None:
 def write_versions(root: Path, tables: int, versions: int) -> None:
     """Write a manifest of tables in `ns` whose versions the catalog manages. The tables have no files."""
     names = [f"ns${table_name(index)}" for index in range(tables)]
+    locations = _hashed_directories(names)
     numbers = range(1, versions + 1)
     # Lance counts the names of its manifest files down.
     files = {number: f"_versions/{2**64 - 1 - number:020}.manifest" for number in numbers}
@@ -87,9 +88,9 @@ def write_versions(root: Path, tables: int, versions: int) -> None:
         root,
         ["ns", *names, *(f"{name}${number}" for name in names for number in numbers)],
         ["namespace"] + ["table"] * tables + ["table_version"] * (tables * versions),
-        [None, *names] + [None] * (tables * versions),
+        [None, *locations] + [None] * (tables * versions),
         metadata=[None] * (1 + tables)
-        + [_version_metadata(f"{name}/{file}", number) for name in names for number, file in files.items()],
+        + [_version_metadata(f"{place}/{file}", number) for place in locations for number, file in files.items()],
     )
     manifest = lance.dataset(str(root / "__manifest"))
     manifest.update_metadata(MANAGED)
@@ -99,7 +100,12 @@ def append_tables(root: Path, tables: int) -> None:
     """Add tables in `many`, without files, to an existing manifest."""
     ids = [f"many${table_name(index)}" for index in range(tables)]
     kinds = ["namespace"] + ["table"] * tables
-    _write_rows(root, ["many", *ids], kinds, [None, *ids], mode="append")
+    _write_rows(root, ["many", *ids], kinds, [None, *_hashed_directories(ids)], mode="append")
+
+
+def _hashed_directories(ids: list[str]) -> list[str | None]:
+    """Return a directory name for each table, of the form that clients choose in namespaces."""
+    return [f"{index * 2654435761 % 2**32:08x}_{object_id}" for index, object_id in enumerate(ids)]
 
 
 def _version_metadata(path: str, number: int) -> str:

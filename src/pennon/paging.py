@@ -32,21 +32,25 @@ def select_page(
     start = bisect_right(names, _decode_token(token, takes_names=takes_names)) if token else 0
     end = len(names) if limit is None else min(start + limit, len(names))
     chosen = list(names[start:end])
-    return chosen, _encode_token(chosen[-1]) if chosen and end < len(names) else None
+    return chosen, encode_token(chosen[-1]) if chosen and end < len(names) else None
 
 
 def fetch_page(
-    fetch: Callable[[str, int | None], Sequence[str]], token: str | None, limit: int | None
+    fetch: Callable[[str, int | None], Sequence[str]],
+    token: str | None,
+    limit: int | None,
+    *,
+    takes_names: bool = True,
 ) -> tuple[list[str], str | None]:
     """Return a page like `select_page`, of names that `fetch` returns: those after a name, and at most so many."""
     if limit is not None and limit < 0:
         raise InvalidInputError(f"The limit of a page must not be negative, got {limit}")
-    after = _decode_token(token, takes_names=True) if token else ""
+    after = _decode_token(token, takes_names=takes_names) if token else ""
     if not limit:
         return list(fetch(after, None)) if limit is None else [], None
     names = fetch(after, limit + 1)
     chosen = list(names[:limit])
-    return chosen, _encode_token(chosen[-1]) if len(names) > limit else None
+    return chosen, encode_token(chosen[-1]) if len(names) > limit else None
 
 
 def require_token(token: str | None) -> None:
@@ -55,7 +59,8 @@ def require_token(token: str | None) -> None:
         _decode_token(token, takes_names=False)
 
 
-def _encode_token(last: str) -> str:
+def encode_token(last: str) -> str:
+    """Return the token of the page after an entry."""
     return _TOKEN_MARK + base64.urlsafe_b64encode(last.encode()).decode()
 
 

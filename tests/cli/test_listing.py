@@ -55,6 +55,20 @@ def test_pages_of_ls_contain_all_entries(pennon, lake):
     assert seen == ["raw", "events", "promised"]
 
 
+def test_page_of_ls_continues_after_a_name_that_looks_like_a_token(pennon, root):
+    with DirectoryNamespace(root=str(root)) as ns:
+        for name in ("n1", "n2"):
+            ns.create_namespace({"id": [name]})
+        for name in ("p1.YQ", "p1.zz", "q"):
+            ns.declare_table({"id": [name]})
+    pages, token = [], []
+    while token is not None:
+        document = pennon("ls", "--limit", "2", *token, root=root).json
+        pages.append([entry["name"] for entry in document["entries"]])
+        token = document["next_page"] and ["--page", document["next_page"]]
+    assert pages == [["n1", "n2"], ["p1.YQ", "p1.zz"], ["q"]]
+
+
 def test_ls_reports_that_there_are_more_entries(pennon, lake):
     result = pennon("ls", "prod", "--limit", "1", "--table", root=lake)
     assert "there are more" in result.out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pennon.store.local import LocalStore
+from pennon.store import local
 from tests.concurrency import workers
 from tests.support import create_table, list_tables, remove_table
 
@@ -31,17 +31,17 @@ def test_table_dropped_during_a_listing_hides_no_other_table(disk, listing_mode,
     ns, other = open_namespace(disk, listing_mode), open_namespace(disk, listing_mode)
     for name in STABLE:
         create_table(ns, name)
-    judge = LocalStore._has_table
+    judge = local._has_table_links
     gone: list[str] = []
 
-    def drop_one_then_judge(store, directory):
+    def drop_one_then_judge(root, directory, device):
         if not gone:
             gone.append(next(name for name in STABLE if directory != f"{name}.lance"))
             remove_table(other, gone[0])
             gone.append(next(name for name in reversed(STABLE) if directory != f"{name}.lance"))
             remove_table(other, gone[1])
-        return judge(store, directory)
+        return judge(root, directory, device)
 
-    monkeypatch.setattr(LocalStore, "_has_table", drop_one_then_judge)
+    monkeypatch.setattr(local, "_has_table_links", drop_one_then_judge)
     assert set(list_tables(ns)) >= set(STABLE) - set(gone)
     assert len(gone) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from datetime import timedelta
 
 import lance
 import pyarrow as pa
@@ -25,6 +26,7 @@ from tests.support import (
     list_all_tables,
     list_namespaces,
     list_tables,
+    rename_table,
     table_exists,
 )
 
@@ -84,6 +86,7 @@ def test_both_snapshots_give_the_same_answers(contents, deleted, indexed):
             assert queried.get(row.object_id) == loaded.get(row.object_id)
             if loaded.get(row.object_id) is not None:
                 assert queried.place(row.object_id) == loaded.place(row.object_id)
+        queried.expect_locations(*(location for location in LOCATIONS[: len(contents)] if location is not None))
         for location in LOCATIONS:
             if location is not None:
                 assert queried.object_ids_at(location) == loaded.object_ids_at(location)
@@ -120,6 +123,39 @@ def test_client_of_a_large_manifest_answers_and_changes_it_without_loading_it(la
     assert describe_table(cold, "n", "t3").location == describe_table(ns, "n", "t3").location
     drop_namespace(cold, "n", behavior="Cascade")
     assert list_namespaces(ns) == []
+
+
+def test_root_of_a_large_catalog_is_listed_without_loading_the_manifest(large, root, open_namespace):
+    ns = open_namespace(root)
+    create_namespace(ns, "n")
+    for name in ("dropped", "renamed", "row", "row2"):
+        create_table(ns, name)
+    create_table(open_namespace(root, "v1"), "directory")
+    rename_table(ns, "renamed", to="moved")
+    rename_table(ns, "row2", to="inner", into=["n"])
+    drop_table(ns, "dropped")
+
+    cold = open_namespace(root)
+
+    assert list_tables(cold) == ["directory", "moved", "row"]
+    assert list_all_tables(cold, id=[]) == ["directory", "moved", "n$inner", "row"]
+    assert isinstance(cold._catalog.manifest._snapshot, QueriedSnapshot)
+
+
+def test_manifest_is_loaded_from_the_latest_version_if_the_open_one_was_removed(large, root, open_namespace):
+    ns, writer = open_namespace(root, "v2"), open_namespace(root, "v2")
+    create_table(writer, "t")
+    ns._catalog.manifest.read(lambda snapshot: None)  # opens the version and reads no row
+    create_table(writer, "u")
+    drop_table(writer, "t")
+    table = lance.dataset(f"{root.uri}/__manifest")
+    table.optimize.compact_files()
+    table.cleanup_old_versions(timedelta(0), delete_unverified=True)
+
+    with ns._catalog.manifest._guard:
+        loaded = ns._catalog.manifest._load_whole()
+
+    assert list(loaded.table_names("")) == ["u"]
 
 
 def test_large_manifest_is_loaded_once_queries_took_as_long(large, monkeypatch, root, open_namespace):

@@ -17,7 +17,7 @@ from tests.support import Root
 pytestmark = pytest.mark.s3
 
 EACH_WAY = 0.02
-ATTEMPTS = 3
+ATTEMPTS = 5
 
 
 @pytest.fixture(scope="module")

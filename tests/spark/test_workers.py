@@ -103,3 +103,39 @@ def test_queries_that_stop_early_print_no_traceback(tmp_path, idle_seconds) -> N
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 3
     assert [line for line in done.stderr.splitlines() if re.search("Traceback|Error|FATAL", line)] == []
+
+
+WITHOUT_CATALOG = """
+import sys
+import pyarrow as pa
+from pennon.spark import attach
+from pennon.spark.session import new_session
+
+root = sys.argv[1]
+spark = new_session("workers", master="local[2]")
+lake = attach(spark, root=root)
+lake.catalog.enable_table_version_management()
+
+def loaded(batches):
+    imported = [name for name in sys.modules if name.startswith(("pennon.directory", "pennon.spark"))]
+    yield pa.record_batch({"module": pa.array(imported, pa.string())})
+
+lake.write(spark.range(10_000).selectExpr("id", "id % 7 AS k"), "t")
+lake.merge(spark.range(5_000, 15_000).selectExpr("id", "-1 AS k"), "t", on="id")
+lake.sql("UPDATE t SET k = 3 WHERE id < 10")
+assert lake.sql("SELECT k, count(*) FROM t GROUP BY k").count() == 8
+assert lake.table("t").where("k = -1").count() == 10_000
+assert spark.read.format("pennon").option("root", root).load("t").toPandas().shape == (15_000, 2)
+workers = spark.range(0, 8, 1, 8).mapInArrow(loaded, "module string")
+print("imported:", *sorted({row.module for row in workers.collect()}))
+"""
+
+
+def test_tasks_read_write_and_merge_without_the_catalog(tmp_path) -> None:
+    command = [sys.executable, "-c", WITHOUT_CATALOG, tmp_path]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("imported:")]
+    imported = line.split()[1:]
+    assert "pennon.spark.reading.scan" in imported
+    assert "pennon.spark.writing.fragment_writer" in imported
+    assert [name for name in imported if name.startswith("pennon.directory")] == []

@@ -13,9 +13,9 @@ from pennon.cli.terminal_text import format_line
 from pennon.cli.values import format_time
 from pennon.directory import namespaces
 from pennon.directory.lookup import describe, listing
-from pennon.errors import NamespaceNotFoundError, TableNotFoundError, translate_errors
+from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError, translate_errors
 from pennon.identifiers import Identifier, split_object_id
-from pennon.paging import select_page
+from pennon.paging import encode_token, fetch_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,17 +78,32 @@ def list_entries(
         if recursive:
             ids, next_token = listing.list_all_tables(catalog, where, token, limit, include_declared=True)
             return [ListingEntry(TABLE, split_object_id(key)) for key in ids], next_token
-        inner, _ = namespaces.list_children(catalog, where, None, None)
-        names, _ = listing.list_tables(catalog, where, None, None, include_declared=True)
+        chosen, next_token = fetch_page(
+            lambda after, most: _list_keys(catalog, where, after, most), token, limit, takes_names=False
+        )
     except NamespaceNotFoundError:
         if not _is_table(catalog, where):
             raise
         return [ListingEntry(TABLE, where)], None
-    # One sorted list, so that pages can be numbered through. Names contain no slashes.
-    keys = [f"{NAMESPACE}/{name}" for name in inner] + [f"{TABLE}/{name}" for name in names]
-    chosen, next_token = select_page(keys, token, limit, takes_names=False)
     parts = (key.partition("/") for key in chosen)
     return [ListingEntry(kind, (*where, name)) for kind, _, name in parts], next_token
+
+
+def _list_keys(catalog: Catalog, where: Identifier, after: str, most: int | None) -> list[str]:
+    """Return the type and name of each child after one, namespaces first. Names contain no slashes."""
+    kind, _, name = after.partition("/")
+    if kind not in {"", NAMESPACE, TABLE}:
+        raise InvalidInputError(f"Bad page token: {after!r} is not an entry")
+    token = encode_token(name) if name else None
+    keys = []
+    if kind != TABLE:
+        inner, _ = namespaces.list_children(catalog, where, token, most)
+        keys, token = [f"{NAMESPACE}/{one}" for one in inner], None
+    if most is None or len(keys) < most:
+        missing = None if most is None else most - len(keys)
+        names, _ = listing.list_tables(catalog, where, token, missing, include_declared=True)
+        keys += [f"{TABLE}/{one}" for one in names]
+    return keys
 
 
 def load_details(catalog: Catalog, found: Sequence[ListingEntry]) -> dict[Identifier, TableDetails]:

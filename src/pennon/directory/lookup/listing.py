@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Snapshot
 
+_MANY_DIRECTORIES = 1_000
+"""With more root tables, all rows are read into memory: queries of so many would take longer."""
+
 
 def list_tables(
     catalog: Catalog, identifier: Identifier, token: str | None, limit: int | None, *, include_declared: bool
@@ -67,7 +70,7 @@ def _list_root(catalog: Catalog) -> RootListing:
     if manifest is None or not _reads_together(catalog):
         return list_root(store)
     listing: RootListing
-    _, listing = call_together(store, lambda: manifest.read_whole(_ignore), lambda: list_root(store))
+    _, listing = call_together(store, lambda: manifest.read(_ignore), lambda: list_root(store))
     return listing
 
 
@@ -96,7 +99,10 @@ def _root_names(catalog: Catalog, listing: RootListing, *, nested: bool = False)
     # A rename commits the new row and then hides the directory. If the listing shows that a table with a row is hidden,
     # the manifest must be read after it, or the table would be listed under neither name.
     if not _reads_together(catalog) or catalog.manifest.peek(has_hidden_row):
-        catalog.manifest.read_whole(_ignore)
+        if len(names) > _MANY_DIRECTORIES:
+            catalog.manifest.read_whole(_ignore)
+        else:
+            catalog.manifest.read(_ignore)
     # A row and a marker beside the directory may contradict each other: the marker inside decides.
     doubtful = catalog.manifest.peek(
         lambda snapshot: [name for name in _marked_names(listing) if _has_root_row(snapshot, name)]
@@ -104,9 +110,10 @@ def _root_names(catalog: Catalog, listing: RootListing, *, nested: bool = False)
     visible_names = {*names, *_keep_visible(catalog, doubtful)}
 
     def merge(snapshot: Snapshot) -> list[str]:
-        merged = {
-            name for name in snapshot.table_names("") if name in visible_names or not _has_root_row(snapshot, name)
-        }
+        listed = snapshot.table_names("")
+        snapshot.expect(*listed, *names)
+        snapshot.expect_locations(*map(layout.root_table, names))
+        merged = {name for name in listed if name in visible_names or not _has_root_row(snapshot, name)}
         for name in names:
             if not snapshot.object_ids_at(layout.root_table(name)) and snapshot.get(name) is None:
                 merged.add(name)

@@ -15,7 +15,7 @@ from weakref import proxy
 import lance
 
 from pennon.directory.lookup.directories import look_at
-from pennon.directory.lookup.resolve import ResolvedTable
+from pennon.directory.lookup.resolve import ResolvedTable, find_location_fault
 from pennon.directory.manifest import Row, Snapshot, flags
 from pennon.directory.versions import managed, service
 from pennon.errors import (
@@ -76,8 +76,9 @@ def _resolve_and_open(
         return catalog.resolver.table(identifier), None
 
     def look(snapshot: Snapshot) -> tuple[int, Row | None]:
-        is_managed = flags.manages_versions(snapshot.metadata)
-        return snapshot.version, None if is_managed else snapshot.get(object_id(identifier))
+        row = None if flags.manages_versions(snapshot.metadata) else snapshot.get(object_id(identifier))
+        is_usable = row is not None and find_location_fault(snapshot, row) is None
+        return snapshot.version, row if is_usable else None
 
     try:
         version, row = manifest.peek(look)

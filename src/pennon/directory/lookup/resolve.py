@@ -187,8 +187,9 @@ class Resolver:
 
         def peek(snapshot: Snapshot) -> _ManifestEntry:
             row = snapshot.get(object_id(identifier))
+            is_table = row is not None and row.object_type == TABLE and find_location_fault(snapshot, row) is None
             return _ManifestEntry(
-                row if row is not None and row.object_type == TABLE else None,
+                row if is_table else None,
                 directory_is_taken=row is not None or _is_directory_taken(snapshot, identifier),
             )
 

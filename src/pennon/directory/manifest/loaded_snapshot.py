@@ -84,6 +84,9 @@ class LoadedSnapshot(Snapshot):
     def expect(self, *object_ids: str) -> None:
         """Do nothing: all rows are in memory."""
 
+    def expect_locations(self, *locations: str) -> None:
+        """Do nothing: all rows are in memory."""
+
     def get(self, object_id: str) -> Row | None:
         """Return a row by its key, or None."""
         if object_id in self._changes:

@@ -424,12 +424,20 @@ class Manifest:
 
     def _load_whole(self) -> LoadedSnapshot:
         """Return the snapshot with all rows in memory. The caller holds the guard."""
-        if not isinstance(self._snapshot, LoadedSnapshot):
+        attempt = 0
+        while not isinstance(self._snapshot, LoadedSnapshot):
             loaded = LoadedSnapshot()
-            if self._dataset is not None:
-                advance(loaded, self._dataset)
-            self._snapshot = loaded
-            self._warn()
+            attempt += 1
+            try:
+                if self._dataset is not None:
+                    advance(loaded, self._dataset)
+            except (OSError, ValueError) as error:
+                if not is_not_found(error) or attempt == _OPEN_ATTEMPTS:
+                    raise
+                self._open_again(self._snapshot)
+            else:
+                self._snapshot = loaded
+                self._warn()
         return self._snapshot
 
     def _open_again(self, snapshot: Snapshot) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Place = tuple[int, int]
 
 _FEW_KEYS = 500
+_IS_ODD_LOCATION = "location LIKE '%./%' OR location LIKE '%//%' OR location LIKE '%/.%'"
+"""The condition for locations that have other spellings."""
 
 
 class VersionGoneError(Exception):
@@ -51,7 +53,8 @@ class QueriedSnapshot(Snapshot):
         self.highest_fragment = max(self.fragments, default=-1)
         self._rows: dict[str, tuple[Row, Place] | None] = {}
         self._versions: dict[str, list[int]] = {}
-        self._located: dict[str, list[Row]] = {}
+        self._object_ids_at: dict[str, tuple[str, ...]] = {}
+        self._locations_below: dict[str, list[str]] = {}
         self.seconds = 0.0
         """How long all queries took, together."""
 
@@ -62,6 +65,17 @@ class QueriedSnapshot(Snapshot):
             keys = wanted[start : start + _FEW_KEYS]
             found = dict(self._fetch(f"object_id IN ({', '.join(map(_quote, keys))})"))
             self._rows.update({key: found.get(key) for key in keys})
+
+    def expect_locations(self, *locations: str) -> None:
+        """Fetch the rows at some locations, with one query."""
+        places = [layout.normalise_location(location) for location in locations]
+        wanted = [place for place in places if place not in self._object_ids_at]
+        for start in range(0, len(wanted), _FEW_KEYS):
+            some = wanted[start : start + _FEW_KEYS]
+            found: dict[str, list[str]] = {place: [] for place in some}
+            for row in self._rows_located(_has_location(*some)):
+                found.setdefault(_normalise(row), []).append(row.object_id)
+            self._object_ids_at.update({place: tuple(sorted(found[place])) for place in some})
 
     def get(self, object_id: str) -> Row | None:
         """Return a row by its key, or None."""
@@ -109,13 +123,17 @@ class QueriedSnapshot(Snapshot):
 
     def object_ids_at(self, location: str) -> tuple[str, ...]:
         """Return the keys of the rows with this location."""
-        place = layout.normalise_location(location)
-        return tuple(sorted(row.object_id for row in self._rows_around(place) if _normalise(row) == place))
+        self.expect_locations(location)
+        return self._object_ids_at[layout.normalise_location(location)]
 
     def locations_below(self, location: str) -> list[str]:
         """Return the locations of tables that are inside this one."""
-        places = {_normalise(row) for row in self._rows_around(layout.normalise_location(location))}
-        return sorted(place for place in places if place.startswith(location + "/"))
+        if location not in self._locations_below:
+            prefix = location + "/"
+            where = f"starts_with(location, {_quote(prefix)}) OR {_IS_ODD_LOCATION}"
+            places = {_normalise(row) for row in self._rows_located(where)}
+            self._locations_below[location] = sorted(place for place in places if place.startswith(prefix))
+        return self._locations_below[location]
 
     def table_ids(self, below: str = "") -> list[str]:
         """Return the ids of all usable tables below a namespace, at any depth, sorted, without reserved rows."""
@@ -163,19 +181,11 @@ class QueriedSnapshot(Snapshot):
         pairs = zip(table["object_id"].to_pylist(), table["location"].to_pylist(), strict=True)
         return {key[len(prefix) :]: location for key, location in sorted(pairs, key=lambda pair: pair[0])}
 
-    def _rows_around(self, place: str) -> list[Row]:
-        """Return the table rows at a location or below it."""
-        if place not in self._located:
-            spellings = ", ".join(_quote(text) for text in (place, f"./{place}", f"{place}/"))
-            where = (
-                f"object_type = {_quote(TABLE)} AND (location IN ({spellings}) OR starts_with(location, "
-                f"{_quote(place + '/')}) OR location LIKE '%./%' OR location LIKE '%//%' OR location LIKE '%/.%')"
-            )
-            rows = [row for _, (row, _) in self._fetch(where) if row.location is not None]
-            self._located[place] = [
-                row for row in rows if _normalise(row) == place or _normalise(row).startswith(place + "/")
-            ]
-        return self._located[place]
+    def _rows_located(self, where: str) -> Iterator[Row]:
+        """Iterate over the table rows whose location meets a condition."""
+        for _, (row, _) in self._fetch(f"object_type = {_quote(TABLE)} AND ({where})"):
+            if row.location is not None:
+                yield row
 
     def _fetch(
         self, where: str | None, *, fragments: Iterable[Any] | None = None
@@ -215,6 +225,12 @@ class QueriedSnapshot(Snapshot):
 def _quote(text: str) -> str:
     """Return a text as a literal of Lance's filters."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def _has_location(*places: str) -> str:
+    """Return the condition for rows that may be at one of these places, in any spelling."""
+    spellings = (text for place in places for text in (place, f"./{place}", f"{place}/"))
+    return f"location IN ({', '.join(map(_quote, spellings))}) OR {_IS_ODD_LOCATION}"
 
 
 def _is_below(parent: str) -> str:

@@ -49,6 +49,10 @@ class Snapshot(ABC):
         """Prepare for questions about some rows, if that saves time."""
 
     @abstractmethod
+    def expect_locations(self, *locations: str) -> None:
+        """Prepare for questions which rows have these locations, if that saves time."""
+
+    @abstractmethod
     def get(self, object_id: str) -> Row | None:
         """Return a row by its key, or None."""
 
