@@ -22,6 +22,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -271,6 +272,10 @@ class LocalStore:
         filled = trusted.union(names) - empty
         self._filled = _FilledTables(modified, before.checked_at if trusted else now, filled)
         return empty
+
+    def list_first_files(self, path: str) -> tuple[list[FileEntry], bool]:
+        """Return all files: a directory has no pages."""
+        return sorted(self.list_level(path).files, key=attrgetter("name")), True
 
     def list_names(self, path: str) -> set[str]:
         """Return the names in a directory without examining the entries."""

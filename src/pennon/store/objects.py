@@ -131,7 +131,7 @@ class ObjectStore:
         listing = obstore.list_with_delimiter(self._store, key or None)
         skip = len(key) + 1 if key else 0
         files = tuple(
-            FileEntry(item["path"][skip:], item["size"], item["last_modified"].timestamp())
+            FileEntry(item["path"][skip:], item["size"], item["last_modified"].timestamp(), item["e_tag"] or "")
             for item in listing["objects"]
         )
         return Level(files, tuple(prefix[skip:] for prefix in listing["common_prefixes"]))
@@ -139,6 +139,18 @@ class ObjectStore:
     def find_empty_tables(self, names: Sequence[str], *, subdirectories: int) -> frozenset[str]:
         """Return an empty set: a bucket has no empty directories."""
         return frozenset()
+
+    def list_first_files(self, path: str) -> tuple[list[FileEntry], bool]:
+        """Return the first page of a listing, without keys that are deeper."""
+        skip = len(self._key(path)) + 1
+        for chunk in obstore.list(self._store, self._key(path), chunk_size=_PAGE):
+            files = [
+                FileEntry(name, item["size"], item["last_modified"].timestamp(), item["e_tag"] or "")
+                for item in chunk
+                if "/" not in (name := item["path"][skip:])
+            ]
+            return files, len(chunk) < _PAGE
+        return [], True
 
     def list_names(self, path: str) -> set[str]:
         """Return the names in the keys below: some servers list prefixes that have no keys any more."""

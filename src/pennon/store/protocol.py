@@ -36,6 +36,8 @@ class FileEntry:
     size: int
     modified: float
     """When it was written, in seconds by the clock of the store."""
+    e_tag: str = ""
+    """The e-tag, in listings of object stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,9 @@ class Store(Protocol):
 
         `subdirectories` is the number of all directories in the root, which shows whether a disk counts links.
         """
+
+    def list_first_files(self, path: str) -> tuple[list[FileEntry], bool]:
+        """Return the first 1,000 files of a directory by name, with one request, and whether these are all files."""
 
     def list_names(self, path: str) -> set[str]:
         """Return the names of the files and directories in a directory. A missing directory has none."""

@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.directory import layout
-from pennon.errors import is_not_found
 from pennon.table import naming
-from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:
-    import lance
-
     from pennon.store import Store
 
 
@@ -25,29 +21,35 @@ class LatestVersion:
 
     version: int
     mark: object = None
+    """In an object store, the e-tag of the manifest file."""
 
 
-def find_latest(store: Store, dataset: lance.LanceDataset) -> LatestVersion:
+def find_latest(store: Store) -> LatestVersion:
     """Return the latest version, with one request or one listing of a local directory."""
     if store.is_local:
         stamp = _read_local_stamp(store)
         return LatestVersion(0) if stamp is None else LatestVersion(stamp.version, stamp)
-    try:
-        # Lance does not read a version again if its e-tag is unchanged.
-        newest = dataset.checkout_version((None, None))
-    except (OSError, ValueError) as error:
-        if is_not_found(error):
-            return LatestVersion(0)
-        raise
-    return LatestVersion(int(newest.version), hash_content(newest))
+    files, complete = store.list_first_files(_FOLDER)
+    found = [(parsed, entry) for entry in files if (parsed := naming.parse_name(entry.name)) is not None]
+    # The newest version is the first one by name, unless names of the old scheme come first.
+    if not complete and any(scheme == naming.V1 for (_, scheme), _ in found):
+        level = store.list_level(_FOLDER).files
+        found = [(parsed, entry) for entry in level if (parsed := naming.parse_name(entry.name)) is not None]
+    if not found:
+        return LatestVersion(0)
+    (version, _), entry = max(found, key=lambda pair: pair[0])
+    return LatestVersion(version, normalise_mark(entry.e_tag) or f"{entry.size}-{entry.modified}")
 
 
-def read_mark(store: Store, dataset: lance.LanceDataset) -> object:
+def read_local_mark(store: Store, version: int) -> object:
     """Return the mark of a version that was just opened or committed, or None if others have committed since."""
-    if not store.is_local:
-        return hash_content(dataset)
     stamp = _read_local_stamp(store)
-    return stamp if stamp is not None and stamp.version == dataset.version else None
+    return stamp if stamp is not None and stamp.version == version else None
+
+
+def normalise_mark(e_tag: str) -> str:
+    """Return an e-tag without quotes: some stores leave them out of listings."""
+    return e_tag.removeprefix("W/").strip('"')
 
 
 def list_versions(store: Store) -> dict[int, float]:
@@ -63,11 +65,6 @@ def parse_version(file_name: str) -> int | None:
     """Return the version in the name of a manifest file, in either naming scheme, or None for another file."""
     found = naming.parse_name(file_name)
     return None if found is None else found[0]
-
-
-def is_absent(store: Store) -> bool:
-    """Return True if there is certainly no manifest. Only a local directory is checked; elsewhere Lance finds out."""
-    return store.is_local and naming.find_newest(store.list_names(_FOLDER)) is None
 
 
 def _read_local_stamp(store: Store) -> naming.Stamp | None:

@@ -12,6 +12,7 @@ import math
 import random
 import time
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +28,7 @@ from pennon.directory.manifest.loaded_snapshot import LoadedSnapshot
 from pennon.directory.manifest.loading import advance
 from pennon.directory.manifest.queried_snapshot import QueriedSnapshot, VersionGoneError
 from pennon.directory.manifest.skipped import find_skipped_rows
+from pennon.directory.manifest.staged_commit import StagingArea
 from pennon.directory.manifest.upkeep import Upkeep
 from pennon.directory.problems import warn_once
 from pennon.errors import (
@@ -39,6 +41,7 @@ from pennon.errors import (
     is_commit_conflict,
     is_not_found,
 )
+from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from pennon.directory.manifest.commit_queue import Mutation
     from pennon.directory.manifest.row import Row
     from pennon.directory.manifest.snapshot import Snapshot
+    from pennon.directory.manifest.staged_commit import StagedCommit
     from pennon.store import Store
 
 T = TypeVar("T")
@@ -62,6 +66,9 @@ PLAN_ERRORS = (
 
 _DEADLINE_SECONDS = 60.0
 _TRUSTED_SECONDS = 0.5
+"""A version that was the latest so recently is not validated again before a commit on top of it."""
+_QUIET_SECONDS = 2.0
+"""If others have not committed for so long, plans run on memory."""
 _LONGEST_TURN_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.5
@@ -73,6 +80,20 @@ _SECONDS_TO_LOAD_A_ROW = 1e-6
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class _Base:
+    """The version on which plans ran."""
+
+    dataset: lance.LanceDataset | None
+    version: int
+    mark: object
+    validated_at: float
+
+    def open(self, dataset: lance.LanceDataset) -> lance.LanceDataset:
+        """Return the table at this version."""
+        return dataset if dataset.version == self.version else dataset.checkout_version(self.version)
+
+
 class Manifest:
     """The manifest table of a root, opened at first use and absent until the first mutation."""
 
@@ -81,14 +102,18 @@ class Manifest:
         self._location = store.location(layout.MANIFEST)
         self._snapshot: Snapshot = LoadedSnapshot()
         self._dataset: lance.LanceDataset | None = None
+        """The table at the version of the snapshot, or at an earlier one after a staged commit."""
         self._mark: object = None
         """Differs if the root was deleted and created again, and its manifest has the same version as before."""
         self._looked = False
         self._validated_at = -math.inf
         """A time by `time.monotonic` at which the version in memory was the latest."""
+        self._changed_by_others_at = -math.inf
+        """When this client last found a version that others committed."""
         self._guard = RLock()
         self._loader: Thread | None = None
         self._queue = CommitQueue(self._commit_group)
+        self._staging = StagingArea(store)
         self._upkeep = Upkeep(self._location, store)
 
     def read(self, look: Callable[[Snapshot], T]) -> T:
@@ -159,7 +184,7 @@ class Manifest:
         while True:
             self._validate()
             with self._guard:
-                dataset = self._dataset
+                dataset, version = self._dataset, self._snapshot.version
                 flags.require_readable(self._snapshot.metadata, self._store.identity())
                 flags.require_writable(self._snapshot.metadata, self._store.identity())
             self._store.resolve(layout.MANIFEST)
@@ -167,7 +192,7 @@ class Manifest:
                 if dataset is None:
                     create_table(self._location, self._store.storage_options, [])
                     continue
-                dataset.checkout_version(dataset.version).update_metadata(dict(changes))
+                dataset.checkout_version(version).update_metadata(dict(changes))
             except CommitConflict:
                 self._pause(attempt, deadline, "the properties of the root namespace")
             except OSError as error:
@@ -195,17 +220,18 @@ class Manifest:
     def _commit_plans(self, group: list[Mutation[Any]]) -> None:
         """Run the plans on the latest version and commit on top of it, until there is no conflict.
 
-        If the version in memory was the latest a moment ago, the plans run on it without asking the store: the commit
-        verifies it. An error, or a result without a change, is verified by no commit, so the store is asked then.
+        In a bucket, the plans run on the version in memory without asking the store: the commit verifies it. An error,
+        or a result without a change, is verified by no commit, so the store is asked then.
         """
         deadline = time.monotonic() + _DEADLINE_SECONDS
         attempt = 0
-        verified = not self._was_latest_just_now()
+        verified = not self._can_plan_on_memory()
         while True:
             if verified:
-                self._validate()
+                self._validate(for_commit=True)
             with self._guard:
-                snapshot, dataset, since = self._snapshot, self._dataset, self._validated_at
+                snapshot = self._snapshot
+                base = _Base(self._dataset, snapshot.version, self._mark, self._validated_at)
                 try:
                     plan = CommitPlan.from_draft(snapshot, self._run_plans(group))
                 except VersionGoneError:
@@ -218,20 +244,21 @@ class Manifest:
                 for mutation in group:
                     mutation.error = None
                 continue
-            if plan.changes_nothing or self._try_commit(dataset, plan, since):
+            if plan.changes_nothing or self._try_commit(base, plan):
                 return
             self._pause(attempt, deadline, "the catalog")
             attempt += 1
             verified = True
 
-    def _was_latest_just_now(self) -> bool:
-        """Return True if the version in memory was the latest so recently that a commit on it is likely to succeed.
+    def _can_plan_on_memory(self) -> bool:
+        """Return True if the version in memory is probably the latest, and a staged commit will verify it.
 
-        A local directory is always listed, which costs next to nothing.
+        A local directory is always listed, which costs next to nothing. While others commit, plans on memory would
+        often be in vain.
         """
         with self._guard:
-            recent = time.monotonic() - self._validated_at < _TRUSTED_SECONDS
-            return recent and self._dataset is not None and not self._store.is_local
+            is_quiet = time.monotonic() - self._changed_by_others_at > _QUIET_SECONDS
+            return is_quiet and self._mark is not None and self._is_staged
 
     def _run_plans(self, group: list[Mutation[Any]]) -> Draft:
         """Run the plans on one draft, and return it. The changes of a plan that fails are undone."""
@@ -255,40 +282,84 @@ class Manifest:
                 draft.roll_back(savepoint)
         return draft
 
-    def _try_commit(self, dataset: lance.LanceDataset | None, plan: CommitPlan, since: float) -> bool:
-        """Commit on a version that was the latest at `since`, and advance the snapshot. Returns False on a conflict."""
+    def _try_commit(self, base: _Base, plan: CommitPlan) -> bool:
+        """Commit on top of a version, and advance the snapshot. Returns False on a conflict."""
         started = time.monotonic()
         self._store.resolve(layout.MANIFEST)
         try:
-            if dataset is None:
+            if self._is_staged and base.dataset is not None and isinstance(base.mark, str):
+                with self._staging.stage(base.version, base.mark, plan) as staged:
+                    if staged is not None:
+                        return self._commit_staged(base, plan, staged, started)
+            if base.dataset is None:
                 committed, change = create_table(self._location, self._store.storage_options, plan.rows)
             else:
-                committed, change = commit(dataset, plan)
+                committed, change = commit(base.open(base.dataset), plan)
         except CommitConflict as conflict:
             self._discard(conflict.leftovers)
             return False
-        if not self._is_in_history(committed, since):
+        if not self._is_in_history(committed.version, base.validated_at):
             self._validate()
             return self._is_effective(plan.added, plan.removed)
-        self._advance(dataset, committed, change, started)
+        self._advance(base, committed, change, started)
         self._upkeep.record_commit(committed.version)
         return True
 
-    def _advance(
-        self, base: lance.LanceDataset | None, committed: lance.LanceDataset, change: ManifestChange, started: float
-    ) -> None:
-        alone = committed.version == (0 if base is None else base.version) + 1
+    @property
+    def _is_staged(self) -> bool:
+        """True if the files of commits are made locally and uploaded: in a bucket, with all rows in memory."""
+        return not self._store.is_local and isinstance(self._snapshot, LoadedSnapshot)
+
+    def _commit_staged(self, base: _Base, plan: CommitPlan, staged: StagedCommit, started: float) -> bool:
+        """Upload a commit that was made locally. Returns False on a conflict.
+
+        The version below it is validated during the upload, unless it was the latest a moment ago. Otherwise the
+        manifest could fill a gap that the removal of old versions left.
+        """
+        is_current = started - base.validated_at < _TRUSTED_SECONDS
+        try:
+            staged.upload(*(() if is_current else (self._validate,)))
+        except Exception:
+            self._discard(staged.leftovers)
+            raise
+        with self._guard:
+            is_base = (self._snapshot.version, self._mark) == (base.version, base.mark)
+            validated_at = self._validated_at
+        mark = staged.publish() if is_base else None
+        if mark is None:
+            self._discard(staged.leftovers)
+            return False
+        if not self._is_in_history(staged.version, validated_at):
+            self._validate()
+            return self._is_effective(plan.added, plan.removed)
+        self._staging.record(staged, mark)
+        with self._guard:
+            if (self._snapshot.version, self._mark) == (base.version, base.mark):
+                self._advance_loaded(staged.dataset, staged.change, alone=True)
+                self._mark = mark
+                self._validated_at = max(self._validated_at, started)
+        self._upkeep.record_commit(staged.version)
+        return True
+
+    def _advance(self, base: _Base, committed: lance.LanceDataset, change: ManifestChange, started: float) -> None:
         with self._guard:
             if self._dataset is not None and self._snapshot.version >= committed.version:
                 return  # a reader has loaded it, or a newer version
             if isinstance(self._snapshot, LoadedSnapshot):
-                advance(self._snapshot, committed, written=change.written, deleted=change.deleted if alone else None)
+                self._advance_loaded(committed, change, alone=committed.version == base.version + 1)
             else:
                 self._snapshot = self._query(committed)
-            self._keep_open(committed)
+            self._dataset = committed
+            # In a bucket the next validation finds out what identifies the version.
+            self._mark = history.read_local_mark(self._store, committed.version) if self._store.is_local else None
             self._validated_at = max(self._validated_at, started)
 
-    def _is_in_history(self, committed: lance.LanceDataset, since: float) -> bool:
+    def _advance_loaded(self, committed: lance.LanceDataset, change: ManifestChange, *, alone: bool) -> None:
+        """Advance the snapshot in memory by what was committed, `alone` if nobody else has committed in between."""
+        if isinstance(self._snapshot, LoadedSnapshot):
+            advance(self._snapshot, committed, written=change.written, deleted=change.deleted if alone else None)
+
+    def _is_in_history(self, version: int, since: float) -> bool:
         """Return True if a commit on a version that was the latest at `since` is part of the table's history.
 
         Old versions are removed. So a writer that was stopped for long before its commit can put its version into a gap
@@ -298,8 +369,8 @@ class Manifest:
         if time.monotonic() - since < surely_current:
             return True
         found = history.list_versions(self._store)
-        mine = found.get(committed.version)
-        later = [modified for version, modified in found.items() if version > committed.version]
+        mine = found.get(version)
+        later = [modified for number, modified in found.items() if number > version]
         if not later:
             return True
         return mine is not None and min(later) >= mine
@@ -318,30 +389,52 @@ class Manifest:
             with suppress(OSError):
                 self._store.delete(*(layout.inside(layout.MANIFEST, path) for path in leftovers))
 
-    def _validate(self) -> None:
+    def _validate(self, *, for_commit: bool = False) -> None:
         """Advance the snapshot to the latest version. Costs one request if nothing changed."""
         started = time.monotonic()
-        self._follow_latest()
+        self._follow_latest(for_commit=for_commit)
         with self._guard:
             self._validated_at = max(self._validated_at, started)
 
-    def _follow_latest(self) -> None:
+    def _follow_latest(self, *, for_commit: bool) -> None:
         with self._guard:
             if self._dataset is None:
                 self._open()
                 self._warn()
                 return
-            version, dataset, mark = self._snapshot.version, self._dataset, self._mark
-        latest = history.find_latest(self._store, dataset)
-        if latest == history.LatestVersion(version, mark):
+            version, mark, dataset = self._snapshot.version, self._mark, self._dataset
+        if mark is None and not self._store.is_local:
+            latest, is_unchanged = self._ask_lance(dataset, for_commit=for_commit)
+        else:
+            latest = history.find_latest(self._store)
+            is_unchanged = latest == history.LatestVersion(version, mark)
+        if is_unchanged:
+            with self._guard:
+                if (self._snapshot.version, self._mark) == (version, mark):
+                    self._mark = latest.mark
             return
         with self._guard:
             if self._snapshot.version < latest.version or (self._snapshot.version, self._mark) == (version, mark):
-                self._refresh(latest.version)
+                self._changed_by_others_at = time.monotonic()
+                self._refresh(latest)
                 self._warn()
 
-    def _keep_open(self, dataset: lance.LanceDataset) -> None:
-        self._dataset, self._mark = dataset, history.read_mark(self._store, dataset)
+    def _ask_lance(self, dataset: lance.LanceDataset, *, for_commit: bool) -> tuple[history.LatestVersion, bool]:
+        """Return the latest version, and whether it is the open one, whose mark is not known yet.
+
+        A commit needs the mark, and reads it first, by one request more: it must not be newer than the content.
+        """
+        stored = history.find_latest(self._store) if for_commit else None
+        try:
+            newest = dataset.checkout_version((None, None))
+        except (OSError, ValueError) as error:
+            if is_not_found(error):
+                return history.LatestVersion(0), False
+            raise
+        is_unchanged = newest.version == dataset.version and hash_content(newest) == hash_content(dataset)
+        if is_unchanged and stored is not None and stored.version == newest.version:
+            return stored, True
+        return history.LatestVersion(int(newest.version)), is_unchanged
 
     def _warn(self) -> None:
         """Warn of skipped rows."""
@@ -353,10 +446,14 @@ class Manifest:
         """Open the latest version and load it, if there is a manifest."""
         self._snapshot = LoadedSnapshot()
         self._looked = True
-        if history.is_absent(self._store):
-            return
-        self._store.resolve(layout.MANIFEST)
         for remaining in reversed(range(_OPEN_ATTEMPTS)):
+            mark = None
+            if self._store.is_local:
+                latest = history.find_latest(self._store)
+                if not latest.version:
+                    return
+                mark = latest.mark
+            self._store.resolve(layout.MANIFEST)
             try:
                 dataset = lance.dataset(self._location, storage_options=self._store.storage_options or None)
             except (OSError, ValueError) as error:
@@ -371,7 +468,8 @@ class Manifest:
                 if not is_not_found(error) or not remaining:
                     raise
             else:
-                self._keep_open(dataset)
+                # A mark from before the version was opened, or none, makes the next validation look again.
+                self._dataset, self._mark = dataset, mark
                 return
 
     def _open_snapshot(self, dataset: lance.LanceDataset) -> Snapshot:
@@ -447,12 +545,12 @@ class Manifest:
                 self._dataset = None
                 self._open()
 
-    def _refresh(self, latest: int) -> None:
+    def _refresh(self, latest: history.LatestVersion) -> None:
         """Advance from the version in memory. If that version was removed, load the latest one completely."""
         dataset, self._dataset = self._dataset, None
-        if dataset is not None and latest > self._snapshot.version:
+        if dataset is not None and latest.version > self._snapshot.version:
             try:
-                newer = dataset.checkout_version(latest)
+                newer = dataset.checkout_version(latest.version)
                 if isinstance(self._snapshot, LoadedSnapshot):
                     advance(self._snapshot, newer)
                 else:
@@ -461,7 +559,7 @@ class Manifest:
                 if not is_not_found(error):
                     raise
             else:
-                self._keep_open(newer)
+                self._dataset, self._mark = newer, latest.mark
                 return
         self._open()
 
