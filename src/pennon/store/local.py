@@ -85,12 +85,13 @@ class _Turn:
         self._queue = queue
         self._turn = turn
         self._guard = threading.Lock()
+        self._is_next = threading.Event()
         self._acquired = threading.Event()
         self._blocks = False
         self._ended = False
 
-    def acquire(self, seconds: float) -> bool:
-        """Wait for the turn. Returns False if that takes longer than `seconds`."""
+    def acquire(self, seconds: float, prepare: Callable[[], object]) -> bool:
+        """Wait for the turn, and prepare for it once it is the next one. Returns False after `seconds`."""
         try:
             fcntl.flock(self._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,7 +111,10 @@ class _Turn:
             # The process is ending, and starts no more threads.
             self._blocks = False
             return False
-        return self._acquired.wait(seconds)
+        deadline = time.monotonic() + seconds
+        if self._is_next.wait(seconds):
+            prepare()
+        return self._acquired.wait(max(0.0, deadline - time.monotonic()))
 
     def end(self) -> None:
         """End the turn, or stop waiting for it."""
@@ -122,6 +126,7 @@ class _Turn:
 
     def _block(self) -> None:
         fcntl.flock(self._queue, fcntl.LOCK_EX)
+        self._is_next.set()
         fcntl.flock(self._turn, fcntl.LOCK_EX)
         fcntl.flock(self._queue, fcntl.LOCK_UN)
         with self._guard:
@@ -466,7 +471,7 @@ class LocalStore:
             yield
 
     @contextlib.contextmanager
-    def turn(self, name: str, seconds: float) -> Iterator[None]:
+    def turn(self, name: str, seconds: float, prepare: Callable[[], object]) -> Iterator[None]:
         """Queue at two lock files. The process that is next holds the first one, so nobody overtakes it.
 
         After a wait in vain, no turn of the next seconds is waited for: the holder is stopped, or very slow.
@@ -476,7 +481,7 @@ class LocalStore:
         with contextlib.ExitStack() as held:
             # Without lock files, as on a disk that does not allow them, processes do not queue.
             with contextlib.suppress(OSError, UnusableEntryError):
-                if not self._wait_for_turn(held, name, patience):
+                if not self._wait_for_turn(held, name, patience, prepare):
                     self._impatient_until = max(self._impatient_until, now + _IMPATIENCE * seconds)
             yield
 
@@ -561,7 +566,9 @@ class LocalStore:
             return None
         return _e_tag(body)
 
-    def _wait_for_turn(self, held: contextlib.ExitStack, name: str, seconds: float) -> bool:
+    def _wait_for_turn(
+        self, held: contextlib.ExitStack, name: str, seconds: float, prepare: Callable[[], object]
+    ) -> bool:
         """Acquire the turn for as long as `held` lasts. Returns False if that takes longer."""
         with (
             root_paths.hold_directory(self._top, LOCK_DIRECTORY, make=True) as folder,
@@ -574,7 +581,7 @@ class LocalStore:
             opened.pop_all()
         turn = _Turn(*descriptors)
         held.callback(turn.end)
-        return turn.acquire(seconds)
+        return turn.acquire(seconds, prepare)
 
     @contextlib.contextmanager
     def _hold_lock(self, purpose: str, name: str) -> Iterator[None]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MANY_ROWS = 100_000
 """A larger table is read column by column, which takes less memory and more requests."""
-_LARGE_CHANGE = 20_000
+LARGE_CHANGE = 20_000
 """If fragments with more rows than this are new or gone, all rows are read again: that is faster."""
 
 
@@ -43,7 +43,7 @@ def advance(
     gone = [number for number in known if number not in kept]
     new = [number for number in metadata if number not in kept]
     read = [number for number in new if not written or metadata[number].files[0].path not in written]
-    if read and (not len(snapshot) or sum(metadata[number].physical_rows for number in read) > _LARGE_CHANGE):
+    if read and (not len(snapshot) or sum(metadata[number].physical_rows for number in read) > LARGE_CHANGE):
         _load(snapshot, dataset, metadata)
     else:
         stale = set(snapshot.keys_in(gone))

@@ -11,7 +11,7 @@ import logging
 import math
 import random
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -72,6 +72,10 @@ _QUIET_SECONDS = 2.0
 _LONGEST_TURN_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.5
+_LONGEST_REMOTE_PAUSE_SECONDS = 0.1
+"""In a bucket, those who lost are behind already: longer pauses would make them lose again."""
+_YIELDED_COMMITS = 3
+"""How many times the duration of a commit others need to read it and to commit on top of it."""
 _OPEN_ATTEMPTS = 10
 LOADED_AT_ONCE = 20_000
 LOADED_AT_ONCE_REMOTELY = 200_000
@@ -110,6 +114,9 @@ class Manifest:
         """A time by `time.monotonic` at which the version in memory was the latest."""
         self._changed_by_others_at = -math.inf
         """When this client last found a version that others committed."""
+        self._committed_at = -math.inf
+        self._commit_seconds = 0.0
+        """When this client last committed to a bucket, and how long that took."""
         self._guard = RLock()
         self._loader: Thread | None = None
         self._queue = CommitQueue(self._commit_group)
@@ -213,9 +220,27 @@ class Manifest:
     def _commit_group(self, group: list[Mutation[Any]]) -> None:
         """Commit a group, in turn with other processes on the same disk. See `_commit_plans`."""
         # Before there is a manifest, a failed mutation leaves no files behind.
-        turn = nullcontext() if self._dataset is None else self._store.turn(layout.MANIFEST, _LONGEST_TURN_SECONDS)
-        with turn:
+        if self._dataset is None:
             self._commit_plans(group)
+            return
+        self._yield_to_others()
+        # The next process reads what others have committed while the one before it commits.
+        with self._store.turn(layout.MANIFEST, _LONGEST_TURN_SECONDS, prepare=self._validate):
+            self._commit_plans(group)
+
+    def _yield_to_others(self) -> None:
+        """Wait between two commits to a bucket while others commit too.
+
+        The client that committed last is ahead: the others have to read its commit first. Without a pause it would win
+        every time.
+        """
+        if self._store.is_local:
+            return
+        with self._guard:
+            is_quiet = time.monotonic() - self._changed_by_others_at > _QUIET_SECONDS
+            due = self._committed_at + _YIELDED_COMMITS * self._commit_seconds
+        if not is_quiet and (wait := due - time.monotonic()) > 0:
+            time.sleep(min(wait, _LONGEST_TURN_SECONDS))
 
     def _commit_plans(self, group: list[Mutation[Any]]) -> None:
         """Run the plans on the latest version and commit on top of it, until there is no conflict.
@@ -334,6 +359,8 @@ class Manifest:
             return self._is_effective(plan.added, plan.removed)
         self._staging.record(staged, mark)
         with self._guard:
+            self._committed_at = time.monotonic()
+            self._commit_seconds = self._committed_at - started
             if (self._snapshot.version, self._mark) == (base.version, base.mark):
                 self._advance_loaded(staged.dataset, staged.change, alone=True)
                 self._mark = mark
@@ -548,7 +575,15 @@ class Manifest:
     def _refresh(self, latest: history.LatestVersion) -> None:
         """Advance from the version in memory. If that version was removed, load the latest one completely."""
         dataset, self._dataset = self._dataset, None
-        if dataset is not None and latest.version > self._snapshot.version:
+        snapshot = self._snapshot
+        if dataset is not None and latest.version > snapshot.version:
+            # An empty snapshot is loaded as a whole.
+            if isinstance(latest.mark, str) and isinstance(snapshot, LoadedSnapshot) and len(snapshot):
+                with self._staging.copy_changes(latest.version, latest.mark, snapshot.fragments) as copied:
+                    if copied is not None:
+                        advance(snapshot, copied)
+                        self._dataset, self._mark = dataset, latest.mark
+                        return
             try:
                 newer = dataset.checkout_version(latest.version)
                 if isinstance(self._snapshot, LoadedSnapshot):
@@ -570,5 +605,6 @@ class Manifest:
                 f"Could not commit to {what} at {self._store.identity()} in {_DEADLINE_SECONDS:.0f} s: "
                 "others committed first every time; nothing was changed"
             )
-        longest = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)
+        limit = _LONGEST_PAUSE_SECONDS if self._store.is_local else _LONGEST_REMOTE_PAUSE_SECONDS
+        longest = min(_FIRST_PAUSE_SECONDS * 2**attempt, limit)
         time.sleep(random.uniform(0, longest))  # noqa: S311 - jitter, not a secret

@@ -1,8 +1,9 @@
-"""Commits in an object store whose files are made in a temporary directory first.
+"""Partial copies of the manifest table of a bucket, in temporary directories.
 
 Lance commits to a bucket by four requests, each after the other. Here it commits to a local copy of the table that
 consists of one manifest file and the deletion files that the commit extends. The new files are then uploaded together,
-and the new manifest last, by put-if-absent (docs/adr/0024).
+and the new manifest last, by put-if-absent. A client that follows the commits of others reads their files from such a
+copy too (docs/adr/0024).
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ import lance
 from pennon.directory import layout
 from pennon.directory.manifest import history
 from pennon.directory.manifest.commit import CommitConflict, CommitPlan, ManifestChange, commit
+from pennon.directory.manifest.loading import LARGE_CHANGE, describe_fragment
 from pennon.store import LARGEST_MANIFEST, call_together
 from pennon.table import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from pennon.directory.manifest.snapshot import Fragment
     from pennon.store import Store
 
 _KEPT_DELETIONS = 64
+_MOST_COPIED = 64
+"""More files are read through Lance."""
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +71,40 @@ class StagingArea:
             except (OSError, ValueError):
                 _log.info("Lance commits to the bucket itself: staging failed", exc_info=True)
             yield staged
+
+    @contextmanager
+    def copy_changes(
+        self, version: int, mark: str, known: Mapping[int, Fragment]
+    ) -> Iterator[lance.LanceDataset | None]:
+        """Open a copy of a version that has the files of those fragments that differ from the known ones.
+
+        Yields None if Lance has to read them from the bucket: they are many, or are not where they should be.
+        """
+        file = self._find_base(version, mark)
+        with ExitStack() as stack:
+            dataset = None
+            try:
+                if file is not None:
+                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pennon-")))
+                    _write_files(folder, {_version_path(version): file.body})
+                    dataset = lance.dataset(str(folder))
+                    if not self._download(folder, list_changed_files(dataset, known)):
+                        dataset = None
+            except (OSError, ValueError):
+                _log.info("Lance reads from the bucket itself: the copy failed", exc_info=True)
+                dataset = None
+            if dataset is not None:
+                self._latest = file
+            yield dataset
+
+    def _download(self, folder: Path, paths: list[str] | None) -> bool:
+        """Copy files from the bucket, and return True if all of them are there."""
+        if paths is None or len(paths) > _MOST_COPIED:
+            return False
+        bodies = self._store.map(self._fetch, paths)
+        found = {path: body for path, body in zip(paths, bodies, strict=True) if body is not None}
+        _write_files(folder, found)
+        return len(found) == len(paths)
 
     def record(self, staged: StagedCommit, mark: str) -> None:
         """Keep the files of a commit that succeeded."""
@@ -163,6 +202,26 @@ class StagedCommit:
                 raise
             mark = found.e_tag if found.body == self.body else None
         return None if mark is None else history.normalise_mark(mark)
+
+
+def list_changed_files(dataset: lance.LanceDataset, known: Mapping[int, Fragment]) -> list[str] | None:
+    """Return the files of fragments that are new, and the changed deletion files. None if they are not beside it."""
+    paths, rows = [], 0
+    for fragment in dataset.get_fragments():
+        before, now = known.get(fragment.fragment_id), describe_fragment(fragment.metadata)
+        if before is None or before.files != now.files:
+            paths += [f"data/{file.path}" for file in fragment.metadata.files]
+            rows += fragment.metadata.physical_rows
+            if rows > LARGE_CHANGE or any(file.base_id is not None for file in fragment.metadata.files):
+                return None
+        deletions = fragment.metadata.deletion_file
+        if deletions is not None and (before is None or before.deletions != now.deletions):
+            paths.append(deletions.path(fragment.fragment_id))
+    # A path inside the copy has one folder and a name.
+    is_plain = all(
+        path.count("/") == 1 and not path.endswith(("/", "/.", "/..")) and "\0" not in path for path in paths
+    )
+    return paths if is_plain else None
 
 
 def _version_path(version: int) -> str:

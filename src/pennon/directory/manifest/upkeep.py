@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 KEPT_VERSIONS = 24
 SHARED_RETENTION_SECONDS = 7 * 24 * 3600.0
 VERSIONS_PER_ROUND = 16
+OVERDUE_VERSIONS = 64
 _UNINDEXED_SHARE = 0.2
 _INDEXES: tuple[tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"], str], ...] = (
     ("object_id", "BTREE", "object_id_btree"),
@@ -58,14 +59,17 @@ class Upkeep:
         self._authors: dict[int, bool] = {}
 
     def record_commit(self, version: int) -> None:
-        """Record a commit of this process. One version in sixteen, of any process, starts a round."""
+        """Record a commit of this process. Every sixteenth version starts a round, in the process that committed it.
+
+        Some are committed by upkeep itself or by other clients. So a process that has started none for long does too.
+        """
         with self._lock:
             self._authors[version] = True
-            if version // VERSIONS_PER_ROUND == self._last_round // VERSIONS_PER_ROUND:
+            self._last_round = self._last_round or version
+            if version % VERSIONS_PER_ROUND and version < self._last_round + OVERDUE_VERSIONS:
                 return
-            first = self._last_round == 0
             self._last_round = version
-            if self._closing or (first and version % VERSIONS_PER_ROUND):
+            if self._closing:
                 return
             self._due = True
             # A forked child does not have its parent's thread.
