@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 _CACHE_BYTES = 32 << 20
 
 
-def _session() -> Any:
-    return lance.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
-
-
 @dataclass(frozen=True)
 class Catalog:
     """One root, opened in one mode."""
@@ -33,10 +30,16 @@ class Catalog:
     store: Store
     manifest: Manifest | None
     resolver: Resolver
-    session: Any = field(default_factory=_session)
-    """Lance's caches and connections, shared by all tables that are opened."""
     handles: HandleCache = field(default_factory=HandleCache)
     """Tables that stay open between operations inside them."""
+
+    @cached_property
+    def session(self) -> Any:
+        """Lance's caches and connections, shared by all tables that are opened, and created with the first of them.
+
+        Threads that open the first tables at the same time may get sessions of their own.
+        """
+        return lance.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)  # type: ignore[attr-defined]
 
     @property
     def lists_directories(self) -> bool:

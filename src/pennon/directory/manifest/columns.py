@@ -7,6 +7,7 @@ range of the keys, restricted to one depth and one type.
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -236,8 +237,9 @@ class RowColumns:
         return self._by_location
 
 
+@cache
 def empty_columns() -> RowColumns:
-    """Return columns without rows."""
+    """Return columns without rows, the same object each time."""
     table = SCHEMA.append(pa.field(ADDRESS, pa.uint64())).empty_table()
     return RowColumns(table.select)
 

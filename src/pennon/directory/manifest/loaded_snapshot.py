@@ -7,6 +7,7 @@ columns.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,6 @@ class LoadedSnapshot(Snapshot):
 
     def __init__(self) -> None:
         super().__init__()
-        self._columns = empty_columns()
         self._changes: dict[str, Row | None] = {}
         """Rows that are not as in the columns, by key. None if the row of the columns is gone."""
         self._places: dict[str, Place] = {}
@@ -56,6 +56,14 @@ class LoadedSnapshot(Snapshot):
         self.skipped: dict[str, str] = {}
         """Ids that no identifier leads to, and why."""
         self._size = 0
+
+    @cached_property
+    def _columns(self) -> RowColumns:
+        """The columns. An empty snapshot makes none before the first question: it is often replaced without one.
+
+        The first use of Arrow's functions takes milliseconds, for which a client that has just started would wait.
+        """
+        return empty_columns()
 
     def __len__(self) -> int:
         """Return the number of rows."""
