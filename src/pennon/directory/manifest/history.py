@@ -67,6 +67,11 @@ def parse_version(file_name: str) -> int | None:
     return None if found is None else found[0]
 
 
+def is_absent(store: Store) -> bool:
+    """Return True if there is certainly no manifest in a local directory."""
+    return naming.find_newest(store.list_names(_FOLDER)) is None
+
+
 def _read_local_stamp(store: Store) -> naming.Stamp | None:
     newest = naming.find_newest(store.list_names(_FOLDER))
     return None if newest is None else naming.read_stamp(store.location(layout.MANIFEST), *newest)

@@ -39,6 +39,8 @@ class LoadedSnapshot(Snapshot):
 
     def __init__(self) -> None:
         super().__init__()
+        self.fragments = {}
+        self.highest_fragment = -1
         self._changes: dict[str, Row | None] = {}
         """Rows that are not as in the columns, by key. None if the row of the columns is gone."""
         self._places: dict[str, Place] = {}

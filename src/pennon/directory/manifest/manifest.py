@@ -77,7 +77,7 @@ _LONGEST_REMOTE_PAUSE_SECONDS = 0.1
 _YIELDED_COMMITS = 3
 """How many times the duration of a commit others need to read it and to commit on top of it."""
 _OPEN_ATTEMPTS = 10
-LOADED_AT_ONCE = 20_000
+LOADED_AT_ONCE = 2_000
 LOADED_AT_ONCE_REMOTELY = 200_000
 """A manifest with at most so many rows is loaded when it is opened. That takes as long as a few queries."""
 _SECONDS_TO_LOAD_A_ROW = 1e-6
@@ -477,7 +477,8 @@ class Manifest:
             mark = None
             if self._store.is_local:
                 latest = history.find_latest(self._store)
-                if not latest.version:
+                # The latest version can be removed while it is looked at.
+                if not latest.version and history.is_absent(self._store):
                     return
                 mark = latest.mark
             self._store.resolve(layout.MANIFEST)
@@ -517,7 +518,7 @@ class Manifest:
 
     def _load_if_worth_it(self, snapshot: Snapshot) -> None:
         """Load all rows in the background once queries have taken as long as that takes."""
-        if not isinstance(snapshot, QueriedSnapshot):
+        if not isinstance(snapshot, QueriedSnapshot) or not snapshot.seconds:
             return
         rows = sum(fragment.live for fragment in snapshot.fragments.values())
         if snapshot.seconds < rows * _SECONDS_TO_LOAD_A_ROW:

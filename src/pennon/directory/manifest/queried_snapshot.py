@@ -7,6 +7,7 @@ Answers are kept, because a version never changes.
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pennon.directory import layout
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import lance
+
+    from pennon.directory.manifest.snapshot import Fragment
 
     Place = tuple[int, int]
 
@@ -47,16 +50,23 @@ class QueriedSnapshot(Snapshot):
         self._extra = extra_columns(dataset.schema)
         self.version = dataset.version
         self.metadata = dataset.metadata
-        self.fragments = {
-            fragment.fragment_id: describe_fragment(fragment.metadata) for fragment in dataset.get_fragments()
-        }
-        self.highest_fragment = max(self.fragments, default=-1)
         self._rows: dict[str, tuple[Row, Place] | None] = {}
         self._versions: dict[str, list[int]] = {}
         self._object_ids_at: dict[str, tuple[str, ...]] = {}
         self._locations_below: dict[str, list[str]] = {}
         self.seconds = 0.0
         """How long all queries took, together."""
+
+    @cached_property
+    def fragments(self) -> dict[int, Fragment]:  # type: ignore[override]  # its first use sets it
+        """The fragments of the table. Most questions do not need them, and there may be many."""
+        found = self._dataset.get_fragments()
+        return {fragment.fragment_id: describe_fragment(fragment.metadata) for fragment in found}
+
+    @cached_property
+    def highest_fragment(self) -> int:  # type: ignore[override]
+        """The highest fragment id of this version."""
+        return max(self.fragments, default=-1)
 
     def expect(self, *object_ids: str) -> None:
         """Fetch rows that will be asked for, with one query."""

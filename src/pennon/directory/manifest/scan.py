@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "_rowaddr"
 _LANCE = "lance"
+"""How the names of Lance's packages start, and those of packages that embed it."""
 
 
 def scan(
@@ -70,7 +71,7 @@ def _is_safe_here() -> bool:
         return False
     frame = currentframe()
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] == _LANCE:
+        if str(frame.f_globals.get("__name__")).startswith(_LANCE):
             return False
         frame = frame.f_back
     return True

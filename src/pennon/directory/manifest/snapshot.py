@@ -37,12 +37,13 @@ class Fragment:
 class Snapshot(ABC):
     """The rows of one version."""
 
+    fragments: dict[int, Fragment]
+    highest_fragment: int
+    """The highest fragment id ever seen: ids of removed fragments are not used again."""
+
     def __init__(self) -> None:
         self.version = 0
         self.metadata: Mapping[str, str] = {}
-        self.fragments: dict[int, Fragment] = {}
-        self.highest_fragment = -1
-        """The highest fragment id ever seen: ids of removed fragments are not used again."""
 
     @abstractmethod
     def expect(self, *object_ids: str) -> None:
