@@ -219,7 +219,7 @@ _HOLDER = """
 import sys
 from pathlib import Path
 from pennon.store.local import LocalStore
-with LocalStore(Path(sys.argv[1]), {}).turn("__manifest", 60, prepare=int):
+with LocalStore(Path(sys.argv[1]), {}).turn("__manifest", 60):
     print("held", flush=True)
     sys.stdin.read()
 """

@@ -85,13 +85,12 @@ class _Turn:
         self._queue = queue
         self._turn = turn
         self._guard = threading.Lock()
-        self._is_next = threading.Event()
         self._acquired = threading.Event()
         self._blocks = False
         self._ended = False
 
-    def acquire(self, seconds: float, prepare: Callable[[], object]) -> bool:
-        """Wait for the turn, and prepare for it once it is the next one. Returns False after `seconds`."""
+    def acquire(self, seconds: float) -> bool:
+        """Wait for the turn. Returns False if that takes longer than `seconds`."""
         try:
             fcntl.flock(self._queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,10 +110,7 @@ class _Turn:
             # The process is ending, and starts no more threads.
             self._blocks = False
             return False
-        deadline = time.monotonic() + seconds
-        if self._is_next.wait(seconds):
-            prepare()
-        return self._acquired.wait(max(0.0, deadline - time.monotonic()))
+        return self._acquired.wait(seconds)
 
     def end(self) -> None:
         """End the turn, or stop waiting for it."""
@@ -126,7 +122,6 @@ class _Turn:
 
     def _block(self) -> None:
         fcntl.flock(self._queue, fcntl.LOCK_EX)
-        self._is_next.set()
         fcntl.flock(self._turn, fcntl.LOCK_EX)
         fcntl.flock(self._queue, fcntl.LOCK_UN)
         with self._guard:
@@ -471,7 +466,7 @@ class LocalStore:
             yield
 
     @contextlib.contextmanager
-    def turn(self, name: str, seconds: float, prepare: Callable[[], object]) -> Iterator[None]:
+    def turn(self, name: str, seconds: float) -> Iterator[None]:
         """Queue at two lock files. The process that is next holds the first one, so nobody overtakes it.
 
         After a wait in vain, no turn of the next seconds is waited for: the holder is stopped, or very slow.
@@ -481,7 +476,7 @@ class LocalStore:
         with contextlib.ExitStack() as held:
             # Without lock files, as on a disk that does not allow them, processes do not queue.
             with contextlib.suppress(OSError, UnusableEntryError):
-                if not self._wait_for_turn(held, name, patience, prepare):
+                if not self._wait_for_turn(held, name, patience):
                     self._impatient_until = max(self._impatient_until, now + _IMPATIENCE * seconds)
             yield
 
@@ -566,9 +561,7 @@ class LocalStore:
             return None
         return _e_tag(body)
 
-    def _wait_for_turn(
-        self, held: contextlib.ExitStack, name: str, seconds: float, prepare: Callable[[], object]
-    ) -> bool:
+    def _wait_for_turn(self, held: contextlib.ExitStack, name: str, seconds: float) -> bool:
         """Acquire the turn for as long as `held` lasts. Returns False if that takes longer."""
         with (
             root_paths.hold_directory(self._top, LOCK_DIRECTORY, make=True) as folder,
@@ -581,7 +574,7 @@ class LocalStore:
             opened.pop_all()
         turn = _Turn(*descriptors)
         held.callback(turn.end)
-        return turn.acquire(seconds, prepare)
+        return turn.acquire(seconds)
 
     @contextlib.contextmanager
     def _hold_lock(self, purpose: str, name: str) -> Iterator[None]:

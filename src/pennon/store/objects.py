@@ -371,7 +371,7 @@ class ObjectStore:
         """Do nothing: object stores have no locks, and conditional writes decide."""
         return contextlib.nullcontext()
 
-    def turn(self, name: str, seconds: float, prepare: Callable[[], object]) -> contextlib.AbstractContextManager[None]:
+    def turn(self, name: str, seconds: float) -> contextlib.AbstractContextManager[None]:
         """Do nothing: object stores have no locks."""
         return contextlib.nullcontext()
 

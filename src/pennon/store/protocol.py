@@ -202,10 +202,9 @@ class Store(Protocol):
     def exclusive(self, name: str) -> AbstractContextManager[None]:
         """Hold the root's lock for `name`. Only a local disk has locks; elsewhere this does nothing."""
 
-    def turn(self, name: str, seconds: float, prepare: Callable[[], object]) -> AbstractContextManager[None]:
+    def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
         """Wait until no other process has its turn at `name`, at most for `seconds`, and have it for the block.
 
-        `prepare` is called if the process has to wait, as soon as nobody else is before it but the one in its turn.
         Processes that queue do not collide, but only a local disk has turns, and the block runs in any case.
         """
 

@@ -224,8 +224,7 @@ class Manifest:
             self._commit_plans(group)
             return
         self._yield_to_others()
-        # The next process reads what others have committed while the one before it commits.
-        with self._store.turn(layout.MANIFEST, _LONGEST_TURN_SECONDS, prepare=self._validate):
+        with self._store.turn(layout.MANIFEST, _LONGEST_TURN_SECONDS):
             self._commit_plans(group)
 
     def _yield_to_others(self) -> None:
