@@ -10,6 +10,7 @@ import lance
 from pennon.directory import layout
 from pennon.directory.lookup.resolve import Resolver
 from pennon.directory.manifest import Manifest
+from pennon.directory.versions.base_cache import BaseCache
 from pennon.directory.versions.row_finishing import RowFinisher
 from pennon.errors import UnsupportedOperationError
 from pennon.table.handles import HandleCache
@@ -38,6 +39,8 @@ class Catalog:
     """Lance's caches and connections, shared by all tables that are opened."""
     handles: HandleCache = field(default_factory=HandleCache)
     """Tables that stay open between operations inside them."""
+    bases: BaseCache = field(default_factory=BaseCache)
+    """Manifests of versions that were appended through this catalog."""
     finisher: RowFinisher = field(init=False)
     """Finishes the rows of versions that were committed through this catalog."""
 
