@@ -210,3 +210,25 @@ def test_next_append_of_a_client_whose_version_was_not_finished_succeeds(shelf, 
         insert(shelf, 3)
     assert insert(shelf, 4) == 4
     assert shelf.rows("t") == shelf.plain_rows("t") == [1, 2, 3, 4]
+
+
+def test_writer_that_was_stopped_after_the_commit_writes_nothing_into_a_purged_table(
+    shelf, open_namespace, monkeypatch
+):
+    wait_until_finished(shelf)
+    other = another_client(shelf, open_namespace)
+    location = shelf._store.relative(shelf.location("t"))
+    manifest = shelf.ns._catalog.manifest
+    commit = manifest.mutate
+
+    def stop_after_commit(plan):
+        result = commit(plan)
+        monkeypatch.setattr(manifest, "mutate", commit)
+        drop_table(other.ns, "t", purge="true")
+        time.sleep(1.1)
+        return result
+
+    monkeypatch.setattr(manifest, "mutate", stop_after_commit)
+    assert insert(shelf, 3) == 3
+    wait_until_finished(shelf)
+    assert not shelf._store.has_files(location)

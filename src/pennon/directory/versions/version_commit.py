@@ -8,11 +8,13 @@ to; after it, the next reader finishes the versions.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pennon.directory import layout
 from pennon.directory.clock import now_ms
 from pennon.directory.manifest import Draft, flags
 from pennon.directory.versions import managed, version_files, version_rows
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from pennon.directory.versions.record import VersionRecord
     from pennon.directory.versions.version_rows import ManagedTable
     from pennon.store import Store
+
+_SURELY_CURRENT_SECONDS = 1.0
+"""A writer that was stopped for longer reads the staged manifest again: its table may have been purged since."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ def commit_prepared(
     catalog: Catalog, prepared: VersionCommit, also: Callable[[Draft], object] = lambda _: None, *, wait: bool = True
 ) -> list[VersionRecord]:
     """Commit versions and finish them. See `create_versions`."""
+    started = time.monotonic()
 
     def plan(draft: Draft) -> list[VersionRecord]:
         also(draft)
@@ -95,7 +101,9 @@ def commit_prepared(
     else:
         prepared.delete_leftovers(catalog.store)
     committed = [(version.table, record) for (version, _), record in zip(prepared.entries, records, strict=True)]
-    bodies = {version.record.path: body for version, body in prepared.entries if body is not None}
+    bodies = prepared.list_bodies() if not catalog.store.is_local else {}
+    if time.monotonic() - started > _SURELY_CURRENT_SECONDS:
+        bodies = {}
     return managed.finish_committed(catalog, committed, bodies=bodies, wait=wait)
 
 
@@ -145,6 +153,18 @@ class VersionCommit:
             _require_continuation(draft, table, observed)
             _update_rows(draft, table, observed)
         return [version_rows.add_next_version(draft, one.table, one.record) for one, _ in self.entries]
+
+    def list_bodies(self) -> dict[str, bytes]:
+        """Return the staged manifests that need not be read again before they are copied, by path.
+
+        That a staged manifest still exists shows that its table was not replaced since. Only a root table can be
+        replaced by another one in the same directory.
+        """
+        return {
+            version.record.path: body
+            for version, body in self.entries
+            if body is not None and layout.root_table_name(version.table.location) is None
+        }
 
     def delete_leftovers(self, store: Store) -> None:
         """Delete staged manifests of older versions that readers have finished."""
