@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
@@ -14,6 +15,7 @@ from lance_namespace.errors import LanceNamespaceError
 
 from pennon.directory.manifest import history
 from pennon.directory.manifest import manifest as manifest_module
+from pennon.directory.manifest.commit_queue import CommitQueue
 from tests.directory.on_disk import directory, manifest, manifest_rows
 from tests.servers import CountingS3
 from tests.support import Root, create_namespace, describe_namespace, drop_namespace, fails, list_namespaces
@@ -276,3 +278,33 @@ def test_lock_files_that_are_links_are_not_followed(root, open_namespace, tmp_pa
     create_namespace(ns, "second")
     assert list_namespaces(ns) == ["first", "second"]
     assert not (tmp_path / "elsewhere").exists()
+
+
+def count_commits_of_a_loop(threads: int, rounds: int) -> int:
+    """Return how many commits threads make that do something else together between their mutations."""
+    groups = []
+
+    def commit(group):
+        groups.append(len(group))
+        time.sleep(0.06)
+        for mutation in group:
+            mutation.result = None
+
+    queue = CommitQueue(commit)
+    gate = threading.Barrier(threads)
+
+    def run(number):
+        for _ in range(rounds):
+            gate.wait()
+            time.sleep(0.1 + number * 0.001)  # longer than the commit
+            queue.run(lambda _: None)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(run, range(threads)))
+    return len(groups)
+
+
+def test_threads_that_return_late_but_together_share_a_commit():
+    # The first of them waits for the others. A busy machine can only separate them.
+    commits = min(count_commits_of_a_loop(8, 5) for _ in range(3))
+    assert commits <= 7

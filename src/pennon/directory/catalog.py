@@ -11,6 +11,8 @@ import lance
 from pennon.directory import layout
 from pennon.directory.lookup.resolve import Resolver
 from pennon.directory.manifest import Manifest
+from pennon.directory.versions.base_cache import BaseCache
+from pennon.directory.versions.row_finishing import RowFinisher
 from pennon.errors import UnsupportedOperationError
 from pennon.table.handles import HandleCache
 
@@ -32,6 +34,14 @@ class Catalog:
     resolver: Resolver
     handles: HandleCache = field(default_factory=HandleCache)
     """Tables that stay open between operations inside them."""
+    bases: BaseCache = field(default_factory=BaseCache)
+    """Manifests of versions that were appended through this catalog."""
+    finisher: RowFinisher = field(init=False)
+    """Finishes the rows of versions that were committed through this catalog."""
+
+    def __post_init__(self) -> None:
+        """Create the parts that others are given to."""
+        object.__setattr__(self, "finisher", RowFinisher(self.store, self.manifest))
 
     @cached_property
     def session(self) -> Any:
@@ -61,6 +71,7 @@ class Catalog:
     def close(self) -> None:
         """Finish background work and release threads and connections. The catalog cannot be used afterwards."""
         self.handles.clear()
+        self.finisher.close()
         if self.manifest is not None:
             self.manifest.close()
         self.store.close()

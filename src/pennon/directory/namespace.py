@@ -19,7 +19,7 @@ from lance_namespace import (
 from pennon import modes
 from pennon.catalog_namespace import CatalogNamespace, DropOptions, TableInfo
 from pennon.config import EXPIRY, DirectorySettings
-from pennon.directory import migrate, namespaces, problem_search, version_management
+from pennon.directory import managed_append, migrate, namespaces, problem_search, version_management
 from pennon.directory.catalog import Catalog, open_catalog
 from pennon.directory.lifecycle import (
     adopt,
@@ -42,6 +42,7 @@ from pennon.requests import OperationCounter, operation
 from pennon.store import open_store
 from pennon.store.root import make_root_absolute
 from pennon.table.branches import BranchClaim, claim_branch
+from pennon.table.local_append import AUTO_CLEANUP
 from pennon.table.version_identity import BaseVersion
 from pennon.table.version_selector import VersionSelector
 
@@ -65,9 +66,8 @@ if TYPE_CHECKING:
         PurgeReport,
         TableStatusReport,
     )
+    from pennon.table.mutations import ChangeResult
     from pennon.table_commits import NewTable, TableCommit
-
-_AUTO_CLEANUP = "lance.auto_cleanup."
 
 
 class DirectoryNamespace(CatalogNamespace[Catalog]):
@@ -129,7 +129,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
         return opening.open_table(self._catalog, identifier, selector, shared=shared)
 
     def _read_base(self, dataset: LanceDataset, branch: str | None) -> BaseVersion:
-        if self._store.is_local and any(key.startswith(_AUTO_CLEANUP) for key in dataset.config()):
+        if self._store.is_local and any(key.startswith(AUTO_CLEANUP) for key in dataset.config()):
             # Lance deletes old files when it commits to such a table, and follows links on the way.
             self._store.resolve(str(self._store.relative(dataset.uri)), deeply=True)
         return BaseVersion.of(dataset, branch, self._catalog.handles.stamp_of(dataset))
@@ -139,6 +139,9 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
 
     def _delete_refused_files(self, dataset: LanceDataset, branch: str | None) -> None:
         late_commits.delete_after_refusal(self._catalog, dataset, branch)
+
+    def _append_rows(self, identifier: Identifier, rows: pa.Table) -> ChangeResult | None:
+        return managed_append.append(self._catalog, identifier, rows)
 
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
         return create.fill(self._catalog, identifier, data)

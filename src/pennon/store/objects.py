@@ -53,6 +53,8 @@ _CLIENT_OPTIONS = {
 _DELETE_BATCH = 1000
 _PAGE = 1000
 _POOL_NAME = "pennon-store"
+_MOST_THREADS = 64
+"""Threads that wait for requests. Sixteen callers that each send four requests at once do not wait for a thread."""
 _PROBE = ".lance-probe"
 _SIGNATURE_LIFETIME = timedelta(seconds=60)
 _DONE, _FORBIDDEN, _NOT_FOUND, _CONFLICT, _STALE_TAG = 204, 403, 404, 409, 412
@@ -385,7 +387,7 @@ class ObjectStore:
         if len(items) > 1 and not current_thread().name.startswith(_POOL_NAME):
             with self._lock:
                 if self._pool is None:
-                    self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix=_POOL_NAME)
+                    self._pool = ThreadPoolExecutor(max_workers=_MOST_THREADS, thread_name_prefix=_POOL_NAME)
                 # After the main thread has ended, Python's pools refuse work. Exit handlers then run it themselves.
                 with contextlib.suppress(RuntimeError):
                     futures.extend(self._pool.submit(function, item) for item in items[:-1])

@@ -2,7 +2,8 @@
 
 One thread leads: it takes all waiting mutations and commits them. The others sleep until theirs is done, or until they
 are to lead. Threads that mutate in a loop come back a moment after their commit, so the next leader waits for them
-briefly: until as many wait as took part or waited last time, or until nobody comes any more. A lone caller never waits.
+briefly: until as many wait as took part or waited in one of the last commits, or until nobody comes any more. A lone
+caller never waits.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ _SHORTEST_SILENCE_SECONDS = 0.001
 _LONGEST_SILENCE_SECONDS = 0.01
 _SILENCE_SHARE = 8
 """The leader starts when nobody came for this share of the time that the last commit took."""
+
+_REMEMBERED_GROUPS = 4
+"""The largest of so many last groups is awaited. A thread that missed one is not expected to miss the next."""
+_RETURN_SHARE = 5
+"""Threads that took part in the last commit are waited for if it ended less than so many times its duration ago."""
 
 
 class Mutation(Generic[T]):
@@ -73,6 +79,7 @@ class CommitQueue:
         self._awaited = 0
         self._complete = Event()
         self._last = _LastGroup()
+        self._sizes: deque[int] = deque(maxlen=_REMEMBERED_GROUPS)
 
     def run(self, plan: Callable[[Draft], T]) -> T:
         """Commit the changes that `plan` makes, and return its result. Raises the error of the plan or the commit."""
@@ -111,7 +118,8 @@ class CommitQueue:
             raise
         finally:
             ended = time.monotonic()
-            self._last = _LastGroup(len(group) + len(self._waiting), ended, ended - started)
+            self._sizes.append(len(group) + len(self._waiting))
+            self._last = _LastGroup(max(self._sizes), ended, ended - started)
             for mutation in group:
                 mutation.done = True
                 mutation.wake()
@@ -123,7 +131,10 @@ class CommitQueue:
             self._awaited = min(last.threads, _LARGEST_GROUP)
             self._complete.clear()
             present = len(self._waiting)
-        deadline = last.ended + min(last.seconds, _LONGEST_GATHERING_SECONDS)
+        now = time.monotonic()
+        # Threads that do more than mutate come back later, but together.
+        is_loop = now < last.ended + _RETURN_SHARE * last.seconds
+        deadline = now + min(last.seconds, _LONGEST_GATHERING_SECONDS) if is_loop else now
         silence = min(max(last.seconds / _SILENCE_SHARE, _SHORTEST_SILENCE_SECONDS), _LONGEST_SILENCE_SECONDS)
         while present < self._awaited and time.monotonic() < deadline and not self._complete.wait(silence):
             before, present = present, len(self._waiting)

@@ -59,7 +59,7 @@ class VersionClient(LanceNamespace):
     def create_table_version(self, request: Any) -> CreateTableVersionResponse:
         """Create a version."""
         version = parse_version_request(CreateTableVersionRequest.model_validate(to_dict(request)))
-        (record,) = service.create_versions(self._catalog, [version])
+        (record,) = service.create_versions(self._catalog, [version], wait=False)
         if version.branch is None:
             self._remember(record)
         return CreateTableVersionResponse(version=record.to_response(self._catalog.store))

@@ -1,8 +1,8 @@
 """Versions of tables where the catalog decides: a version exists once its row is committed.
 
 A committed version is finished in two steps: its staged manifest is copied to its final name, and its row is changed
-to point there. Each client that reads an unfinished version does both steps itself, so a crash after any of them loses
-nothing and blocks nobody. See `version_commit` for the commit.
+to point there (see `row_finishing`). Each client that reads an unfinished version does both steps itself, so a crash
+after any of them loses nothing and blocks nobody. See `version_commit` for the commit.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pennon.directory.manifest import Draft, Snapshot, flags
+from pennon.directory.manifest import Snapshot, flags
 from pennon.directory.manifest.snapshot import find_location_fault
 from pennon.directory.problems import warn_once
 from pennon.directory.versions import version_files
 from pennon.directory.versions.record import VersionRecord, find_version_problem
+from pennon.directory.versions.row_finishing import CopiedVersion, change_rows
 from pennon.directory.versions.version_rows import (
     ManagedTable,
     find_newest,
@@ -27,7 +28,7 @@ from pennon.errors import LanceNamespaceError, TableVersionNotFoundError, transl
 from pennon.store import LARGEST_MANIFEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Row
@@ -36,44 +37,56 @@ _log = logging.getLogger(__name__)
 
 
 def finish(
-    catalog: Catalog, versions: Iterable[tuple[ManagedTable, VersionRecord]], *, tidy: bool = False
+    catalog: Catalog,
+    versions: Iterable[tuple[ManagedTable, VersionRecord]],
+    *,
+    tidy: bool = False,
+    bodies: Mapping[str, bytes] | None = None,
+    wait: bool = True,
 ) -> list[VersionRecord]:
     """Copy staged manifests to their final names, make the rows point there, and return the records.
 
     With `tidy`, the staged manifests are deleted; readers leave them. If a writer that bypassed the catalog has taken
-    a final name, the version keeps its staged manifest.
+    a final name, the version keeps its staged manifest. `bodies` has staged manifests that need not be read, by path.
+    Without `wait`, the rows are changed and the staged manifests deleted in the background.
     """
     pairs = list(versions)
-    outcomes = catalog.store.map(lambda pair: _finish_version(catalog, *pair), pairs)
+    # A version that this client has copied is finished for readers. Only rows that are to be removed cannot wait.
+    known = {} if tidy else {record.path: catalog.finisher.find(record) for _, record in pairs if record.is_unfinished}
+    outcomes = catalog.store.map(
+        lambda pair: known.get(pair[1].path) or _finish_version(catalog, *pair, bodies or {}), pairs
+    )
     moved = [
-        (table, before, after)
+        CopiedVersion(table, before, after)
         for (table, before), after in zip(pairs, outcomes, strict=True)
-        if after.path != before.path
+        if after.path != before.path and known.get(before.path) is None
     ]
     if not moved:
         return outcomes
-
-    def plan(draft: Draft) -> None:
-        for table, before, after in moved:
-            current = find_record(draft, table, after.version)
-            if current is not None and current.path == before.path:
-                draft.put(after.to_row(table.key))
-
-    catalog.require_manifest("create_table_version").mutate(plan)
+    if not wait:
+        catalog.finisher.add(moved)
+        return outcomes
+    catalog.require_manifest("create_table_version").mutate(lambda draft: change_rows(draft, moved))
     if tidy:
-        catalog.store.delete(*(before.path for _, before, _ in moved))
+        catalog.store.delete(*(version.before.path for version in moved))
     return outcomes
 
 
-def finish_committed(catalog: Catalog, versions: Sequence[tuple[ManagedTable, VersionRecord]]) -> list[VersionRecord]:
-    """Finish versions that were just committed, and return their records.
+def finish_committed(
+    catalog: Catalog,
+    versions: Sequence[tuple[ManagedTable, VersionRecord]],
+    *,
+    bodies: Mapping[str, bytes] | None = None,
+    wait: bool = True,
+) -> list[VersionRecord]:
+    """Finish versions that were just committed, and return their records. See `finish`.
 
     If the store fails now, the next reader finishes them. No error is raised: the versions exist, and an error would
     make the caller commit them again.
     """
     try:
         with translate_errors("finishing versions"):
-            return finish(catalog, versions, tidy=True)
+            return finish(catalog, versions, tidy=True, bodies=bodies, wait=wait or catalog.store.is_local)
     except LanceNamespaceError as error:
         names = ", ".join(f"{record.version} of '{table.key}'" for table, record in versions)
         _log.warning("version %s is committed but not finished yet: %s", names, error)
@@ -200,13 +213,19 @@ def _warn(catalog: Catalog, table: ManagedTable, unusable: Iterable[Row]) -> Non
             warn_once(problem, catalog.store.identity())
 
 
-def _finish_version(catalog: Catalog, table: ManagedTable, record: VersionRecord) -> VersionRecord:
+def _finish_version(
+    catalog: Catalog, table: ManagedTable, record: VersionRecord, bodies: Mapping[str, bytes]
+) -> VersionRecord:
+    """Copy a staged manifest to its final name, and return the record that points there."""
     if not record.is_unfinished:
         return record
-    blob = catalog.store.get(record.path, max_bytes=LARGEST_MANIFEST)
-    if blob is None:
-        # Another client has finished it and deleted the staged manifest.
-        existing = version_files.find_version(catalog.store, table.location, record.version)
-        return record if existing is None else record.with_final_path(table.location, None)
-    e_tag = version_files.put_in_place(catalog.store, table.location, record, blob.body)
+    body = bodies.get(record.path)
+    if body is None:
+        blob = catalog.store.get(record.path, max_bytes=LARGEST_MANIFEST)
+        if blob is None:
+            # Another client has finished it and deleted the staged manifest.
+            existing = version_files.find_version(catalog.store, table.location, record.version)
+            return record if existing is None else record.with_final_path(table.location, None)
+        body = blob.body
+    e_tag = version_files.put_in_place(catalog.store, table.location, record, body)
     return record if e_tag is None else record.with_final_path(table.location, e_tag)

@@ -59,6 +59,10 @@ class VersionRecord:
         """Return the record of the finished version."""
         return replace(self, path=self.final_path(location), e_tag=e_tag)
 
+    def with_manifest(self, body: bytes, timestamp_ms: int) -> VersionRecord:
+        """Return the record of a version whose manifest is staged at its path."""
+        return replace(self, size=len(body), timestamp_ms=timestamp_ms, staged_path=self.path)
+
     def to_row(self, table: str) -> Row:
         """Return the manifest row of the version."""
         content = {

@@ -65,8 +65,11 @@ def require_management(catalog: Catalog, operation: str) -> None:
         )
 
 
-def create_versions(catalog: Catalog, requests: Sequence[VersionRequest]) -> list[VersionRecord]:
-    """Create versions: managed ones in one commit, then the others one after the other."""
+def create_versions(catalog: Catalog, requests: Sequence[VersionRequest], *, wait: bool = True) -> list[VersionRecord]:
+    """Create versions: managed ones in one commit, then the others one after the other.
+
+    Without `wait`, the rows of managed versions are finished in the background.
+    """
     found = [catalog.resolver.table(request.identifier) for request in requests]
     records = [
         _check_record(catalog, request, _directory(table, request.branch))
@@ -79,7 +82,8 @@ def create_versions(catalog: Catalog, requests: Sequence[VersionRequest]) -> lis
     }
     created = {}
     if by_rows:
-        created = dict(zip(by_rows, version_commit.create_versions(catalog, list(by_rows.values())), strict=True))
+        committed = version_commit.create_versions(catalog, list(by_rows.values()), wait=wait)
+        created = dict(zip(by_rows, committed, strict=True))
     for number, (request, table) in enumerate(zip(requests, found, strict=True)):
         if number not in created:
             directory, is_branch = _directory(table, request.branch), request.branch is not None

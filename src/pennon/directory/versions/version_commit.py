@@ -8,15 +8,18 @@ to; after it, the next reader finishes the versions.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from pennon.directory import layout
 from pennon.directory.clock import now_ms
 from pennon.directory.manifest import Draft, flags
 from pennon.directory.versions import managed, version_files, version_rows
 from pennon.errors import ConcurrentModificationError, InvalidInputError, TableVersionAlreadyExistsError
-from pennon.store import LARGEST_MANIFEST
+from pennon.store import LARGEST_MANIFEST, call_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from pennon.directory.versions.record import VersionRecord
     from pennon.directory.versions.version_rows import ManagedTable
     from pennon.store import Store
+
+_SURELY_CURRENT_SECONDS = 1.0
+"""A writer that was stopped for longer reads the staged manifest again: its table may have been purged since."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class StagedVersion:
 
 
 @dataclass(frozen=True)
-class _ObservedVersions:
+class ObservedVersions:
     """The versions of a table when its rows and files were read, before the commit."""
 
     files: Mapping[int, VersionRecord]
@@ -48,31 +54,41 @@ class _ObservedVersions:
     """Staged manifests of versions that readers have finished."""
 
 
-class _TableReplacedError(ConcurrentModificationError):
+class TableReplacedError(ConcurrentModificationError):
     """The version rows do not continue those that were read: another table may be in the same directory now."""
 
 
 def create_versions(
-    catalog: Catalog, versions: Sequence[StagedVersion], also: Callable[[Draft], object] = lambda _: None
+    catalog: Catalog,
+    versions: Sequence[StagedVersion],
+    also: Callable[[Draft], object] = lambda _: None,
+    *,
+    wait: bool = True,
 ) -> list[VersionRecord]:
     """Create versions of one or several tables in one commit, and return their records.
 
-    `also` changes the draft of the same commit first. The same request may be repeated if its response was lost.
-    Raises TableVersionAlreadyExistsError if a version exists, ConcurrentModificationError if it is not the next one.
+    `also` changes the draft of the same commit first. Without `wait`, the rows of the versions are finished in the
+    background; their manifests have their final names in any case. The same request may be repeated if its response
+    was lost. Raises TableVersionAlreadyExistsError if a version exists, ConcurrentModificationError if it is not the
+    next one.
     """
     try:
-        records = _commit(catalog, versions, also)
-    except _TableReplacedError:
-        records = _commit(catalog, versions, also)
-    return managed.finish_committed(
-        catalog, [(version.table, record) for version, record in zip(versions, records, strict=True)]
-    )
+        return _commit(catalog, versions, also, wait=wait)
+    except TableReplacedError:
+        return _commit(catalog, versions, also, wait=wait)
 
 
 def _commit(
-    catalog: Catalog, versions: Sequence[StagedVersion], also: Callable[[Draft], object]
+    catalog: Catalog, versions: Sequence[StagedVersion], also: Callable[[Draft], object], *, wait: bool
 ) -> list[VersionRecord]:
-    prepared = prepare(catalog, versions)
+    return commit_prepared(catalog, prepare(catalog, versions), also, wait=wait)
+
+
+def commit_prepared(
+    catalog: Catalog, prepared: VersionCommit, also: Callable[[Draft], object] = lambda _: None, *, wait: bool = True
+) -> list[VersionRecord]:
+    """Commit versions and finish them. See `create_versions`."""
+    started = time.monotonic()
 
     def plan(draft: Draft) -> list[VersionRecord]:
         also(draft)
@@ -81,9 +97,14 @@ def _commit(
     try:
         records = catalog.require_manifest("create_table_version").mutate(plan)
     except TableVersionAlreadyExistsError:
-        return prepared.find_identical(catalog)
-    prepared.delete_leftovers(catalog.store)
-    return records
+        records = prepared.find_identical(catalog)
+    else:
+        prepared.delete_leftovers(catalog.store)
+    committed = [(version.table, record) for (version, _), record in zip(prepared.entries, records, strict=True)]
+    bodies = prepared.list_bodies() if not catalog.store.is_local else {}
+    if time.monotonic() - started > _SURELY_CURRENT_SECONDS:
+        bodies = {}
+    return managed.finish_committed(catalog, committed, bodies=bodies, wait=wait)
 
 
 def prepare(catalog: Catalog, versions: Sequence[StagedVersion]) -> VersionCommit:
@@ -91,19 +112,21 @@ def prepare(catalog: Catalog, versions: Sequence[StagedVersion]) -> VersionCommi
 
     Raises InvalidInputError if a staged manifest does not exist.
     """
-    # The tables first: if another table replaces one of them later, the plan sees that its rows differ.
-    tables = {version.table for version in versions}
-    observed = dict(zip(tables, catalog.store.map(lambda table: _observe(catalog, table), tables), strict=True))
+    # The rows first: if another table replaces one of the tables later, the plan sees that its rows differ.
+    tables = list(dict.fromkeys(version.table for version in versions))
+    rows = [managed.read_records(catalog, table) for table in tables]
     now = now_ms()
-    blobs = catalog.store.map(
-        lambda version: catalog.store.get(version.record.path, max_bytes=LARGEST_MANIFEST), versions
+    found = call_together(
+        catalog.store,
+        *(partial(observe, catalog, table, records) for table, records in zip(tables, rows, strict=True)),
+        *(partial(catalog.store.get, version.record.path, max_bytes=LARGEST_MANIFEST) for version in versions),
     )
+    observed, blobs = dict(zip(tables, found, strict=False)), found[len(tables) :]
     entries: list[tuple[StagedVersion, bytes | None]] = []
     for version, blob in zip(versions, blobs, strict=True):
         staged = version.record
         if blob is not None:
-            record = replace(staged, size=len(blob.body), timestamp_ms=now, staged_path=staged.path)
-            entries.append((replace(version, record=record), blob.body))
+            entries.append((replace(version, record=staged.with_manifest(blob.body, now)), blob.body))
             continue
         created = _find_created(catalog, version)
         if created is None:
@@ -117,7 +140,7 @@ def prepare(catalog: Catalog, versions: Sequence[StagedVersion]) -> VersionCommi
 class VersionCommit:
     """A commit that adds versions, made by `prepare`."""
 
-    observed: Mapping[ManagedTable, _ObservedVersions]
+    observed: Mapping[ManagedTable, ObservedVersions]
     entries: Sequence[tuple[StagedVersion, bytes | None]]
     """The versions, with the staged manifests. None if an earlier attempt of the same request created the version."""
 
@@ -130,6 +153,18 @@ class VersionCommit:
             _require_continuation(draft, table, observed)
             _update_rows(draft, table, observed)
         return [version_rows.add_next_version(draft, one.table, one.record) for one, _ in self.entries]
+
+    def list_bodies(self) -> dict[str, bytes]:
+        """Return the staged manifests that need not be read again before they are copied, by path.
+
+        That a staged manifest still exists shows that its table was not replaced since. Only a root table can be
+        replaced by another one in the same directory.
+        """
+        return {
+            version.record.path: body
+            for version, body in self.entries
+            if body is not None and layout.root_table_name(version.table.location) is None
+        }
 
     def delete_leftovers(self, store: Store) -> None:
         """Delete staged manifests of older versions that readers have finished."""
@@ -158,13 +193,15 @@ class VersionCommit:
         return found
 
 
-def _observe(catalog: Catalog, table: ManagedTable) -> _ObservedVersions:
-    # The rows first: a version that is finished afterwards must not look as if its file were deleted.
-    rows = managed.read_records(catalog, table)
+def observe(catalog: Catalog, table: ManagedTable, rows: Mapping[int, VersionRecord]) -> ObservedVersions:
+    """List the files of a table, and return them with its version rows.
+
+    The rows were read before: a version that is finished afterwards must not look as if its file were deleted.
+    """
     finished = {version: record for version, record in rows.items() if not record.is_unfinished}
     files, staged = version_files.list_versions_and_staged(catalog.store, table.location)
     leftovers = staged & {record.staged_path for record in finished.values() if record.staged_path is not None}
-    return _ObservedVersions(
+    return ObservedVersions(
         files, frozenset(finished.keys() - files.keys()), rows[max(rows)] if rows else None, leftovers
     )
 
@@ -176,8 +213,8 @@ def _find_created(catalog: Catalog, version: StagedVersion) -> VersionRecord | N
     return record if record is not None and record.staged_path == version.record.path else None
 
 
-def _require_continuation(draft: Draft, table: ManagedTable, observed: _ObservedVersions) -> None:
-    """Raise _TableReplacedError unless the version rows continue those that were observed."""
+def _require_continuation(draft: Draft, table: ManagedTable, observed: ObservedVersions) -> None:
+    """Raise TableReplacedError unless the version rows continue those that were observed."""
     newest = observed.newest
     if newest is None:
         return
@@ -188,10 +225,10 @@ def _require_continuation(draft: Draft, table: ManagedTable, observed: _Observed
     else:
         is_same = (current.size, current.timestamp_ms) == (newest.size, newest.timestamp_ms)
     if not is_same:
-        raise _TableReplacedError(f"Table '{table.key}' was replaced while version {newest.version + 1} was created")
+        raise TableReplacedError(f"Table '{table.key}' was replaced while version {newest.version + 1} was created")
 
 
-def _update_rows(draft: Draft, table: ManagedTable, observed: _ObservedVersions) -> None:
+def _update_rows(draft: Draft, table: ManagedTable, observed: ObservedVersions) -> None:
     """Import versions of writers that bypassed the catalog, and remove rows of versions that were cleaned up."""
     newest = version_rows.newest_number(draft, table)
     stored = draft.versions_of(table.key)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.table.branches import BranchClaim
+    from pennon.table.mutations import ChangeResult
 
 
 @dataclass
@@ -134,6 +135,13 @@ class TableOpener(LanceNamespace):
     @abstractmethod
     def _advance_handle(self, before: LanceDataset, after: LanceDataset) -> None:
         """Replace the handle of a shared table by the version that was committed through it."""
+
+    def _append_rows(self, identifier: Identifier, rows: pa.Table) -> ChangeResult | None:  # noqa: ARG002
+        """Append rows to the main branch of a table in a faster way than Lance does.
+
+        Returns None if there is no such way for this table, and nothing was changed.
+        """
+        return None
 
     @abstractmethod
     def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:

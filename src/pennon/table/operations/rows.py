@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from lance_namespace import (
     AnalyzeTableQueryPlanRequest,
     CountTableRowsRequest,
@@ -33,9 +34,7 @@ from pennon.identifiers import Identifier, format_identifier, table_identifier
 from pennon.requests import operation
 from pennon.table import ipc, mutations, querying, requirements
 from pennon.table.operations.opening import TableOpener
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from pennon.table.version_selector import normalize_branch
 
 _MERGE_TIMEOUT = "30s"
 _MODES = {"append": False, "overwrite": True}
@@ -108,6 +107,10 @@ class RowOperations(TableOpener):
         if overwrite is None:
             raise InvalidInputError(f"Unknown mode {request.mode!r} of an insert; known: {', '.join(_MODES)}")
         data = ipc.open_ipc(request_data)
+        if not overwrite and normalize_branch(request.branch) is None and isinstance(data, pa.Table):
+            appended = self._append_rows(identifier, data)
+            if appended is not None:
+                return InsertIntoTableResponse(num_inserted_rows=appended.inserted, version=appended.version)
         try:
             # An insert does not move the dataset, so a shared one is enough.
             dataset = self._open_table(identifier, branch=request.branch, shared=True)
