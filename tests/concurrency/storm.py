@@ -46,6 +46,8 @@ READY, DONE, ENOUGH = b"ready", b"done", b"enough"
 ANYWHERE = [hooks.COMMIT_ROWS, hooks.WRITE_ROWS, hooks.COMMIT_MANIFEST, hooks.WRITE_DATA, hooks.COMMIT_DATA]
 ON_DISK = [hooks.CREATE, hooks.SWAP, hooks.PUT, hooks.DELETE, hooks.DELETE_IF, hooks.DELETE_TREE, hooks.REMOVE_FILES]
 IN_BUCKETS = [
+    hooks.UPLOAD_ROWS,
+    hooks.PUBLISH_ROWS,
     hooks.CREATE_OBJECT,
     hooks.SWAP_OBJECT,
     hooks.PUT_OBJECT,

@@ -13,7 +13,16 @@ from lance_namespace.errors import TableVersionNotFoundError
 from pennon.directory.versions import version_files, version_rows
 from tests.concurrency import version_workers, workers
 from tests.concurrency.crew import Child
-from tests.concurrency.hooks import COMMIT_ROWS, FINISH, PUT_IN_PLACE, UPDATE_METADATA, after, before
+from tests.concurrency.hooks import (
+    COMMIT_ROWS,
+    FINISH,
+    PUBLISH_ROWS,
+    PUT_IN_PLACE,
+    UPDATE_METADATA,
+    UPLOAD_ROWS,
+    after,
+    before,
+)
 from tests.concurrency.places import column
 from tests.concurrency.version_workers import BATCH
 from tests.support import create_table, describe_table, drop_table, fails, ipc, list_tables, rename_table
@@ -26,6 +35,8 @@ ABSENT = [before(COMMIT_ROWS)]
 """Points before the commit of the row: nothing has happened."""
 THERE = [after(COMMIT_ROWS), after(PUT_IN_PLACE), before(COMMIT_ROWS, 2), after(COMMIT_ROWS, 2), after(FINISH)]
 """Points after it: before the copy, after the copy, before and after the change of the row, after the deletion."""
+ABSENT_IN_BUCKET = [before(UPLOAD_ROWS), before(PUBLISH_ROWS)]
+"""Points before the commit of the row in a bucket."""
 THERE_IN_BATCH = [
     after(COMMIT_ROWS),
     after(PUT_IN_PLACE, 2),
@@ -191,15 +202,19 @@ def test_killed_batch_is_in_all_tables_or_in_none(mode, visitor, point, *, disk,
 @pytest.mark.parametrize(
     ("operation", "names", "point"),
     [
-        pytest.param(version_workers.append_row, ["t"], point, id=f"append-{point}")
-        for point in [*ABSENT, THERE[0], THERE[1]]
+        pytest.param(operation, ["t"], point, id=f"{operation.__name__}-{point}")
+        for operation in (version_workers.append_row, version_workers.insert_row)
+        for point in [*ABSENT_IN_BUCKET, after(PUBLISH_ROWS), after(PUT_IN_PLACE), before(PUBLISH_ROWS, 2)]
     ]
-    + [pytest.param(version_workers.commit_batch, BATCH, point, id=f"batch-{point}") for point in THERE_IN_BATCH[:2]],
+    + [
+        pytest.param(version_workers.commit_batch, BATCH, point, id=f"batch-{point}")
+        for point in (after(PUBLISH_ROWS), after(PUT_IN_PLACE, 2))
+    ],
 )
 def test_kill_in_a_bucket_leaves_all_or_nothing(operation, names, point, *, bucket, prepared, open_namespace):
     prepared(bucket, "v2", *names)
     kill(bucket, "v2", point, operation)
-    expect_all_or_nothing(bucket, "v2", open_namespace, names, "opens", there=point not in ABSENT)
+    expect_all_or_nothing(bucket, "v2", open_namespace, names, "opens", there=point not in ABSENT_IN_BUCKET)
 
 
 def _drop_and_restore(ns):

@@ -23,7 +23,7 @@ from pennon.directory.multi_table.transactions import TableCommit
 from tests.concurrency.crew import PATIENCE
 from tests.concurrency.hooks import Point, strike_at
 from tests.concurrency.workers import Outcome, attempt, open_client, read_catalog
-from tests.support import Root, create_namespace, describe_table, drop_table, rename_table
+from tests.support import Root, create_namespace, describe_table, drop_table, ipc, rename_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -325,6 +325,11 @@ def _try_to_append(ns: Any, root: Root, row: str, told: Attempts) -> None:
 def append_row(ns: Any, _: int, name: str) -> None:
     """Append the row `killed`, with the storage options of the client."""
     append(ns, _root(ns), name, "killed")
+
+
+def insert_row(ns: Any, _: int, name: str) -> None:
+    """Insert the row `killed` through the catalog."""
+    ns.insert_into_table({"id": [name]}, ipc({"who": ["killed"]}))
 
 
 def commit_batch(ns: Any, _: int, __: str) -> None:

@@ -34,6 +34,12 @@ def insert(ns, *values: int) -> int:
     return ns.insert_into_table({"id": ["t"]}, ipc({"x": list(values)})).version
 
 
+def wait_for_finished_rows(ns) -> None:
+    """Wait for the background thread that changes version rows. It ends when it has nothing to do."""
+    if (thread := ns._catalog.finisher._thread) is not None:
+        thread.join()
+
+
 def rows(ns) -> list[int]:
     return pa.ipc.open_file(ASKED["query"](ns)).read_all()["x"].to_pylist()
 
@@ -51,6 +57,7 @@ def ns(kind, s3_root, open_namespace) -> DirectoryNamespace:
         opened.enable_table_version_management()
     create_table(opened, "t", data=ipc({"x": [0]}))
     insert(opened, 1)
+    wait_for_finished_rows(opened)
     for ask in ASKED.values():
         ask(opened)
     return opened
