@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -25,12 +26,13 @@ from results import COMPATIBILITY, V1, V2, environment
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from seeding import append_tables, write_indexes
 from targets import FAIL, PASS, Target
 
 from pennon import DirectoryNamespace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 MODES = {
     V1: {"manifest_enabled": "false", "dir_listing_enabled": "true"},
@@ -39,6 +41,9 @@ MODES = {
 }
 HELP_SECONDS, LISTING_SECONDS = 0.3, 1.5
 TABLES = 20
+FEW, MANY = 10, 100_000
+GROWTH = 1.1
+"""How much longer a command may take on a catalog of many tables than on one of few."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for command in commands:
                 announce(command.name)
                 taken[command.name] = _best(command, Path(directory), runs)
-    targets = [_judged(command, taken[command.name]) for command in commands if command.limit is not None]
+        growth = list(_measure_growth(Path(directory), runs))
+    targets = [_judged(command, taken[command.name]) for command in commands if command.limit is not None] + growth
     _show(console, commands, taken, targets, runs)
     options.out.mkdir(parents=True, exist_ok=True)
     document = _document(taken, targets, runs)
@@ -100,6 +106,28 @@ def _commands(directory: Path) -> list[Command]:
         Command("versions", ("versions", *table)),
     ]
     return commands
+
+
+def _measure_growth(directory: Path, runs: int) -> Iterator[Target]:
+    """Compare commands on a catalog of many tables with the same commands on one of few, by turns."""
+    roots = {count: directory / f"tables-{count}" for count in (FEW, MANY)}
+    for count, root in roots.items():
+        with DirectoryNamespace(root=str(root)) as namespace:
+            namespace.create_namespace({"id": ["ns"]})
+            namespace.create_table({"id": ["ns", "orders"]}, _rows())
+        append_tables(root, count)
+        write_indexes(root)
+    for arguments in (("ls",), ("ls", "ns"), ("info", "ns.orders"), ("head", "ns.orders"), ("count", "ns.orders")):
+        best = dict.fromkeys(roots, math.inf)
+        for _ in range(runs):
+            for count, root in roots.items():
+                command = Command("", (*arguments, "--root", str(root)))
+                best[count] = min(best[count], _best(command, directory, 1).wall)
+        measured = f"{best[MANY]:.2f} s and {best[FEW]:.2f} s"
+        verdict = PASS if best[MANY] <= GROWTH * best[FEW] else FAIL
+        yield Target(
+            f"pennon {' '.join(arguments)}", f"at {MANY:,} tables at most {GROWTH}x of {FEW}", measured, verdict
+        )
 
 
 def _rows() -> bytes:
