@@ -13,6 +13,7 @@ import random
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,6 +42,7 @@ from pennon.errors import (
     is_commit_conflict,
     is_not_found,
 )
+from pennon.store import call_together
 from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ _QUIET_SECONDS = 2.0
 _LONGEST_TURN_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.002
 _LONGEST_PAUSE_SECONDS = 0.5
-_LONGEST_REMOTE_PAUSE_SECONDS = 0.1
+_LONGEST_REMOTE_PAUSE_SECONDS = 0.03
 """In a bucket, those who lost are behind already: longer pauses would make them lose again."""
 _YIELDED_COMMITS = 3
 """How many times the duration of a commit others need to read it and to commit on top of it."""
@@ -114,6 +116,8 @@ class Manifest:
         """A time by `time.monotonic` at which the version in memory was the latest."""
         self._changed_by_others_at = -math.inf
         """When this client last found a version that others committed."""
+        self._leftovers: tuple[str, ...] = ()
+        """Files of commits that lost. Only the thread that leads the commit queue changes it."""
         self._committed_at = -math.inf
         self._commit_seconds = 0.0
         """When this client last committed to a bucket, and how long that took."""
@@ -252,7 +256,8 @@ class Manifest:
         verified = not self._can_plan_on_memory()
         while True:
             if verified:
-                self._validate(for_commit=True)
+                # The validation last: it may itself run requests together.
+                call_together(self._store, self._delete_leftovers, partial(self._validate, for_commit=True))
             with self._guard:
                 snapshot = self._snapshot
                 base = _Base(self._dataset, snapshot.version, self._mark, self._validated_at)
@@ -320,7 +325,7 @@ class Manifest:
             else:
                 committed, change = commit(base.open(base.dataset), plan)
         except CommitConflict as conflict:
-            self._discard(conflict.leftovers)
+            self._leftovers += conflict.leftovers
             return False
         if not self._is_in_history(committed.version, base.validated_at):
             self._validate()
@@ -344,14 +349,15 @@ class Manifest:
         try:
             staged.upload(*(() if is_current else (self._validate,)))
         except Exception:
-            self._discard(staged.leftovers)
+            self._leftovers += staged.leftovers
+            self._delete_leftovers()
             raise
         with self._guard:
             is_base = (self._snapshot.version, self._mark) == (base.version, base.mark)
             validated_at = self._validated_at
         mark = staged.publish() if is_base else None
         if mark is None:
-            self._discard(staged.leftovers)
+            self._leftovers += staged.leftovers
             return False
         if not self._is_in_history(staged.version, validated_at):
             self._validate()
@@ -409,8 +415,9 @@ class Manifest:
                 self._snapshot.get(key) for key in removed if key not in kept
             )
 
-    def _discard(self, leftovers: tuple[str, ...]) -> None:
-        """Delete the files of a failed commit. If that fails, upkeep deletes them later."""
+    def _delete_leftovers(self) -> None:
+        """Delete the files of commits that failed. If that fails, upkeep deletes them later."""
+        leftovers, self._leftovers = self._leftovers, ()
         if leftovers:
             with suppress(OSError):
                 self._store.delete(*(layout.inside(layout.MANIFEST, path) for path in leftovers))
@@ -575,16 +582,11 @@ class Manifest:
     def _refresh(self, latest: history.LatestVersion) -> None:
         """Advance from the version in memory. If that version was removed, load the latest one completely."""
         dataset, self._dataset = self._dataset, None
-        snapshot = self._snapshot
-        if dataset is not None and latest.version > snapshot.version:
-            # An empty snapshot is loaded as a whole.
-            if isinstance(latest.mark, str) and isinstance(snapshot, LoadedSnapshot) and len(snapshot):
-                with self._staging.copy_changes(latest.version, latest.mark, snapshot.fragments) as copied:
-                    if copied is not None:
-                        advance(snapshot, copied)
-                        self._dataset, self._mark = dataset, latest.mark
-                        return
+        if dataset is not None and latest.version > self._snapshot.version:
             try:
+                if self._advance_by_copy(latest):
+                    self._dataset, self._mark = dataset, latest.mark
+                    return
                 newer = dataset.checkout_version(latest.version)
                 if isinstance(self._snapshot, LoadedSnapshot):
                     advance(self._snapshot, newer)
@@ -598,9 +600,23 @@ class Manifest:
                 return
         self._open()
 
+    def _advance_by_copy(self, latest: history.LatestVersion) -> bool:
+        """Advance the snapshot by the files that changed in a bucket. Returns False if Lance has to read them.
+
+        An empty snapshot is loaded as a whole.
+        """
+        snapshot = self._snapshot
+        if not isinstance(latest.mark, str) or not isinstance(snapshot, LoadedSnapshot) or not len(snapshot):
+            return False
+        with self._staging.copy_changes(latest.version, latest.mark, snapshot.fragments) as copied:
+            if copied is not None:
+                advance(snapshot, copied)
+            return copied is not None
+
     def _pause(self, attempt: int, deadline: float, what: str) -> None:
         """Wait a random time before the next attempt. Raises ConcurrentModificationError after the deadline."""
         if time.monotonic() > deadline:
+            self._delete_leftovers()
             raise ConcurrentModificationError(
                 f"Could not commit to {what} at {self._store.identity()} in {_DEADLINE_SECONDS:.0f} s: "
                 "others committed first every time; nothing was changed"

@@ -118,8 +118,11 @@ class StagingArea:
         known = self._latest
         if known is not None and (known.version, known.mark) == (version, mark):
             return known
-        body = self._fetch(_version_path(version))
-        return None if body is None else VersionFile(version, mark, body)
+        path = layout.inside(layout.MANIFEST, _version_path(version))
+        found = self._store.get(path, max_bytes=LARGEST_MANIFEST)
+        # Another mark belongs to a root that was created again.
+        is_same = found is not None and history.normalise_mark(found.e_tag) == mark
+        return VersionFile(version, mark, found.body) if found is not None and is_same else None
 
     def _commit_locally(self, folder: Path, base: VersionFile, plan: CommitPlan) -> StagedCommit:
         given = {_version_path(base.version): base.body}
