@@ -14,6 +14,7 @@ import pytest
 from pennon import DirectoryNamespace
 from pennon.directory import managed_append
 from pennon.directory.versions.base_cache import BaseCache
+from tests.requests.test_table_requests import wait_for_background_work
 from tests.support import create_table, drop_table, fails, ipc, list_tables, rename_table
 
 pytestmark = pytest.mark.s3
@@ -34,12 +35,6 @@ def insert(ns, *values: int) -> int:
     return ns.insert_into_table({"id": ["t"]}, ipc({"x": list(values)})).version
 
 
-def wait_for_finished_rows(ns) -> None:
-    """Wait for the background thread that changes version rows. It ends when it has nothing to do."""
-    if (thread := ns._catalog.finisher._thread) is not None:
-        thread.join()
-
-
 def rows(ns) -> list[int]:
     return pa.ipc.open_file(ASKED["query"](ns)).read_all()["x"].to_pylist()
 
@@ -57,7 +52,7 @@ def ns(kind, s3_root, open_namespace) -> DirectoryNamespace:
         opened.enable_table_version_management()
     create_table(opened, "t", data=ipc({"x": [0]}))
     insert(opened, 1)
-    wait_for_finished_rows(opened)
+    wait_for_background_work()
     for ask in ASKED.values():
         ask(opened)
     return opened

@@ -63,10 +63,10 @@ def ns(kind, s3_root, open_namespace) -> DirectoryNamespace:
     return opened
 
 
-def wait_for_upkeep() -> None:
+def wait_for_background_work() -> None:
     """Wait for background work, so that its requests count for the operation that started it."""
     for thread in threading.enumerate():
-        if thread.name == "pennon-upkeep":
+        if thread.name in {"pennon-upkeep", "pennon-finish"}:
             thread.join()
 
 
@@ -78,7 +78,7 @@ def test_table_operations_keep_their_budgets(kind, ns, s3):
         with s3.count() as count:
             getattr(ns, operation)({"id": T, **fields})
             took = time.monotonic() - started
-            wait_for_upkeep()
+            wait_for_background_work()
         # A commit that takes a second on a busy machine lists the manifest's versions once more.
         if count.total > limit + (took > SLOW_SECONDS):
             over.append(f"{operation}, at most {limit}: {count.summary()}")
