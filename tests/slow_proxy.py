@@ -54,7 +54,7 @@ class ProxiedRequest:
 
 
 def longest_chain(requests: Iterable[ProxiedRequest]) -> list[ProxiedRequest]:
-    """Return the longest chain of requests of which each started after the previous one ended.
+    """Return the longest chain of requests in which each started after the previous one ended.
 
     Its length is the depth of an operation: requests that overlap do not wait for each other.
     """
