@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -132,3 +133,10 @@ def remove_table(ns: Any, *names: str) -> Any:
 
 def rename_table(ns: Any, *names: str, to: str, into: list[str] | None = None) -> Any:
     return ns.rename_table(RenameTableRequest(id=list(names), new_table_name=to, new_namespace_id=into))
+
+
+def wait_for_background_work() -> None:
+    """Wait for background work of this process, so that its requests count for the operation that started it."""
+    for thread in threading.enumerate():
+        if thread.name in {"pennon-upkeep", "pennon-finish"}:
+            thread.join()

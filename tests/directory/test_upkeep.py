@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-import threading
 import weakref
 from collections import Counter
 
@@ -23,6 +22,7 @@ from tests.support import (
     list_all_tables,
     list_namespaces,
     rename_table,
+    wait_for_background_work,
 )
 
 INDEXES = {
@@ -207,8 +207,6 @@ def test_unclosed_client_leaves_no_thread_behind(tmp_path):
         create_namespace(ns, f"n{number}")
     opened = weakref.ref(ns._catalog.manifest)
     del ns
-    for thread in threading.enumerate():
-        if thread.name == "pennon-upkeep":
-            thread.join()
+    wait_for_background_work()
     gc.collect()
     assert opened() is None

@@ -13,7 +13,7 @@ from lance import LanceOperation
 from pennon.directory.manifest import history
 from pennon.directory.manifest.staged_commit import StagedCommit, list_changed_files
 from pennon.errors import ServiceUnavailableError
-from tests.support import create_namespace, drop_namespace, list_namespaces
+from tests.support import create_namespace, drop_namespace, list_namespaces, wait_for_background_work
 
 pytestmark = pytest.mark.s3
 
@@ -55,6 +55,7 @@ def test_rows_deleted_by_another_client_are_missed_at_once(clients, s3_root, ope
 def test_commit_is_two_uploads_and_the_version(clients, s3):
     first, _ = clients
     create_namespace(first, "x")
+    wait_for_background_work()
 
     with s3.count() as count:
         create_namespace(first, "y")

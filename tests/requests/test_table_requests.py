@@ -5,13 +5,12 @@ The budgets are what is needed now; lower one when it needs less.
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import create_table, ipc
+from tests.support import create_table, ipc, wait_for_background_work
 
 if TYPE_CHECKING:
     from pennon import DirectoryNamespace
@@ -61,13 +60,6 @@ def ns(kind, s3_root, open_namespace) -> DirectoryNamespace:
     create_table(opened, "t", data=ipc({"x": list(range(10))}))
     opened.get_table_stats({"id": T})
     return opened
-
-
-def wait_for_background_work() -> None:
-    """Wait for background work, so that its requests count for the operation that started it."""
-    for thread in threading.enumerate():
-        if thread.name in {"pennon-upkeep", "pennon-finish"}:
-            thread.join()
 
 
 def test_table_operations_keep_their_budgets(kind, ns, s3):

@@ -12,7 +12,7 @@ from pennon import DirectoryNamespace, IcebergNamespace
 from tests.iceberg.irc_servers import facade
 from tests.server.http_client import Client, table_path
 from tests.servers import CountingS3
-from tests.support import create_namespace, create_table, drop_table, list_tables
+from tests.support import create_namespace, create_table, drop_table, list_tables, wait_for_background_work
 
 pytestmark = pytest.mark.s3
 
@@ -60,6 +60,7 @@ def test_more_versions_cost_no_more_requests(place, bucket):
 
         def cost() -> int:
             client.get(table_path("a", "t"))
+            wait_for_background_work()
             with bucket.count() as count:
                 assert client.get(table_path("a", "t")).status == 200
             return count.total

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyarrow import csv, ipc, parquet
@@ -52,22 +53,45 @@ def read_table(files: Sequence[Path], format_: str | None, *, delimiter: str | N
     """
     if not files:
         raise InvalidInputError("Creating a table needs at least one file")
-    expanded = [one for file in files for one in _list_files(file, format_)]
-    total = sum(file.stat().st_size for file in expanded if str(file) != STDIN)
-    with progress("reading", None) as advance:
-        parts = [_open_batches(file, format_ or _detect_format(file), delimiter) for file in expanded]
-        schema = _unify_schemas(expanded, [schema for schema, _ in parts])
-        batches = _match_columns(expanded, [one for _, one in parts], schema, advance)
-        if total <= _IN_MEMORY_BYTES and STDIN not in {str(file) for file in expanded}:
-            yield pa.Table.from_batches(list(batches), schema)
-            return
-        with tempfile.TemporaryDirectory(prefix="pennon-create-") as folder:
+    names = [one for file in files for one in _list_files(file, format_)]
+    formats = [format_ or _detect_format(name) for name in names]
+    with tempfile.TemporaryDirectory(prefix="pennon-create-") as folder:
+        sources = [_Source(name, _save_stdin(folder) if str(name) == STDIN else name) for name in names]
+        with progress("reading", None) as advance:
+            parts = [_open_batches(one, known, delimiter) for one, known in zip(sources, formats, strict=True)]
+            schema = _unify_schemas(sources, [schema for schema, _ in parts])
+            batches = _match_columns(sources, [one for _, one in parts], schema, advance)
+            if sum(source.path.stat().st_size for source in sources) <= _IN_MEMORY_BYTES:
+                yield pa.Table.from_batches(list(batches), schema)
+                return
             spool = Path(folder, "data.arrow")
             with pa.OSFile(str(spool), "wb") as sink, ipc.new_file(sink, schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
             with pa.memory_map(str(spool)) as mapped:
                 yield ipc.open_file(mapped).read_all()
+
+
+class _Source(NamedTuple):
+    """Data of one argument, and the file that holds it: another one for stdin."""
+
+    argument: Path
+    path: Path
+
+    def __str__(self) -> str:
+        return "stdin" if str(self.argument) == STDIN else repr(str(self.argument))
+
+
+def _save_stdin(folder: str) -> Path:
+    """Copy stdin to a file.
+
+    pyarrow would read stdin in a thread of its own. Nothing ends such a thread: after Ctrl-C the process would wait for
+    the program that writes, or abort.
+    """
+    saved = Path(folder, "stdin")
+    with saved.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return saved
 
 
 def _list_files(file: Path, format_: str | None) -> list[Path]:
@@ -103,17 +127,19 @@ def _detect_format(file: Path) -> str:
     return found
 
 
-def _open_batches(file: Path, format_: str, delimiter: str | None) -> Batches:
+def _open_batches(source: _Source, format_: str, delimiter: str | None) -> Batches:
     """Open a file. Its batches are read one by one."""
     if format_ not in FORMATS:
         raise InvalidInputError(f"Unknown format {format_!r}; known: {', '.join(FORMATS)}")
-    with _translate_read_errors(file):
+    file = source.path
+    with _translate_read_errors(source):
         if format_ == _PARQUET:
             return _open_parquet(file)
         if format_ == _CSV:
             name = file.with_suffix("").name if file.suffix.lower() in _PACKED else file.name
             chosen = delimiter or ("\t" if name.lower().endswith(".tsv") else ",")
-            reader = csv.open_csv(_open_stream(file), parse_options=csv.ParseOptions(delimiter=chosen))
+            # pyarrow decompresses by the suffix.
+            reader = csv.open_csv(pa.input_stream(str(file)), parse_options=csv.ParseOptions(delimiter=chosen))
             return reader.schema, iter(reader)
         if format_ == _JSON:
             table = _read_json(file)
@@ -121,21 +147,14 @@ def _open_batches(file: Path, format_: str, delimiter: str | None) -> Batches:
         return _open_arrow(file)
 
 
-def _open_stream(file: Path) -> pa.NativeFile:
-    if str(file) == STDIN:
-        return pa.PythonFile(sys.stdin.buffer, mode="r")
-    # pyarrow decompresses by the suffix.
-    return pa.input_stream(str(file))
-
-
 def _open_parquet(file: Path) -> Batches:
-    source = parquet.ParquetFile(pa.BufferReader(sys.stdin.buffer.read()) if str(file) == STDIN else str(file))
+    source = parquet.ParquetFile(str(file))
     return source.schema_arrow, source.iter_batches(_BATCH_ROWS)
 
 
 def _read_json(file: Path) -> pa.Table:
     """Read JSON: one object per line, or one array of objects."""
-    with _open_stream(file) as stream:
+    with pa.input_stream(str(file)) as stream:
         body = stream.read()
     if bytes(body[:64]).lstrip()[:1] == b"[":
         rows = json.loads(body)
@@ -146,36 +165,38 @@ def _read_json(file: Path) -> pa.Table:
 
 
 def _open_arrow(file: Path) -> Batches:
-    if str(file) != STDIN:
-        with pa.OSFile(str(file), "rb") as raw:
-            is_file = raw.read(len(_ARROW_MAGIC)) == _ARROW_MAGIC
-        if is_file:
-            reader = ipc.open_file(pa.memory_map(str(file)))
-            return reader.schema, (reader.get_batch(index) for index in range(reader.num_record_batches))
-    stream = ipc.open_stream(_open_stream(file))
+    with pa.OSFile(str(file), "rb") as raw:
+        is_file = raw.read(len(_ARROW_MAGIC)) == _ARROW_MAGIC
+    if is_file:
+        reader = ipc.open_file(pa.memory_map(str(file)))
+        return reader.schema, (reader.get_batch(index) for index in range(reader.num_record_batches))
+    stream = ipc.open_stream(pa.input_stream(str(file)))
     return stream.schema, iter(stream)
 
 
-def _unify_schemas(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> pa.Schema:
+def _unify_schemas(sources: Sequence[_Source], schemas: Sequence[pa.Schema]) -> pa.Schema:
     try:
         schema = pa.unify_schemas(schemas, promote_options="permissive")
     except (pa.ArrowException, ValueError) as error:
-        names = ", ".join(repr(str(file)) for file in files[:3])
+        names = ", ".join(map(str, sources[:3]))
         raise InvalidInputError(f"The columns of {names} do not match: {error}") from error
     if len(schema) == 0:
-        raise InvalidInputError(f"{str(files[0])!r} has no columns")
+        raise InvalidInputError(f"{sources[0]} has no columns")
     if len(set(schema.names)) < len(schema):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise InvalidInputError(f"{str(files[0])!r} has the column {escape_controls(twice)!r} twice")
+        raise InvalidInputError(f"{sources[0]} has the column {escape_controls(twice)!r} twice")
     return schema
 
 
 def _match_columns(
-    files: Sequence[Path], parts: Sequence[Iterator[pa.RecordBatch]], schema: pa.Schema, advance: Callable[[int], None]
+    sources: Sequence[_Source],
+    parts: Sequence[Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+    advance: Callable[[int], None],
 ) -> Iterator[pa.RecordBatch]:
     """Yield all batches with the columns of the schema. Columns that a file does not have are null."""
-    for file, batches in zip(files, parts, strict=True):
-        with _translate_read_errors(file):
+    for source, batches in zip(sources, parts, strict=True):
+        with _translate_read_errors(source):
             for batch in batches:
                 advance(batch.num_rows)
                 yield _conform(batch, schema)
@@ -194,11 +215,10 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 @contextmanager
-def _translate_read_errors(file: Path) -> Iterator[None]:
+def _translate_read_errors(source: _Source) -> Iterator[None]:
     try:
         yield
     except PermissionError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        what = "stdin" if str(file) == STDIN else repr(str(file))
-        raise InvalidInputError(f"{what} cannot be read: {error}") from error
+        raise InvalidInputError(f"{source} cannot be read: {error}") from error
