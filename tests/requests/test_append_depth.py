@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from pennon.directory.manifest import manifest
+from pennon.directory.versions import base_cache
 from tests.slow_proxy import SlowProxy, longest_chain
 from tests.support import Root, create_table, ipc
 
@@ -17,12 +19,10 @@ pytestmark = pytest.mark.s3
 
 EACH_WAY = 0.02
 ATTEMPTS = 5
-COMMIT = 4
-"""The depth of a commit of the catalog's manifest. All of its requests depend on each other."""
 CASES = {
-    #                     depth      requests
-    "after another one": (2 + COMMIT, 5 + COMMIT),
-    "after a while": (3 + COMMIT, 6 + COMMIT),
+    #                   depth, requests
+    "after another one": (4, 8),
+    "after a while": (5, 10),
 }
 """After a while, the catalog's manifest is validated first."""
 
@@ -46,14 +46,15 @@ def wait_until_finished(ns):
         time.sleep(0.001)
 
 
-def record_append(proxy, ns, case):
+def record_append(proxy, ns, case, monkeypatch):
     """Return the requests that an append makes before it returns."""
     ns.enable_table_version_management()
     create_table(ns, "t", data=ipc({"x": [0]}))
     insert(ns)
     wait_until_finished(ns)
     if case == "after a while":
-        time.sleep(0.6)
+        for module in (base_cache, manifest):
+            monkeypatch.setattr(module, "_TRUSTED_SECONDS", 0.0)
     else:
         # The rows of this version are finished later, because others were finished just now.
         insert(ns)
@@ -67,11 +68,12 @@ def record_append(proxy, ns, case):
 
 
 @pytest.mark.parametrize("case", list(CASES))
-def test_append_to_a_managed_table_keeps_to_its_depth(case, *, proxy, s3_root, open_namespace):
+def test_append_to_a_managed_table_keeps_to_its_depth(case, *, proxy, s3_root, open_namespace, monkeypatch):
     depth, number = CASES[case]
     for attempt in range(ATTEMPTS):
         root = Root(f"{s3_root.uri}-{attempt}", proxy.endpoint.storage_options())
-        requests = record_append(proxy, open_namespace(root, "v2"), case)
+        with monkeypatch.context() as patch:
+            requests = record_append(proxy, open_namespace(root, "v2"), case, patch)
         if len(longest_chain(requests)) <= depth and len(requests) <= number:
             break
 

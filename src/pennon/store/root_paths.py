@@ -8,6 +8,7 @@ decided that.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from functools import lru_cache
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_SHOWN = 200
+_ATTEMPTS = 20
 
 
 @lru_cache(maxsize=4096)
@@ -133,19 +135,33 @@ def walk(descriptor: int, below: str = "") -> Iterator[tuple[int, str, os.DirEnt
 
 
 def remove_tree(descriptor: int, name: str) -> None:
-    """Delete a directory with everything in it. Links are deleted, their targets are not."""
+    """Delete a directory with everything in it. Links are deleted, their targets are not.
+
+    A writer that found the directory before it was renamed may create a last file: that is deleted too.
+    """
     child = os.open(name, _DIRECTORY, dir_fd=descriptor)
     try:
-        with os.scandir(child) as entries:
-            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        for inner, is_directory in found:
-            if is_directory:
-                remove_tree(child, inner)
+        for remaining in reversed(range(_ATTEMPTS)):
+            _remove_content(child)
+            try:
+                os.rmdir(name, dir_fd=descriptor)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY or not remaining:
+                    raise
             else:
-                os.unlink(inner, dir_fd=child)
+                return
     finally:
         os.close(child)
-    os.rmdir(name, dir_fd=descriptor)
+
+
+def _remove_content(descriptor: int) -> None:
+    with os.scandir(descriptor) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_directory in found:
+        if is_directory:
+            remove_tree(descriptor, name)
+        else:
+            os.unlink(name, dir_fd=descriptor)
 
 
 def symlink_error(path: str) -> UnusableEntryError:

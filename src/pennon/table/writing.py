@@ -177,10 +177,18 @@ def _write_data_files(
     # `write_fragments` rejects names of Lance's own columns, and prepares blobs.
     plain = not any(column.name.startswith("_row") or blobs.has_blobs(column) for column in data.schema)
     options_for_files: dict[str, Any] = {"schema": data.schema, "storage_options": options}
-    if plain and data.num_rows <= _ROWS_PER_FILE:
-        return [LanceFragment.create(location, data, mode="create", session=session, **options_for_files)], data.schema
-    written: Any = write_fragments(data, location, mode=mode, return_transaction=True, **options_for_files).operation
-    return list(written.fragments), written.new_schema
+    for remaining in reversed(range(_ATTEMPTS)):
+        try:
+            if plain and data.num_rows <= _ROWS_PER_FILE:
+                fragment = LanceFragment.create(location, data, mode="create", session=session, **options_for_files)
+                return [fragment], data.schema
+            written: Any = write_fragments(data, location, mode=mode, return_transaction=True, **options_for_files)
+            return list(written.operation.fragments), written.operation.new_schema
+        except OSError as error:
+            # On a disk, another client may remove a directory that Lance has just created: it is still empty.
+            if not remaining or "://" in location or not is_not_found(error):
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 class _StagedVersion:

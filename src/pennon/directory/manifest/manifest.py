@@ -116,6 +116,8 @@ class Manifest:
         """A time by `time.monotonic` at which the version in memory was the latest."""
         self._changed_by_others_at = -math.inf
         """When this client last found a version that others committed."""
+        self._updated_version = 0
+        """The last version whose metadata map this client changed. It is read like a version of others."""
         self._leftovers: tuple[str, ...] = ()
         """Files of commits that lost. Only the thread that leads the commit queue changes it."""
         self._committed_at = -math.inf
@@ -203,7 +205,8 @@ class Manifest:
                 if dataset is None:
                     create_table(self._location, self._store.storage_options, [])
                     continue
-                dataset.checkout_version(version).update_metadata(dict(changes))
+                updated = dataset.checkout_version(version)
+                updated.update_metadata(dict(changes))
             except CommitConflict:
                 self._pause(attempt, deadline, "the properties of the root namespace")
             except OSError as error:
@@ -211,6 +214,7 @@ class Manifest:
                     raise
                 self._pause(attempt, deadline, "the properties of the root namespace")
             else:
+                self._updated_version = updated.version
                 return
             attempt += 1
 
@@ -448,7 +452,8 @@ class Manifest:
             return
         with self._guard:
             if self._snapshot.version < latest.version or (self._snapshot.version, self._mark) == (version, mark):
-                self._changed_by_others_at = time.monotonic()
+                if latest.version != self._updated_version:
+                    self._changed_by_others_at = time.monotonic()
                 self._refresh(latest)
                 self._warn()
 
