@@ -6,10 +6,11 @@ import lance
 import pyarrow as pa
 import pytest
 
+from pennon.directory.markers import claim
 from tests.concurrency import workers
 from tests.concurrency.places import column, entries, location
 from tests.concurrency.rounds import CONFLICT, EXISTS, MISSING, by_name, expect_codes, winner
-from tests.support import create_namespace, create_table, ipc, list_tables
+from tests.support import create_namespace, create_table, drop_table, fails, ipc, list_tables
 
 pytestmark = pytest.mark.concurrency
 
@@ -122,3 +123,38 @@ def test_one_of_eight_registrations_of_a_location_succeeds(crew, disk, manifest_
         expected.append(f"{name}_as_{won}")
     assert list_tables(ns) == sorted(expected)
     assert entries(disk) == {"found"}
+
+
+@pytest.mark.parametrize("mode", ["v1", "compatibility"])
+def test_drop_of_a_table_that_is_purged_at_the_same_time_succeeds(disk, mode, open_namespace, monkeypatch):
+    ns, other = open_namespace(disk, mode), open_namespace(disk, mode)
+    create_table(ns, "t")
+    write = claim.write_if_free
+
+    def write_and_let_others_purge(store, name, wanted):
+        written = write(store, name, wanted)
+        monkeypatch.undo()
+        assert len(other.purge_table(["t"], force=True).tables) == 1
+        return written
+
+    monkeypatch.setattr(claim, "write_if_free", write_and_let_others_purge)
+    drop_table(ns, "t")
+    assert list_tables(ns) == []
+    assert entries(disk) == set()
+
+
+@pytest.mark.parametrize("mode", ["v1", "compatibility"])
+def test_drop_of_a_table_that_was_purged_before_finds_nothing(disk, mode, open_namespace, monkeypatch):
+    ns, other = open_namespace(disk, mode), open_namespace(disk, mode)
+    create_table(ns, "t")
+    write = claim.write_if_free
+
+    def write_after_others_purged(store, name, wanted):
+        monkeypatch.undo()
+        drop_table(other, "t", purge="true")
+        return write(store, name, wanted)
+
+    monkeypatch.setattr(claim, "write_if_free", write_after_others_purged)
+    with fails(MISSING):
+        drop_table(ns, "t")
+    assert entries(disk) == set()

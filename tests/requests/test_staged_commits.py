@@ -140,6 +140,7 @@ def test_root_that_was_created_again_is_noticed_before_a_commit(clients, s3_root
     first, _ = clients
     store = first._catalog.store
     version = history.find_latest(store).version
+    wait_for_background_work()
     store.delete_tree("__manifest")
     other = open_namespace(s3_root, "v2")
     for number in range(version):

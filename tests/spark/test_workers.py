@@ -131,9 +131,10 @@ print("imported:", *sorted({row.module for row in workers.collect()}))
 """
 
 
+@pytest.mark.spark
 def test_tasks_read_write_and_merge_without_the_catalog(tmp_path) -> None:
     command = [sys.executable, "-c", WITHOUT_CATALOG, tmp_path]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=280, check=True)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("imported:")]
     imported = line.split()[1:]
     assert "pennon.spark.reading.scan" in imported

@@ -56,9 +56,8 @@ def drop(
         if written is not None:
             _settle_other(catalog, table.identifier, written)
         return None
-    if not _hide(catalog, table.location, name, marker):
-        # Another client dropped and purged the table since it was found.
-        written.remove()
+    if not _hide(catalog, table.location, name, marker) and written.complete():
+        # Another client dropped and purged the table before it had this marker. After it, that is no error.
         raise _not_found(table.identifier)
     properties = {} if table.row is None and catalog.manifest is not None else table.properties()
     return DropResult(table.location, properties, written.hand_over())
