@@ -29,6 +29,7 @@ def clients(s3_root, open_namespace):
     list_namespaces(second)
     create_namespace(second, "second")
     assert len(list_namespaces(first)) == 21
+    wait_for_background_work()
     return first, second
 
 
@@ -140,7 +141,6 @@ def test_root_that_was_created_again_is_noticed_before_a_commit(clients, s3_root
     first, _ = clients
     store = first._catalog.store
     version = history.find_latest(store).version
-    wait_for_background_work()
     store.delete_tree("__manifest")
     other = open_namespace(s3_root, "v2")
     for number in range(version):
