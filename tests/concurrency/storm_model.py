@@ -33,10 +33,14 @@ REFUSALS = {
     "write": {14},
     "drop": {4, 14},
     "undrop": {4, 5, 14},
-    "purge": {4, 13, 14},
+    "purge": {4, 13, 14, 19},
     "status": set(),
 }
-"""Possible outcomes on a name that others use too."""
+"""Possible outcomes on a name that others use too.
+
+A purge keeps a directory without versions (19). For a moment, an overwrite that lost leaves such a directory of data
+files behind a purge, and another process can drop it.
+"""
 
 
 @dataclass(frozen=True)
