@@ -108,7 +108,7 @@ class Lake:
 
     def sql(self, text: str) -> DataFrame:
         """Run a statement over the tables of the lake and of Spark; docs/guides/spark-sql.md lists the statements."""
-        from pennon.spark.sql import run
+        from pennon.spark.statements import run
 
         return run(self, text)
 

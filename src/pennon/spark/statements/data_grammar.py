@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from sqlglot import TokenType
 
 from pennon.errors import UnsupportedOperationError
-from pennon.spark.sql import statements
-from pennon.spark.sql.cursor import TokenCursor, is_word
 from pennon.spark.sql.name_resolution import ForeignNameError
+from pennon.spark.statements import model
+from pennon.spark.tokens import TokenCursor, is_word
 
 if TYPE_CHECKING:
     from pennon.spark.sql.name_resolution import NameResolver
 
 
-def parse_insert(cursor: TokenCursor, resolver: NameResolver, *, with_clause: str = "") -> statements.Statement:
+def parse_insert(cursor: TokenCursor, resolver: NameResolver, *, with_clause: str = "") -> model.Statement:
     """Parse the rest of INSERT. `with_clause` is the WITH clause before INSERT; it becomes part of the query."""
     evolve = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     overwrite = cursor.expect_one("INTO", "OVERWRITE") == "OVERWRITE"
@@ -37,10 +37,10 @@ def parse_insert(cursor: TokenCursor, resolver: NameResolver, *, with_clause: st
     by_name = by_name or cursor.accept("BY", "NAME")
     if not _begins_query(cursor, cursor.position):
         raise cursor.syntax_error("expected a query or VALUES")
-    return statements.InsertInto(table, with_clause + cursor.take_rest(), overwrite, columns, by_name, evolve)
+    return model.InsertInto(table, with_clause + cursor.take_rest(), overwrite, columns, by_name, evolve)
 
 
-def parse_with(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement | None:
+def parse_with(cursor: TokenCursor, resolver: NameResolver) -> model.Statement | None:
     """Parse a WITH clause that INSERT follows, or return None if a query follows."""
     if not cursor.peek("WITH"):
         return None
@@ -50,23 +50,23 @@ def parse_with(cursor: TokenCursor, resolver: NameResolver) -> statements.Statem
     return None
 
 
-def parse_truncate(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+def parse_truncate(cursor: TokenCursor, resolver: NameResolver) -> model.Statement:
     """Parse the rest of TRUNCATE TABLE."""
     name = cursor.parse_name().parts
-    return statements.DeleteFrom(resolver.resolve_table(name), name)
+    return model.DeleteFrom(resolver.resolve_table(name), name)
 
 
-def parse_delete(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+def parse_delete(cursor: TokenCursor, resolver: NameResolver) -> model.Statement:
     """Parse the rest of DELETE."""
     cursor.expect("FROM")
     name = cursor.parse_name().parts
     table = resolver.resolve_table(name)
     alias = _parse_alias(cursor, "WHERE")
     where = cursor.take_rest() if cursor.accept("WHERE") else None
-    return statements.DeleteFrom(table, name, alias, where)
+    return model.DeleteFrom(table, name, alias, where)
 
 
-def parse_update(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+def parse_update(cursor: TokenCursor, resolver: NameResolver) -> model.Statement:
     """Parse the rest of UPDATE."""
     name = cursor.parse_name().parts
     table = resolver.resolve_table(name)
@@ -74,10 +74,10 @@ def parse_update(cursor: TokenCursor, resolver: NameResolver) -> statements.Stat
     cursor.expect("SET")
     assignments = _parse_assignments(cursor, "WHERE")
     where = cursor.take_rest() if cursor.accept("WHERE") else None
-    return statements.UpdateTable(table, name, alias, assignments, where)
+    return model.UpdateTable(table, name, alias, assignments, where)
 
 
-def parse_merge(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+def parse_merge(cursor: TokenCursor, resolver: NameResolver) -> model.Statement:
     """Parse the rest of MERGE."""
     evolve = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
@@ -93,10 +93,10 @@ def parse_merge(cursor: TokenCursor, resolver: NameResolver) -> statements.State
         clauses.append(_parse_merge_clause(cursor))
     if not clauses:
         raise cursor.syntax_error("expected WHEN")
-    return statements.MergeInto(table, name, alias, source, source_name, on, tuple(clauses), evolve)
+    return model.MergeInto(table, name, alias, source, source_name, on, tuple(clauses), evolve)
 
 
-def parse_create_view(cursor: TokenCursor, *, replace: bool) -> statements.Statement | None:
+def parse_create_view(cursor: TokenCursor, *, replace: bool) -> model.Statement | None:
     """Parse the rest of CREATE TEMPORARY VIEW, or return None if Spark creates the view."""
     is_global = cursor.accept("GLOBAL")
     if not cursor.accept_one("TEMPORARY", "TEMP") or not cursor.accept("VIEW"):
@@ -111,10 +111,10 @@ def parse_create_view(cursor: TokenCursor, *, replace: bool) -> statements.State
         columns = tuple(cursor.parse_list(cursor.parse_part))
     if len(parts) != 1 or not cursor.accept("AS"):
         return None
-    return statements.CreateTempView(parts[0], cursor.take_rest(), replace, is_global, columns)
+    return model.CreateTempView(parts[0], cursor.take_rest(), replace, is_global, columns)
 
 
-def parse_cache_table(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement | None:
+def parse_cache_table(cursor: TokenCursor, resolver: NameResolver) -> model.Statement | None:
     """Parse the rest of CACHE TABLE name AS query, or return None if no query follows the name."""
     del resolver
     if cursor.accept("LAZY") or not cursor.accept("TABLE"):
@@ -125,7 +125,7 @@ def parse_cache_table(cursor: TokenCursor, resolver: NameResolver) -> statements
     cursor.accept("AS")
     if not _begins_query(cursor, cursor.position):
         return None
-    return statements.CreateTempView(parts[0], cursor.take_rest(), cache=True)
+    return model.CreateTempView(parts[0], cursor.take_rest(), cache=True)
 
 
 def _parse_merge_source(cursor: TokenCursor) -> tuple[str, str | None]:
@@ -149,7 +149,7 @@ def _select_all(relation: str) -> str:
     return f"SELECT * FROM {relation}"  # noqa: S608 - the user wrote the text
 
 
-def _parse_merge_clause(cursor: TokenCursor) -> statements.MergeClause:
+def _parse_merge_clause(cursor: TokenCursor) -> model.MergeClause:
     cursor.expect("WHEN")
     match = "matched"
     if cursor.accept("NOT", "MATCHED"):
@@ -162,18 +162,18 @@ def _parse_merge_clause(cursor: TokenCursor) -> statements.MergeClause:
     cursor.expect("THEN")
     if match == "missing":
         cursor.expect("INSERT")
-        return statements.MergeClause(match, "insert", condition, _parse_inserted_values(cursor))
+        return model.MergeClause(match, "insert", condition, _parse_inserted_values(cursor))
     if cursor.accept("DELETE"):
-        return statements.MergeClause(match, "delete", condition)
+        return model.MergeClause(match, "delete", condition)
     cursor.expect("UPDATE", "SET")
     if cursor.accept("*"):
         if match == "extra":
             raise cursor.syntax_error("UPDATE SET * needs a row of the source, and NOT MATCHED BY SOURCE has none")
-        return statements.MergeClause(match, "update", condition, None)
-    return statements.MergeClause(match, "update", condition, _parse_assignments(cursor, "WHEN"))
+        return model.MergeClause(match, "update", condition, None)
+    return model.MergeClause(match, "update", condition, _parse_assignments(cursor, "WHEN"))
 
 
-def _parse_inserted_values(cursor: TokenCursor) -> tuple[statements.Assignment, ...] | None:
+def _parse_inserted_values(cursor: TokenCursor) -> tuple[model.Assignment, ...] | None:
     if cursor.accept("*"):
         return None
     columns = cursor.parse_list(cursor.parse_part)
@@ -181,20 +181,20 @@ def _parse_inserted_values(cursor: TokenCursor) -> tuple[statements.Assignment, 
     values = cursor.parse_list(lambda: cursor.take_until(","))
     if len(columns) != len(values):
         raise cursor.syntax_error(f"INSERT has {len(columns)} columns but {len(values)} values")
-    return tuple(statements.Assignment((column,), value) for column, value in zip(columns, values, strict=True))
+    return tuple(model.Assignment((column,), value) for column, value in zip(columns, values, strict=True))
 
 
-def _parse_assignments(cursor: TokenCursor, stop: str) -> tuple[statements.Assignment, ...]:
+def _parse_assignments(cursor: TokenCursor, stop: str) -> tuple[model.Assignment, ...]:
     assignments = [_parse_assignment(cursor, stop)]
     while cursor.accept(","):
         assignments.append(_parse_assignment(cursor, stop))
     return tuple(assignments)
 
 
-def _parse_assignment(cursor: TokenCursor, stop: str) -> statements.Assignment:
+def _parse_assignment(cursor: TokenCursor, stop: str) -> model.Assignment:
     column = cursor.parse_name().parts
     cursor.expect("=")
-    return statements.Assignment(column, cursor.take_until(",", stop))
+    return model.Assignment(column, cursor.take_until(",", stop))
 
 
 def _parse_alias(cursor: TokenCursor, stop: str) -> str | None:

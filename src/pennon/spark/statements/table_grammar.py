@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
 
-from pennon.spark.sql import statements
 from pennon.spark.sql.name_resolution import ForeignNameError
+from pennon.spark.statements import model
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
-    from pennon.spark.sql.cursor import TokenCursor
     from pennon.spark.sql.name_resolution import NameResolver
+    from pennon.spark.tokens import TokenCursor
 
 _PROVIDERS = {"LANCE", "PENNON"}
 
 
 def parse_create_table(
     cursor: TokenCursor, resolver: NameResolver, *, replace: bool = False, must_exist: bool = False
-) -> statements.Statement:
+) -> model.Statement:
     """Parse the rest of CREATE TABLE.
 
     Raises ForeignNameError if USING names a provider other than Lance: Spark creates that table.
@@ -38,7 +38,7 @@ def parse_create_table(
         raise cursor.syntax_error("a table needs either columns or a query after AS")
     if if_not_exists and replace:
         raise cursor.syntax_error("OR REPLACE and IF NOT EXISTS exclude each other")
-    return statements.CreateTable(table, columns, query, if_not_exists, replace, must_exist, properties)
+    return model.CreateTable(table, columns, query, if_not_exists, replace, must_exist, properties)
 
 
 def _parse_table_options(cursor: TokenCursor) -> dict[str, str]:
@@ -61,26 +61,26 @@ def _parse_table_options(cursor: TokenCursor) -> dict[str, str]:
     return properties
 
 
-def parse_alter_table(cursor: TokenCursor, resolver: NameResolver) -> statements.Statement:
+def parse_alter_table(cursor: TokenCursor, resolver: NameResolver) -> model.Statement:
     """Parse the rest of ALTER TABLE."""
     table = resolver.resolve_table(cursor.parse_name().parts)
     if cursor.accept("RENAME", "TO"):
-        return statements.RenameTable(table, _parse_new_table_name(cursor, resolver, table))
+        return model.RenameTable(table, _parse_new_table_name(cursor, resolver, table))
     if cursor.accept("RENAME", "COLUMN"):
         column = cursor.parse_name().parts
         cursor.expect("TO")
-        return statements.AlterColumn(table, column, new_name=cursor.parse_part())
+        return model.AlterColumn(table, column, new_name=cursor.parse_part())
     if cursor.accept_one("ADD"):
         cursor.accept_one("COLUMNS", "COLUMN")
         columns = _parse_columns(cursor) if cursor.peek("(") else _parse_column_list(cursor)
-        return statements.AddColumns(table, columns)
+        return model.AddColumns(table, columns)
     if cursor.accept("DROP"):
         return _parse_drop_columns(cursor, table)
     if cursor.accept_one("ALTER", "CHANGE"):
         return _parse_alter_column(cursor, table)
     word = cursor.accept_one("SET", "UNSET")
     if word is not None and cursor.accept("PROTECTION"):
-        return statements.SetProtection(table, word == "SET")
+        return model.SetProtection(table, word == "SET")
     if word is not None and cursor.accept("TBLPROPERTIES"):
         return _parse_property_changes(cursor, table, word)
     raise cursor.syntax_error(
@@ -89,7 +89,7 @@ def parse_alter_table(cursor: TokenCursor, resolver: NameResolver) -> statements
     )
 
 
-def parse_create_index(cursor: TokenCursor, resolver: NameResolver, *, replace: bool = False) -> statements.Statement:
+def parse_create_index(cursor: TokenCursor, resolver: NameResolver, *, replace: bool = False) -> model.Statement:
     """Parse the rest of CREATE INDEX."""
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = None if cursor.peek("ON") else cursor.parse_part()
@@ -101,7 +101,7 @@ def parse_create_index(cursor: TokenCursor, resolver: NameResolver, *, replace: 
     if kind is None and cursor.accept("USING"):
         kind = cursor.parse_part()
     options = cursor.parse_properties() if cursor.accept_one("OPTIONS", "WITH") else {}
-    return statements.CreateIndex(table, tuple(columns), name, kind, if_not_exists, replace, options)
+    return model.CreateIndex(table, tuple(columns), name, kind, if_not_exists, replace, options)
 
 
 def _parse_new_table_name(cursor: TokenCursor, resolver: NameResolver, table: Identifier) -> Identifier:
@@ -110,17 +110,17 @@ def _parse_new_table_name(cursor: TokenCursor, resolver: NameResolver, table: Id
     return (*table[:-1], parts[0]) if len(parts) == 1 else resolver.resolve_new_table(parts)
 
 
-def _parse_property_changes(cursor: TokenCursor, table: Identifier, word: str) -> statements.Statement:
+def _parse_property_changes(cursor: TokenCursor, table: Identifier, word: str) -> model.Statement:
     changes: dict[str, str | None] = {}
     if word == "SET":
         changes.update(cursor.parse_properties())
-        return statements.SetProperties(table, changes)
+        return model.SetProperties(table, changes)
     if_exists = cursor.accept("IF", "EXISTS")
     changes.update(dict.fromkeys(cursor.parse_list(cursor.parse_property_key)))
-    return statements.SetProperties(table, changes, if_exists)
+    return model.SetProperties(table, changes, if_exists)
 
 
-def _parse_drop_columns(cursor: TokenCursor, table: Identifier) -> statements.Statement:
+def _parse_drop_columns(cursor: TokenCursor, table: Identifier) -> model.Statement:
     cursor.expect_one("COLUMNS", "COLUMN")
     if_exists = cursor.accept("IF", "EXISTS")
     closing = cursor.accept("(")
@@ -129,36 +129,36 @@ def _parse_drop_columns(cursor: TokenCursor, table: Identifier) -> statements.St
         names.append(cursor.parse_name().parts)
     if closing:
         cursor.expect(")")
-    return statements.DropColumns(table, tuple(names), if_exists)
+    return model.DropColumns(table, tuple(names), if_exists)
 
 
-def _parse_alter_column(cursor: TokenCursor, table: Identifier) -> statements.Statement:
+def _parse_alter_column(cursor: TokenCursor, table: Identifier) -> model.Statement:
     cursor.accept("COLUMN")
     column = cursor.parse_name().parts
     if cursor.accept("TYPE"):
-        return statements.AlterColumn(table, column, type=_parse_column_type(cursor, column[-1]))
+        return model.AlterColumn(table, column, type=_parse_column_type(cursor, column[-1]))
     if cursor.accept("SET", "NOT", "NULL"):
-        return statements.AlterColumn(table, column, nullable=False)
+        return model.AlterColumn(table, column, nullable=False)
     if cursor.accept("DROP", "NOT", "NULL"):
-        return statements.AlterColumn(table, column, nullable=True)
+        return model.AlterColumn(table, column, nullable=True)
     raise cursor.syntax_error("expected TYPE, SET NOT NULL or DROP NOT NULL")
 
 
-def _parse_columns(cursor: TokenCursor) -> tuple[statements.ColumnDefinition, ...]:
+def _parse_columns(cursor: TokenCursor) -> tuple[model.ColumnDefinition, ...]:
     cursor.expect("(")
     columns = _parse_column_list(cursor)
     cursor.expect(")")
     return columns
 
 
-def _parse_column_list(cursor: TokenCursor) -> tuple[statements.ColumnDefinition, ...]:
+def _parse_column_list(cursor: TokenCursor) -> tuple[model.ColumnDefinition, ...]:
     columns = [_parse_column(cursor)]
     while cursor.accept(","):
         columns.append(_parse_column(cursor))
     return tuple(columns)
 
 
-def _parse_column(cursor: TokenCursor) -> statements.ColumnDefinition:
+def _parse_column(cursor: TokenCursor) -> model.ColumnDefinition:
     name = cursor.parse_part()
     column = _parse_column_type(cursor, name)
     nullable, comment = True, None
@@ -171,10 +171,10 @@ def _parse_column(cursor: TokenCursor) -> statements.ColumnDefinition:
             break
     if cursor.peek("DEFAULT") or cursor.peek("GENERATED") or cursor.peek("FIRST") or cursor.peek("AFTER"):
         raise cursor.syntax_error("columns cannot have DEFAULT or GENERATED, and new columns always come last")
-    return statements.ColumnDefinition(name, column.type, nullable, comment, column.width)
+    return model.ColumnDefinition(name, column.type, nullable, comment, column.width)
 
 
-def _parse_column_type(cursor: TokenCursor, name: str) -> statements.ColumnDefinition:
+def _parse_column_type(cursor: TokenCursor, name: str) -> model.ColumnDefinition:
     """Parse a type of Spark, VECTOR(width) or VECTOR(type, width)."""
     if cursor.accept("VECTOR"):
         cursor.expect("(")
@@ -184,8 +184,8 @@ def _parse_column_type(cursor: TokenCursor, name: str) -> statements.ColumnDefin
             cursor.expect(",")
         width = cursor.parse_integer()
         cursor.expect(")")
-        return statements.ColumnDefinition(name, f"ARRAY<{kind}>", width=width)
-    return statements.ColumnDefinition(name, _take_type(cursor))
+        return model.ColumnDefinition(name, f"ARRAY<{kind}>", width=width)
+    return model.ColumnDefinition(name, _take_type(cursor))
 
 
 def _take_type(cursor: TokenCursor) -> str:

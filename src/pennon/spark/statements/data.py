@@ -10,9 +10,9 @@ from pennon.spark import types, writing
 from pennon.spark.merging import clauses, merge, mutation
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
-from pennon.spark.sql.assignments import align_columns, build_assignments
 from pennon.spark.sql.expressions import ExpressionRewriter
 from pennon.spark.sql.references import fold_name, match_name
+from pennon.spark.statements.assignments import align_columns, build_assignments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
-    from pennon.spark.sql import statements
     from pennon.spark.sql.query_runner import QueryRunner
+    from pennon.spark.statements import model
 
 _SOURCE = "__pennon_source"
 
 
-def insert(lake: Lake, statement: statements.InsertInto, runner: QueryRunner) -> DataFrame:
+def insert(lake: Lake, statement: model.InsertInto, runner: QueryRunner) -> DataFrame:
     """Append the rows of a query, or replace the rows of the table with them.
 
     Columns are matched by position with the listed columns, or with all columns of the table. BY NAME matches them by
@@ -44,7 +44,7 @@ def insert(lake: Lake, statement: statements.InsertInto, runner: QueryRunner) ->
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, inserted bigint")
 
 
-def update(lake: Lake, statement: statements.UpdateTable, runner: QueryRunner) -> DataFrame:
+def update(lake: Lake, statement: model.UpdateTable, runner: QueryRunner) -> DataFrame:
     """Set columns of the rows that meet a condition."""
     name = statement.name_parts[-1] if statement.alias is None else statement.alias
     schema = _read_spark_schema(lake, statement.table)
@@ -55,7 +55,7 @@ def update(lake: Lake, statement: statements.UpdateTable, runner: QueryRunner) -
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, updated bigint")
 
 
-def delete(lake: Lake, statement: statements.DeleteFrom, runner: QueryRunner) -> DataFrame:
+def delete(lake: Lake, statement: model.DeleteFrom, runner: QueryRunner) -> DataFrame:
     """Delete the rows that meet a condition, or all rows."""
     name = statement.name_parts[-1] if statement.alias is None else statement.alias
     with ExpressionRewriter(lake, runner, _format_relation(statement.name_parts, statement.alias)) as expressions:
@@ -64,7 +64,7 @@ def delete(lake: Lake, statement: statements.DeleteFrom, runner: QueryRunner) ->
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, deleted bigint")
 
 
-def merge_into(lake: Lake, statement: statements.MergeInto, runner: QueryRunner) -> DataFrame:
+def merge_into(lake: Lake, statement: model.MergeInto, runner: QueryRunner) -> DataFrame:
     """Update, delete and insert rows, depending on whether they match rows of a source."""
     target = statement.name_parts[-1] if statement.alias is None else statement.alias
     source = statement.source_name or _SOURCE
@@ -90,7 +90,7 @@ def merge_into(lake: Lake, statement: statements.MergeInto, runner: QueryRunner)
     return lake.spark.createDataFrame([row], schema_text)
 
 
-def create_temp_view(lake: Lake, statement: statements.CreateTempView, runner: QueryRunner) -> DataFrame:
+def create_temp_view(lake: Lake, statement: model.CreateTempView, runner: QueryRunner) -> DataFrame:
     """Create a temporary view. It keeps showing the table versions that were current when it was created."""
     frame = runner.run_query(statement.query)
     if statement.columns is not None:
@@ -119,7 +119,7 @@ class _MergeClauses:
 
     def __init__(
         self,
-        statement: statements.MergeInto,
+        statement: model.MergeInto,
         target: str,
         schema: spark_types.StructType,
         expressions: ExpressionRewriter,
@@ -134,7 +134,7 @@ class _MergeClauses:
         converted = [self._convert_one(one) for one in self._statement.clauses if one.match == match]
         return converted or None
 
-    def _convert_one(self, clause: statements.MergeClause) -> clauses.Clause:
+    def _convert_one(self, clause: model.MergeClause) -> clauses.Clause:
         condition = self._expressions.rewrite_optional(clause.condition)
         if clause.action == "delete":
             return clauses.Delete(condition)
@@ -157,9 +157,7 @@ def _read_spark_schema(lake: Lake, table: Identifier) -> spark_types.StructType:
     return types.spark_schema(dataset.schema)
 
 
-def _rename_by_position(
-    frame: DataFrame, statement: statements.InsertInto, schema: spark_types.StructType
-) -> DataFrame:
+def _rename_by_position(frame: DataFrame, statement: model.InsertInto, schema: spark_types.StructType) -> DataFrame:
     """Rename the columns of a query to the table's columns at the same positions."""
     names = (
         schema.names
@@ -175,7 +173,7 @@ def _rename_by_position(
     return frame.toDF(*names, *frame.columns[len(names) :])
 
 
-def _match_column(statement: statements.InsertInto, name: str, schema: spark_types.StructType) -> str:
+def _match_column(statement: model.InsertInto, name: str, schema: spark_types.StructType) -> str:
     match = match_name(name, schema.names)
     if match is None or statement.columns is None or list(map(fold_name, statement.columns)).count(fold_name(name)) > 1:
         raise InvalidInputError(

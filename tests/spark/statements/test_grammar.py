@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pennon.errors import InvalidInputError
-from pennon.spark.sql import statements
-from pennon.spark.sql.cursor import tokenize
-from pennon.spark.sql.grammar import parse_statement
 from pennon.spark.sql.name_resolution import ForeignNameError
 from pennon.spark.sql.references import TimeTravel
-from pennon.spark.sql.statements import Assignment, ColumnDefinition, MergeClause
+from pennon.spark.statements import model
+from pennon.spark.statements.grammar import parse_statement
+from pennon.spark.statements.model import Assignment, ColumnDefinition, MergeClause
+from pennon.spark.tokens import tokenize
 
 
 class FakeResolver:
@@ -39,54 +39,54 @@ T = ("a", "t")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SHOW NAMESPACES", statements.ShowNamespaces()),
-        ("show schemas in a.b like 'x*'", statements.ShowNamespaces(("a", "b"), "x*")),
-        ("SHOW DATABASES FROM lake;", statements.ShowNamespaces(())),
-        ("SHOW TABLES", statements.ShowTables()),
-        ("SHOW TABLES IN a 'x*|y'", statements.ShowTables(("a",), "x*|y")),
-        ("SHOW TABLES DROPPED IN a", statements.ShowTables(("a",), dropped=True)),
-        ("SHOW TABLES DROPPED", statements.ShowTables((), dropped=True)),
-        ("SHOW COLUMNS IN a.t", statements.ShowTableDetail("COLUMNS", T)),
-        ("SHOW COLUMNS FROM t IN a", statements.ShowTableDetail("COLUMNS", T)),
-        ("SHOW CREATE TABLE lake.a.`odd.t`", statements.ShowTableDetail("CREATE TABLE", ("a", "odd.t"))),
-        ("SHOW TBLPROPERTIES a.t ('x.y')", statements.ShowTableDetail("TBLPROPERTIES", T, "x.y")),
-        ("SHOW TBLPROPERTIES a.t (x.y)", statements.ShowTableDetail("TBLPROPERTIES", T, "x.y")),
-        ("SHOW INDEXES ON a.t", statements.ShowTableDetail("INDEXES", T)),
-        ("SHOW TAGS IN a.t", statements.ShowTableDetail("TAGS", T)),
-        ("DESCRIBE a.t", statements.DescribeTable(T)),
-        ("DESC TABLE EXTENDED a.t", statements.DescribeTable(T, extended=True)),
-        ("DESCRIBE a.t x", statements.DescribeTable(T, column=("x",))),
-        ("DESCRIBE a.t VERSION AS OF 3", statements.DescribeTable(T, travel=TimeTravel("version", "3"))),
-        ("DESCRIBE HISTORY a.t LIMIT 5", statements.DescribeHistory(T, 5)),
-        ("DESCRIBE NAMESPACE EXTENDED a", statements.DescribeNamespace(("a",))),
+        ("SHOW NAMESPACES", model.ShowNamespaces()),
+        ("show schemas in a.b like 'x*'", model.ShowNamespaces(("a", "b"), "x*")),
+        ("SHOW DATABASES FROM lake;", model.ShowNamespaces(())),
+        ("SHOW TABLES", model.ShowTables()),
+        ("SHOW TABLES IN a 'x*|y'", model.ShowTables(("a",), "x*|y")),
+        ("SHOW TABLES DROPPED IN a", model.ShowTables(("a",), dropped=True)),
+        ("SHOW TABLES DROPPED", model.ShowTables((), dropped=True)),
+        ("SHOW COLUMNS IN a.t", model.ShowTableDetail("COLUMNS", T)),
+        ("SHOW COLUMNS FROM t IN a", model.ShowTableDetail("COLUMNS", T)),
+        ("SHOW CREATE TABLE lake.a.`odd.t`", model.ShowTableDetail("CREATE TABLE", ("a", "odd.t"))),
+        ("SHOW TBLPROPERTIES a.t ('x.y')", model.ShowTableDetail("TBLPROPERTIES", T, "x.y")),
+        ("SHOW TBLPROPERTIES a.t (x.y)", model.ShowTableDetail("TBLPROPERTIES", T, "x.y")),
+        ("SHOW INDEXES ON a.t", model.ShowTableDetail("INDEXES", T)),
+        ("SHOW TAGS IN a.t", model.ShowTableDetail("TAGS", T)),
+        ("DESCRIBE a.t", model.DescribeTable(T)),
+        ("DESC TABLE EXTENDED a.t", model.DescribeTable(T, extended=True)),
+        ("DESCRIBE a.t x", model.DescribeTable(T, column=("x",))),
+        ("DESCRIBE a.t VERSION AS OF 3", model.DescribeTable(T, travel=TimeTravel("version", "3"))),
+        ("DESCRIBE HISTORY a.t LIMIT 5", model.DescribeHistory(T, 5)),
+        ("DESCRIBE NAMESPACE EXTENDED a", model.DescribeNamespace(("a",))),
         (
             "CREATE NAMESPACE IF NOT EXISTS a COMMENT 'c' WITH PROPERTIES ('x' = 'y', n = 5)",
-            statements.CreateNamespace(("a",), if_not_exists=True, properties={"comment": "c", "x": "y", "n": "5"}),
+            model.CreateNamespace(("a",), if_not_exists=True, properties={"comment": "c", "x": "y", "n": "5"}),
         ),
-        ("ALTER NAMESPACE a SET PROPERTIES ('x' = 'y')", statements.AlterNamespace(("a",), {"x": "y"})),
-        ("ALTER SCHEMA a UNSET PROPERTIES IF EXISTS ('x')", statements.AlterNamespace(("a",), {"x": None})),
-        ("DROP SCHEMA IF EXISTS a CASCADE", statements.DropNamespace(("a",), if_exists=True, cascade=True)),
-        ("DROP NAMESPACE a RESTRICT", statements.DropNamespace(("a",))),
-        ("DROP TABLE IF EXISTS a.t PURGE", statements.DropTable(T, if_exists=True, purge=True)),
-        ("UNDROP TABLE a.t", statements.UndropTable(T)),
-        ("UNDROP a.t WITH ID 'x1' AS a.u", statements.UndropTable(T, "x1", ("a", "u"))),
-        ("UNDROP NAMESPACE a", statements.UndropNamespace(("a",))),
-        ("PURGE TABLE a.t WITH ID 'x1' FORCE", statements.PurgeTable(T, "x1", force=True)),
-        ("PURGE TABLES", statements.PurgeTables()),
+        ("ALTER NAMESPACE a SET PROPERTIES ('x' = 'y')", model.AlterNamespace(("a",), {"x": "y"})),
+        ("ALTER SCHEMA a UNSET PROPERTIES IF EXISTS ('x')", model.AlterNamespace(("a",), {"x": None})),
+        ("DROP SCHEMA IF EXISTS a CASCADE", model.DropNamespace(("a",), if_exists=True, cascade=True)),
+        ("DROP NAMESPACE a RESTRICT", model.DropNamespace(("a",))),
+        ("DROP TABLE IF EXISTS a.t PURGE", model.DropTable(T, if_exists=True, purge=True)),
+        ("UNDROP TABLE a.t", model.UndropTable(T)),
+        ("UNDROP a.t WITH ID 'x1' AS a.u", model.UndropTable(T, "x1", ("a", "u"))),
+        ("UNDROP NAMESPACE a", model.UndropNamespace(("a",))),
+        ("PURGE TABLE a.t WITH ID 'x1' FORCE", model.PurgeTable(T, "x1", force=True)),
+        ("PURGE TABLES", model.PurgeTables()),
         (
             "PURGE TABLES DROPPED BEFORE current_timestamp() - INTERVAL 1 DAY FORCE DRY RUN",
-            statements.PurgeTables("current_timestamp() - INTERVAL 1 DAY", force=True, dry_run=True),
+            model.PurgeTables("current_timestamp() - INTERVAL 1 DAY", force=True, dry_run=True),
         ),
-        ("RESTORE TABLE a.t TO VERSION AS OF 3", statements.RestoreTable(T, TimeTravel("version", "3"))),
-        ("RESTORE a.t TO TIMESTAMP AS OF now()", statements.RestoreTable(T, TimeTravel("timestamp", "now()"))),
-        ("OPTIMIZE a.t", statements.Optimize(T)),
-        ("VACUUM TABLE a.t RETAIN 0.5 HOURS DRY RUN", statements.Vacuum(T, 0.5, dry_run=True)),
-        ("ALTER TABLE a.t RENAME TO u", statements.RenameTable(T, ("a", "u"))),
-        ("ALTER TABLE a.t RENAME TO b.u", statements.RenameTable(T, ("b", "u"))),
-        ("ALTER TABLE a.t RENAME COLUMN x.y TO z", statements.AlterColumn(T, ("x", "y"), new_name="z")),
+        ("RESTORE TABLE a.t TO VERSION AS OF 3", model.RestoreTable(T, TimeTravel("version", "3"))),
+        ("RESTORE a.t TO TIMESTAMP AS OF now()", model.RestoreTable(T, TimeTravel("timestamp", "now()"))),
+        ("OPTIMIZE a.t", model.Optimize(T)),
+        ("VACUUM TABLE a.t RETAIN 0.5 HOURS DRY RUN", model.Vacuum(T, 0.5, dry_run=True)),
+        ("ALTER TABLE a.t RENAME TO u", model.RenameTable(T, ("a", "u"))),
+        ("ALTER TABLE a.t RENAME TO b.u", model.RenameTable(T, ("b", "u"))),
+        ("ALTER TABLE a.t RENAME COLUMN x.y TO z", model.AlterColumn(T, ("x", "y"), new_name="z")),
         (
             "ALTER TABLE a.t ADD COLUMNS (x INT COMMENT 'c', v VECTOR(8), w VECTOR(DOUBLE, 2))",
-            statements.AddColumns(
+            model.AddColumns(
                 T,
                 (
                     ColumnDefinition("x", "INT", comment="c"),
@@ -97,40 +97,40 @@ T = ("a", "t")
         ),
         (
             "ALTER TABLE a.t ADD COLUMN x map<string, array<int>>",
-            statements.AddColumns(T, (ColumnDefinition("x", "map<string, array<int>>"),)),
+            model.AddColumns(T, (ColumnDefinition("x", "map<string, array<int>>"),)),
         ),
-        ("ALTER TABLE a.t DROP COLUMN IF EXISTS x", statements.DropColumns(T, (("x",),), if_exists=True)),
-        ("ALTER TABLE a.t DROP COLUMNS (x, y.z)", statements.DropColumns(T, (("x",), ("y", "z")))),
+        ("ALTER TABLE a.t DROP COLUMN IF EXISTS x", model.DropColumns(T, (("x",),), if_exists=True)),
+        ("ALTER TABLE a.t DROP COLUMNS (x, y.z)", model.DropColumns(T, (("x",), ("y", "z")))),
         (
             "ALTER TABLE a.t ALTER COLUMN x TYPE DECIMAL(10, 2)",
-            statements.AlterColumn(T, ("x",), type=ColumnDefinition("x", "DECIMAL(10, 2)")),
+            model.AlterColumn(T, ("x",), type=ColumnDefinition("x", "DECIMAL(10, 2)")),
         ),
-        ("ALTER TABLE a.t CHANGE COLUMN x DROP NOT NULL", statements.AlterColumn(T, ("x",), nullable=True)),
-        ("ALTER TABLE a.t SET TBLPROPERTIES (x.y = 'z')", statements.SetProperties(T, {"x.y": "z"})),
+        ("ALTER TABLE a.t CHANGE COLUMN x DROP NOT NULL", model.AlterColumn(T, ("x",), nullable=True)),
+        ("ALTER TABLE a.t SET TBLPROPERTIES (x.y = 'z')", model.SetProperties(T, {"x.y": "z"})),
         (
             "ALTER TABLE a.t UNSET TBLPROPERTIES ('x', 'y')",
-            statements.SetProperties(T, {"x": None, "y": None}, if_exists=False),
+            model.SetProperties(T, {"x": None, "y": None}, if_exists=False),
         ),
-        ("ALTER TABLE a.t SET PROTECTION", statements.SetProtection(T, protected=True)),
-        ("ALTER NAMESPACE a UNSET PROTECTION", statements.SetProtection(("a",), protected=False, is_table=False)),
-        ("CREATE INDEX i ON a.t (x)", statements.CreateIndex(T, ("x",), "i")),
+        ("ALTER TABLE a.t SET PROTECTION", model.SetProtection(T, protected=True)),
+        ("ALTER NAMESPACE a UNSET PROTECTION", model.SetProtection(("a",), protected=False, is_table=False)),
+        ("CREATE INDEX i ON a.t (x)", model.CreateIndex(T, ("x",), "i")),
         (
             "CREATE OR REPLACE INDEX ON TABLE a.t USING ivf_pq (v) OPTIONS (metric = 'cosine', num_partitions = 4)",
-            statements.CreateIndex(
+            model.CreateIndex(
                 T, ("v",), None, "ivf_pq", replace=True, options={"metric": "cosine", "num_partitions": "4"}
             ),
         ),
         (
             "CREATE INDEX IF NOT EXISTS i ON a.t (x) USING FTS",
-            statements.CreateIndex(T, ("x",), "i", "FTS", if_not_exists=True),
+            model.CreateIndex(T, ("x",), "i", "FTS", if_not_exists=True),
         ),
-        ("DROP INDEX IF EXISTS i ON a.t", statements.DropIndex(T, "i", if_exists=True)),
+        ("DROP INDEX IF EXISTS i ON a.t", model.DropIndex(T, "i", if_exists=True)),
         (
             (
                 "CREATE TABLE a.t (x BIGINT NOT NULL COMMENT 'it''s', s STRUCT<a: INT, b: ARRAY<STRING>>) USING lance "
                 "COMMENT 'c' TBLPROPERTIES ('k' = 'v')"
             ),
-            statements.CreateTable(
+            model.CreateTable(
                 T,
                 (
                     ColumnDefinition("x", "BIGINT", nullable=False, comment="it's"),
@@ -139,27 +139,27 @@ T = ("a", "t")
                 properties={"comment": "c", "k": "v"},
             ),
         ),
-        ("CREATE TABLE IF NOT EXISTS a.t AS SELECT 1", statements.CreateTable(T, query="SELECT 1", if_not_exists=True)),
-        ("CREATE OR REPLACE TABLE a.t AS (SELECT 1)", statements.CreateTable(T, query="(SELECT 1)", replace=True)),
+        ("CREATE TABLE IF NOT EXISTS a.t AS SELECT 1", model.CreateTable(T, query="SELECT 1", if_not_exists=True)),
+        ("CREATE OR REPLACE TABLE a.t AS (SELECT 1)", model.CreateTable(T, query="(SELECT 1)", replace=True)),
         (
             "REPLACE TABLE a.t USING pennon SELECT 1",
-            statements.CreateTable(T, query="SELECT 1", replace=True, must_exist=True),
+            model.CreateTable(T, query="SELECT 1", replace=True, must_exist=True),
         ),
-        ("INSERT INTO a.t VALUES (1, 2)", statements.InsertInto(T, "VALUES (1, 2)")),
-        ("INSERT INTO TABLE a.t (x, `y z`) SELECT 1, 2", statements.InsertInto(T, "SELECT 1, 2", columns=("x", "y z"))),
-        ("INSERT INTO a.t (SELECT 1)", statements.InsertInto(T, "(SELECT 1)")),
-        ("INSERT OVERWRITE a.t BY NAME TABLE u", statements.InsertInto(T, "TABLE u", overwrite=True, by_name=True)),
-        ("INSERT WITH SCHEMA EVOLUTION INTO a.t SELECT 1", statements.InsertInto(T, "SELECT 1", evolve=True)),
+        ("INSERT INTO a.t VALUES (1, 2)", model.InsertInto(T, "VALUES (1, 2)")),
+        ("INSERT INTO TABLE a.t (x, `y z`) SELECT 1, 2", model.InsertInto(T, "SELECT 1, 2", columns=("x", "y z"))),
+        ("INSERT INTO a.t (SELECT 1)", model.InsertInto(T, "(SELECT 1)")),
+        ("INSERT OVERWRITE a.t BY NAME TABLE u", model.InsertInto(T, "TABLE u", overwrite=True, by_name=True)),
+        ("INSERT WITH SCHEMA EVOLUTION INTO a.t SELECT 1", model.InsertInto(T, "SELECT 1", evolve=True)),
         (
             "WITH q AS (SELECT 1 AS insert) INSERT INTO a.t SELECT * FROM q",
-            statements.InsertInto(T, "WITH q AS (SELECT 1 AS insert) SELECT * FROM q"),
+            model.InsertInto(T, "WITH q AS (SELECT 1 AS insert) SELECT * FROM q"),
         ),
-        ("TRUNCATE TABLE a.t", statements.DeleteFrom(T, T)),
-        ("DELETE FROM a.t", statements.DeleteFrom(T, T)),
-        ("DELETE FROM a.t AS x WHERE x.y = 'WHERE'", statements.DeleteFrom(T, T, "x", "x.y = 'WHERE'")),
+        ("TRUNCATE TABLE a.t", model.DeleteFrom(T, T)),
+        ("DELETE FROM a.t", model.DeleteFrom(T, T)),
+        ("DELETE FROM a.t AS x WHERE x.y = 'WHERE'", model.DeleteFrom(T, T, "x", "x.y = 'WHERE'")),
         (
             "UPDATE lake.a.t x SET x.y = CASE WHEN z THEN 1 ELSE f(2, 3) END, w.v = 5 WHERE z IN (1, 2)",
-            statements.UpdateTable(
+            model.UpdateTable(
                 T,
                 ("lake", "a", "t"),
                 "x",
@@ -174,7 +174,7 @@ T = ("a", "t")
                 "WHEN NOT MATCHED BY TARGET THEN INSERT (id, n) VALUES (s.id, f(1, 2)) "
                 "WHEN NOT MATCHED BY SOURCE AND x.old THEN UPDATE SET n = 0, m = 1;"
             ),
-            statements.MergeInto(
+            model.MergeInto(
                 T,
                 T,
                 "x",
@@ -194,16 +194,16 @@ T = ("a", "t")
         ),
         (
             "MERGE INTO a.t USING b.u ON t.id = u.id WHEN NOT MATCHED THEN INSERT *",
-            statements.MergeInto(
+            model.MergeInto(
                 T, T, None, "SELECT * FROM b.u", "u", "t.id = u.id", (MergeClause("missing", "insert", None, None),)
             ),
         ),
-        ("CREATE TEMP VIEW v AS SELECT 1", statements.CreateTempView("v", "SELECT 1")),
+        ("CREATE TEMP VIEW v AS SELECT 1", model.CreateTempView("v", "SELECT 1")),
         (
             "CREATE OR REPLACE GLOBAL TEMPORARY VIEW v (a, b) AS SELECT 1, 2",
-            statements.CreateTempView("v", "SELECT 1, 2", replace=True, is_global=True, columns=("a", "b")),
+            model.CreateTempView("v", "SELECT 1, 2", replace=True, is_global=True, columns=("a", "b")),
         ),
-        ("CACHE TABLE v AS SELECT 1", statements.CreateTempView("v", "SELECT 1", cache=True)),
+        ("CACHE TABLE v AS SELECT 1", model.CreateTempView("v", "SELECT 1", cache=True)),
     ],
 )
 def test_statement_is_parsed(text, expected) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.statements import ColumnDefinition
+    from pennon.spark.statements.model import ColumnDefinition
 
 _COMMENT = "comment"
 

@@ -9,15 +9,15 @@ from pyspark.sql import types as spark_types
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.quoting import quote_name
-from pennon.spark.sql.ddl import quote_string
 from pennon.spark.sql.references import fold_name, match_name
+from pennon.spark.statements.ddl import quote_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from pennon.spark.sql.statements import Assignment
+    from pennon.spark.statements.model import Assignment
 
 _TIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
 

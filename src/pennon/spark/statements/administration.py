@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pennon.spark.jobs.table_selection import TablePattern
     from pennon.spark.lake import Lake
-    from pennon.spark.sql import statements
     from pennon.spark.sql.query_runner import QueryRunner
+    from pennon.spark.statements import model
 
 _VECTOR_INDEX = "IVF_PQ"
 _INDEX_TYPES = {
@@ -40,7 +40,7 @@ _INDEX_TYPES = {
 _NUMERIC_OPTIONS = ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task")
 
 
-def create_namespace(lake: Lake, statement: statements.CreateNamespace, _runner: QueryRunner) -> DataFrame:
+def create_namespace(lake: Lake, statement: model.CreateNamespace, _runner: QueryRunner) -> DataFrame:
     """Create a namespace."""
     from lance_namespace import CreateNamespaceRequest
 
@@ -50,13 +50,13 @@ def create_namespace(lake: Lake, statement: statements.CreateNamespace, _runner:
     return lake.spark.createDataFrame([(quote_identifier(statement.namespace),)], "namespace string")
 
 
-def alter_namespace(lake: Lake, statement: statements.AlterNamespace, _runner: QueryRunner) -> DataFrame:
+def alter_namespace(lake: Lake, statement: model.AlterNamespace, _runner: QueryRunner) -> DataFrame:
     """Set and remove properties of a namespace. Return all of its properties."""
     properties = lake.catalog.alter_namespace_properties(statement.namespace, statement.changes)
     return lake.spark.createDataFrame(sorted(properties.items()), "key string, value string")
 
 
-def drop_namespace(lake: Lake, statement: statements.DropNamespace, _runner: QueryRunner) -> DataFrame:
+def drop_namespace(lake: Lake, statement: model.DropNamespace, _runner: QueryRunner) -> DataFrame:
     """Drop a namespace. CASCADE also drops its tables and namespaces."""
     from lance_namespace import DropNamespaceRequest
 
@@ -73,7 +73,7 @@ def drop_namespace(lake: Lake, statement: statements.DropNamespace, _runner: Que
     )
 
 
-def drop_table(lake: Lake, statement: statements.DropTable, _runner: QueryRunner) -> DataFrame:
+def drop_table(lake: Lake, statement: model.DropTable, _runner: QueryRunner) -> DataFrame:
     """Drop a table. Its data stays until it is purged; PURGE deletes it immediately."""
     from lance_namespace import DropTableRequest
 
@@ -88,32 +88,32 @@ def drop_table(lake: Lake, statement: statements.DropTable, _runner: QueryRunner
     return lake.spark.createDataFrame([(quote_identifier(statement.table), dropped)], "table string, dropped boolean")
 
 
-def undrop_table(lake: Lake, statement: statements.UndropTable, _runner: QueryRunner) -> DataFrame:
+def undrop_table(lake: Lake, statement: model.UndropTable, _runner: QueryRunner) -> DataFrame:
     """Restore a dropped table."""
     location = lake.catalog.undrop_table(statement.table, statement.new_name, statement.deletion_id)
     name = quote_identifier(statement.table if statement.new_name is None else statement.new_name)
     return lake.spark.createDataFrame([(name, location)], "table string, location string")
 
 
-def undrop_namespace(lake: Lake, statement: statements.UndropNamespace, _runner: QueryRunner) -> DataFrame:
+def undrop_namespace(lake: Lake, statement: model.UndropNamespace, _runner: QueryRunner) -> DataFrame:
     """Restore a dropped namespace and list the tables that were restored with it."""
     tables = lake.directory.undrop_namespace(statement.namespace, statement.deletion_id)
     return lake.spark.createDataFrame([(quote_identifier(tuple(table)),) for table in tables], "table string")
 
 
-def purge_table(lake: Lake, statement: statements.PurgeTable, _runner: QueryRunner) -> DataFrame:
+def purge_table(lake: Lake, statement: model.PurgeTable, _runner: QueryRunner) -> DataFrame:
     """Delete the data of a dropped table permanently."""
     return _purge_frame(lake, lake.directory.purge_table(statement.table, statement.deletion_id, force=statement.force))
 
 
-def purge_tables(lake: Lake, statement: statements.PurgeTables, runner: QueryRunner) -> DataFrame:
+def purge_tables(lake: Lake, statement: model.PurgeTables, runner: QueryRunner) -> DataFrame:
     """Delete the data of all dropped tables whose retention is over, or that were dropped before a time."""
     before = None if statement.before is None else runner.evaluate_timestamp(statement.before)
     report = lake.directory.purge_tables(deleted_before=before, dry_run=statement.dry_run, force=statement.force)
     return _purge_frame(lake, report)
 
 
-def protect(lake: Lake, statement: statements.SetProtection, _runner: QueryRunner) -> DataFrame:
+def protect(lake: Lake, statement: model.SetProtection, _runner: QueryRunner) -> DataFrame:
     """Protect a table or a namespace from being dropped, or remove the protection."""
     if statement.is_table:
         lake.directory.set_table_protection(statement.identifier, statement.protected)
@@ -124,7 +124,7 @@ def protect(lake: Lake, statement: statements.SetProtection, _runner: QueryRunne
     return lake.spark.createDataFrame([row], f"{kind} string, protected boolean")
 
 
-def restore(lake: Lake, statement: statements.RestoreTable, runner: QueryRunner) -> DataFrame:
+def restore(lake: Lake, statement: model.RestoreTable, runner: QueryRunner) -> DataFrame:
     """Commit a new version of a table with the rows and columns of an old version."""
     selector = runner.resolve_travel(statement.table, statement.travel)
     old, _ = pin(lake.address, statement.table, selector)
@@ -141,7 +141,7 @@ def restore(lake: Lake, statement: statements.RestoreTable, runner: QueryRunner)
     return lake.spark.createDataFrame([row], "table string, restored_version bigint, version bigint")
 
 
-def optimize(lake: Lake, statement: statements.Optimize, _runner: QueryRunner) -> DataFrame:
+def optimize(lake: Lake, statement: model.Optimize, _runner: QueryRunner) -> DataFrame:
     """Compact small fragments of a table and add new rows to its indexes."""
     from pennon.spark import jobs
 
@@ -155,7 +155,7 @@ def optimize(lake: Lake, statement: statements.Optimize, _runner: QueryRunner) -
     return lake.spark.createDataFrame([row], schema)
 
 
-def vacuum(lake: Lake, statement: statements.Vacuum, _runner: QueryRunner) -> DataFrame:
+def vacuum(lake: Lake, statement: model.Vacuum, _runner: QueryRunner) -> DataFrame:
     """Delete old versions of a table and the files that only they use."""
     from pennon.spark import jobs
 
@@ -169,7 +169,7 @@ def vacuum(lake: Lake, statement: statements.Vacuum, _runner: QueryRunner) -> Da
     return lake.spark.createDataFrame([row], schema)
 
 
-def create_index(lake: Lake, statement: statements.CreateIndex, _runner: QueryRunner) -> DataFrame:
+def create_index(lake: Lake, statement: model.CreateIndex, _runner: QueryRunner) -> DataFrame:
     """Create an index on a column."""
     from pennon.spark import jobs
 
@@ -203,7 +203,7 @@ def create_index(lake: Lake, statement: statements.CreateIndex, _runner: QueryRu
     return lake.spark.createDataFrame([row], schema)
 
 
-def drop_index(lake: Lake, statement: statements.DropIndex, _runner: QueryRunner) -> DataFrame:
+def drop_index(lake: Lake, statement: model.DropIndex, _runner: QueryRunner) -> DataFrame:
     """Drop an index."""
     with translate_errors(f"Dropping an index of table {format_identifier(statement.table)}"):
         dataset = locate_table(lake.address, statement.table).latest()

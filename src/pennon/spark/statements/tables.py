@@ -10,9 +10,9 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotF
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import writing
 from pennon.spark.commits.destination import locate_table
-from pennon.spark.sql import ddl, statements
-from pennon.spark.sql.properties import change_properties
 from pennon.spark.sql.references import fold_name, match_name
+from pennon.spark.statements import ddl, model
+from pennon.spark.statements.properties import change_properties
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pennon.spark.sql.query_runner import QueryRunner
 
 
-def create_table(lake: Lake, statement: statements.CreateTable, runner: QueryRunner) -> DataFrame:
+def create_table(lake: Lake, statement: model.CreateTable, runner: QueryRunner) -> DataFrame:
     """Create or replace a table, empty or from a query.
 
     Rows and columns appear in one commit; properties follow in a commit of their own.
@@ -48,7 +48,7 @@ def create_table(lake: Lake, statement: statements.CreateTable, runner: QueryRun
     return lake.spark.createDataFrame([row], "table string, version bigint, inserted bigint, created boolean")
 
 
-def rename_table(lake: Lake, statement: statements.RenameTable, _runner: QueryRunner) -> DataFrame:
+def rename_table(lake: Lake, statement: model.RenameTable, _runner: QueryRunner) -> DataFrame:
     """Rename a table, possibly into another namespace."""
     from lance_namespace import RenameTableRequest
 
@@ -62,7 +62,7 @@ def rename_table(lake: Lake, statement: statements.RenameTable, _runner: QueryRu
     return lake.spark.createDataFrame([(quote_identifier(statement.new_name),)], "table string")
 
 
-def add_columns(lake: Lake, statement: statements.AddColumns, _runner: QueryRunner) -> DataFrame:
+def add_columns(lake: Lake, statement: model.AddColumns, _runner: QueryRunner) -> DataFrame:
     """Add columns that are null in all existing rows."""
     fields = [ddl.build_arrow_field(lake, statement.table, column) for column in statement.columns]
 
@@ -84,7 +84,7 @@ def add_columns(lake: Lake, statement: statements.AddColumns, _runner: QueryRunn
     return _version_frame(lake, statement.table, _apply_change(lake, statement.table, change))
 
 
-def drop_columns(lake: Lake, statement: statements.DropColumns, _runner: QueryRunner) -> DataFrame:
+def drop_columns(lake: Lake, statement: model.DropColumns, _runner: QueryRunner) -> DataFrame:
     """Drop columns. Their data stays in the files until the files are rewritten."""
 
     def change(dataset: LanceDataset) -> None:
@@ -101,7 +101,7 @@ def drop_columns(lake: Lake, statement: statements.DropColumns, _runner: QueryRu
     return _version_frame(lake, statement.table, _apply_change(lake, statement.table, change))
 
 
-def alter_column(lake: Lake, statement: statements.AlterColumn, _runner: QueryRunner) -> DataFrame:
+def alter_column(lake: Lake, statement: model.AlterColumn, _runner: QueryRunner) -> DataFrame:
     """Rename a column, change its type (which rewrites its values), or change whether it may be null."""
     kind = None if statement.type is None else ddl.build_arrow_field(lake, statement.table, statement.type).type
 
@@ -126,7 +126,7 @@ def alter_column(lake: Lake, statement: statements.AlterColumn, _runner: QueryRu
     return _version_frame(lake, statement.table, _apply_change(lake, statement.table, change))
 
 
-def set_properties(lake: Lake, statement: statements.SetProperties, _runner: QueryRunner) -> DataFrame:
+def set_properties(lake: Lake, statement: model.SetProperties, _runner: QueryRunner) -> DataFrame:
     """Set and remove properties of a table."""
     version = _apply_change(
         lake,

@@ -12,9 +12,9 @@ from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import lake_listing, types
 from pennon.spark.commits.destination import locate_table
 from pennon.spark.reading.pinned import pin
-from pennon.spark.sql.ddl import format_create_table
-from pennon.spark.sql.properties import get_table_properties
 from pennon.spark.sql.references import fold_name
+from pennon.spark.statements.ddl import format_create_table
+from pennon.spark.statements.properties import get_table_properties
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.lake import Lake
-    from pennon.spark.sql import statements
     from pennon.spark.sql.query_runner import QueryRunner
+    from pennon.spark.statements import model
 
 _COLUMNS = "col_name string, data_type string, comment string"
 _PAGE_SIZE = 1000
 
 
-def show_namespaces(lake: Lake, statement: statements.ShowNamespaces, _runner: QueryRunner) -> DataFrame:
+def show_namespaces(lake: Lake, statement: model.ShowNamespaces, _runner: QueryRunner) -> DataFrame:
     """List the namespaces in a namespace."""
     rows = lake_listing.list_namespaces(lake, statement.parent, recursive=False).collect()
     names = [row["name"] for row in rows if _matches(statement.pattern, row["name"])]
@@ -38,7 +38,7 @@ def show_namespaces(lake: Lake, statement: statements.ShowNamespaces, _runner: Q
     )
 
 
-def show_tables(lake: Lake, statement: statements.ShowTables, _runner: QueryRunner) -> DataFrame:
+def show_tables(lake: Lake, statement: model.ShowTables, _runner: QueryRunner) -> DataFrame:
     """List the tables of a namespace, or its dropped tables."""
     if statement.dropped:
         return _show_dropped(lake, statement)
@@ -47,7 +47,7 @@ def show_tables(lake: Lake, statement: statements.ShowTables, _runner: QueryRunn
     return lake.spark.createDataFrame(rows, "namespace string, tableName string, isTemporary boolean")
 
 
-def _show_dropped(lake: Lake, statement: statements.ShowTables) -> DataFrame:
+def _show_dropped(lake: Lake, statement: model.ShowTables) -> DataFrame:
     rows: list[tuple[Any, ...]] = []
     token = None
     while True:
@@ -63,7 +63,7 @@ def _show_dropped(lake: Lake, statement: statements.ShowTables) -> DataFrame:
     return lake.spark.createDataFrame(rows, schema)
 
 
-def show_table(lake: Lake, statement: statements.ShowTableDetail, _runner: QueryRunner) -> DataFrame:
+def show_table(lake: Lake, statement: model.ShowTableDetail, _runner: QueryRunner) -> DataFrame:
     """Show one detail of a table: its columns, properties, indexes, tags, branches or CREATE TABLE statement."""
     if statement.subject == "INDEXES":
         return lake_listing.list_indexes(lake, statement.table)
@@ -86,7 +86,7 @@ def show_table(lake: Lake, statement: statements.ShowTableDetail, _runner: Query
     return lake.spark.createDataFrame(rows, "key string, value string")
 
 
-def describe_table(lake: Lake, statement: statements.DescribeTable, runner: QueryRunner) -> DataFrame:
+def describe_table(lake: Lake, statement: model.DescribeTable, runner: QueryRunner) -> DataFrame:
     """Describe all columns of a table, one column, or (EXTENDED) the table as well."""
     _, dataset = pin(lake.address, statement.table, runner.resolve_travel(statement.table, statement.travel))
     schema: pa.Schema = dataset.schema
@@ -104,13 +104,13 @@ def describe_table(lake: Lake, statement: statements.DescribeTable, runner: Quer
     return lake.spark.createDataFrame(rows, _COLUMNS)
 
 
-def describe_history(lake: Lake, statement: statements.DescribeHistory, _runner: QueryRunner) -> DataFrame:
+def describe_history(lake: Lake, statement: model.DescribeHistory, _runner: QueryRunner) -> DataFrame:
     """List the versions of a table and their operations, newest first."""
     frame = lake_listing.list_history(lake, statement.table)
     return frame if statement.limit is None else frame.limit(statement.limit)
 
 
-def describe_namespace(lake: Lake, statement: statements.DescribeNamespace, _runner: QueryRunner) -> DataFrame:
+def describe_namespace(lake: Lake, statement: model.DescribeNamespace, _runner: QueryRunner) -> DataFrame:
     """Describe a namespace: its name and its properties."""
     from lance_namespace import DescribeNamespaceRequest
 
