@@ -2,24 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from pennon.errors import InvalidInputError, TableColumnNotFoundError
+from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.quoting import quote_name
 from pennon.spark.sql.references import fold_name, match_name
-from pennon.spark.statements.ddl import quote_string
+from pennon.spark.statements import ddl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from pennon.spark.statements.model import Assignment
-
 _TIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table that a statement changes: its identifier, its name as it is written, and its alias."""
+
+    table: Identifier
+    parts: tuple[str, ...]
+    alias: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that may qualify the table's columns in the statement."""
+        return self.parts[-1] if self.alias is None else self.alias
+
+    @property
+    def relation(self) -> str:
+        """The table with its alias, as in a FROM clause."""
+        name = quote_name(*self.parts)
+        return name if self.alias is None else f"{name} AS {quote_name(self.alias)}"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`column = expression`."""
+
+    column: tuple[str, ...]
+    expression: str
+
+
+def name_columns(
+    table: Identifier, frame: DataFrame, names: Sequence[str], listed: Sequence[str] | None, *, keep_others: bool
+) -> DataFrame:
+    """Rename the columns of a query to the table's columns at the same positions.
+
+    The positions are those of the `listed` columns, by default of all columns, `names`. Raises InvalidInputError if a
+    listed column does not exist or is listed twice, and if the numbers of columns differ. If `keep_others` is True, the
+    query may have more.
+    """
+    subject = f"INSERT into table {format_identifier(table)}"
+    wanted = list(names)
+    if listed is not None:
+        matches = [match_name(name, names) for name in listed]
+        for name, match in zip(listed, matches, strict=True):
+            if match is None or matches.count(match) > 1:
+                raise InvalidInputError(
+                    f"{subject}: column {name!r} does not exist or is named twice; the table has {', '.join(names)}"
+                )
+        wanted = [match for match in matches if match is not None]
+    given = frame.columns
+    if len(given) < len(wanted) or (len(given) > len(wanted) and not keep_others):
+        raise InvalidInputError(
+            f"{subject} needs {len(wanted)} columns ({', '.join(wanted)}), but the query returns {len(given)}"
+        )
+    return frame.toDF(*wanted, *given[len(wanted) :])
 
 
 def align_columns(
@@ -30,113 +86,67 @@ def align_columns(
     Raises InvalidInputError if the query has a column that the table lacks, unless `keep_others` is True: such columns
     then come last. Raises InvalidInputError if two columns have the same name.
     """
-    positions = {fold_name(name): number for number, name in enumerate(frame.columns)}
-    if len(positions) != len(frame.columns):
+    subject = f"INSERT into table {format_identifier(table)}"
+    given = {fold_name(field.name): field for field in frame.schema}
+    if len(given) != len(frame.columns):
+        raise InvalidInputError(f"{subject}: the query has two columns with the same name")
+    columns = [_convert_column(given.pop(fold_name(field.name), None), field) for field in schema]
+    others = [field.name for field in given.values()]
+    if others and not keep_others:
         raise InvalidInputError(
-            f"INSERT into table {format_identifier(table)}: the query has two columns with the same name"
+            f"{subject}: the table has no column {', '.join(others)}; it has {', '.join(schema.names)}"
         )
-    columns = [_convert_column(frame, positions.pop(fold_name(field.name), None), field) for field in schema]
-    if positions and not keep_others:
-        extra = ", ".join(frame.columns[number] for number in positions.values())
-        raise InvalidInputError(
-            f"INSERT into table {format_identifier(table)}: the table has no column {extra}; "
-            f"it has {', '.join(schema.names)}"
-        )
-    others = [_get_column(frame, number) for number in sorted(positions.values())]
-    return frame.select(*columns, *others)
+    return frame.select(*columns, *(F.col(quote_name(name)) for name in others))
 
 
 def build_assignments(
-    table: Identifier,
-    assignments: Sequence[Assignment],
-    name: str,
-    schema: spark_types.StructType,
-    rewrite: Callable[[str], str],
+    target: Target, schema: pa.Schema, assignments: Sequence[Assignment], rewrite: Callable[[str], str]
 ) -> dict[str, str]:
     """Return the expression that each column is set to. A struct is rebuilt to set one of its fields.
 
-    `name` is the name of the table in the statement, and may qualify a column. `rewrite` prepares an expression for
-    Spark. Raises TableColumnNotFoundError for a column that does not exist, and InvalidInputError for a column that is
-    set twice.
+    `rewrite` prepares an expression for Spark. Raises TableColumnNotFoundError for a column that does not exist, and
+    InvalidInputError for a column that is set twice.
     """
-    expressions: dict[str, str] = {}
-    parts: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    changes: dict[tuple[str, ...], str] = {}
     for one in assignments:
-        path = _resolve_path(table, one.column, name, schema)
-        clash = path[0] in expressions or (len(path) == 1 and path[0] in parts)
-        if clash or any(path[: len(other)] == other[: len(path)] for other, _ in parts.get(path[0], ())):
-            raise InvalidInputError(f"Column {'.'.join(path)} of table {format_identifier(table)} is set twice")
-        if len(path) == 1:
-            expressions[path[0]] = rewrite(one.expression)
-        else:
-            parts.setdefault(path[0], []).append((path, rewrite(one.expression)))
-    for column, changes in parts.items():
-        expressions[column] = _rebuild_struct(
-            schema[column].dataType, (column,), f"{quote_name(name)}.{quote_name(column)}", changes
-        )
-    return expressions
+        path = _resolve_path(target, schema, one.column)
+        if any(path[: len(other)] == other[: len(path)] for other in changes):
+            raise InvalidInputError(f"Column {'.'.join(path)} of table {format_identifier(target.table)} is set twice")
+        changes[path] = rewrite(one.expression)
+    return {
+        column: _build_value(schema.field(column), (), f"{quote_name(target.name)}.{quote_name(column)}", changes)
+        for column in dict.fromkeys(path[0] for path in changes)
+    }
 
 
-def _resolve_path(
-    table: Identifier, column: Sequence[str], name: str, schema: spark_types.StructType
-) -> tuple[str, ...]:
-    """Return the path of the column or struct field that an assignment sets."""
-    for parts in (column[1:] if fold_name(column[0]) == fold_name(name) else (), column):
-        path = _find_path(parts, schema) if parts else None
-        if path is not None:
-            return path
-    raise TableColumnNotFoundError(
-        f"Table {format_identifier(table)} has no column {'.'.join(column)!r} to set; it has {', '.join(schema.names)}"
-    )
+def _resolve_path(target: Target, schema: pa.Schema, column: Sequence[str]) -> tuple[str, ...]:
+    """Return the path of the column or struct field that an assignment sets. The table's name may qualify it."""
+    qualified = len(column) > 1 and fold_name(column[0]) == fold_name(target.name)
+    path = (ddl.find_path(schema, column[1:]) if qualified else None) or ddl.find_path(schema, column)
+    if path is None:
+        raise ddl.column_not_found(target.table, schema, column)
+    return path
 
 
-def _find_path(parts: Sequence[str], schema: spark_types.DataType) -> tuple[str, ...] | None:
-    path: list[str] = []
-    for part in parts:
-        names = schema.names if isinstance(schema, spark_types.StructType) else []
-        name = match_name(part, names)
-        if name is None or not isinstance(schema, spark_types.StructType):
-            return None
-        path.append(name)
-        schema = schema[name].dataType
-    return tuple(path)
-
-
-def _rebuild_struct(
-    kind: spark_types.DataType,
-    path: tuple[str, ...],
-    text: str,
-    changes: Sequence[tuple[tuple[str, ...], str]],
-) -> str:
-    """Return an expression for a struct with some of its fields changed."""
-    assert isinstance(kind, spark_types.StructType)
-    fields = []
-    for field in kind:
-        here = (*path, field.name)
-        below = [(target, value) for target, value in changes if target[: len(here)] == here]
-        value = f"{text}.{quote_name(field.name)}"
-        if below and below[0][0] == here:
-            value = f"({below[0][1]})"
-        elif below:
-            value = _rebuild_struct(field.dataType, here, value, below)
-        fields.append(f"{quote_string(field.name)}, {value}")
+def _build_value(field: pa.Field, parent: tuple[str, ...], text: str, changes: Mapping[tuple[str, ...], str]) -> str:
+    """Return an expression for a column or field, `text`, with the changes to itself or to its fields."""
+    path = (*parent, field.name)
+    if path in changes:
+        return changes[path] if not parent else f"({changes[path]})"
+    if not any(other[: len(path)] == path for other in changes):
+        return text
+    fields = [
+        f"{ddl.quote_string(one.name)}, {_build_value(one, path, f'{text}.{quote_name(one.name)}', changes)}"
+        for one in ddl.list_fields(field.type)
+    ]
     return f"named_struct({', '.join(fields)})"
 
 
-def _convert_column(frame: DataFrame, number: int | None, field: spark_types.StructField) -> Column:
-    from pyspark.sql import functions as F
-
-    if number is None:
+def _convert_column(given: spark_types.StructField | None, field: spark_types.StructField) -> Column:
+    if given is None:
         return F.lit(None).cast(field.dataType).alias(field.name)
-    source = frame.schema.fields[number].dataType
-    column = _get_column(frame, number)
-    return (column.cast(field.dataType) if _needs_cast(source, field.dataType) else column).alias(field.name)
-
-
-def _get_column(frame: DataFrame, number: int) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.col(quote_name(frame.columns[number]))
+    column = F.col(quote_name(given.name))
+    return (column.cast(field.dataType) if _needs_cast(given.dataType, field.dataType) else column).alias(field.name)
 
 
 def _needs_cast(source: spark_types.DataType, target: spark_types.DataType) -> bool:

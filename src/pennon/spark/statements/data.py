@@ -2,182 +2,158 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import format_identifier
 from pennon.spark import types, writing
+from pennon.spark.lake_listing import ResultRows
 from pennon.spark.merging import clauses, merge, mutation
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.expressions import ExpressionRewriter
-from pennon.spark.sql.references import fold_name, match_name
-from pennon.spark.statements.assignments import align_columns, build_assignments
+from pennon.spark.statements.assignments import Assignment, Target, align_columns, build_assignments, name_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
-    from pyspark.sql import types as spark_types
-
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
     from pennon.spark.sql.query_runner import QueryRunner
-    from pennon.spark.statements import model
 
 _SOURCE = "__pennon_source"
 
 
-def insert(lake: Lake, statement: model.InsertInto, runner: QueryRunner) -> DataFrame:
+@dataclass(frozen=True)
+class MergeClause:
+    """WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN action.
+
+    `match` is matched, missing (NOT MATCHED) or extra (NOT MATCHED BY SOURCE). `action` is update, delete or insert.
+    `assignments` is None for `*`.
+    """
+
+    match: str
+    action: str
+    condition: str | None = None
+    assignments: tuple[Assignment, ...] | None = ()
+
+
+def insert(
+    lake: Lake,
+    runner: QueryRunner,
+    table: Identifier,
+    query: str,
+    columns: Sequence[str] | None,
+    *,
+    overwrite: bool,
+    by_name: bool,
+    evolve: bool,
+) -> ResultRows:
     """Append the rows of a query, or replace the rows of the table with them.
 
     Columns are matched by position with the listed columns, or with all columns of the table. BY NAME matches them by
-    name. Columns without a value are null.
+    name. Columns without a value are null. WITH SCHEMA EVOLUTION adds columns that the table lacks.
     """
-    frame = runner.run_query(statement.query)
-    schema = _read_spark_schema(lake, statement.table)
-    if not statement.by_name:
-        frame = _rename_by_position(frame, statement, schema)
-    mode = "overwrite" if statement.overwrite else "append"
-    ready = align_columns(statement.table, frame, schema, keep_others=statement.evolve)
-    done = writing.write(lake, ready, statement.table, mode, merge_schema=statement.evolve and not statement.overwrite)
-    return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, inserted bigint")
+    frame = runner.run_query(query)
+    schema = types.spark_schema(pin(lake.address, table)[1].schema)
+    if not by_name:
+        frame = name_columns(table, frame, schema.names, columns, keep_others=evolve)
+    frame = align_columns(table, frame, schema, keep_others=evolve)
+    mode = "overwrite" if overwrite else "append"
+    done = writing.write(lake, frame, table, mode, merge_schema=evolve and not overwrite)
+    return ResultRows([(done.version, done.rows)], "version bigint, inserted bigint")
 
 
-def update(lake: Lake, statement: model.UpdateTable, runner: QueryRunner) -> DataFrame:
+def update(
+    lake: Lake, runner: QueryRunner, target: Target, assignments: Sequence[Assignment], where: str | None
+) -> ResultRows:
     """Set columns of the rows that meet a condition."""
-    name = statement.name_parts[-1] if statement.alias is None else statement.alias
-    schema = _read_spark_schema(lake, statement.table)
-    with ExpressionRewriter(lake, runner, _format_relation(statement.name_parts, statement.alias)) as expressions:
-        values = build_assignments(statement.table, statement.assignments, name, schema, expressions.rewrite)
-        where = expressions.rewrite_optional(statement.where)
-        done = mutation.update(lake, statement.table, values, where=where, alias=name)
-    return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, updated bigint")
+    _, dataset = pin(lake.address, target.table)
+    with ExpressionRewriter(lake, runner, target.relation) as expressions:
+        values = build_assignments(target, dataset.schema, assignments, expressions.rewrite)
+        condition = expressions.rewrite_optional(where)
+        done = mutation.update(lake, target.table, values, where=condition, alias=target.name)
+    return ResultRows([(done.version, done.rows)], "version bigint, updated bigint")
 
 
-def delete(lake: Lake, statement: model.DeleteFrom, runner: QueryRunner) -> DataFrame:
+def delete(lake: Lake, runner: QueryRunner, target: Target, where: str | None) -> ResultRows:
     """Delete the rows that meet a condition, or all rows."""
-    name = statement.name_parts[-1] if statement.alias is None else statement.alias
-    with ExpressionRewriter(lake, runner, _format_relation(statement.name_parts, statement.alias)) as expressions:
-        where = expressions.rewrite_optional(statement.where) or "true"
-        done = mutation.delete(lake, statement.table, where, alias=name)
-    return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, deleted bigint")
+    with ExpressionRewriter(lake, runner, target.relation) as expressions:
+        condition = expressions.rewrite_optional(where) or "true"
+        done = mutation.delete(lake, target.table, condition, alias=target.name)
+    return ResultRows([(done.version, done.rows)], "version bigint, deleted bigint")
 
 
-def merge_into(lake: Lake, statement: model.MergeInto, runner: QueryRunner) -> DataFrame:
-    """Update, delete and insert rows, depending on whether they match rows of a source."""
-    target = statement.name_parts[-1] if statement.alias is None else statement.alias
-    source = statement.source_name or _SOURCE
-    frame = runner.run_query(statement.source)
-    schema = _read_spark_schema(lake, statement.table)
-    relations = f"{_format_relation(statement.name_parts, statement.alias)}, {quote_name(source)}"
-    with ExpressionRewriter(lake, runner, relations) as expressions:
-        merge_clauses = _MergeClauses(statement, target, schema, expressions)
+def merge_into(
+    lake: Lake,
+    runner: QueryRunner,
+    target: Target,
+    source: str,
+    *,
+    source_name: str | None,
+    on: str,
+    when: Sequence[MergeClause],
+    evolve: bool,
+) -> ResultRows:
+    """Update, delete and insert rows, depending on whether they match rows of the query `source`."""
+    source_name = source_name or _SOURCE
+    frame = runner.run_query(source)
+    _, dataset = pin(lake.address, target.table)
+    with ExpressionRewriter(lake, runner, f"{target.relation}, {quote_name(source_name)}") as expressions:
+        converted: dict[str, list[clauses.Clause]] = {}
+        for clause in when:
+            condition = expressions.rewrite_optional(clause.condition)
+            values = None
+            if clause.assignments is not None:
+                values = build_assignments(target, dataset.schema, clause.assignments, expressions.rewrite)
+            converted.setdefault(clause.match, []).append(_create_clause(clause.action, condition, values))
         done = merge.merge(
             lake,
             frame,
-            statement.table,
-            on_condition=expressions.rewrite(statement.on),
-            when_matched=merge_clauses.convert("matched"),
-            when_not_matched=merge_clauses.convert("missing"),
-            when_not_matched_by_source=merge_clauses.convert("extra"),
-            target_alias=target,
-            source_alias=source,
-            merge_schema=statement.evolve,
+            target.table,
+            on_condition=expressions.rewrite(on),
+            when_matched=converted.get("matched"),
+            when_not_matched=converted.get("missing"),
+            when_not_matched_by_source=converted.get("extra"),
+            target_alias=target.name,
+            source_alias=source_name,
+            merge_schema=evolve,
         )
     row = (done.version, done.inserted, done.updated, done.deleted)
-    schema_text = "version bigint, inserted bigint, updated bigint, deleted bigint"
-    return lake.spark.createDataFrame([row], schema_text)
+    return ResultRows([row], "version bigint, inserted bigint, updated bigint, deleted bigint")
 
 
-def create_temp_view(lake: Lake, statement: model.CreateTempView, runner: QueryRunner) -> DataFrame:
+def _create_clause(action: str, condition: str | None, values: dict[str, str] | None) -> clauses.Clause:
+    if action == "delete":
+        return clauses.Delete(condition)
+    return clauses.Insert(values, condition) if action == "insert" else clauses.Update(values, condition)
+
+
+def create_temp_view(
+    lake: Lake,
+    runner: QueryRunner,
+    name: str,
+    query: str,
+    columns: Sequence[str] | None = None,
+    *,
+    replace: bool = False,
+    is_global: bool = False,
+    cache: bool = False,
+) -> ResultRows:
     """Create a temporary view. It keeps showing the table versions that were current when it was created."""
-    frame = runner.run_query(statement.query)
-    if statement.columns is not None:
-        if len(statement.columns) != len(frame.columns):
+    frame = runner.run_query(query)
+    if columns is not None:
+        if len(columns) != len(frame.columns):
             raise InvalidInputError(
-                f"View {statement.name!r} names {len(statement.columns)} columns, but its query returns "
-                f"{len(frame.columns)}"
+                f"View {name!r} names {len(columns)} columns, but its query returns {len(frame.columns)}"
             )
-        frame = frame.toDF(*statement.columns)
-    name = statement.name if statement.name.isidentifier() else quote_name(statement.name)
-    if statement.is_global and statement.replace:
-        frame.createOrReplaceGlobalTempView(name)
-    elif statement.is_global:
-        frame.createGlobalTempView(name)
-    elif statement.replace:
-        frame.createOrReplaceTempView(name)
+        frame = frame.toDF(*columns)
+    if is_global:
+        create = frame.createOrReplaceGlobalTempView if replace else frame.createGlobalTempView
     else:
-        frame.createTempView(name)
-    if statement.cache:
-        lake.spark.catalog.cacheTable(name)
-    return lake.spark.createDataFrame([(statement.name,)], "view string")
-
-
-class _MergeClauses:
-    """Converts the clauses of a MERGE statement to those of `merging.merge`."""
-
-    def __init__(
-        self,
-        statement: model.MergeInto,
-        target: str,
-        schema: spark_types.StructType,
-        expressions: ExpressionRewriter,
-    ) -> None:
-        self._statement = statement
-        self._target = target
-        self._schema = schema
-        self._expressions = expressions
-
-    def convert(self, match: str) -> Sequence[clauses.Clause] | None:
-        """Return the clauses for one kind of match, or None if there are none."""
-        converted = [self._convert_one(one) for one in self._statement.clauses if one.match == match]
-        return converted or None
-
-    def _convert_one(self, clause: model.MergeClause) -> clauses.Clause:
-        condition = self._expressions.rewrite_optional(clause.condition)
-        if clause.action == "delete":
-            return clauses.Delete(condition)
-        values = None
-        if clause.assignments is not None:
-            values = build_assignments(
-                self._statement.table, clause.assignments, self._target, self._schema, self._expressions.rewrite
-            )
-        return clauses.Insert(values, condition) if clause.action == "insert" else clauses.Update(values, condition)
-
-
-def _format_relation(parts: Sequence[str], alias: str | None) -> str:
-    """Return the table, with its alias, as the statement names it."""
-    name = ".".join(map(quote_name, parts))
-    return name if alias is None else f"{name} AS {quote_name(alias)}"
-
-
-def _read_spark_schema(lake: Lake, table: Identifier) -> spark_types.StructType:
-    _, dataset = pin(lake.address, table)
-    return types.spark_schema(dataset.schema)
-
-
-def _rename_by_position(frame: DataFrame, statement: model.InsertInto, schema: spark_types.StructType) -> DataFrame:
-    """Rename the columns of a query to the table's columns at the same positions."""
-    names = (
-        schema.names
-        if statement.columns is None
-        else [_match_column(statement, name, schema) for name in statement.columns]
-    )
-    if len(frame.columns) != len(names) and not (statement.evolve and len(frame.columns) > len(names)):
-        listed = ", ".join(names)
-        raise InvalidInputError(
-            f"INSERT into table {format_identifier(statement.table)} needs {len(names)} columns ({listed}), "
-            f"but the query returns {len(frame.columns)}"
-        )
-    return frame.toDF(*names, *frame.columns[len(names) :])
-
-
-def _match_column(statement: model.InsertInto, name: str, schema: spark_types.StructType) -> str:
-    match = match_name(name, schema.names)
-    if match is None or statement.columns is None or list(map(fold_name, statement.columns)).count(fold_name(name)) > 1:
-        raise InvalidInputError(
-            f"INSERT into table {format_identifier(statement.table)}: column {name!r} does not exist or is "
-            f"named twice; the table has {', '.join(schema.names)}"
-        )
-    return match
+        create = frame.createOrReplaceTempView if replace else frame.createTempView
+    quoted = name if name.isidentifier() else quote_name(name)
+    create(quoted)
+    if cache:
+        lake.spark.catalog.cacheTable(quoted)
+    return ResultRows([(name,)], "view string")

@@ -1,57 +1,115 @@
-"""Convert columns between SQL text, Spark's types and Arrow's types."""
+"""Columns and properties of tables in SQL, in Spark and in Arrow."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 
-from pennon.errors import InvalidInputError
+from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import types
 from pennon.spark.quoting import quote_name
+from pennon.spark.sql.references import match_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pennon.spark.lake import Lake
-    from pennon.spark.statements.model import ColumnDefinition
+    from lance import LanceDataset
+    from pyspark.sql import SparkSession
 
 _COMMENT = "comment"
+_LANCE_CONFIG = "lance."
 
 
-def build_spark_schema(lake: Lake, table: Identifier, columns: Sequence[ColumnDefinition]) -> spark_types.StructType:
+@dataclass(frozen=True)
+class ColumnDefinition:
+    """A new column. `type` is a type of Spark; a vector also has a `width`."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    comment: str | None = None
+    width: int | None = None
+
+
+def build_spark_schema(
+    spark: SparkSession, table: Identifier, columns: Iterable[ColumnDefinition]
+) -> spark_types.StructType:
     """Return the Spark schema of new columns. Spark parses the types.
 
     Raises InvalidInputError, with the name of the column, if Spark does not know a type.
     """
-    return spark_types.StructType([_build_spark_field(lake, table, column) for column in columns])
-
-
-def _build_spark_field(lake: Lake, table: Identifier, column: ColumnDefinition) -> spark_types.StructField:
     from pyspark.errors import PySparkException
 
-    try:
-        parsed = lake.spark.createDataFrame([], f"{quote_name(column.name)} {column.type}").schema.fields[0]
-    except PySparkException as error:
-        raise InvalidInputError(
-            f"Column {column.name!r} of table {format_identifier(table)} has the type "
-            f"{column.type}, which Spark rejects: {error}"
-        ) from error
-    metadata: dict[str, object] = {}
-    if column.width is not None:
-        metadata[types.VECTOR_WIDTH] = column.width
-    if not column.nullable:
-        metadata[types.NOT_NULL] = True
-    if column.comment is not None:
-        metadata[_COMMENT] = column.comment
-    return spark_types.StructField(column.name, parsed.dataType, column.nullable, metadata)
+    fields = []
+    for column in columns:
+        try:
+            parsed = spark.createDataFrame([], f"{quote_name(column.name)} {column.type}").schema.fields[0]
+        except PySparkException as error:
+            raise InvalidInputError(
+                f"Column {column.name!r} of table {format_identifier(table)} has the type "
+                f"{column.type}, which Spark rejects: {error}"
+            ) from error
+        metadata: dict[str, object] = {}
+        if column.width is not None:
+            metadata[types.VECTOR_WIDTH] = column.width
+        if not column.nullable:
+            metadata[types.NOT_NULL] = True
+        if column.comment is not None:
+            metadata[_COMMENT] = column.comment
+        fields.append(spark_types.StructField(column.name, parsed.dataType, column.nullable, metadata))
+    return spark_types.StructType(fields)
 
 
-def build_arrow_field(lake: Lake, table: Identifier, column: ColumnDefinition) -> pa.Field:
-    """Return the Arrow field of a new column."""
-    return types.table_schema(build_spark_schema(lake, table, [column])).field(0)
+def find_path(schema: pa.Schema, column: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the names of a column, or of a field of a struct, ignoring case; None if there is not exactly one."""
+    fields: list[pa.Field] = list(schema)
+    path: list[str] = []
+    for name in column:
+        match = match_name(name, [field.name for field in fields])
+        if match is None:
+            return None
+        path.append(match)
+        kind = next(field.type for field in fields if field.name == match)
+        fields = list_fields(kind)
+    return tuple(path)
+
+
+def list_fields(kind: pa.DataType) -> list[pa.Field]:
+    """Return the fields of a struct; other types have none."""
+    return [kind.field(number) for number in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+
+
+def column_not_found(table: Identifier, schema: pa.Schema, column: Sequence[str]) -> TableColumnNotFoundError:
+    """Return the error for a column that a table does not have."""
+    return TableColumnNotFoundError(
+        f"Table {format_identifier(table)} has no column {'.'.join(column)!r}; it has {', '.join(schema.names)}"
+    )
+
+
+def get_comment(field: pa.Field) -> str | None:
+    """Return the comment of a column."""
+    comment = (field.metadata or {}).get(_COMMENT.encode())
+    return None if comment is None else comment.decode()
+
+
+def get_properties(dataset: LanceDataset) -> dict[str, str]:
+    """Return the properties of a table: its metadata, and the settings of Lance, whose keys begin with `lance.`."""
+    settings = {key: value for key, value in dataset.config().items() if key.startswith(_LANCE_CONFIG)}
+    return {**dict(dataset.metadata), **settings}
+
+
+def change_properties(dataset: LanceDataset, changes: Mapping[str, str | None]) -> None:
+    """Set properties, or remove those with the value None. Metadata and settings change in one commit each."""
+    settings = {key: value for key, value in changes.items() if key.startswith(_LANCE_CONFIG)}
+    others = {key: value for key, value in changes.items() if key not in settings}
+    if others:
+        dataset.update_metadata(others)
+    if settings:
+        dataset.update_config(settings)
 
 
 def format_create_table(table: Identifier, schema: pa.Schema, properties: Mapping[str, str]) -> str:
@@ -92,7 +150,7 @@ def _format_column(field: pa.Field) -> str:
     parts = [quote_name(field.name), text]
     if not field.nullable:
         parts.append("NOT NULL")
-    comment = (field.metadata or {}).get(b"comment")
+    comment = get_comment(field)
     if comment is not None:
-        parts.append(f"COMMENT {quote_string(comment.decode())}")
+        parts.append(f"COMMENT {quote_string(comment)}")
     return " ".join(parts)

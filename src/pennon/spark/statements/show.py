@@ -3,150 +3,134 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pennon.errors import InvalidInputError, TableColumnNotFoundError
+from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import lake_listing, types
 from pennon.spark.commits.destination import locate_table
+from pennon.spark.lake_listing import ResultRows
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.references import fold_name
-from pennon.spark.statements.ddl import format_create_table
-from pennon.spark.statements.properties import get_table_properties
+from pennon.spark.statements import ddl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from lance import LanceDataset
 
+    from pennon.spark.address import Address
     from pennon.spark.lake import Lake
     from pennon.spark.sql.query_runner import QueryRunner
-    from pennon.spark.statements import model
+    from pennon.spark.sql.references import TimeTravel
 
-_COLUMNS = "col_name string, data_type string, comment string"
-_PAGE_SIZE = 1000
+_LISTINGS = {
+    "INDEXES": lake_listing.list_indexes,
+    "INDICES": lake_listing.list_indexes,
+    "TAGS": lake_listing.list_tags,
+    "BRANCHES": lake_listing.list_branches,
+}
 
 
-def show_namespaces(lake: Lake, statement: model.ShowNamespaces, _runner: QueryRunner) -> DataFrame:
+def show_namespaces(address: Address, parent: Identifier, pattern: str | None) -> ResultRows:
     """List the namespaces in a namespace."""
-    rows = lake_listing.list_namespaces(lake, statement.parent, recursive=False).collect()
-    names = [row["name"] for row in rows if _matches(statement.pattern, row["name"])]
-    return lake.spark.createDataFrame(
-        [(quote_identifier((*statement.parent, name)),) for name in names], "namespace string"
-    )
+    found = lake_listing.iterate_namespaces(address.connect(), parent, recursive=False)
+    return ResultRows([(quote_identifier(one),) for one in found if _matches(pattern, one[-1])], "namespace string")
 
 
-def show_tables(lake: Lake, statement: model.ShowTables, _runner: QueryRunner) -> DataFrame:
-    """List the tables of a namespace, or its dropped tables."""
-    if statement.dropped:
-        return _show_dropped(lake, statement)
-    identifiers = lake_listing.iterate_tables(lake, statement.namespace, recursive=False)
-    rows = [(quote_identifier(one[:-1]), one[-1], False) for one in identifiers if _matches(statement.pattern, one[-1])]
-    return lake.spark.createDataFrame(rows, "namespace string, tableName string, isTemporary boolean")
+def show_tables(address: Address, namespace: Identifier, pattern: str | None) -> ResultRows:
+    """List the tables of a namespace."""
+    found = lake_listing.iterate_tables(address.connect(), namespace)
+    rows = [(quote_identifier(one[:-1]), one[-1], False) for one in found if _matches(pattern, one[-1])]
+    return ResultRows(rows, "namespace string, tableName string, isTemporary boolean")
 
 
-def _show_dropped(lake: Lake, statement: model.ShowTables) -> DataFrame:
-    rows: list[tuple[Any, ...]] = []
-    token = None
-    while True:
-        page, token = lake.catalog.list_dropped_tables(statement.namespace, token, _PAGE_SIZE)
-        rows += [
-            (quote_identifier(tuple(one.id[:-1])), one.id[-1], one.deletion_id, one.dropped_at, one.purgeable_at)
-            for one in page
-            if _matches(statement.pattern, one.id[-1])
-        ]
-        if not token:
-            break
+def show_dropped_tables(address: Address, namespace: Identifier, pattern: str | None) -> ResultRows:
+    """List the dropped tables of a namespace."""
+    rows = [
+        (quote_identifier(tuple(one.id[:-1])), one.id[-1], one.deletion_id, one.dropped_at, one.purgeable_at)
+        for one in lake_listing.iterate_dropped_tables(address.connect(), namespace)
+        if _matches(pattern, one.id[-1])
+    ]
     schema = "namespace string, tableName string, deletionId string, droppedAt timestamp, purgeableAt timestamp"
-    return lake.spark.createDataFrame(rows, schema)
+    return ResultRows(rows, schema)
 
 
-def show_table(lake: Lake, statement: model.ShowTableDetail, _runner: QueryRunner) -> DataFrame:
-    """Show one detail of a table: its columns, properties, indexes, tags, branches or CREATE TABLE statement."""
-    if statement.subject == "INDEXES":
-        return lake_listing.list_indexes(lake, statement.table)
-    if statement.subject == "TAGS":
-        return lake_listing.list_tags(lake, statement.table)
-    if statement.subject == "BRANCHES":
-        return lake_listing.list_branches(lake, statement.table)
-    _, dataset = pin(lake.address, statement.table)
-    if statement.subject == "COLUMNS":
-        return lake.spark.createDataFrame([(name,) for name in dataset.schema.names], "col_name string")
-    properties = get_table_properties(dataset)
-    if statement.subject == "CREATE TABLE":
-        text = format_create_table(statement.table, dataset.schema, properties)
-        return lake.spark.createDataFrame([(text,)], "createtab_stmt string")
-    if statement.key is not None:
-        missing = f"Table {format_identifier(statement.table)} does not have property: {statement.key}"
-        rows = [(statement.key, properties.get(statement.key, missing))]
-    else:
-        rows = sorted(properties.items())
-    return lake.spark.createDataFrame(rows, "key string, value string")
+def show_table_listing(address: Address, subject: str, table: Identifier) -> ResultRows:
+    """List the indexes, tags or branches of a table; `subject` is that keyword."""
+    return _LISTINGS[subject](pin(address, table)[1])
 
 
-def describe_table(lake: Lake, statement: model.DescribeTable, runner: QueryRunner) -> DataFrame:
+def show_columns(address: Address, table: Identifier) -> ResultRows:
+    """List the columns of a table."""
+    return ResultRows([(name,) for name in pin(address, table)[1].schema.names], "col_name string")
+
+
+def show_create_table(address: Address, table: Identifier) -> ResultRows:
+    """Show the statement that creates a table with the same columns and properties."""
+    _, dataset = pin(address, table)
+    text = ddl.format_create_table(table, dataset.schema, ddl.get_properties(dataset))
+    return ResultRows([(text,)], "createtab_stmt string")
+
+
+def show_properties(address: Address, table: Identifier, key: str | None) -> ResultRows:
+    """List the properties of a table, or one of them."""
+    properties = ddl.get_properties(pin(address, table)[1])
+    if key is not None:
+        missing = f"Table {format_identifier(table)} does not have property: {key}"
+        properties = {key: properties.get(key, missing)}
+    return ResultRows(sorted(properties.items()), "key string, value string")
+
+
+def describe_table(
+    lake: Lake,
+    runner: QueryRunner,
+    table: Identifier,
+    column: Sequence[str] | None,
+    travel: TimeTravel | None,
+    *,
+    extended: bool,
+) -> ResultRows:
     """Describe all columns of a table, one column, or (EXTENDED) the table as well."""
-    _, dataset = pin(lake.address, statement.table, runner.resolve_travel(statement.table, statement.travel))
-    schema: pa.Schema = dataset.schema
-    if statement.column is not None:
-        return lake.spark.createDataFrame(
-            _describe_one_column(statement.table, schema, statement.column), "info_name string, info_value string"
-        )
-    rows = [_describe_column(schema.field(name)) for name in schema.names]
-    if statement.extended:
-        rows += [
-            ("", "", ""),
-            ("# Detailed Table Information", "", ""),
-            *_describe_details(lake, statement.table, dataset),
-        ]
-    return lake.spark.createDataFrame(rows, _COLUMNS)
+    _, dataset = pin(lake.address, table, runner.resolve_travel(table, travel))
+    if column is not None:
+        return _describe_column(table, dataset.schema, column)
+    rows: list[tuple[str, str, str | None]] = [
+        (field.name, _format_spark_type(field), ddl.get_comment(field)) for field in dataset.schema
+    ]
+    if extended:
+        rows += [("", "", ""), ("# Detailed Table Information", "", ""), *_describe_details(lake, table, dataset)]
+    return ResultRows(rows, "col_name string, data_type string, comment string")
 
 
-def describe_history(lake: Lake, statement: model.DescribeHistory, _runner: QueryRunner) -> DataFrame:
+def describe_history(address: Address, table: Identifier, limit: int | None) -> ResultRows:
     """List the versions of a table and their operations, newest first."""
-    frame = lake_listing.list_history(lake, statement.table)
-    return frame if statement.limit is None else frame.limit(statement.limit)
+    rows, schema = lake_listing.list_history(pin(address, table)[1])
+    return ResultRows(rows[:limit], schema)
 
 
-def describe_namespace(lake: Lake, statement: model.DescribeNamespace, _runner: QueryRunner) -> DataFrame:
-    """Describe a namespace: its name and its properties."""
-    from lance_namespace import DescribeNamespaceRequest
-
-    described = lake.catalog.describe_namespace(DescribeNamespaceRequest(id=list(statement.namespace)))
-    rows = [("Catalog Name", lake.name), ("Namespace Name", quote_identifier(statement.namespace))]
-    rows += sorted((described.properties or {}).items())
-    return lake.spark.createDataFrame(rows, "info_name string, info_value string")
-
-
-def _describe_column(field: pa.Field) -> tuple[str, str, str | None]:
-    comment = (field.metadata or {}).get(b"comment")
-    return field.name, _format_spark_type(field), None if comment is None else comment.decode()
-
-
-def _describe_one_column(table: Identifier, schema: pa.Schema, parts: Sequence[str]) -> list[tuple[str, str | None]]:
+def _describe_column(table: Identifier, schema: pa.Schema, parts: Sequence[str]) -> ResultRows:
     if len(parts) != 1:
         raise InvalidInputError(
             f"Only whole columns of table {format_identifier(table)} can be described, not the field {'.'.join(parts)}"
         )
     fields = [field for field in schema if fold_name(field.name) == fold_name(parts[0])]
     if len(fields) != 1:
-        raise TableColumnNotFoundError(
-            f"Table {format_identifier(table)} has no column {parts[0]!r}; it has {', '.join(schema.names)}"
-        )
-    name, kind, comment = _describe_column(fields[0])
-    nullable = "true" if fields[0].nullable else "false"
-    return [
-        ("col_name", name),
-        ("data_type", kind),
-        ("arrow_type", str(fields[0].type)),
-        ("nullable", nullable),
-        ("comment", comment),
+        raise ddl.column_not_found(table, schema, parts)
+    field = fields[0]
+    rows = [
+        ("col_name", field.name),
+        ("data_type", _format_spark_type(field)),
+        ("arrow_type", str(field.type)),
+        ("nullable", str(field.nullable).lower()),
+        ("comment", ddl.get_comment(field)),
     ]
+    return ResultRows(rows, "info_name string, info_value string")
 
 
-def _describe_details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple[str, str, str]]:
+def _describe_details(lake: Lake, table: Identifier, dataset: LanceDataset) -> list[tuple[str, str, str]]:
     location = locate_table(lake.address, table)
     facts = {
         "Catalog": lake.name,
@@ -159,7 +143,7 @@ def _describe_details(lake: Lake, table: Identifier, dataset: Any) -> list[tuple
         "Fragments": len(dataset.get_fragments()),
         "Storage Version": dataset.data_storage_version,
         "Versions Managed By Catalog": str(location.managed).lower(),
-        "Table Properties": ", ".join(f"{key}={value}" for key, value in sorted(get_table_properties(dataset).items())),
+        "Table Properties": ", ".join(f"{key}={value}" for key, value in sorted(ddl.get_properties(dataset).items())),
     }
     return [(name, str(value), "") for name, value in facts.items()]
 
