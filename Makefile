@@ -6,7 +6,7 @@ OR_NONE = $(if $(ARGS),|| [ $$? -eq 5 ])
 # The tests on Spark. Collecting them from all of tests/ takes half a minute.
 SPARKED := tests/spark tests/iceberg/test_spark_irc.py tests/iceberg/test_spark_vended.py
 # Tests that run again on Spark Connect: reading, writing, SQL.
-CONNECTED := tests/spark/test_reading.py tests/spark/test_dense_vectors.py tests/spark/test_writing.py tests/spark/sql/test_statements.py
+CONNECTED := tests/spark/test_reading.py tests/spark/test_dense_vectors.py tests/spark/test_writing.py tests/spark/statements/test_statements.py
 
 # Tests that need neither Spark nor a server and take less than a minute. V2 is left out: compatibility mode has root
 # tables and manifest tables. -k in ARGS replaces the selection.
@@ -65,7 +65,7 @@ rck: setup ## Apache's compatibility kit against the server, where Maven can fet
 soak: setup ## the long tests: hours
 	-$(PYTHON_ENV)/python scripts/fetch-jars
 	$(PYTHON_ENV)/python -m pytest -m soak --timeout 3600 $(ARGS) $(OR_NONE)
-	PENNON_TEST_SPARK=connect $(PYTHON_ENV)/python -m pytest -m 'spark and not soak' tests/spark/sql $(ARGS) $(OR_NONE)
+	PENNON_TEST_SPARK=connect $(PYTHON_ENV)/python -m pytest -m 'spark and not soak' tests/spark/sql tests/spark/statements $(ARGS) $(OR_NONE)
 
 clean: ## remove the environment, caches and outputs
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist demo-output

@@ -89,8 +89,13 @@ def quote_identifier(identifier: Identifier) -> str:
 
 
 def format_identifier(identifier: Identifier) -> str:
-    """Return the identifier as it is written in messages."""
-    return f"'{object_id(identifier)}'" if identifier else "the root namespace"
+    """Return the identifier as it is written in messages: as people write it, not as an object id."""
+    return f"'{quote_identifier(identifier)}'" if identifier else "the root namespace"
+
+
+def format_object_id(joined: str) -> str:
+    """Return the identifier of an object id as it is written in messages."""
+    return format_identifier(split_object_id(joined))
 
 
 def namespace_not_found(identifier: Identifier) -> NamespaceNotFoundError:

@@ -119,9 +119,9 @@ def test_rename_to_an_existing_name_raises_already_exists(tree):
     for name in ("created", "declared", "a"):
         with fails(5, naming=name):
             rename_table(tree, "t", to=name)
-    with fails(5, naming="a$t"):
+    with fails(5, naming="a.t"):
         rename_table(tree, "t", to="t", into=["a"])
-    with fails(5, naming="a$b"):
+    with fails(5, naming="a.b"):
         rename_table(tree, "t", to="b", into=["a"])
     assert contents(tree) == before
     namespace_exists(tree, "a", "b")

@@ -121,7 +121,7 @@ def test_table_with_unreadable_properties_is_usable_and_keeps_them(ns, place, me
     assert "bad" in list_tables(ns, "a")
     assert describe_table(ns, "a", "bad").properties == {}
     assert "properties cannot be read" in find_problem(ns, "a$bad").reason
-    with fails(19, naming="a$bad"):
+    with fails(19, naming="a.bad"):
         ns.set_table_protection(["a", "bad"], protected=True)
     drop_table(ns, "a", "bad")
     ns.undrop_table(["a", "bad"])

@@ -41,7 +41,7 @@ def test_root_exists_and_cannot_be_dropped(catalog, space):
 
 def test_modes_of_creation(catalog, space):
     create_namespace(catalog, space, "a", properties={"v": "1"})
-    with fails(2, f"{space}$a"):
+    with fails(2, f"{space}.a"):
         create_namespace(catalog, space, "a")
     assert create_namespace(catalog, space, "a", mode="exist_ok").properties["v"] == "1"
     create_table(catalog, space, "a", "t")
@@ -50,14 +50,14 @@ def test_modes_of_creation(catalog, space):
 
 
 def test_a_namespace_needs_its_parent(catalog, space):
-    with fails(1, f"{space}$none"):
+    with fails(1, f"{space}.none"):
         create_namespace(catalog, space, "none", "b")
     assert list_namespaces(catalog, space) == []
 
 
 def test_missing_namespaces_raise_not_found(catalog, space):
     for ask in (describe_namespace, namespace_exists, drop_namespace, list_tables, list_namespaces):
-        with fails(1, f"{space}$none"):
+        with fails(1, f"{space}.none"):
             ask(catalog, space, "none")
     drop_namespace(catalog, space, "none", mode="skip")
 
@@ -67,7 +67,7 @@ def test_a_namespace_that_is_not_empty_stays(catalog, space):
     with fails(3, space):
         drop_namespace(catalog, space)
     create_table(catalog, space, "a", "t")
-    with fails(3, f"{space}$a"):
+    with fails(3, f"{space}.a"):
         drop_namespace(catalog, space, "a")
     drop_namespace(catalog, space, behavior="cascade")
     with fails(1):

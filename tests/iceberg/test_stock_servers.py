@@ -73,11 +73,11 @@ def foreign(irc, space):
 
 def test_an_existing_table_survives_those_who_create_it_again(catalog, space):
     location = create_table(catalog, space, "t").location
-    with fails(5, f"{space}$t"):
+    with fails(5, f"{space}.t"):
         declare_table(catalog, space, "t")
-    with fails(5, f"{space}$t"):
+    with fails(5, f"{space}.t"):
         written_by_lance(catalog, space, "t", 9)
-    with fails(5, f"{space}$t"):
+    with fails(5, f"{space}.t"):
         create_table(catalog, space, "t")
     assert rows(catalog, space, "t") == 3
     assert describe_table(catalog, space, "t").location == location
@@ -85,12 +85,12 @@ def test_an_existing_table_survives_those_who_create_it_again(catalog, space):
 
 def test_a_foreign_table_stays_as_it_is(catalog, space, foreign):
     assert list_tables(catalog, space) == []
-    with fails(5, f"{space}$foreign"):
+    with fails(5, f"{space}.foreign"):
         declare_table(catalog, space, "foreign")
-    with fails(5, f"{space}$foreign"):
+    with fails(5, f"{space}.foreign"):
         written_by_lance(catalog, space, "foreign", 9)
     for mode in ("create", "exist_ok", "overwrite"):
-        with fails(5, f"{space}$foreign"):
+        with fails(5, f"{space}.foreign"):
             create_table(catalog, space, "foreign", mode=mode)
     for ask in (drop_table, deregister_table, describe_table):
         with fails(4):
@@ -187,7 +187,7 @@ def test_a_namespace_stays_while_the_server_would_delete_data_with_it(irc, conne
         drop_namespace(rootless, space)
     rootless.undrop_table([space, "t"])
     rename_table(rootless, space, "t", to="t", into=[other])
-    with fails(3, f"{other}$t"):
+    with fails(3, f"{other}.t"):
         drop_namespace(catalog, space)
     assert rows(rootless, other, "t") == 3
     drop_table(rootless, other, "t", purge="true")

@@ -49,7 +49,7 @@ def test_a_table_is_created_described_and_read(catalog, space, managed_by):
 
 def test_modes_of_creation(catalog, space):
     create_table(catalog, space, "t")
-    with fails(5, f"{space}$t"):
+    with fails(5, f"{space}.t"):
         create_table(catalog, space, "t")
     assert create_table(catalog, space, "t", mode="exist_ok").version is None
     assert create_table(catalog, space, "t", data=ipc({"y": ["a"]}), mode="overwrite").version == 2
@@ -71,9 +71,9 @@ def test_garbage_creates_nothing(catalog, space):
 
 def test_missing_tables_raise_not_found(catalog, space):
     for ask in (describe_table, table_exists, drop_table, deregister_table):
-        with fails(4, f"{space}$none"):
+        with fails(4, f"{space}.none"):
             ask(catalog, space, "none")
-        with fails(1, f"{space}$no"):
+        with fails(1, f"{space}.no"):
             ask(catalog, space, "no", "t")
     with fails(4):
         describe_table(catalog, "root_table")
@@ -140,7 +140,7 @@ def test_rename_keeps_the_data_in_its_place(catalog, space):
     assert rows(catalog, space, "b", "u") == 3
     lance.write_dataset(pa.table({"x": [9]}), namespace_client=catalog, table_id=[space, "b", "u"], mode="append")
     create_table(catalog, space, "t")
-    with fails(5, f"{space}$b$u"):
+    with fails(5, f"{space}.b.u"):
         rename_table(catalog, space, "t", to="u", into=[space, "b"])
     with fails(1):
         rename_table(catalog, space, "t", to="u", into=[space, "none"])

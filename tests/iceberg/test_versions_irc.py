@@ -326,7 +326,7 @@ def test_incomplete_transaction_raises(connect, catalog, space, lossy):
     through = connect(lossy.uri, managed_by="impl")
     lossy.lose("POST", "/transactions/commit", "part")
     lossy.between = lambda: append(catalog, space, "b", 4)
-    with fails(18, f"committed '{space}$a', but not '{space}$b'"):
+    with fails(18, f"committed '{space}.a', but not '{space}.b'"):
         through.batch_commit_tables({"operations": [{"create_table_version": one.model_dump()} for one in requests]})
     assert values(catalog, space, "a") == [1, 2, 3, 10]
     assert values(catalog, space, "b") == [1, 2, 3, 4]

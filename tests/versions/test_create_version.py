@@ -82,7 +82,7 @@ def test_existing_version_is_a_conflict(shelf):
         shelf.ns.create_table_version(late)
     assert int(caught.value.code) == 14
     assert caught.value.spec_code == 12
-    assert "'t'" in str(caught.value).replace("a$b$", "")
+    assert "'t'" in str(caught.value).replace("a.b.", "")
     assert state(shelf, "t") == before
     assert len(shelf.staged_files(location)) == 1, "the loser's file is the loser's own"
     assert shelf.rows("t") == [1, 3]

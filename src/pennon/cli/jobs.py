@@ -14,6 +14,7 @@ from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.job_results import open_lake, parse_tables, show_result
 from pennon.cli.session import Session
 from pennon.cli.settings import parse_pairs
+from pennon.table.index_kinds import parse_parameter
 
 app = new_app()
 
@@ -266,7 +267,7 @@ def index(
                 metric=metric,
                 num_partitions=partitions,
                 num_sub_vectors=sub_vectors,
-                params={key: _value(text) for key, text in parse_pairs(params or (), "--param").items()},
+                params={key: parse_parameter(text) for key, text in parse_pairs(params or (), "--param").items()},
                 replace=replace,
                 **common,
             )
@@ -357,15 +358,3 @@ def purge(
         moment = None if before is None else before.replace(tzinfo=before.tzinfo or timezone.utc)
         frame = run.purge(attached, parse_tables(tables), deleted_before=moment, force=force, dry_run=dry_run)
         return show_result(session, "purge", frame, ["files_removed", "bytes_removed", "seconds"], dry_run=dry_run)
-
-
-def _value(text: str) -> Any:
-    """Return a number or a boolean if the text is one, and the text itself otherwise."""
-    if text.lower() in {"true", "false"}:
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

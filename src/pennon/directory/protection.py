@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidTableStateError
-from pennon.identifiers import Identifier, format_identifier
+from pennon.identifiers import Identifier, format_identifier, format_object_id
 
 if TYPE_CHECKING:
     from pennon.directory.lookup.directories import TableDirectory
@@ -17,7 +17,8 @@ FORCE_HINT = "lift the protection, or force it"
 def require_unprotected(row: Row, *, force: bool) -> None:
     """Raise InvalidTableStateError if a row is protected, unless forced."""
     if row.protected and not force:
-        raise InvalidTableStateError(f"{row.object_type.capitalize()} '{row.object_id}' is protected: {FORCE_HINT}")
+        kind = row.object_type.capitalize()
+        raise InvalidTableStateError(f"{kind} {format_object_id(row.object_id)} is protected: {FORCE_HINT}")
 
 
 def require_unprotected_directory(identifier: Identifier, directory: TableDirectory, *, force: bool) -> None:

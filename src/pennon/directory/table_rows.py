@@ -18,6 +18,7 @@ from pennon.errors import TableAlreadyExistsError
 from pennon.identifiers import (
     Identifier,
     format_identifier,
+    format_object_id,
     namespace_not_found,
     object_id,
     parent_not_found,
@@ -195,11 +196,13 @@ def insert_into(draft: Draft, row: Row) -> Row:
     existing = draft.get(row.object_id)
     if existing is not None:
         what = "Table" if existing.object_type == TABLE else "A namespace of that name"
-        raise TableAlreadyExistsError(f"{what} already exists: '{row.object_id}'")
+        raise TableAlreadyExistsError(f"{what} already exists: {format_object_id(row.object_id)}")
     if not draft.parent_exists(row.object_id):
         raise parent_not_found(split_object_id(row.object_id))
     if row.location is not None and draft.overlapping(row.location):
-        raise TableAlreadyExistsError(f"The location {row.location!r} of '{row.object_id}' belongs to another table")
+        raise TableAlreadyExistsError(
+            f"The location {row.location!r} of {format_object_id(row.object_id)} belongs to another table"
+        )
     draft.put(row)
     return row
 

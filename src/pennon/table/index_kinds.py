@@ -84,6 +84,18 @@ def check_parameters(kind: str, given: Mapping[str, Any]) -> None:
         raise InvalidInputError(f"num_bits of {kind} is one of {', '.join(map(str, allowed))}, got {bits}")
 
 
+def parse_parameter(text: str) -> bool | float | str:
+    """Return the value of a parameter that is given as text: true, false, a number, or else the text."""
+    if text.lower() in {"true", "false"}:
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def read_vector_width(kind: pa.DataType) -> int | None:
     """Return the width of the vectors in a column of this type, or None if it has none."""
     found = getattr(kind, "list_size", None) or getattr(getattr(kind, "value_type", None), "list_size", None)

@@ -31,7 +31,7 @@ class _Frame:
 
 
 RESULTS = _Frame(
-    TableOutcome("prod.b", "failed", "Table 'prod$b' is gone", 4),
+    TableOutcome("prod.b", "failed", "Table 'prod.b' is gone", 4),
     TableOutcome("`odd.name`", "done", version_before=1, version_after=1, details={"rows": 1234, "bytes": 5_000_000}),
     TableOutcome(None, "skipped", "no table is here"),
 )
@@ -80,7 +80,7 @@ def test_json_results_set_the_exit_code_on_failure(capsys):
     assert (document["job"], document["failed"]) == ("stats", 1)
     odd, bad, stranger = document["tables"]
     assert (odd["id"], odd["rows"], odd["status"]) == (["odd.name"], 1234, "done")
-    assert (bad["id"], bad["code"], bad["message"]) == (["prod", "b"], 4, "Table 'prod$b' is gone")
+    assert (bad["id"], bad["code"], bad["message"]) == (["prod", "b"], 4, "Table 'prod.b' is gone")
     assert stranger["id"] is None
 
 

@@ -48,7 +48,7 @@ def test_selectors_find_tables_by_name_namespace_and_pattern(full, which, found)
 
 
 def test_unknown_name_raises_not_found(full):
-    with fails(4, "prod$nothing"):
+    with fails(4, "prod.nothing"):
         table_selection.find_tables(full.catalog, "prod.nothing")
     with fails(4, "nothing"):
         table_selection.find_tables(full.catalog, ["nothing"])

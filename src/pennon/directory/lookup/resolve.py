@@ -22,8 +22,11 @@ from pennon.identifiers import (
     ROOT,
     Identifier,
     format_identifier,
+    format_object_id,
     namespace_not_found,
     object_id,
+    quote_identifier,
+    split_object_id,
     table_not_found,
 )
 from pennon.store import call_together
@@ -270,14 +273,14 @@ def find_location_fault(snapshot: Snapshot, row: Row) -> str | None:
     for depth in range(1, len(parts)):
         for key in snapshot.object_ids_at("/".join(parts[:depth])):
             if is_live(key):
-                return f"it is inside the table {shorten_text(key)}"
+                return f"it is inside the table {shorten_text(quote_identifier(split_object_id(key)))}"
     return None
 
 
 def _unusable_row_error(row: Row, fault: str) -> UnusableEntryError:
     where = "" if row.location is None else f" {shorten_text(row.location)}"
     return UnusableEntryError(
-        f"Table {format_identifier((row.object_id,))} cannot be used: its row has the location{where}, and {fault}. "
+        f"Table {format_object_id(row.object_id)} cannot be used: its row has the location{where}, and {fault}. "
         "deregister_table removes the row and touches no file"
     )
 

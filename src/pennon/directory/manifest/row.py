@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pennon.directory import layout
 from pennon.errors import InvalidInputError, InvalidTableStateError
-from pennon.identifiers import DELIMITER
+from pennon.identifiers import DELIMITER, format_object_id
 from pennon.stored_json import UnreadableJsonError, parse_stored_object
 
 if TYPE_CHECKING:
@@ -85,8 +85,9 @@ class Row:
         """Raise InvalidTableStateError if the metadata is unreadable, so that a change would lose it."""
         fault = self.metadata_fault
         if fault:
+            name = format_object_id(self.object_id)
             raise InvalidTableStateError(
-                f"The metadata of {self.object_type} '{self.object_id}' cannot be read: {fault}; it is kept as it is. "
+                f"The metadata of {self.object_type} {name} cannot be read: {fault}; it is kept as it is. "
                 "Drop the object and create it again, or have the client that wrote it repair it"
             )
 

@@ -1,5 +1,1 @@
-"""SQL over the tables of a lake: `run(lake, text)`. docs/guides/spark-sql.md lists every statement."""
-
-from pennon.spark.sql.dispatch import run
-
-__all__ = ["run"]
+"""Queries over the tables of a lake: planned here, evaluated by Spark."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import Token, TokenType, exp
 
-from pennon.spark.sql.cursor import is_word
 from pennon.spark.sql.references import TableReference, fold_name
 from pennon.spark.sql.stars import find_fully_read_tables
+from pennon.spark.tokens import is_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -18,7 +18,6 @@ from sqlglot.errors import SqlglotError
 
 from pennon.spark.sql.aggregation import PartialAggregation, split_aggregates
 from pennon.spark.sql.constants import SessionSettings
-from pennon.spark.sql.cursor import tokenize
 from pennon.spark.sql.predicates import join_predicates
 from pennon.spark.sql.pruning import find_needed_columns
 from pennon.spark.sql.pushdown import Pushdown, is_row_by_row
@@ -32,6 +31,7 @@ from pennon.spark.sql.references import (
 )
 from pennon.spark.sql.scopes import Scopes
 from pennon.spark.sql.text_edits import TextEdit, apply_edits, edit_names, edit_tables, escape_braces
+from pennon.spark.tokens import tokenize
 from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from pennon.spark.reading.pinned import PinnedTable, VersionOptions, pin
 from pennon.spark.session_settings import has_plain_names
 from pennon.spark.sql import search
 from pennon.spark.sql.constants import SessionSettings
-from pennon.spark.sql.cursor import tokenize
 from pennon.spark.sql.query_plan import QueryPlan, TableRead, plan_query
 from pennon.spark.sql.references import QueryTable, TimeTravel
+from pennon.spark.tokens import tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,9 +1,8 @@
-"""Tokens of a statement, and a cursor that parses them from left to right."""
+"""Tokens of SQL text, and a cursor that parses them from left to right."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from sqlglot import Token, TokenType
 from sqlglot.dialects.spark import Spark
@@ -14,17 +13,9 @@ from pennon.errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_Item = TypeVar("_Item")
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
-
-
-@dataclass(frozen=True)
-class QualifiedName:
-    """A name of one or more parts, and its start and end in the text."""
-
-    parts: tuple[str, ...]
-    start: int
-    end: int
 
 
 class _WordTokenizer(Spark.Tokenizer):
@@ -113,14 +104,13 @@ class TokenCursor:
         if not self.at_end:
             raise self.syntax_error("expected the end of the statement")
 
-    def parse_name(self) -> QualifiedName:
-        """Parse a name of one or more parts."""
-        first = self.position
+    def parse_name(self) -> tuple[str, ...]:
+        """Parse a name and return its parts."""
         parts = [self.parse_part()]
         while self.peek(".") and self.position + 1 < len(self.tokens) and is_word(self.tokens[self.position + 1]):
             self.position += 1
             parts.append(self.parse_part())
-        return QualifiedName(tuple(parts), self.tokens[first].start, self.tokens[self.position - 1].end + 1)
+        return tuple(parts)
 
     def parse_part(self) -> str:
         """Parse one part of a name."""
@@ -132,86 +122,81 @@ class TokenCursor:
 
     def parse_string(self) -> str:
         """Parse a string literal."""
-        token = self.token
-        if token is None or token.token_type is not TokenType.STRING:
-            raise self.syntax_error("expected a string in quotes")
-        self.position += 1
-        text = token.text
+        text = self._take(TokenType.STRING, "expected a string in quotes")
         # As in Spark, a doubled quote is a quote, and adjacent literals are concatenated.
-        while self.token is not None and self.token.token_type is TokenType.STRING:
-            quote = self.text[self.token.start] if self.token.start == self.tokens[self.position - 1].end + 1 else ""
-            text += quote + self.token.text
+        while (token := self.token) is not None and token.token_type is TokenType.STRING:
+            quote = self.text[token.start] if token.start == self.tokens[self.position - 1].end + 1 else ""
+            text += quote + token.text
             self.position += 1
         return text
 
     def parse_optional_string(self) -> str | None:
         """Parse a string literal if one comes next; otherwise return None."""
-        token = self.token
-        return self.parse_string() if token is not None and token.token_type is TokenType.STRING else None
+        return self.parse_string() if self._is_next(TokenType.STRING) else None
 
     def parse_integer(self) -> int:
         """Parse a whole number."""
-        token = self.token
-        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
+        if self.token is not None and not self.token.text.isdigit():
             raise self.syntax_error("expected a whole number")
-        self.position += 1
-        return int(token.text)
+        return int(self._take(TokenType.NUMBER, "expected a whole number"))
 
     def parse_value(self) -> str:
         """Parse the value of a property: a string, a number, true or false. Return it as text."""
-        token = self.token
-        if token is None:
-            raise self.syntax_error("expected a value")
-        if token.token_type is TokenType.STRING:
+        if self._is_next(TokenType.STRING):
             return self.parse_string()
         sign = "-" if self.accept("-") else ""
-        token = self.token
-        if token is not None and (token.token_type is TokenType.NUMBER or token.text.upper() in {"TRUE", "FALSE"}):
-            self.position += 1
-            return sign + token.text.lower()
-        raise self.syntax_error("expected a string, a number, true or false")
+        word = self.accept_one("TRUE", "FALSE")
+        return sign + (word or self._take(TokenType.NUMBER, "expected a string, a number, true or false")).lower()
 
     def take_until(self, *stops: str) -> str:
         """Return the text of an expression up to one of `stops` outside parentheses and CASE, or up to the end."""
-        first, last = self._skip(lambda: any(self.peek(stop) for stop in stops))
-        if last < first:
+        first = self.position
+        depth = 0
+        while not self.at_end:
+            token = self.tokens[self.position]
+            if depth == 0 and (token.token_type in _CLOSING or any(self.peek(stop) for stop in stops)):
+                break
+            opens = token.token_type in _OPENING or self._is_case()
+            closes = token.token_type in _CLOSING or (depth > 0 and self.peek("END"))
+            depth += opens - closes
+            self.position += 1
+        if self.position == first:
             raise self.syntax_error("expected an expression")
-        return self.text[self.tokens[first].start : self.tokens[last].end + 1]
+        return self.text_since(first)
 
-    def parse_list(self, parse_item: Callable[[], str]) -> list[str]:
-        """Parse `(a, b, ...)`."""
-        self.expect("(")
+    def text_since(self, first: int) -> str:
+        """Return the text from a token to the last consumed one."""
+        return self.text[self.tokens[first].start : self.tokens[self.position - 1].end + 1]
+
+    def parse_items(self, parse_item: Callable[[], _Item]) -> list[_Item]:
+        """Parse `a, b, ...`."""
         items = [parse_item()]
         while self.accept(","):
             items.append(parse_item())
+        return items
+
+    def parse_list(self, parse_item: Callable[[], _Item]) -> list[_Item]:
+        """Parse `(a, b, ...)`."""
+        self.expect("(")
+        items = self.parse_items(parse_item)
         self.expect(")")
         return items
 
     def parse_properties(self) -> dict[str, str]:
         """Parse `('key' = 'value', key.with.dots = 5, ...)`."""
-        self.expect("(")
-        properties: dict[str, str] = {}
-        while True:
-            key = self.parse_property_key()
-            self.accept("=")
-            properties[key] = self.parse_value()
-            if not self.accept(","):
-                break
-        self.expect(")")
-        return properties
+        return dict(self.parse_list(self._parse_property))
 
     def parse_property_key(self) -> str:
         """Parse the key of a property: a string, or words with dots."""
         key = self.parse_optional_string()
-        return ".".join(self.parse_name().parts) if key is None else key
+        return ".".join(self.parse_name()) if key is None else key
 
     def take_rest(self) -> str:
         """Return the remaining text and move to the end."""
-        first = self.token
-        if first is None:
+        if self.at_end:
             raise self.syntax_error("expected a query or an expression")
-        self.position = len(self.tokens)
-        return self.text[first.start : self.tokens[-1].end + 1]
+        first, self.position = self.position, len(self.tokens)
+        return self.text_since(first)
 
     def syntax_error(self, message: str) -> InvalidInputError:
         """Return the error for the next token."""
@@ -224,18 +209,20 @@ class TokenCursor:
             f"Syntax error at line {token.line}, column {column}, near {near!r}: {message}: {_shorten(self.text)}"
         )
 
-    def _skip(self, stop: Callable[[], bool]) -> tuple[int, int]:
-        first = self.position
-        depth = 0
-        while not self.at_end:
-            token = self.tokens[self.position]
-            if depth == 0 and (stop() or token.token_type in _CLOSING):
-                break
-            opens = token.token_type in _OPENING or self._is_case()
-            closes = token.token_type in _CLOSING or (depth > 0 and self.peek("END"))
-            depth += opens - closes
-            self.position += 1
-        return first, self.position - 1
+    def _is_next(self, kind: TokenType) -> bool:
+        return self.token is not None and self.token.token_type is kind
+
+    def _take(self, kind: TokenType, message: str) -> str:
+        token = self.token
+        if token is None or token.token_type is not kind:
+            raise self.syntax_error(message)
+        self.position += 1
+        return token.text
+
+    def _parse_property(self) -> tuple[str, str]:
+        key = self.parse_property_key()
+        self.accept("=")
+        return key, self.parse_value()
 
     def _is_case(self) -> bool:
         """Return True if a CASE expression starts here, not a column named `case`."""
