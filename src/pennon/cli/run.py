@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,20 +18,21 @@ from pennon.cli.commands import command, new_app
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Note
 from pennon.cli.pipeline_views import plan_view, report_view
+from pennon.cli.progress import open_bar
 from pennon.cli.session import Session
 from pennon.cli.settings import Connection, parse_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.progress import Progress
 
     from pennon.spark.address import Address
     from pennon.spark.pipeline import Pipeline, RunReport
+    from pennon.spark.pipeline.observer import Observer
 
 app = new_app()
 
 _TERMINATED = 128 + signal.SIGTERM
-# Set if spark-submit started this process; then spark-submit chooses the master.
-_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @command(app, "run", spark=True)
@@ -78,8 +79,13 @@ def run(
 
     --run-id continues an interrupted run. Finished work is not repeated, and nothing is published twice.
     """
-    from pennon.spark.pipeline import InvalidPipelineError, Pipeline, RunReport
+    from pennon.spark.pipeline import InvalidPipelineError, Pipeline
     from pennon.spark.pipeline.run_state import new_run_id, validate_run_id
+    from pennon.spark.pipeline.scrubbing import change_texts
+    from pennon.spark.session import start_session
+
+    def hide(text: str) -> str:
+        return secrets.scrub(text, session.hidden)
 
     if discard and run_id is None:
         raise CommandFailure("--discard needs --run-id, the run whose staged data to delete")
@@ -90,23 +96,25 @@ def run(
         named = validate_run_id(run_id or new_run_id())
         address = _find_catalog(session, pipeline)
         if dry_run:
-            plan = pipeline.plan(address, allow_code=not no_code)
-            session.output.show(_scrub(session, plan.document()), lambda: plan_view(plan))
+            plan = change_texts(pipeline.plan(address, allow_code=not no_code), hide)
+            session.output.show(plan.document(), lambda: plan_view(plan))
             return ExitCode.DONE
         if discard:
             return _discard_run(session, pipeline, address, named, take_over=take_over, state=state)
         if no_code:
             pipeline.plan(address, allow_code=False)
         settings = {**pipeline.definition.spark.conf, **parse_pairs(spark_conf or [], "--spark-conf")}
-        with _start_spark(pipeline, master or pipeline.definition.spark.master, settings) as spark:
+        master = master or pipeline.definition.spark.master
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        with _terminable(), start_session(f"pennon run {pipeline.name}", master=master, settings=settings) as spark:
             done = _run_pipeline(
                 session, pipeline, spark, address, named, take_over=take_over, state=state, allow_code=not no_code
             )
     except InvalidPipelineError as error:
         for problem in error.problems:
-            _print_line(secrets.scrub(problem.format(error.file), session.hidden))
+            _print_line(hide(problem.format(error.file)))
         return ExitCode.BAD_INPUT
-    done = RunReport.of(_scrub(session, done.document()))
+    done = change_texts(done, hide)
     document = done.document()
     if report is not None:
         done.save(report)
@@ -185,31 +193,6 @@ def _find_catalog(session: Session, pipeline: "Pipeline") -> "Address":
     return Address.of(connection.impl, properties)
 
 
-@contextmanager
-def _start_spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -> Iterator["SparkSession"]:
-    """Start Spark for the run and stop it at the end, also after SIGTERM.
-
-    An existing session of this process is used and not stopped.
-    """
-    from pyspark.sql import SparkSession
-
-    from pennon.spark.session import new_session
-
-    if master is None and _SUBMITTED not in os.environ:
-        master = "local[*]"
-    # Spark's log would mix with our output, and repeats every error.
-    quiet = {"spark.log.level": "ERROR"}
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    with _terminable():
-        mine = SparkSession.getActiveSession() is None
-        spark = new_session(f"pennon run {pipeline.name}", master=master, **{**quiet, **settings})
-        try:
-            yield spark
-        finally:
-            if mine:
-                spark.stop()
-
-
 class _Terminated(KeyboardInterrupt):
     """The process received SIGTERM."""
 
@@ -240,59 +223,33 @@ def _require_writable(report: Path | None) -> None:
 # Progress and messages
 
 
-class _Bar:
-    """Shows the progress of a run."""
-
-    def __init__(self, bar: Any) -> None:
-        self._bar = bar
-        self._task: Any = None
-
-    def planned(self, work: Sequence[str]) -> None:
-        """Show an empty bar."""
-        self._task = self._bar.add_task("", total=len(work))
-
-    def begun(self, work: str) -> None:
-        """Show the current work."""
-        self._bar.update(self._task, description=work)
-
-    def done(self, work: str, *, reused: bool) -> None:
-        """Advance the bar, and print a line."""
-        self._bar.advance(self._task)
-        self._bar.console.print(f"{work}: {'already done' if reused else 'done'}", style="dim")
-
-
 @contextmanager
-def _show_progress() -> Iterator[_Bar | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+def _show_progress() -> Iterator["Observer | None"]:
+    """Yield an observer that shows a run on a terminal, or None."""
+    with open_bar() as bar:
+        yield None if bar is None else _create_observer(bar)
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True, markup=False, highlight=False)
-    with Progress(*columns, console=console, transient=True) as bar:
-        yield _Bar(bar)
+
+def _create_observer(bar: "Progress") -> "Observer":
+    from pennon.spark.pipeline.observer import Observer
+
+    task = bar.add_task("", total=None)
+
+    class Bar(Observer):
+        def planned(self, work: Sequence[str]) -> None:
+            bar.update(task, total=len(work))
+
+        def begun(self, work: str) -> None:
+            bar.update(task, description=work)
+
+        def done(self, work: str, *, reused: bool) -> None:
+            bar.advance(task)
+            bar.console.print(f"{work}: {'already done' if reused else 'done'}", style="dim")
+
+    return Bar()
 
 
 def _print_line(text: str) -> None:
     from pennon.cli.terminal_text import format_line
 
     sys.stderr.write(format_line(text) + "\n")
-
-
-def _scrub(session: Session, document: Any) -> Any:
-    """Return a document with all secrets masked."""
-    if isinstance(document, str):
-        return secrets.scrub(document, session.hidden)
-    if isinstance(document, dict):
-        return {key: _scrub(session, value) for key, value in document.items()}
-    if isinstance(document, (list, tuple)):
-        return [_scrub(session, value) for value in document]
-    return document

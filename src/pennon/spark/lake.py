@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pennon.spark.merging.clauses import ClauseSpec
     from pennon.spark.merging.merge import MergeResult
     from pennon.spark.merging.mutation import MutationResult
-    from pennon.spark.writing import WriteResult
+    from pennon.spark.tables import WriteResult
 
     Name = str | Sequence[str]
 
@@ -146,10 +146,10 @@ class Lake:
         `max_rows_per_file` rows (default 1,048,576) and `max_bytes_per_file` bytes (default 4 GiB).
         `data_storage_version` is the version of Lance's file format for a new table.
         """
-        from pennon.spark import writing
+        from pennon.spark import tables
 
-        return writing.write(
-            self,
+        return tables.write(
+            self.address,
             df,
             parse_table_name(id),
             mode,

@@ -52,12 +52,12 @@ POINTS = {
     "step written": (("before", RECORD, STEP), (1, 3, 1)),
     "step noted": (("after", RECORD, STEP), (0, 3, 1)),
     "merge staged": (("before", RECORD, STAGED), (0, 3, 1)),
-    "append half staged": (("after", "pennon.spark.writing:fragment_writer.write_dataframe", 1), (0, 2, 1)),
+    "append half staged": (("after", "pennon.spark.tables:fragment_writer.write_dataframe", 1), (0, 2, 1)),
     "new table staged": (("before", RECORD, STAGED_3), (0, 1, 1)),
     "checked": (("after", RECORD, CHECKED), (0, 0, 0)),
     "about to publish": (("after", RECORD, PUBLISHING), (0, 0, 0)),
     "committed": (("after", "pennon.directory.manifest.manifest:Manifest.mutate", 1), (0, 0, 0)),
-    "published": (("after", "pennon.spark.pipeline.target_publishing:publish", 1), (0, 0, 0)),
+    "published": (("after", "pennon.spark.pipeline.targets:publish", 1), (0, 0, 0)),
     "outcome noted": (("before", "pennon.spark.pipeline.run_state:RunState.tidy", 1), (0, 0, 0)),
 }
 VISIBLE = {"committed", "published", "outcome noted"}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, TypeAdapter
 
 from pennon.errors import (
     InvalidInputError,
@@ -13,21 +16,20 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import format_identifier
-from pennon.spark.commits.destination import locate_table
-from pennon.spark.pipeline.staged_files import root_store
+from pennon.spark.pipeline.run_state import describe_fault, root_store
 from pennon.spark.pipeline.statements import parse_table_name
-from pennon.spark.reading.pinned import PinnedTable, VersionOptions, pin
+from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionOptions, pin
 from pennon.spark.sql.references import TimeTravel
+from pennon.spark.tables.destination import locate_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lance import LanceDataset
 
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
     from pennon.spark.pipeline.graph import Graph
-    from pennon.spark.pipeline.model import Source
     from pennon.spark.pipeline.problems import Path
     from pennon.spark.pipeline.statements import Name
 
@@ -42,55 +44,52 @@ class PinnedReads:
     names: dict[Name, Identifier | None] = field(default_factory=dict)
     """The table of each name in a query; None if Spark resolves the name."""
 
-    def note(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
-        return {
-            "sources": {name: _to_note(table) for name, table in self.sources.items()},
-            "tables": [
-                {**_to_note(table), "travel": None if travel is None else [travel.kind, travel.text]}
-                for (_, travel), table in self.tables.items()
-            ],
-            "names": [[list(name), None if found is None else list(found)] for name, found in self.names.items()],
-        }
+    def note(self, unstageable: Iterable[str]) -> dict[str, Any]:
+        """Return everything as JSON values, which `restore_reads` parses."""
+        sources = {name: _to_note(table) for name, table in self.sources.items()}
+        tables = tuple(_to_note(table, travel) for (_, travel), table in self.tables.items())
+        return asdict(ReadsNote(sources, tables, tuple(self.names.items()), tuple(sorted(unstageable))))
 
 
-def restore_reads(note: Any, address: Address) -> PinnedReads:
-    """Return the recorded versions. A version that no longer exists fails when it is read.
+@dataclass(frozen=True)
+class TableNote:
+    """A recorded version. `made` is its creation time."""
+
+    table: Annotated[tuple[str, ...], Field(min_length=1)]
+    version: Annotated[int, Field(ge=1)]
+    branch: str | None
+    uri: str
+    made: str
+    travel: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class ReadsNote:
+    """The record of everything that a run reads, and of the steps whose results cannot be staged."""
+
+    sources: dict[str, TableNote]
+    tables: tuple[TableNote, ...]
+    names: tuple[tuple[tuple[str, ...], tuple[str, ...] | None], ...]
+    unstageable: tuple[str, ...] = ()
+
+
+def restore_reads(note: object, address: Address) -> tuple[PinnedReads, frozenset[str]]:
+    """Return the recorded versions and unstageable steps. A version that no longer exists fails when it is read.
 
     Raises InvalidTableStateError if the record is malformed, or if a table has been replaced.
     """
     try:
-        tables = {}
-        for one in note["tables"]:
-            travel = None if one["travel"] is None else TimeTravel(*map(_require_text, one["travel"]))
-            tables[_require_name(one["table"]), travel] = _restore_pin(one, address)
-        return PinnedReads(
-            {_require_text(name): _restore_pin(one, address) for name, one in note["sources"].items()},
-            tables,
-            {_require_name(name): None if found is None else _require_name(found) for name, found in note["names"]},
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        noted = TypeAdapter(ReadsNote).validate_json(json.dumps(note), strict=True)
+    except ValueError as error:
         raise InvalidTableStateError(
-            f"The record of the tables that the run reads is malformed ({type(error).__name__}: {error}); "
-            "start a new run"
+            f"The record of the tables that the run reads is malformed ({describe_fault(error)}); start a new run"
         ) from error
-
-
-def noted_unstageable(note: Any) -> frozenset[str]:
-    """Return the steps that were recorded as unstageable."""
-    return frozenset(map(str, note.get("unstageable") or ()))
-
-
-def _require_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
-
-
-def _require_name(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value:
-        raise TypeError(f"{value!r} is not a name")
-    return tuple(map(_require_text, value))
+    sources = {name: _restore_pin(one, address) for name, one in noted.sources.items()}
+    tables = {
+        (one.table, None if one.travel is None else TimeTravel(*one.travel)): _restore_pin(one, address)
+        for one in noted.tables
+    }
+    return PinnedReads(sources, tables, dict(noted.names)), frozenset(noted.unstageable)
 
 
 def resolve_reads(
@@ -106,26 +105,22 @@ def resolve_reads(
     of a source for messages. Raises TableNotFoundError if a source does not exist.
     """
     used = graph.used_names()
-    wanted = {
-        name: source for name, source in graph.definition.sources.items() if name in used and source.table is not None
-    }
-    latest: dict[Identifier, None] = {}
-    for name, source in wanted.items():
-        identifier = parse_table_name(str(source.table))
-        if _find_table(address, "", identifier) is None:
-            raise TableNotFoundError(
-                f"{locate(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
-            )
-        if _moment_of(source) == VersionOptions():
-            latest[identifier] = None
+    moments: dict[str, tuple[Identifier, VersionOptions]] = {}
+    for name, source in graph.definition.sources.items():
+        if name in used and source.table is not None:
+            identifier = parse_table_name(source.table)
+            if _find_table(address, "", identifier) is None:
+                raise TableNotFoundError(
+                    f"{locate(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
+                )
+            moments[name] = (identifier, VersionOptions(source.version, source.tag, source.branch, source.as_of))
     reads = PinnedReads()
     _resolve_names(reads, address, lake_name, graph, moment_of)
     named = [one for one in reads.names.values() if one is not None]
+    latest = [identifier for identifier, moment in moments.values() if moment == LATEST]
     pinned = _pin_together(address, list(dict.fromkeys([*latest, *named])))
-    for name, source in wanted.items():
-        identifier = parse_table_name(str(source.table))
-        moment = _moment_of(source)
-        reads.sources[name] = pinned[identifier] if moment == VersionOptions() else pin(address, identifier, moment)[0]
+    for name, (identifier, moment) in moments.items():
+        reads.sources[name] = pinned[identifier] if moment == LATEST else pin(address, identifier, moment)[0]
     reads.tables.update({(one, None): pinned[one] for one in named})
     return reads
 
@@ -138,17 +133,16 @@ def _resolve_names(
     moment_of: Callable[[Identifier, TimeTravel], VersionOptions | None],
 ) -> None:
     """Resolve the names in queries, and pin the tables whose version the query specifies."""
-    for query in graph.all_queries():
-        for reference in graph.external_reads(query):
-            name, travel = reference.name, reference.travel
-            if name not in reads.names:
-                reads.names[name] = _find_table(address, lake_name, name)
-            found = reads.names[name]
-            if found is None or travel is None or (found, travel) in reads.tables:
-                continue
-            moment = moment_of(found, travel)
+    used = graph.used_names()
+    queries = [sql for path, sql in graph.definition.queries() if path[0] != "steps" or path[1] in used]
+    for one in [one for sql in queries for one in graph.external_reads(sql)]:
+        if one.name not in reads.names:
+            reads.names[one.name] = _find_table(address, lake_name, one.name)
+        found = reads.names[one.name]
+        if found is not None and one.travel is not None and (found, one.travel) not in reads.tables:
+            moment = moment_of(found, one.travel)
             if moment is not None:
-                reads.tables[found, travel] = pin(address, found, moment)[0]
+                reads.tables[found, one.travel] = pin(address, found, moment)[0]
 
 
 def _pin_together(address: Address, identifiers: list[Identifier]) -> dict[Identifier, PinnedTable]:
@@ -176,36 +170,24 @@ def _find_table(address: Address, lake_name: str, name: Name) -> Identifier | No
     return None
 
 
-def _moment_of(source: Source) -> VersionOptions:
-    return VersionOptions(source.version, source.tag, source.branch, source.as_of)
+def _to_note(table: PinnedTable, travel: TimeTravel | None = None) -> TableNote:
+    moment = None if travel is None else (travel.kind, travel.text)
+    return TableNote(table.identifier, table.version, table.branch, table.uri, _creation_time(table.open()), moment)
 
 
-def _to_note(table: PinnedTable) -> dict[str, Any]:
-    return {
-        "table": list(table.identifier),
-        "version": table.version,
-        "branch": table.branch,
-        "uri": table.uri,
-        "made": _creation_time(table.open()),
-    }
-
-
-def _restore_pin(noted: dict[str, Any], address: Address) -> PinnedTable:
-    identifier, uri, version = _require_name(noted["table"]), _require_text(noted["uri"]), noted["version"]
-    branch = None if noted["branch"] is None else _require_text(noted["branch"])
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise TypeError(f"{version!r} is not a version")
-    _require_same_location(address, identifier, uri)
-    table = PinnedTable(identifier, uri, version, branch, tuple(sorted(address.storage_options.items())))
+def _restore_pin(noted: TableNote, address: Address) -> PinnedTable:
+    _require_same_location(address, noted.table, noted.uri)
+    options = tuple(sorted(address.storage_options.items()))
+    table = PinnedTable(noted.table, noted.uri, noted.version, noted.branch, options)
     try:
         dataset = table.open()
     except (OSError, ValueError):
         return table
     made = _creation_time(dataset)
-    if made != noted["made"]:
+    if made != noted.made:
         raise InvalidTableStateError(
             f"Table {format_identifier(table.identifier)} was replaced after the run began: version "
-            f"{table.version} was created at {made}, not at {noted['made']}"
+            f"{table.version} was created at {made}, not at {noted.made}"
         )
     return table.identified_by(dataset)
 

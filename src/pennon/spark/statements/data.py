@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.spark import types, writing
+from pennon.spark import tables, types
 from pennon.spark.lake_listing import ResultRows
 from pennon.spark.merging import clauses, merge, mutation
 from pennon.spark.quoting import quote_name
@@ -60,7 +60,7 @@ def insert(
         frame = name_columns(table, frame, schema.names, columns, keep_others=evolve)
     frame = align_columns(table, frame, schema, keep_others=evolve)
     mode = "overwrite" if overwrite else "append"
-    done = writing.write(lake, frame, table, mode, merge_schema=evolve and not overwrite)
+    done = tables.write(lake.address, frame, table, mode, merge_schema=evolve and not overwrite)
     return ResultRows([(done.version, done.rows)], "version bigint, inserted bigint")
 
 

@@ -11,8 +11,8 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
-from pennon.spark import types, writing
-from pennon.spark.commits.destination import locate_table
+from pennon.spark import tables, types
+from pennon.spark.tables.destination import locate_table
 from pennon.spark.lake_listing import ResultRows
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.references import fold_name
@@ -51,7 +51,7 @@ def create_table(
         frame = runner.run_query(content)
     else:
         frame = lake.spark.createDataFrame([], ddl.build_spark_schema(lake.spark, table, content))
-    done = writing.write(lake, frame, table, mode)
+    done = tables.write(lake.address, frame, table, mode)
     version = done.version
     if properties and not done.skipped:
         version = _change_table(lake.address, table, lambda dataset: ddl.change_properties(dataset, properties))

@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pennon.errors import InvalidInputError
 from pennon.identifiers import format_identifier
 from pennon.spark.streaming.epochs import EpochLog, StreamEpoch
-from pennon.spark.writing import find_destination, source_writer
-from pennon.spark.writing.fragment_writer import WrittenFragments
+from pennon.spark.tables import find_destination, source_writer
+from pennon.spark.tables.fragment_writer import WrittenFragments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pennon.spark.address import Address
     from pennon.spark.options import SourceOptions
-    from pennon.spark.writing.prepared_write import PreparedWrite
+    from pennon.spark.tables.fragment_writer import FragmentWriter
 
 # The property of a task in which Spark stores the id of its streaming query.
 _QUERY_ID = "sql.streaming.queryId"
@@ -46,7 +45,7 @@ def stream_writer(options: SourceOptions, schema: StructType, *, overwrite: bool
         )
     destination = find_destination(options.address, options.identifier, options.text("branch"))
     prepared = source_writer.prepare_from_options(options, schema, destination, overwrite=overwrite)
-    return TableStreamWriter(options.address, prepared, options.text("queryId"))
+    return TableStreamWriter(prepared, options.text("queryId"))
 
 
 @dataclass(frozen=True)
@@ -54,21 +53,20 @@ class EpochReport(WriterCommitMessage):
     """The fragments of one task, with its plan and the id of its query."""
 
     written: WrittenFragments
-    prepared: PreparedWrite
+    prepared: FragmentWriter
     query: str | None
 
 
 class TableStreamWriter(DataSourceStreamArrowWriter):
     """Writes fragments on executors, and commits those of an epoch once."""
 
-    def __init__(self, address: Address, prepared: PreparedWrite, name: str | None) -> None:
-        self._address = address
+    def __init__(self, prepared: FragmentWriter, name: str | None) -> None:
         self._prepared = prepared
         self._name = name
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
-        return EpochReport(self._prepared.writer.write(iterator), self._prepared, _query_id())
+        return EpochReport(self._prepared.write(iterator), self._prepared, _query_id())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Commit the fragments of all tasks, unless this epoch was committed before.
@@ -86,7 +84,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
             with staged.destination.files() as files:
                 since = EpochLog(files, staged.destination, epoch.stream).begin(epoch)
             staged = replace(staged, since=since)
-        source_writer.publish_staged(self._address, staged, epoch.job)
+        source_writer.publish_staged(staged, epoch.job)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002 - as above
         """Delete the files of all tasks, including failed ones, if at least one task has reported the plan."""

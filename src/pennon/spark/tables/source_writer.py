@@ -7,18 +7,18 @@ one to the next. For such sources Spark supports the modes `append` and `overwri
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError, TableAlreadyExistsError
 from pennon.identifiers import format_identifier
-from pennon.spark.commits import job_commits, publish
-from pennon.spark.commits.run_files import UNCLEAR
-from pennon.spark.writing.dataframe_write import find_destination, find_earlier_write
-from pennon.spark.writing.fragment_writer import FileSettings, WrittenFragments
-from pennon.spark.writing.prepared_write import PreparedWrite, prepare_write
+from pennon.spark.tables import job_commits, publishing
+from pennon.spark.tables.dataframe_write import find_destination, find_earlier_write
+from pennon.spark.tables.fragment_writer import FileSettings, FragmentWriter, WrittenFragments
+from pennon.spark.tables.prepared_write import prepare_write
+from pennon.spark.tables.run_files import UNCLEAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pennon.spark.address import Address, Client
-    from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.options import SourceOptions
+    from pennon.spark.tables.destination import Destination
+    from pennon.spark.tables.staged_write import StagedWrite
 
 
 def create_writer(options: SourceOptions, schema: StructType, *, overwrite: bool) -> PennonWriter:
@@ -42,33 +41,31 @@ def create_writer(options: SourceOptions, schema: StructType, *, overwrite: bool
     job_commits.require_job_id(job_id)
     destination = find_destination(options.address, options.identifier, options.text("branch"))
     if destination is not None and find_earlier_write(destination, job_id) is not None:
-        return PennonWriter(options.address, None, job_id)
+        return PennonWriter(None, job_id)
     prepared = prepare_from_options(options, schema, destination, overwrite=overwrite)
-    return PennonWriter(options.address, replace(prepared, writer=prepared.writer.start_run()), job_id)
+    return PennonWriter(prepared.start_run(), job_id)
 
 
 def prepare_from_options(
     options: SourceOptions, schema: StructType, destination: Destination | None, *, overwrite: bool
-) -> PreparedWrite:
+) -> FragmentWriter:
     """Return a write planned by the options of the data source; raises InvalidInputError for options of reads."""
     for name in ("version", "tag", "asOf", "columns", "where", "limit"):
         if options.text(name) is not None:
             raise InvalidInputError(
                 f"Option {name!r} is for reading; table {format_identifier(options.identifier)} is written"
             )
-    given = {
-        "max_rows_per_file": options.number("maxRowsPerFile", least=1),
-        "max_bytes_per_file": options.number("maxBytesPerFile", least=1),
-        "data_storage_version": options.text("dataStorageVersion"),
-    }
+    settings = FileSettings.of(
+        options.number("maxRowsPerFile", least=1),
+        options.number("maxBytesPerFile", least=1),
+        options.text("dataStorageVersion"),
+    )
+    merge_schema = options.flag("mergeSchema")
     return prepare_write(
-        options.address,
-        options.identifier,
-        destination,
-        schema,
+        *(options.address, options.identifier, destination, schema),
         overwrite=overwrite,
-        merge_schema=options.flag("mergeSchema"),
-        settings=FileSettings(**{name: value for name, value in given.items() if value is not None}),  # type: ignore[arg-type]  # as their fields are
+        merge_schema=merge_schema,
+        settings=settings,
     )
 
 
@@ -82,38 +79,36 @@ class TaskReport(WriterCommitMessage):
 class PennonWriter(DataSourceArrowWriter):
     """Writes fragments on executors, and commits them once."""
 
-    def __init__(self, address: Address, prepared: PreparedWrite | None, job_id: str | None) -> None:
-        self._address = address
-        self._prepared = prepared
+    def __init__(self, writer: FragmentWriter | None, job_id: str | None) -> None:
+        self._writer = writer
         self._job_id = job_id
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task, or nothing if an earlier run of the job has written them."""
-        if self._prepared is None:
+        if self._writer is None:
             return TaskReport(WrittenFragments((), 0))
-        return TaskReport(self._prepared.writer.write(iterator))
+        return TaskReport(self._writer.write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the fragments of all tasks, once for each job.
 
         Raises TableNotFoundError or ConcurrentModificationError.
         """
-        if self._prepared is None:
+        if self._writer is None:
             return
         done = WrittenFragments.of(one.written for one in messages if isinstance(one, TaskReport))
-        publish_staged(self._address, self._prepared.stage(done), self._job_id)
+        publish_staged(self._writer.stage(done), self._job_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - the notes are complete
         """Delete the files of all tasks, including killed ones."""
-        if self._prepared is None:
-            return
-        remove_written(self._prepared)
+        if self._writer is not None:
+            remove_written(self._writer)
 
 
-def publish_staged(address: Address, staged: StagedWrite, job_id: str | None) -> None:
+def publish_staged(staged: StagedWrite, job_id: str | None) -> None:
     """Publish a staged write. If the outcome is unknown, `remove_written` keeps its files."""
     try:
-        publish.publish(_AddressAccess(address), staged, job_id=job_id)
+        publishing.publish(staged, job_id=job_id)
     except TableAlreadyExistsError as error:
         raise ConcurrentModificationError(
             f"Table {format_identifier(staged.identifier)} was created by another client during the write; write again"
@@ -127,24 +122,12 @@ def publish_staged(address: Address, staged: StagedWrite, job_id: str | None) ->
         raise
 
 
-def remove_written(prepared: PreparedWrite) -> None:
+def remove_written(writer: FragmentWriter) -> None:
     """Delete the files that the tasks of a write have written, including killed ones."""
-    task = prepared.writer
-    with task.files() as files:
-        if UNCLEAR in files.noted_files(task.run):
+    with writer.files() as files:
+        if UNCLEAR in files.noted_files(writer.run):
             return
-        if prepared.is_new:
+        if writer.is_new:
             files.delete_tree()
         else:
-            files.settle(task.run)
-
-
-@dataclass(frozen=True)
-class _AddressAccess:
-    """The part of a lake that publishing needs, for an address."""
-
-    address: Address
-
-    @property
-    def catalog(self) -> Client:
-        return self.address.connect()
+            files.settle(writer.run)

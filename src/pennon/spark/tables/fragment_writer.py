@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,17 +13,21 @@ import pyarrow as pa
 from pennon.errors import ConcurrentModificationError, InvalidInputError
 from pennon.identifiers import format_identifier
 from pennon.spark import types
+from pennon.spark.tables import light_rows
+from pennon.spark.tables.schema_evolution import Evolution
+from pennon.spark.tables.staged_write import StagedWrite
 from pennon.spark.workers import freeze_imports
-from pennon.spark.writing import light_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from lance import LanceOperation
+    from lance.fragment import FragmentMetadata
     from pyspark.sql import DataFrame, Row
 
-    from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.run_files import RunDirectory
     from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.tables.destination import Destination
+    from pennon.spark.tables.run_files import RunDirectory
     from pennon.spark.types import WritePlan
 
 MAX_ROWS_PER_FILE = 1024 * 1024
@@ -40,12 +45,15 @@ class FileSettings:
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     data_storage_version: str | None = None
 
-    def __post_init__(self) -> None:
-        """Raise InvalidInputError for numbers below 1."""
-        for name in ("max_rows_per_file", "max_bytes_per_file"):
-            value = getattr(self, name)
+    @classmethod
+    def of(cls, max_rows_per_file: int | None, max_bytes_per_file: int | None, version: str | None) -> FileSettings:
+        """Return the settings, with defaults for None; raises InvalidInputError for numbers below 1."""
+        rows = MAX_ROWS_PER_FILE if max_rows_per_file is None else max_rows_per_file
+        size = MAX_BYTES_PER_FILE if max_bytes_per_file is None else max_bytes_per_file
+        for name, value in {"max_rows_per_file": rows, "max_bytes_per_file": size}.items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InvalidInputError(f"{name} is a whole number from 1, got {value!r}")
+        return cls(rows, size, version)
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,12 @@ class WrittenFragments:
         """Return the fragments of several tasks together."""
         held = list(parts)
         return cls(tuple(fragment for part in held for fragment in part.fragments), sum(part.rows for part in held))
+
+    def parse(self) -> list[FragmentMetadata]:
+        """Return the fragments as Lance's objects."""
+        from lance.fragment import FragmentMetadata
+
+        return [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in self.fragments]
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -85,6 +99,13 @@ class FragmentWriter:
     settings: FileSettings = FileSettings()
     watched: bool = False
     """Whether the run is noted as open, so that tasks detect if it was settled without them."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the table, if it is new."""
+
+    @property
+    def is_new(self) -> bool:
+        """Return True if the table is not in the catalog yet."""
+        return self.table is None
 
     def start_run(self) -> FragmentWriter:
         """Note that the run is open; return the writer for its tasks."""
@@ -132,9 +153,38 @@ class FragmentWriter:
                 )
         return written
 
+    def stage(self, done: WrittenFragments) -> StagedWrite:
+        """Return the staged write of the fragments of all tasks."""
+        evolution = None
+        if self.table is not None and self.plan.new_columns:
+            base = self.table.open()
+            evolution = Evolution(self.destination.identifier, self.plan.schema, base.schema, done.fragments)
+        return StagedWrite(
+            self.destination.identifier,
+            self._operation(done) if evolution is None else evolution.build_operation(base),
+            0 if self.table is None else self.table.version,
+            done.rows,
+            done.bytes,
+            done.files,
+            self.destination,
+            self.run,
+            new=self.is_new,
+            blobs=types.has_blobs(self.plan.schema),
+            evolution=evolution,
+            properties=dict(self.properties),
+        )
+
     def files(self) -> RunDirectory:
         """Open the directory of the destination."""
         return self.destination.files(blobs=types.has_blobs(self.plan.schema))
+
+    def _operation(self, done: WrittenFragments) -> LanceOperation.BaseOperation | None:
+        """Return the Lance operation of the write; None for an append without rows."""
+        from lance import LanceOperation
+
+        if self.mode != "append":
+            return LanceOperation.Overwrite(self.plan.schema, done.parse())
+        return LanceOperation.Append(done.parse()) if done.fragments else None
 
 
 def write_dataframe(df: DataFrame, writer: FragmentWriter) -> WrittenFragments:
@@ -165,7 +215,7 @@ def _run_job(df: DataFrame, writer: FragmentWriter) -> WrittenFragments:
     light = light_rows.mark_light_rows(df)
     if light is not None:
         with light_rows.without_weighing(df.sparkSession):
-            reports = light.mapInArrow(_create_light_task(writer), REPORT).collect()
+            reports = light.mapInArrow(_create_task(writer, is_light=True), REPORT).collect()
         made = _from_reports(reports)
         if all(report.fragments is not None for report in reports):
             return made
@@ -179,30 +229,20 @@ def _from_reports(reports: list[Row]) -> WrittenFragments:
     return WrittenFragments.of(parts)
 
 
-def _create_task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _create_task(
+    writer: FragmentWriter, *, is_light: bool = False
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of a task, which yields one row: its fragments, or null if a row was not light."""
+
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        written = writer.write(batches)
-        if written.fragments:
-            yield _create_report(json.dumps(written.fragments), written.rows)
+        fragments, rows = None, 0
+        # Spark would retry a task that fails, so a row that is not light is reported instead.
+        with suppress(light_rows.HeavyRowError):
+            written = writer.write(light_rows.unpack_light_rows(batches) if is_light else batches)
+            fragments, rows = json.dumps(written.fragments), written.rows
+        yield pa.record_batch({"fragments": pa.array([fragments], pa.string()), "rows": pa.array([rows], pa.int64())})
 
     return write
-
-
-def _create_light_task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    write = _create_task(writer)
-
-    def write_light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from write(light_rows.unpack_light_rows(batches))
-        except light_rows.HeavyRowError:
-            # Spark would retry a task that fails, so this is reported instead.
-            yield _create_report(None, 0)
-
-    return write_light
-
-
-def _create_report(fragments: str | None, rows: int) -> pa.RecordBatch:
-    return pa.record_batch({"fragments": pa.array([fragments], pa.string()), "rows": pa.array([rows], pa.int64())})
 
 
 class _CastBatches:
