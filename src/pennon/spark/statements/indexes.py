@@ -15,10 +15,10 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier, quote_identifier, table_not_found
-from pennon.spark.tables.destination import locate_table
 from pennon.spark.lake_listing import ResultRows
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
+from pennon.spark.tables.destination import locate_table
 from pennon.table.index_kinds import parse_kind, parse_parameter
 
 if TYPE_CHECKING:
