@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.reading.splits import Split
 
-_DEFAULT_SPLITS = 8
+DEFAULT_SPLITS = 8
 
 
 class PennonDataSource(DataSource):
@@ -80,7 +80,7 @@ class PennonDataSource(DataSource):
         if names != tuple(scan.projected_schema().names):
             scan = replace(scan, columns=names)
             scan.projected_schema()
-        splits = self._source_options.number("splits", least=1) or _DEFAULT_SPLITS
+        splits = self._source_options.number("splits", least=1) or DEFAULT_SPLITS
         return PennonReader(scan, splits, self._source_options.number("splitBytes", least=1))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
