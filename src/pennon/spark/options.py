@@ -25,10 +25,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "tag": ("", "Read: the tag whose version is read."),
     "branch": ("main", "Read and write: the branch."),
     "asOf": ("", "Read: the version that was current at this time (ISO 8601; UTC if it has no zone)."),
-    "splits": (
-        "8",
-        "Read: how many tasks to cut the table into, if it is large enough; `lake.table` uses one for each core.",
-    ),
+    "splits": ("8", "Read: how many tasks to cut the table into, if it is large enough."),
     "splitBytes": ("134217728", "Read: the most bytes that a task reads."),
     "mergeSchema": ("false", "Write: add columns that the table does not have."),
     "maxRowsPerFile": ("1048576", "Write: the most rows of a data file."),

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pennon.spark.options import PLAN, SourceOptions
 from pennon.spark.reading import filters
 from pennon.spark.reading.scan import Scan, parse_scan, plan_scan, read_split
+from pennon.spark.reading.splits import Split
 from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
         Filter,
     )
     from pyspark.sql.types import StructType
-
-    from pennon.spark.reading.splits import Split
 
 DEFAULT_SPLITS = 8
 
@@ -106,14 +105,6 @@ class PennonDataSource(DataSource):
         return streaming.writer(self._source_options, schema, overwrite=overwrite)
 
 
-class SplitPartition(InputPartition):
-    """One task of a read."""
-
-    def __init__(self, split: Split) -> None:
-        super().__init__(split)
-        self.split = split
-
-
 class PennonReader(DataSourceReader):
     """Reads a pinned version. Lance evaluates the filters that mean exactly the same to it as to Spark."""
 
@@ -139,15 +130,12 @@ class PennonReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Split the read into tasks."""
         if self._scan.limit is not None:
-            from pennon.spark.reading.splits import Split
-
             # One task, because the limit applies to the whole read.
-            return [SplitPartition(Split(tuple(one.id for one in self._scan.fragments)))]
-        splits = self._scan.splits(self._parallelism, max_bytes=self._max_bytes)
-        return [SplitPartition(split) for split in splits]
+            return [InputPartition(Split(tuple(one.id for one in self._scan.fragments)))]
+        return [InputPartition(one) for one in self._scan.splits(self._parallelism, max_bytes=self._max_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split."""
-        if not isinstance(partition, SplitPartition):
+        if partition.value is None:
             return iter(())  # Spark runs one task even if there is nothing to read
-        return read_split(self._scan, partition.split, self._scan.read_schema())
+        return read_split(self._scan, partition.value, self._scan.read_schema())
