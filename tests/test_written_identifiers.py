@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pennon.identifiers import find_name_fault, parse_identifier, quote_identifier
+from pennon.identifiers import find_name_fault, format_identifier, format_object_id, parse_identifier, quote_identifier
 from tests.support import fails
 
 names = st.text(min_size=1, max_size=12).filter(lambda name: find_name_fault(name, at_root=True) is None)
@@ -37,3 +37,10 @@ def test_identifiers_are_parsed(text, identifier):
 def test_invalid_identifiers_raise_invalid_input(text):
     with fails(13):
         parse_identifier(text)
+
+
+def test_messages_show_identifiers_as_people_write_them():
+    assert format_identifier(("prod", "events")) == "'prod.events'"
+    assert format_identifier(("prod", "odd.name")) == "'prod.`odd.name`'"
+    assert format_object_id("prod$events") == "'prod.events'"
+    assert format_identifier(()) == format_object_id("") == "the root namespace"

@@ -156,8 +156,11 @@ def test_sql_reads_writes_and_manages_tables(house, irc):
     assert [row.tableName for row in sql("SHOW TABLES DROPPED IN $").collect()] == ["u"]
     sql("UNDROP TABLE $.u")
     assert house.ids("u") == [5, 10, 20]
+    sql("DROP TABLE $.u")
+    assert [row.error for row in sql("PURGE TABLE $.u FORCE").collect()] == [None]
+    assert sql("SHOW TABLES DROPPED IN $").collect() == []
     with fails(0, "iceberg"):
-        sql("PURGE TABLE $.u")
+        sql("ALTER TABLE $.t SET PROTECTION")
 
 
 def test_a_declared_table_is_filled(house):

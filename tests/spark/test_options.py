@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
 
+from pennon.spark import writing
+from pennon.spark.lake import Lake
+from pennon.spark.merging import merge, mutation
 from pennon.spark.options import OPTIONS, PLAN, SourceOptions
+from pennon.spark.reading.splits import MAX_SPLIT_BYTES
+from pennon.spark.source import DEFAULT_SPLITS
+from pennon.spark.writing import FileSettings
 from tests.support import fails
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "spark-options.md"
@@ -17,6 +24,36 @@ def test_every_option_is_documented_with_its_default():
     for name, (default, meaning) in OPTIONS.items():
         if name != PLAN:
             assert f"| `{name}` | {default or 'none'} | {meaning} |" in text
+
+
+def test_documented_defaults_are_those_in_use():
+    defaults = {name: default for name, (default, _) in OPTIONS.items()}
+    files = FileSettings()
+    assert defaults["splits"] == str(DEFAULT_SPLITS)
+    assert defaults["splitBytes"] == str(MAX_SPLIT_BYTES)
+    assert defaults["maxRowsPerFile"] == str(files.max_rows_per_file)
+    assert defaults["maxBytesPerFile"] == str(files.max_bytes_per_file)
+
+
+@pytest.mark.parametrize(
+    ("method", "function"),
+    [
+        (Lake.write, writing.write),
+        (Lake.merge, merge.merge),
+        (Lake.update, mutation.update),
+        (Lake.delete, mutation.delete),
+    ],
+)
+def test_methods_of_the_lake_name_every_option(method, function):
+    offered = inspect.signature(method).parameters
+    assert not [one for one in offered.values() if one.kind is inspect.Parameter.VAR_KEYWORD]
+    accepted = inspect.signature(function).parameters
+    named = {name for name, one in accepted.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    if function is writing.write:
+        named |= set(FileSettings.__dataclass_fields__)
+    assert named <= set(offered)
+    for name in named & set(accepted):
+        assert offered[name].default == accepted[name].default
 
 
 def test_options_are_separated_from_properties_case_insensitively():

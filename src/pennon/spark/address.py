@@ -16,29 +16,12 @@ if TYPE_CHECKING:
 
     Client = CatalogNamespace[Any]
 
-_SHOWN_PROPERTIES = frozenset(
-    {
-        "assume-lance-tables",
-        "connect_timeout",
-        "dir_listing_enabled",
-        "drop_ttl",
-        "managed_by",
-        "manifest_enabled",
-        "max_answer_bytes",
-        "max_snapshots",
-        "prefix",
-        "read_timeout",
-        "rest-page-size",
-        "rest.signing-name",
-        "rest.signing-region",
-        "rest.sigv4-enabled",
-        "retry_timeout",
-        "root",
-        "uri",
-        "vended-credentials-enabled",
-        "warehouse",
-    }
-)
+_SHOWN_PROPERTIES = {
+    *("assume-lance-tables", "connect_timeout", "dir_listing_enabled", "drop_ttl", "managed_by", "manifest_enabled"),
+    *("max_answer_bytes", "max_snapshots", "prefix", "read_timeout", "rest-page-size", "rest.signing-name"),
+    *("rest.signing-region", "rest.sigv4-enabled", "retry_timeout", "root", "uri", "vended-credentials-enabled"),
+    "warehouse",
+}
 """Properties that are shown; all others may be secrets."""
 _CACHED_CLIENTS = 16
 

@@ -25,11 +25,11 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "tag": ("", "Read: the tag whose version is read."),
     "branch": ("main", "Read and write: the branch."),
     "asOf": ("", "Read: the version that was current at this time (ISO 8601; UTC if it has no zone)."),
-    "splits": ("cores", "Read: how many tasks to cut the table into, if it is large enough."),
+    "splits": ("8", "Read: how many tasks to cut the table into, if it is large enough."),
     "splitBytes": ("134217728", "Read: the most bytes that a task reads."),
     "mergeSchema": ("false", "Write: add columns that the table does not have."),
     "maxRowsPerFile": ("1048576", "Write: the most rows of a data file."),
-    "maxBytesPerFile": ("", "Write: the most bytes of a data file."),
+    "maxBytesPerFile": ("4294967296", "Write: the most bytes of a data file."),
     "dataStorageVersion": ("", "Write: the version of Lance's file format for new tables."),
     "jobId": ("", "Write: an id for this write; a second write with the same id changes nothing."),
     "startingVersion": (

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pennon.spark.options import PLAN, SourceOptions
 from pennon.spark.reading import filters
 from pennon.spark.reading.scan import Scan, parse_scan, plan_scan, read_split
+from pennon.spark.reading.splits import Split
 from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-    from pennon.spark.reading.splits import Split
-
-_DEFAULT_SPLITS = 8
+DEFAULT_SPLITS = 8
 
 
 class PennonDataSource(DataSource):
@@ -80,7 +79,7 @@ class PennonDataSource(DataSource):
         if names != tuple(scan.projected_schema().names):
             scan = replace(scan, columns=names)
             scan.projected_schema()
-        splits = self._source_options.number("splits", least=1) or _DEFAULT_SPLITS
+        splits = self._source_options.number("splits", least=1) or DEFAULT_SPLITS
         return PennonReader(scan, splits, self._source_options.number("splitBytes", least=1))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
@@ -104,14 +103,6 @@ class PennonDataSource(DataSource):
         from pennon.spark import streaming
 
         return streaming.writer(self._source_options, schema, overwrite=overwrite)
-
-
-class SplitPartition(InputPartition):
-    """One task of a read."""
-
-    def __init__(self, split: Split) -> None:
-        super().__init__(split)
-        self.split = split
 
 
 class PennonReader(DataSourceReader):
@@ -139,15 +130,12 @@ class PennonReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Split the read into tasks."""
         if self._scan.limit is not None:
-            from pennon.spark.reading.splits import Split
-
             # One task, because the limit applies to the whole read.
-            return [SplitPartition(Split(tuple(one.id for one in self._scan.fragments)))]
-        splits = self._scan.splits(self._parallelism, max_bytes=self._max_bytes)
-        return [SplitPartition(split) for split in splits]
+            return [InputPartition(Split(tuple(one.id for one in self._scan.fragments)))]
+        return [InputPartition(one) for one in self._scan.splits(self._parallelism, max_bytes=self._max_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one split."""
-        if not isinstance(partition, SplitPartition):
+        if partition.value is None:
             return iter(())  # Spark runs one task even if there is nothing to read
-        return read_split(self._scan, partition.split, self._scan.read_schema())
+        return read_split(self._scan, partition.value, self._scan.read_schema())

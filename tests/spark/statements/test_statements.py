@@ -11,6 +11,7 @@ from pennon.errors import (
     InvalidTableStateError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
+    NamespaceNotFoundError,
     TableAlreadyExistsError,
     TableColumnNotFoundError,
     TableIndexAlreadyExistsError,
@@ -173,6 +174,30 @@ def test_indexes_maintenance_and_search(prod) -> None:
     assert run(prod, "DROP INDEX w ON prod.docs") == [("prod.docs", "w", True)]
     with pytest.raises(TableIndexNotFoundError):
         prod.sql("DROP INDEX w ON prod.docs")
+
+
+def test_statement_about_a_missing_table_names_it(prod) -> None:
+    for text in (
+        "OPTIMIZE prod.`odd.name`",
+        "VACUUM prod.`odd.name`",
+        "CREATE INDEX ON prod.`odd.name` (id)",
+        "DROP INDEX i ON prod.`odd.name`",
+        "ALTER TABLE prod.`odd.name` ADD COLUMN x INT",
+        "SHOW TAGS IN prod.`odd.name`",
+        "DROP TABLE prod.`odd.name`",
+        "DELETE FROM prod.`odd.name`",
+    ):
+        with pytest.raises(TableNotFoundError, match=r"'prod\.`odd\.name`'"):
+            prod.sql(text)
+    with pytest.raises(NamespaceNotFoundError, match="'nowhere'"):
+        prod.sql("OPTIMIZE nowhere.t")
+
+
+def test_create_index_reports_rows_of_the_table(prod) -> None:
+    prod.sql("CREATE TABLE prod.t AS SELECT id FROM range(10)")
+    prod.sql("DELETE FROM prod.t WHERE id >= 7")
+    assert prod.sql("CREATE INDEX ON prod.t (id)").first().rows == 7
+    assert run(prod, "SHOW INDEXES ON prod.t")[0][3] == 7
 
 
 def test_views_of_spark_hide_tables_and_stay_in_spark(lake, spark) -> None:

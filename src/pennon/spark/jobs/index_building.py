@@ -137,7 +137,7 @@ def plan_index(address: Address, task: TableTask) -> TableOutcome | IndexPlan:
     if removed and not spec.replace:
         message = f"the index {spec.name!r} exists already; optimize it to add new rows"
         return TableOutcome(task.table, SKIPPED, message, None, version, version)
-    rows = sum(one.rows for one in fragments)
+    rows = dataset.count_rows()
     groups = group_fragments(fragments, spec.rows_per_task)
     # Segments with different models cannot be merged. Without enough rows to train a model, there is one segment.
     shared = spec.is_vector and len(groups) > 1
