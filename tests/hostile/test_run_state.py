@@ -17,7 +17,6 @@ from lance_namespace.errors import LanceNamespaceError
 
 from pennon.errors import InvalidTableStateError
 from pennon.spark.address import Address
-from pennon.spark.commits.run_files import RunDirectory
 from pennon.spark.lake import Lake
 from pennon.spark.pipeline import Pipeline, pinned_reads, staged_notes
 from pennon.spark.pipeline.lease import _parse_owner
@@ -25,6 +24,7 @@ from pennon.spark.pipeline.report import RunReport
 from pennon.spark.pipeline.run_state import RunState
 from pennon.spark.reading.pinned import pin
 from pennon.spark.streaming.epochs import EpochLog
+from pennon.spark.tables.run_files import RunDirectory
 from pennon.store import open_store
 from pennon.store.protocol import Blob
 from tests.servers import CountingS3
@@ -438,7 +438,7 @@ def test_invalid_report_is_rejected(tmp_path, change):
     "body", [b"", b"{}", b"[]", DEEP, b'{"query": "q", "epoch": 1e999, "version": 1}', b'{"query": 1, "epoch": 1}']
 )
 def test_the_state_of_a_stream_that_cannot_be_read_is_refused(one_home, body):
-    from pennon.spark.commits.destination import locate_table
+    from pennon.spark.tables.destination import locate_table
 
     create_table(one_home.catalog, "t", data=ipc({"x": [1]}))
     destination = locate_table(one_home.address, ("t",))

@@ -21,8 +21,8 @@ from lance_namespace import (
 from lance_namespace.errors import LanceNamespaceError
 
 from pennon.spark.address import Address
-from pennon.spark.commits import job_commits
 from pennon.spark.jobs import catalog_access
+from pennon.spark.tables import job_commits
 from tests.hostile.hostile_support import add_rows, fingerprint, table_row
 from tests.support import (
     MODES,

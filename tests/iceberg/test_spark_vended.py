@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from pennon import IcebergNamespace
-from pennon.spark import writing
+from pennon.spark import tables
 from pennon.spark.address import Address
-from pennon.spark.commits.destination import locate_table
 from pennon.spark.reading.pinned import pin
-from pennon.spark.writing.prepared_write import prepare_write
+from pennon.spark.tables.destination import locate_table
+from pennon.spark.tables.prepared_write import prepare_write
 from tests.iceberg.irc_servers import LossyProxy, Vending, facade
 from tests.servers import CountingS3
 from tests.support import create_namespace, create_table, ipc
@@ -58,8 +58,8 @@ def test_a_task_writes_when_credentials_are_over(vending, table):
     address = Address.of("iceberg", vending.properties)
     destination = locate_table(address, table)
     schema = StructType([StructField("x", LongType())])
-    found = writing.find_destination(address, table, None)
-    task = prepare_write(address, table, found, schema, settings=writing.FileSettings(), run="a-run").writer
+    found = tables.find_destination(address, table, None)
+    task = prepare_write(address, table, found, schema, settings=tables.FileSettings(), run="a-run").writer
     lasting(vending)
     written = task.write(iter([pa.record_batch({"x": pa.array([1, 2], pa.int64())})]))
     with destination.files() as files:
@@ -73,10 +73,10 @@ def test_a_lake_is_read_and_changed(spark, vending, table):
     lake = attach(spark, impl="iceberg", **vending.properties)
     name = ".".join(table)
     rows = lake.table(name)
-    staged = writing.stage(lake, spark.range(1000, 1010).withColumnRenamed("id", "x"), table)
+    staged = tables.stage(lake, spark.range(1000, 1010).withColumnRenamed("id", "x"), table)
     lasting(vending)
     assert rows.count() == len(rows.collect()) == 1000
-    writing.publish(lake, staged)
+    tables.publish(lake, staged)
     changes = spark.range(1005, 1020).withColumnRenamed("id", "x")
     assert lake.merge(changes, name, on="x").inserted == 10
     assert sorted(row.x for row in lake.table(name).collect()) == list(range(1020))

@@ -14,9 +14,9 @@ import lance
 import pyarrow as pa
 import pytest
 
-from pennon.spark import writing
-from pennon.spark.writing.fragment_writer import FileSettings, WrittenFragments
-from pennon.spark.writing.prepared_write import prepare_write
+from pennon.spark import tables
+from pennon.spark.tables.fragment_writer import FileSettings, WrittenFragments
+from pennon.spark.tables.prepared_write import prepare_write
 from tests.support import create_namespace, create_table, describe_table, fails, ipc, list_tables
 
 DRIVER = Path(__file__).parent / "cluster" / "driver.py"
@@ -109,11 +109,11 @@ def test_files_of_unused_attempts_are_deleted(lake):
     schema = StructType([StructField("id", LongType())])
     batch = pa.record_batch({"id": [1, 2, 3]})
     for identifier in (("a", "t"), ("a", "new")):
-        destination = writing.find_destination(lake.address, identifier, None)
+        destination = tables.find_destination(lake.address, identifier, None)
         planned = prepare_write(lake.address, identifier, destination, schema, settings=FileSettings(2))
         winner, loser = planned.writer.write(iter([batch])), planned.writer.write(iter([batch]))
         assert (winner.rows, len(winner.files), len(loser.files)) == (3, 2, 2)
-        done = writing.publish(lake, planned.stage(winner))
+        done = tables.publish(lake, planned.stage(winner))
         assert done.rows == 3
         assert [row.id for row in lake.table(list(identifier)).where("id > 0").collect()] == [1, 2, 3]
         assert_only_used_files(directory(lake, *identifier))
@@ -121,11 +121,11 @@ def test_files_of_unused_attempts_are_deleted(lake):
 
 def test_attempt_that_outlives_its_write_deletes_its_files(spark, lake):
     """Spark does not wait for the slower of two attempts, nor for the other tasks when one fails."""
-    for table, ended in (("t", writing.publish), ("t", writing.discard), ("new", writing.publish)):
+    for table, ended in (("t", tables.publish), ("t", tables.discard), ("new", tables.publish)):
         if table == "t":
             lake.write(numbers(spark, 0), "t", "overwrite")
         schema = numbers(spark, 1).schema
-        planned = prepare_write(lake.address, (table,), writing.find_destination(lake.address, (table,), None), schema)
+        planned = prepare_write(lake.address, (table,), tables.find_destination(lake.address, (table,), None), schema)
         task = planned.writer.start_run()
         batch = pa.record_batch({"id": [1], "name": ["x"]})
         staged = replace(planned, writer=task).stage(task.write(iter([batch])))
@@ -142,7 +142,7 @@ def test_files_of_a_killed_attempt_are_deleted(lake, tmp_path):
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     folder = directory(lake, "t")
     assert len(list((folder / "data").glob("*.lance"))) == 3
-    with writing.find_destination(lake.address, ("t",), None).files() as files:
+    with tables.find_destination(lake.address, ("t",), None).files() as files:
         assert len(files.noted_files("killed")) == 2
         files.settle("killed")
     assert_only_used_files(folder)

@@ -12,8 +12,8 @@ from lance import LanceDataset, LanceOperation
 from lance.fragment import write_fragments
 
 from pennon.spark.address import Address
-from pennon.spark.commits import job_commits
-from pennon.spark.commits.destination import Destination, locate_table
+from pennon.spark.tables import job_commits
+from pennon.spark.tables.destination import Destination, locate_table
 from tests.servers import CountingS3
 from tests.support import MODES, create_namespace, create_table, drop_table, fails, ipc
 

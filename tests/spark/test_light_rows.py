@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pennon.spark.writing import fragment_writer, light_rows
+from pennon.spark.tables import fragment_writer, light_rows
 
 LARGE = light_rows.ROW_BYTES + 1
 

@@ -138,5 +138,5 @@ def test_tasks_read_write_and_merge_without_the_catalog(tmp_path) -> None:
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("imported:")]
     imported = line.split()[1:]
     assert "pennon.spark.reading.scan" in imported
-    assert "pennon.spark.writing.fragment_writer" in imported
+    assert "pennon.spark.tables.fragment_writer" in imported
     assert [name for name in imported if name.startswith("pennon.directory")] == []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pennon.spark.address import Client
     from pennon.spark.merging.merge import MergeResult
     from pennon.spark.merging.mutation import MutationResult
-    from pennon.spark.writing import WriteResult
+    from pennon.spark.tables import WriteResult
 
     Name = str | Sequence[str]
 
@@ -123,11 +123,11 @@ class Lake:
     ) -> WriteResult:
         """Write a DataFrame in one commit: `append`, `overwrite`, `create` (or `error`), `ignore`.
 
-        Options are those of `pennon.spark.writing.write`: `merge_schema`, `job_id` and others.
+        Options are those of `pennon.spark.tables.write`: `merge_schema`, `job_id` and others.
         """
-        from pennon.spark import writing
+        from pennon.spark import tables
 
-        return writing.write(self, df, parse_table_name(id), mode, **options)
+        return tables.write(self, df, parse_table_name(id), mode, **options)
 
     def merge(
         self,

@@ -85,7 +85,7 @@ class PennonDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
         """Return a writer to the table."""
-        from pennon.spark.writing.source_writer import create_writer
+        from pennon.spark.tables.source_writer import create_writer
 
         return create_writer(self._source_options, schema, overwrite=overwrite)
 

@@ -171,14 +171,14 @@ def die_writing(root, signals):
     import pyarrow as pa
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from pennon.spark import writing
+    from pennon.spark import tables
     from pennon.spark.address import Address
-    from pennon.spark.writing.prepared_write import prepare_write
+    from pennon.spark.tables.prepared_write import prepare_write
 
     address = Address.of("dir", {"root": root})
     schema = StructType([StructField("id", LongType())])
-    destination = writing.find_destination(address, ("t",), None)
-    settings = writing.FileSettings(max_rows_per_file=10)
+    destination = tables.find_destination(address, ("t",), None)
+    settings = tables.FileSettings(max_rows_per_file=10)
     task = prepare_write(address, ("t",), destination, schema, settings=settings, run="killed").writer
 
     def batches():
@@ -194,12 +194,12 @@ def die_writing(root, signals):
 
 def die_staged(root, signals):
     """Stage a write and get killed before it is published."""
-    from pennon.spark import attach, writing
+    from pennon.spark import attach, tables
 
     spark = session("local[1]")
     lake = attach(spark, root=root)
     table = tuple(os.environ["PENNON_TEST_TABLE"].split("."))
-    writing.stage(lake, spark.range(0, 40, 1, 2).selectExpr("id", "'new' AS text"), table)
+    tables.stage(lake, spark.range(0, 40, 1, 2).selectExpr("id", "'new' AS text"), table)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

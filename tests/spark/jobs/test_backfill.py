@@ -76,7 +76,7 @@ def test_vector_column_keeps_its_type(spark, stock):
 
 def test_concurrent_commits_are_kept_and_filled(spark, stock, monkeypatch):
     """A delete, an append and a compaction happen between writing and committing."""
-    from pennon.spark.commits import job_commits
+    from pennon.spark.tables import job_commits
 
     where = stock.create("t", batches=3)
     commit = job_commits.commit
@@ -104,7 +104,7 @@ def test_concurrent_commits_are_kept_and_filled(spark, stock, monkeypatch):
 
 
 def test_column_added_concurrently_raises_concurrent_modification(spark, stock, monkeypatch):
-    from pennon.spark.commits import job_commits
+    from pennon.spark.tables import job_commits
 
     stock.create("t")
     commit = job_commits.commit

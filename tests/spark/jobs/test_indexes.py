@@ -152,7 +152,7 @@ def test_table_without_the_column_is_skipped_among_several_and_fails_alone(spark
 
 def test_index_is_built_again_after_a_concurrent_compaction(spark, stock, monkeypatch):
     """A compaction replaces the fragments between building and committing."""
-    from pennon.spark.commits import job_commits
+    from pennon.spark.tables import job_commits
 
     fill(stock, "t", batches=2)
     commit = job_commits.commit

@@ -17,7 +17,7 @@ from tests.concurrency.hooks import Point, count_at, strike_at
 
 COUNTED = {
     "steps": "pennon.spark.pipeline.pipeline_run:stage_step",
-    "writes": "pennon.spark.pipeline.pipeline_run:writing.stage",
+    "writes": "pennon.spark.pipeline.pipeline_run:tables.stage",
     "merges": "pennon.spark.pipeline.pipeline_run:merge.stage_merge",
     "checks": "pennon.spark.pipeline.check_subjects:run_checks",
 }

@@ -52,7 +52,7 @@ POINTS = {
     "step written": (("before", RECORD, STEP), (1, 3, 1)),
     "step noted": (("after", RECORD, STEP), (0, 3, 1)),
     "merge staged": (("before", RECORD, STAGED), (0, 3, 1)),
-    "append half staged": (("after", "pennon.spark.writing:fragment_writer.write_dataframe", 1), (0, 2, 1)),
+    "append half staged": (("after", "pennon.spark.tables:fragment_writer.write_dataframe", 1), (0, 2, 1)),
     "new table staged": (("before", RECORD, STAGED_3), (0, 1, 1)),
     "checked": (("after", RECORD, CHECKED), (0, 0, 0)),
     "about to publish": (("after", RECORD, PUBLISHING), (0, 0, 0)),

@@ -26,7 +26,7 @@ def main(files: str, root: str, checkpoint: str, point: str, epoch: int) -> None
             return "deadly"
 
         def streamWriter(self, schema, overwrite):
-            from pennon.spark.commits import publish as publish_module
+            from pennon.spark.tables import publishing as publish_module
 
             writer = super().streamWriter(schema, overwrite)
             commit, publish = writer.commit, publish_module.publish

@@ -10,10 +10,10 @@ import pytest
 
 from pennon import connect
 from pennon.spark import types
-from pennon.spark.commits import job_commits
 from pennon.spark.options import SourceOptions
 from pennon.spark.streaming.epochs import EpochLog, StreamEpoch
 from pennon.spark.streaming.stream_writer import stream_writer
+from pennon.spark.tables import job_commits
 from tests.spark.streaming.streams import Table, rows
 from tests.support import describe_table, drop_table, fails, remove_table
 

@@ -19,7 +19,6 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
-from pennon.spark.commits import job_commits
 from pennon.spark.jobs import column_filling as filling
 from pennon.spark.jobs.catalog_access import open_latest
 from pennon.spark.jobs.executor_tasks import run_tasks
@@ -27,6 +26,7 @@ from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings
 from pennon.spark.jobs.leftovers import discard_files
 from pennon.spark.jobs.outcome import DONE, SKIPPED, TableOutcome, failed_outcome, to_dataframe
 from pennon.spark.jobs.table_files import data_files
+from pennon.spark.tables import job_commits
 
 if TYPE_CHECKING:
     import os

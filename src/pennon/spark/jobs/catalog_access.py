@@ -14,8 +14,8 @@ from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import split_object_id
-from pennon.spark.commits.destination import require_plain_cleanup
 from pennon.spark.reading.pinned import PinnedTable, pin
+from pennon.spark.tables.destination import require_plain_cleanup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

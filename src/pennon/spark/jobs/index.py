@@ -12,7 +12,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InternalError, TableColumnNotFoundError
-from pennon.spark.commits import job_commits
 from pennon.spark.jobs import index_building as building
 from pennon.spark.jobs.catalog_access import open_for_commit, open_latest
 from pennon.spark.jobs.executor_tasks import run_tasks
@@ -20,6 +19,7 @@ from pennon.spark.jobs.index_building import IndexJobSpec, IndexPlan, IndexTask
 from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask
 from pennon.spark.jobs.leftovers import discard_files
 from pennon.spark.jobs.outcome import DONE, SKIPPED, TableOutcome, failed_outcome, to_dataframe
+from pennon.spark.tables import job_commits
 
 if TYPE_CHECKING:
     import os

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import quote_identifier
-from pennon.spark.commits import job_commits
 from pennon.spark.jobs.catalog_access import open_latest
 from pennon.spark.jobs.job_run import DECLARED, TableTask
 from pennon.spark.jobs.outcome import SKIPPED, TableOutcome
 from pennon.spark.reading.splits import FragmentSize, fragment_sizes
+from pennon.spark.tables import job_commits
 from pennon.table import index_kinds
 from pennon.table.index_kinds import KINDS, METRICS, VECTOR_KINDS
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pennon.spark.commits.run_files import NOTES
+from pennon.spark.tables.run_files import NOTES
 from pennon.table import naming
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import ConcurrentModificationError
-from pennon.spark.commits import job_commits
-from pennon.spark.commits.publish import publish_or_discard
 from pennon.spark.merging import rewrite_operations
 from pennon.spark.merging.row_changes import DELETE, INSERT, UPDATE
+from pennon.spark.tables import job_commits
+from pennon.spark.tables.publishing import publish_or_discard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pennon.identifiers import Identifier
-    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.lake import Lake
+    from pennon.spark.tables.staged_write import StagedWrite
 
 ATTEMPTS = 5
 """How often a change is tried while others change the same fragments first."""

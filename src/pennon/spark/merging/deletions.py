@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from pennon.spark.commits.destination import Destination
     from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.tables.destination import Destination
 
 REPORT = "kind string, fragment bigint, content binary"
 """The schema of reports from tasks to the driver, and of the work that the driver hands out."""

@@ -14,22 +14,22 @@ from pyspark.sql import functions as F
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits import job_commits
 from pennon.spark.merging import clauses as given_clauses
 from pennon.spark.merging import rewrite, rewrite_operations
 from pennon.spark.merging.attempts import apply_once, find_earlier_change
 from pennon.spark.merging.clauses import ClauseSpec, Delete, Insert, Update
 from pennon.spark.merging.matching import MatchCondition, MergePlanner, MergeSource
 from pennon.spark.merging.row_changes import DELETE, INSERT, UPDATE
+from pennon.spark.tables import job_commits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
-    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.lake import Lake
     from pennon.spark.merging.attempts import AppliedChange
+    from pennon.spark.tables.staged_write import StagedWrite
 
 __all__ = ["Delete", "Insert", "MergeResult", "Update", "merge", "stage_merge"]
 
@@ -110,7 +110,7 @@ def stage_merge(
     cache: bool = True,
     run: str | None = None,
 ) -> StagedWrite:
-    """Write the files of a merge without publishing them; continue with `writing.publish` or `writing.discard`.
+    """Write the files of a merge without publishing them; continue with `tables.publish` or `tables.discard`.
 
     Publishing raises ConcurrentModificationError if others have done more than append since. `run` is the name of the
     notes about the files (see `run_files`).

@@ -16,21 +16,21 @@ from pyspark.sql.types import StructField, StructType
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
-from pennon.spark.commits import job_commits
 from pennon.spark.merging import conditions, rewrite, rewrite_operations
 from pennon.spark.merging.attempts import apply_once, find_earlier_change
 from pennon.spark.merging.row_changes import ACTION, ADDRESS, DELETE, UPDATE, VALUE, RowChange
 from pennon.spark.reading import scan
 from pennon.spark.session_settings import is_case_sensitive
+from pennon.spark.tables import job_commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
-    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.lake import Lake
     from pennon.spark.merging.rewrite import RewriteBase
+    from pennon.spark.tables.staged_write import StagedWrite
 
 __all__ = ["MutationResult", "delete", "update"]
 

@@ -22,12 +22,12 @@ from pyspark.errors import (
 from pennon.errors import InternalError, InvalidInputError, translate_errors
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
-from pennon.spark.commits.destination import Destination, locate_table
 from pennon.spark.merging import deletions, row_changes
 from pennon.spark.merging.row_changes import ADDRESS, IdentityPlan, RewriteTask, RowChange
 from pennon.spark.reading.pinned import declared_error
+from pennon.spark.tables.destination import Destination, locate_table
+from pennon.spark.tables.fragment_writer import FileSettings, FragmentWriter
 from pennon.spark.types.extension import plain_schema
-from pennon.spark.writing.fragment_writer import FileSettings, FragmentWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pennon.spark import types
-from pennon.spark.commits.schema_evolution import Evolution
-from pennon.spark.commits.staged_write import StagedWrite
 from pennon.spark.merging import row_changes
 from pennon.spark.merging.rewrite import with_columns
+from pennon.spark.tables.schema_evolution import Evolution
+from pennon.spark.tables.staged_write import StagedWrite
 from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.tables.fragment_writer import FragmentWriter
     from pennon.spark.types import WritePlan
-    from pennon.spark.writing.fragment_writer import FragmentWriter
 
 ACTION = "__pennon_action"
 ADDRESS = "__pennon_address"

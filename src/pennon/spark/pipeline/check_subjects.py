@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pennon.identifiers import Identifier
-    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.pipeline.graph import CheckGroup
     from pennon.spark.pipeline.model import Check
     from pennon.spark.pipeline.report import CheckReport
     from pennon.spark.pipeline.scrubbing import Scrubber
     from pennon.spark.reading.scan import Scan
+    from pennon.spark.tables.staged_write import StagedWrite
 
 
 @dataclass(frozen=True)

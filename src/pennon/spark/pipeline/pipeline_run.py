@@ -20,7 +20,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
-from pennon.spark import writing
+from pennon.spark import tables
 from pennon.spark.merging import merge
 from pennon.spark.pipeline import staged_notes, target_publishing
 from pennon.spark.pipeline.check_subjects import CheckAudit
@@ -42,7 +42,6 @@ from pennon.spark.reading.pinned import VersionOptions
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
-    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.pipeline.graph import CheckGroup, Graph
     from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Target
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.run_state import RunState
     from pennon.spark.pipeline.scrubbing import Scrubber
     from pennon.spark.reading.scan import Scan
+    from pennon.spark.tables.staged_write import StagedWrite
 
 
 _ATTEMPTS = 3
@@ -194,13 +194,13 @@ class PipelineRun:
             )
         else:
             mode = "overwrite" if target.mode == "overwrite" else "append"
-            staged = writing.stage(self._lake, frame, identifier, mode, merge_schema=target.merge_schema, run=run)
-        staged = writing.make_readable(self._lake, staged)
+            staged = tables.stage(self._lake, frame, identifier, mode, merge_schema=target.merge_schema, run=run)
+        staged = tables.make_readable(self._lake, staged)
         seconds = round(time.monotonic() - started, 3)
         note, mine = self._state.record(f"target.{number}", {**staged_notes.to_note(staged), "seconds": seconds})
         if not mine:
             # Another process has taken over the run and recorded its own staged data, which will be published.
-            writing.discard(self._lake, staged)
+            tables.discard(self._lake, staged)
         return note, mine
 
     # Checks

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, TableNotFoundError
 from pennon.identifiers import Identifier, format_identifier, object_id
-from pennon.spark.commits import job_commits
-from pennon.spark.commits.destination import locate_table
-from pennon.spark.commits.run_files import NOTES, RunDirectory, require_run_name
 from pennon.spark.jobs import version_scan
+from pennon.spark.tables import job_commits
+from pennon.spark.tables.destination import locate_table
+from pennon.spark.tables.run_files import NOTES, RunDirectory, require_run_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pennon.spark.address import Address
-    from pennon.spark.commits.destination import Destination
     from pennon.spark.pipeline.run_state import RunState
+    from pennon.spark.tables.destination import Destination
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import pyarrow as pa
 from pennon.errors import ConcurrentModificationError, InvalidTableStateError
 from pennon.identifiers import format_identifier
 from pennon.json_fields import FieldReader
-from pennon.spark.commits.destination import Destination, locate_table
-from pennon.spark.commits.run_files import is_run_file, require_run_name
-from pennon.spark.commits.schema_evolution import Evolution
-from pennon.spark.commits.staged_write import StagedWrite
+from pennon.spark.tables.destination import Destination, locate_table
+from pennon.spark.tables.run_files import is_run_file, require_run_name
+from pennon.spark.tables.schema_evolution import Evolution
+from pennon.spark.tables.staged_write import StagedWrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, is_not_found, translate_errors
 from pennon.spark import types
-from pennon.spark.commits.destination import Destination
 from pennon.spark.reading import scan
-from pennon.spark.writing.fragment_writer import FragmentWriter, write_dataframe
+from pennon.spark.tables.destination import Destination
+from pennon.spark.tables.fragment_writer import FragmentWriter, write_dataframe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, NamespaceNotFoundError, TableNotFoundError
-from pennon.spark import writing
-from pennon.spark.commits import job_commits
-from pennon.spark.commits.destination import locate_table
+from pennon.spark import tables
 from pennon.spark.pipeline import staged_notes
 from pennon.spark.pipeline.staged_files import (
     StagedLocation,
@@ -21,16 +19,18 @@ from pennon.spark.pipeline.staged_files import (
     sweep,
 )
 from pennon.spark.pipeline.statements import parse_table_name
+from pennon.spark.tables import job_commits
+from pennon.spark.tables.destination import locate_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
-    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.lake import Lake
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.run_state import RunState
+    from pennon.spark.tables.staged_write import StagedWrite
 
 _PUBLISHING = "publishing"
 _log = logging.getLogger(__name__)
@@ -100,9 +100,9 @@ def publish(
     """
     state.record(_PUBLISHING, {})
     if together:
-        results = writing.publish_together(lake, list(staged.values()), job_id=state.job_id, unchanged=unchanged)
+        results = tables.publish_together(lake, list(staged.values()), job_id=state.job_id, unchanged=unchanged)
     else:
-        results = [writing.publish(lake, one, job_id=state.job_id) for one in staged.values()]
+        results = [tables.publish(lake, one, job_id=state.job_id) for one in staged.values()]
     return {number: one.version for number, one in zip(staged, results, strict=True)}
 
 

@@ -17,9 +17,9 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
-from pennon.spark.commits.destination import locate_table
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
+from pennon.spark.tables.destination import locate_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import format_identifier
-from pennon.spark import types, writing
+from pennon.spark import tables, types
 from pennon.spark.merging import clauses, merge, mutation
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
@@ -40,7 +40,7 @@ def insert(lake: Lake, statement: statements.InsertInto, runner: QueryRunner) ->
         frame = _rename_by_position(frame, statement, schema)
     mode = "overwrite" if statement.overwrite else "append"
     ready = align_columns(statement.table, frame, schema, keep_others=statement.evolve)
-    done = writing.write(lake, ready, statement.table, mode, merge_schema=statement.evolve and not statement.overwrite)
+    done = tables.write(lake, ready, statement.table, mode, merge_schema=statement.evolve and not statement.overwrite)
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, inserted bigint")
 
 

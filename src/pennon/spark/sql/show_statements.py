@@ -10,11 +10,11 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import lake_listing, types
-from pennon.spark.commits.destination import locate_table
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.ddl import format_create_table
 from pennon.spark.sql.properties import get_table_properties
 from pennon.spark.sql.references import fold_name
+from pennon.spark.tables.destination import locate_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotFoundError, translate_errors
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
-from pennon.spark import writing
-from pennon.spark.commits.destination import locate_table
+from pennon.spark import tables
 from pennon.spark.sql import ddl, statements
 from pennon.spark.sql.properties import change_properties
 from pennon.spark.sql.references import fold_name, match_name
+from pennon.spark.tables.destination import locate_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def create_table(lake: Lake, statement: statements.CreateTable, runner: QueryRun
         frame = runner.run_query(statement.query)
     else:
         frame = lake.spark.createDataFrame([], ddl.build_spark_schema(lake, statement.table, statement.columns or ()))
-    done = writing.write(lake, frame, statement.table, mode)
+    done = tables.write(lake, frame, statement.table, mode)
     version = done.version
     if statement.properties and not done.skipped:
         version = _apply_change(

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError
 from pennon.identifiers import format_identifier
-from pennon.spark.commits import job_commits
+from pennon.spark.tables import job_commits
 
 if TYPE_CHECKING:
-    from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.run_files import RunDirectory
+    from pennon.spark.tables.destination import Destination
+    from pennon.spark.tables.run_files import RunDirectory
 
 _DIRECTORY = "_pennon/streams"
 

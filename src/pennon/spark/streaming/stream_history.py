@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, TableVersionNotFoundError, is_not_found
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits.destination import Destination, locate_table
 from pennon.spark.reading.pinned import declared_error
+from pennon.spark.tables.destination import Destination, locate_table
 from pennon.table.version_identity import hash_content
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pennon.errors import InvalidInputError
 from pennon.identifiers import format_identifier
 from pennon.spark.streaming.epochs import EpochLog, StreamEpoch
-from pennon.spark.writing import find_destination, source_writer
-from pennon.spark.writing.fragment_writer import WrittenFragments
+from pennon.spark.tables import find_destination, source_writer
+from pennon.spark.tables.fragment_writer import WrittenFragments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.address import Address
     from pennon.spark.options import SourceOptions
-    from pennon.spark.writing.prepared_write import PreparedWrite
+    from pennon.spark.tables.prepared_write import PreparedWrite
 
 # The property of a task in which Spark stores the id of its streaming query.
 _QUERY_ID = "sql.streaming.queryId"

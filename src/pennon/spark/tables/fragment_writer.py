@@ -12,17 +12,17 @@ import pyarrow as pa
 from pennon.errors import ConcurrentModificationError, InvalidInputError
 from pennon.identifiers import format_identifier
 from pennon.spark import types
+from pennon.spark.tables import light_rows
 from pennon.spark.workers import freeze_imports
-from pennon.spark.writing import light_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import DataFrame, Row
 
-    from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.run_files import RunDirectory
     from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.tables.destination import Destination
+    from pennon.spark.tables.run_files import RunDirectory
     from pennon.spark.types import WritePlan
 
 MAX_ROWS_PER_FILE = 1024 * 1024

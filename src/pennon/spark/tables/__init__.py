@@ -4,11 +4,11 @@ A write has two steps. `stage` writes data files, which are not visible yet. `pu
 table. `write` does both. A crash in between leaves unused files; if the job is run again, it writes the table once.
 """
 
-from pennon.spark.commits.publish import discard, make_readable, publish, publish_or_discard
-from pennon.spark.commits.publish_together import publish_together
-from pennon.spark.commits.staged_write import StagedWrite, WriteResult
-from pennon.spark.writing.dataframe_write import find_destination, stage, write
-from pennon.spark.writing.fragment_writer import FileSettings
+from pennon.spark.tables.dataframe_write import find_destination, stage, write
+from pennon.spark.tables.fragment_writer import FileSettings
+from pennon.spark.tables.joint_publishing import publish_together
+from pennon.spark.tables.publishing import discard, make_readable, publish, publish_or_discard
+from pennon.spark.tables.staged_write import StagedWrite, WriteResult
 
 __all__ = [
     "FileSettings",

@@ -14,11 +14,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError, TableAlreadyExistsError
 from pennon.identifiers import format_identifier
-from pennon.spark.commits import job_commits, publish
-from pennon.spark.commits.run_files import UNCLEAR
-from pennon.spark.writing.dataframe_write import find_destination, find_earlier_write
-from pennon.spark.writing.fragment_writer import FileSettings, WrittenFragments
-from pennon.spark.writing.prepared_write import PreparedWrite, prepare_write
+from pennon.spark.tables import job_commits, publishing
+from pennon.spark.tables.dataframe_write import find_destination, find_earlier_write
+from pennon.spark.tables.fragment_writer import FileSettings, WrittenFragments
+from pennon.spark.tables.prepared_write import PreparedWrite, prepare_write
+from pennon.spark.tables.run_files import UNCLEAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pennon.spark.address import Address, Client
-    from pennon.spark.commits.destination import Destination
-    from pennon.spark.commits.staged_write import StagedWrite
     from pennon.spark.options import SourceOptions
+    from pennon.spark.tables.destination import Destination
+    from pennon.spark.tables.staged_write import StagedWrite
 
 
 def create_writer(options: SourceOptions, schema: StructType, *, overwrite: bool) -> PennonWriter:
@@ -113,7 +113,7 @@ class PennonWriter(DataSourceArrowWriter):
 def publish_staged(address: Address, staged: StagedWrite, job_id: str | None) -> None:
     """Publish a staged write. If the outcome is unknown, `remove_written` keeps its files."""
     try:
-        publish.publish(_AddressAccess(address), staged, job_id=job_id)
+        publishing.publish(_AddressAccess(address), staged, job_id=job_id)
     except TableAlreadyExistsError as error:
         raise ConcurrentModificationError(
             f"Table {format_identifier(staged.identifier)} was created by another client during the write; write again"

@@ -15,9 +15,9 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits import job_commits, publish
-from pennon.spark.commits.destination import locate_table
-from pennon.spark.commits.job_commits import CommittedVersion
+from pennon.spark.tables import job_commits, publishing
+from pennon.spark.tables.destination import locate_table
+from pennon.spark.tables.job_commits import CommittedVersion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon import NewTable, TableCommit
-    from pennon.spark.commits.publish import CatalogAccess
-    from pennon.spark.commits.staged_write import StagedWrite, WriteResult
+    from pennon.spark.tables.publishing import CatalogAccess
+    from pennon.spark.tables.staged_write import StagedWrite, WriteResult
 
 _ATTEMPTS = 10
 
@@ -53,7 +53,7 @@ def publish_together(
             )
     publication = _Publication(lake, staged, job_id, unchanged)
     publication.run()
-    return [publish.finish(lake, one, publication.version_of(one)) for one in staged]
+    return [publishing.finish(lake, one, publication.version_of(one)) for one in staged]
 
 
 class _Publication:
@@ -80,7 +80,7 @@ class _Publication:
         """Commit all changes, unless an earlier run of the job has committed them."""
         if self._is_named and self._find_earlier_run():
             return
-        self._mine = {publish.create_table_files(one, self._job_id) for one in self._changes if one.new}
+        self._mine = {publishing.create_table_files(one, self._job_id) for one in self._changes if one.new}
         self._commit()
 
     def version_of(self, staged: StagedWrite) -> CommittedVersion:
@@ -107,7 +107,7 @@ class _Publication:
                 retried = isinstance(error, ConcurrentModificationError) and any(one.evolution for one in changes)
                 if not retried or attempt == _ATTEMPTS - 1:
                     raise
-                changes = [publish.rebase_evolution(one) for one in changes]
+                changes = [publishing.rebase_evolution(one) for one in changes]
             else:
                 return
 

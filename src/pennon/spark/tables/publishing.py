@@ -14,15 +14,15 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits import job_commits
-from pennon.spark.commits.destination import locate_table
-from pennon.spark.commits.job_commits import NOT_COMMITTED, CommittedVersion
-from pennon.spark.commits.staged_write import StagedWrite, WriteResult
+from pennon.spark.tables import job_commits
+from pennon.spark.tables.destination import locate_table
+from pennon.spark.tables.job_commits import NOT_COMMITTED, CommittedVersion
+from pennon.spark.tables.staged_write import StagedWrite, WriteResult
 from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:
     from pennon.spark.address import Address, Client
-    from pennon.spark.commits.destination import Destination
+    from pennon.spark.tables.destination import Destination
 
 
 class CatalogAccess(Protocol):

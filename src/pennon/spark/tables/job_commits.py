@@ -29,7 +29,7 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits.destination import Destination, locate_table
+from pennon.spark.tables.destination import Destination, locate_table
 from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.spark.address import Address
-    from pennon.spark.commits.run_files import RunDirectory
+    from pennon.spark.tables.run_files import RunDirectory
 
 _CLEANS_ITSELF = "lance.auto_cleanup."
 
@@ -83,7 +83,7 @@ class Destination:
 
     def files(self, *, blobs: bool = False) -> RunDirectory:
         """Open the directory of the table, or of the branch."""
-        from pennon.spark.commits.run_files import RunDirectory
+        from pennon.spark.tables.run_files import RunDirectory
 
         def options() -> dict[str, str]:
             return {key: value for key, value in (self.options or {}).items() if key != EXPIRY}

@@ -12,10 +12,10 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, translate_errors
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
-from pennon.spark.commits.destination import new_destination
-from pennon.spark.commits.schema_evolution import Evolution
-from pennon.spark.commits.staged_write import StagedWrite
-from pennon.spark.writing.fragment_writer import FileSettings, FragmentWriter, WrittenFragments
+from pennon.spark.tables.destination import new_destination
+from pennon.spark.tables.fragment_writer import FileSettings, FragmentWriter, WrittenFragments
+from pennon.spark.tables.schema_evolution import Evolution
+from pennon.spark.tables.staged_write import StagedWrite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pennon.spark.address import Address
-    from pennon.spark.commits.destination import Destination
+    from pennon.spark.tables.destination import Destination
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,12 @@ from pennon.errors import (
     translate_errors,
 )
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.commits import job_commits, publish
-from pennon.spark.commits.destination import Destination, locate_table
-from pennon.spark.commits.staged_write import StagedWrite, WriteResult
 from pennon.spark.session_settings import is_case_sensitive
-from pennon.spark.writing import fragment_writer
-from pennon.spark.writing.fragment_writer import FileSettings
-from pennon.spark.writing.prepared_write import prepare_write
+from pennon.spark.tables import fragment_writer, job_commits, publishing
+from pennon.spark.tables.destination import Destination, locate_table
+from pennon.spark.tables.fragment_writer import FileSettings
+from pennon.spark.tables.prepared_write import prepare_write
+from pennon.spark.tables.staged_write import StagedWrite, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,7 +96,7 @@ def write(
                 rebalance=rebalance,
                 settings=settings,
             )
-            return publish.publish_or_discard(lake, staged, job_id=job_id)
+            return publishing.publish_or_discard(lake, staged, job_id=job_id)
         except TableAlreadyExistsError:
             # Another client created the table since, so start again with the existing table.
             if destination is not None:
@@ -173,7 +172,7 @@ def find_earlier_write(destination: Destination, job_id: str | None) -> WriteRes
         return None
     with translate_errors(f"Looking for job {job_id!r} in table {format_identifier(destination.identifier)}"):
         earlier = job_commits.find_job_in(destination.latest(), destination, job_id)
-    return None if earlier is None else publish.summarize_commit(destination.identifier, earlier)
+    return None if earlier is None else publishing.summarize_commit(destination.identifier, earlier)
 
 
 def _stage(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
-    from pennon.spark.commits.destination import Destination
     from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.tables.destination import Destination
 
 
 @dataclass(frozen=True)
