@@ -17,7 +17,6 @@ from lance_namespace.errors import LanceNamespaceError
 
 from pennon.errors import InvalidTableStateError
 from pennon.spark.address import Address
-from pennon.spark.lake import Lake
 from pennon.spark.pipeline import Pipeline, pinned_reads, staged_notes
 from pennon.spark.pipeline.lease import _parse_owner
 from pennon.spark.pipeline.report import RunReport
@@ -356,14 +355,15 @@ def test_one_invalid_note_does_not_protect_the_rest(one_home):
 def test_a_run_is_not_taken_up_at_the_place_of_a_table(home):
     create_table(home.catalog, "live")
     location = describe_table(home.catalog, "live").location
-    lake = Lake(None, "lake", home.address)
     before = home.files()
+    state = RunState(home.root, "p", RUN)
     for uri in (location, home.uri("outside"), home.uri("root/__manifest")):
         with fails(19, "is not a new location of"):
-            staged_notes.restore_write(lake, note(uri))
+            staged_notes.restore_write(home.address, staged_notes.parse_note(state, 0, note(uri), ("t",)))
     assert home.files() == before
     uri, staged = home.stage()
-    assert staged_notes.restore_write(lake, staged).destination.uri == uri
+    restored = staged_notes.restore_write(home.address, staged_notes.parse_note(state, 0, staged, ("t",)))
+    assert restored.destination.uri == uri
 
 
 def test_a_run_reads_no_table_but_where_the_catalog_has_it(home):
@@ -375,7 +375,7 @@ def test_a_run_reads_no_table_but_where_the_catalog_has_it(home):
     made = str(dataset.get_version()["timestamp"])
     good = {"table": ["t"], "version": 1, "branch": None, "uri": pinned.uri, "made": made, "travel": None}
     content = {"sources": {"s": good}, "tables": [good], "names": [[["t"], ["t"]]]}
-    assert pinned_reads.restore_reads(content, home.address).sources["s"].open().count_rows() == 3
+    assert pinned_reads.restore_reads(content, home.address)[0].sources["s"].open().count_rows() == 3
     bad = [{"uri": home.uri("outside/t")}, {"uri": home.uri("root/__manifest")}, {"uri": 1}, {"version": "1"}]
     bad += [
         {"table": "t"},
@@ -517,7 +517,6 @@ def _changed(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 def fuzz_resumed_state(home: Home, settings_of_run: settings) -> None:
     """Read random state as a run does that is resumed: only errors of the SDK are raised, and nothing is changed."""
     create_table(home.catalog, "live")
-    lake = Lake(None, "lake", home.address)
     state = RunState(home.root, "p", RUN)
     pinned, dataset = pin(home.address, ("live",))
     made = str(dataset.get_version()["timestamp"])
@@ -534,7 +533,7 @@ def fuzz_resumed_state(home: Home, settings_of_run: settings) -> None:
         with suppress(LanceNamespaceError):
             pinned_reads.restore_reads(read, home.address)
         with suppress(LanceNamespaceError):
-            staged_notes.restore_write(lake, staged_notes.parse_note(state, 0, note, ("t",)))
+            staged_notes.restore_write(home.address, staged_notes.parse_note(state, 0, note, ("t",)))
         with suppress(LanceNamespaceError):
             state.published_report(outcome)
 
@@ -556,4 +555,4 @@ def test_a_note_without_an_evolution_is_restored(one_home):
     del staged["evolution"]
     state = RunState(one_home.root, "p", RUN)
     parsed = staged_notes.parse_note(state, 0, staged, ("t",))
-    assert staged_notes.restore_write(Lake(None, "lake", one_home.address), parsed).evolution is None
+    assert staged_notes.restore_write(one_home.address, parsed).evolution is None

@@ -46,7 +46,7 @@ class House:
     def stage(self, table: str, *values: int) -> Any:
         from pennon.spark import tables
 
-        return tables.stage(self.lake, self.numbers(*values), (self.space, table))
+        return tables.stage(self.lake.address, self.numbers(*values), (self.space, table))
 
     def tables(self) -> list[str]:
         return list_tables(self.lake.catalog, self.space)
@@ -200,7 +200,7 @@ def test_several_tables_are_shown_together(managed_house):
     staged = [house.stage(name, 2) for name in names]
     assert house.tables() == ["declared", "old"]
     for _ in range(2):
-        done = tables.publish_together(house.lake, staged, job_id="night")
+        done = tables.publish_together(staged, job_id="night")
         assert [one.version for one in done] == [2, 1, 1]
     assert [house.ids(name) for name in names] == [[1, 2], [2], [2]]
     assert house.snapshots(*names) == [2, 1, 1]
@@ -214,7 +214,7 @@ def test_one_that_cannot_be_published_keeps_all_back(managed_house):
     staged = [house.stage(name, 2) for name in ("old", "new", "late")]
     house.write("late", 9)
     with fails(5, "late"):
-        tables.publish_together(house.lake, staged)
+        tables.publish_together(staged)
     assert house.tables() == ["late", "old"]
     assert [house.ids("old"), house.ids("late")] == [[1], [9]]
     assert house.snapshots("old", "late") == [1, 1]
@@ -222,18 +222,18 @@ def test_one_that_cannot_be_published_keeps_all_back(managed_house):
 
 def test_what_a_killed_driver_staged_is_found_by_its_notes(house, tmp_path):
     from pennon.spark import tables
-    from pennon.spark.pipeline import staged_files
+    from pennon.spark.pipeline import cleanup
     from pennon.spark.pipeline.run_state import RunState
 
     state = RunState(open_store(str(tmp_path / "state"), {}), "nightly", "run")
     house.write("old", 1)
     before = house.directories()
     for run in ("dead", "alive"):
-        tables.stage(house.lake, house.numbers(2), (house.space, "odd name"), run=run)
+        tables.stage(house.lake.address, house.numbers(2), (house.space, "odd name"), run=run)
     assert len(house.directories()) == len(before) + 2
-    staged_files.sweep(house.lake.address, state, (house.space, "odd name"), "dead")
+    cleanup.sweep(house.lake.address, state, (house.space, "odd name"), "dead")
     assert len(house.directories()) == len(before) + 1
-    staged_files.sweep(house.lake.address, state, (house.space, "odd name"), "alive")
+    cleanup.sweep(house.lake.address, state, (house.space, "odd name"), "alive")
     assert house.directories() == before
 
 
@@ -247,7 +247,7 @@ def test_a_lost_answer_publishes_once(spark, managed_house, lossy, when):
     through = House(lake, house.space, house.properties)
     staged = [through.stage(name, 2) for name in ("old", "new")]
     lossy.lose("POST", "transactions/commit", when)
-    done = tables.publish_together(lake, staged, job_id="night")
+    done = tables.publish_together(staged, job_id="night")
     assert len(lossy.lost) == 1
     assert [one.version for one in done] == [2, 1]
     assert [house.ids(name) for name in ("old", "new")] == [[1, 2], [2]]

@@ -73,10 +73,10 @@ def test_a_lake_is_read_and_changed(spark, vending, table):
     lake = attach(spark, impl="iceberg", **vending.properties)
     name = ".".join(table)
     rows = lake.table(name)
-    staged = tables.stage(lake, spark.range(1000, 1010).withColumnRenamed("id", "x"), table)
+    staged = tables.stage(lake.address, spark.range(1000, 1010).withColumnRenamed("id", "x"), table)
     lasting(vending)
     assert rows.count() == len(rows.collect()) == 1000
-    tables.publish(lake, staged)
+    tables.publish(staged)
     changes = spark.range(1005, 1020).withColumnRenamed("id", "x")
     assert lake.merge(changes, name, on="x").inserted == 10
     assert sorted(row.x for row in lake.table(name).collect()) == list(range(1020))

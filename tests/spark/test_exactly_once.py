@@ -113,7 +113,7 @@ def test_files_of_unused_attempts_are_deleted(lake):
         planned = prepare_write(lake.address, identifier, destination, schema, settings=FileSettings(2))
         winner, loser = planned.writer.write(iter([batch])), planned.writer.write(iter([batch]))
         assert (winner.rows, len(winner.files), len(loser.files)) == (3, 2, 2)
-        done = tables.publish(lake, planned.stage(winner))
+        done = tables.publish(planned.stage(winner))
         assert done.rows == 3
         assert [row.id for row in lake.table(list(identifier)).where("id > 0").collect()] == [1, 2, 3]
         assert_only_used_files(directory(lake, *identifier))
@@ -129,7 +129,7 @@ def test_attempt_that_outlives_its_write_deletes_its_files(spark, lake):
         task = planned.writer.start_run()
         batch = pa.record_batch({"id": [1], "name": ["x"]})
         staged = replace(planned, writer=task).stage(task.write(iter([batch])))
-        ended(lake, staged)
+        ended(staged)
         with fails(14):
             task.write(iter([batch]))
         assert_only_used_files(directory(lake, table))

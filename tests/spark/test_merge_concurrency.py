@@ -54,9 +54,9 @@ def test_staged_merge_is_rebased_on_appends_and_indexes(spark, lake):
     assert open_latest(lake).version == 1
     lance.write_dataset(pa.table({"id": [30], "name": ["appended"]}), dataset.uri, mode="append")
     open_latest(lake).create_scalar_index("id", "BTREE")
-    result = tables.publish(lake, made, job_id="merge")
+    result = tables.publish(made, job_id="merge")
     assert (result.version, result.rows, result.already) == (4, 2, False)
-    assert tables.publish(lake, made, job_id="merge").already
+    assert tables.publish(made, job_id="merge").already
     assert names(lake)[1] == (1, "M1")
     assert names(lake)[-2:] == [(20, "M20"), (30, "appended")]
     for number, name in ((1, "M1"), (20, "M20"), (30, "appended"), (5, "n5")):
@@ -66,15 +66,13 @@ def test_staged_merge_is_rebased_on_appends_and_indexes(spark, lake):
 
 def test_staged_merge_can_be_read_and_discarded(spark, lake):
     write_table(lake, "t", DATA)
-    made = tables.make_readable(
-        lake, staged(lake, frame(spark, (1, "M1"), (20, "M20")), when_not_matched_by_source="delete")
-    )
+    made = tables.make_readable(staged(lake, frame(spark, (1, "M1"), (20, "M20")), when_not_matched_by_source="delete"))
     assert [tuple(row.values()) for row in made.preview.open().to_table().sort_by("id").to_pylist()] == [
         (1, "M1"),
         (20, "M20"),
     ]
     assert len(names(lake)) == 8
-    tables.discard(lake, made)
+    tables.discard(made)
     assert_clean(lake)
 
 
@@ -90,9 +88,9 @@ def test_staged_merge_conflicts_with_changes_to_its_fragments(spark, lake, chang
         open_latest(lake).optimize.compact_files()
     before = names(lake)
     with fails(14, "'t'"):
-        tables.publish(lake, made)
+        tables.publish(made)
     assert names(lake) == before
-    tables.discard(lake, made)
+    tables.discard(made)
 
 
 def test_merge_is_repeated_after_concurrent_changes(spark, lake, tmp_path):
@@ -109,10 +107,10 @@ def test_merge_is_repeated_after_concurrent_changes(spark, lake, tmp_path):
 def test_key_inserted_by_a_concurrent_merge_is_updated(spark, lake):
     write_table(lake, "t", DATA)
     one, other = (staged(lake, frame(spark, (20, name))) for name in ("one", "other"))
-    tables.publish(lake, one)
+    tables.publish(one)
     with fails(14, "'t'"):
-        tables.publish(lake, other)
-    tables.discard(lake, other)
+        tables.publish(other)
+    tables.discard(other)
     assert lake.merge(frame(spark, (20, "other")), "t", on="id").updated == 1
     assert names(lake)[-1] == (20, "other")
     assert_clean(lake)
@@ -123,9 +121,9 @@ def test_concurrent_merges_into_an_empty_table_insert_each_key_once(spark, lake)
     open_latest(lake).create_scalar_index("id", "BTREE")
     open_latest(lake).delete("true")
     one, other = (staged(lake, frame(spark, (5, name))) for name in ("one", "other"))
-    tables.publish(lake, one)
+    tables.publish(one)
     with fails(14, "'t'"):
-        tables.publish(lake, other)
+        tables.publish(other)
     assert open_latest(lake).to_table(filter="id = 5").to_pylist() == [{"id": 5, "name": "one"}]
 
 

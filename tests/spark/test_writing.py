@@ -326,10 +326,10 @@ def test_append_during_a_cast_is_reverted_and_can_be_repeated(spark, lake, manag
     if managed:
         lake.catalog.enable_table_version_management()
     lake.write(spark.range(1).selectExpr("CAST(id AS INT) AS n"), "t")
-    staged = tables.stage(lake, spark.range(5, 6).selectExpr("CAST(id AS INT) AS n"), ("t",))
+    staged = tables.stage(lake.address, spark.range(5, 6).selectExpr("CAST(id AS INT) AS n"), ("t",))
     lake.sql("ALTER TABLE t ALTER COLUMN n TYPE BIGINT")
     with fails(14, naming="'t'"):
-        tables.publish_or_discard(lake, staged, job_id="nightly")
+        tables.publish_or_discard(staged, job_id="nightly")
     assert [row.n for row in lake.table("t").collect()] == [0]
     there, _ = files(lake, "t")
     assert not [path for path in there if path.startswith("_pennon")]

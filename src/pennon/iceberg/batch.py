@@ -13,6 +13,7 @@ from lance_namespace_urllib3_client.models.create_table_version_request import C
 from lance_namespace_urllib3_client.models.create_table_version_response import CreateTableVersionResponse
 from lance_namespace_urllib3_client.models.table_version import TableVersion
 
+from pennon.catalog_callback import CatalogCallback
 from pennon.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -23,7 +24,6 @@ from pennon.errors import (
 )
 from pennon.iceberg import arriving, managed, rest
 from pennon.iceberg.files import StagedManifest
-from pennon.iceberg.handles import CatalogCallback
 from pennon.iceberg.http import pause_before_retry
 from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL

@@ -8,12 +8,12 @@ the only request.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import proxy
 
 import lance
-from lance_namespace import LanceNamespace
 
+from pennon.catalog_callback import CatalogCallback
 from pennon.config import EXPIRY
 from pennon.errors import (
     InvalidTableStateError,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from lance import LanceDataset
+    from lance_namespace import LanceNamespace
 
     from pennon.iceberg.catalog import Catalog
     from pennon.iceberg.entry import Entry
@@ -129,30 +130,3 @@ def _explain_error(catalog: Catalog, entry: Entry, point: VersionSelector, error
     if point.version is not None:
         return TableVersionNotFoundError(f"{what} has no version {point.version}")
     return InvalidTableStateError(f"{what} has no data: {error}")
-
-
-class CatalogCallback(LanceNamespace):
-    """The operations of a catalog that Lance calls back."""
-
-    def __init__(self, client: LanceNamespace) -> None:
-        self._client = client
-
-    def namespace_id(self) -> str:
-        """Return the id of the catalog."""
-        return self._client.namespace_id()
-
-    def describe_table(self, request: Any) -> Any:
-        """Return the location and the storage options of a table."""
-        return self._client.describe_table(request)
-
-    def list_table_versions(self, request: Any) -> Any:
-        """List versions."""
-        return self._client.list_table_versions(request)
-
-    def describe_table_version(self, request: Any) -> Any:
-        """Describe a version."""
-        return self._client.describe_table_version(request)
-
-    def create_table_version(self, request: Any) -> Any:
-        """Create a version."""
-        return self._client.create_table_version(request)

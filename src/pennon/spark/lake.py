@@ -127,7 +127,7 @@ class Lake:
         """
         from pennon.spark import tables
 
-        return tables.write(self, df, parse_table_name(id), mode, **options)
+        return tables.write(self.address, df, parse_table_name(id), mode, **options)
 
     def merge(
         self,

@@ -199,7 +199,7 @@ def die_staged(root, signals):
     spark = session("local[1]")
     lake = attach(spark, root=root)
     table = tuple(os.environ["PENNON_TEST_TABLE"].split("."))
-    tables.stage(lake, spark.range(0, 40, 1, 2).selectExpr("id", "'new' AS text"), table)
+    tables.stage(lake.address, spark.range(0, 40, 1, 2).selectExpr("id", "'new' AS text"), table)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

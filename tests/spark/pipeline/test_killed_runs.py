@@ -57,7 +57,7 @@ POINTS = {
     "checked": (("after", RECORD, CHECKED), (0, 0, 0)),
     "about to publish": (("after", RECORD, PUBLISHING), (0, 0, 0)),
     "committed": (("after", "pennon.directory.manifest.manifest:Manifest.mutate", 1), (0, 0, 0)),
-    "published": (("after", "pennon.spark.pipeline.target_publishing:publish", 1), (0, 0, 0)),
+    "published": (("after", "pennon.spark.pipeline.targets:publish", 1), (0, 0, 0)),
     "outcome noted": (("before", "pennon.spark.pipeline.run_state:RunState.tidy", 1), (0, 0, 0)),
 }
 VISIBLE = {"committed", "published", "outcome noted"}

@@ -17,18 +17,16 @@ root returns sizes and times, so most markers need not be read to find the table
 from __future__ import annotations
 
 import json
-import os
-import socket
 import uuid
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pennon.directory import layout
 from pennon.directory.clock import now_ms
 from pennon.directory.retention import DELETED_AT, TTL, Retention, parse_retention
 from pennon.json_fields import FieldReader
-from pennon.stored_json import UnreadableJsonError, parse_digits, parse_stored_object
+from pennon.process_identity import current_process, is_dead
+from pennon.stored_json import UnreadableJsonError, parse_stored_object
 
 DELETED = "deleted"
 REVIVING = "reviving"
@@ -79,7 +77,7 @@ class Marker:
     def with_lease(self, state: str, what: str, seconds: float = LEASE_SECONDS) -> Marker:
         """Return the state in which this process claims the table for some seconds."""
         return replace(
-            self, state=state, what=what, lease_until_ms=now_ms() + int(seconds * 1000), owner=_this_process()
+            self, state=state, what=what, lease_until_ms=now_ms() + int(seconds * 1000), owner=current_process()
         ).with_new_nonce()
 
     def body(self) -> bytes:
@@ -108,7 +106,7 @@ class Marker:
         """Return True if this is a claim whose lease has expired or whose owner is dead."""
         if self.state == DELETED:
             return False
-        return now_ms() > self.lease_until_ms or _is_dead(self.owner)
+        return now_ms() > self.lease_until_ms or is_dead(self.owner)
 
 
 def parse_marker(body: bytes) -> Marker | None:
@@ -247,36 +245,3 @@ def _lease(content: dict[str, Any]) -> int:
     if until and not _EARLIEST_LEASE_MS <= until <= now_ms() + _LONGEST_LEASE_MS:
         raise _BadFieldError(f"{_MARKER}: 'lease_until_ms' is {until}: are these milliseconds?")
     return until
-
-
-def _this_process() -> str:
-    """Return an id of this process, by which others on the same machine see whether it still runs."""
-    return f"{_machine()}/{os.getpid()}/{_read_start_time(os.getpid())}"
-
-
-def _is_dead(owner: str) -> bool:
-    rest, _, started = owner.rpartition("/")
-    machine, _, number = rest.rpartition("/")
-    pid = parse_digits(number)
-    if machine != _machine() or not started or pid is None:
-        return False
-    return _read_start_time(pid) != started
-
-
-def _machine() -> str:
-    """Return an id of the space in which process numbers are unique: host, boot and process namespace."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{socket.gethostname()}/{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return ""
-
-
-def _read_start_time(pid: int) -> str:
-    """Return the start time of a process, which differs for a later one with the same number; "" if it ended."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return ""
-    fields = status.rpartition(")")[2].split()
-    return "" if fields[0] in {"Z", "X"} else fields[19]

@@ -49,7 +49,7 @@ def apply_once(lake: Lake, job_id: str | None, stage: Callable[[], StagedWrite])
     for attempt in range(ATTEMPTS):
         staged = stage()
         try:
-            published = publish_or_discard(lake, staged, job_id=job_id)
+            published = publish_or_discard(staged, job_id=job_id)
         except ConcurrentModificationError:
             if attempt == ATTEMPTS - 1:
                 raise

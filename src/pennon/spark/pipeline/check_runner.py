@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
 from pennon.spark.pipeline.model import format_scalar
@@ -13,6 +15,7 @@ from pennon.spark.pipeline.report import CheckReport
 from pennon.spark.pipeline.samples import sample_rows
 from pennon.spark.pipeline.scrubbing import Scrubber
 from pennon.spark.pipeline.spark_errors import shorten_error
+from pennon.spark.quoting import quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,28 +45,30 @@ class CheckSubject:
 
     def top_level(self, column: str) -> str:
         """Return the top-level column of a column in a check. Raises InvalidInputError if there is none."""
-        return self._resolve(column)[0]
+        return resolve_column(self.label, self.schema, column)[0]
 
     def expression(self, column: str) -> str:
         """Return a column of a check as an expression in Spark's SQL."""
-        name, rest = self._resolve(column)
-        return f"`{name.replace('`', '``')}`{rest}"
+        name, rest = resolve_column(self.label, self.schema, column)
+        return f"{quote_name(name)}{rest}"
 
-    def type_of(self, column: str) -> str:
-        """Return the type of a top-level column, or an empty text for a nested one."""
-        name, rest = self._resolve(column)
-        return "" if rest else str(self.schema[name].dataType.typeName())
+    def is_text(self, column: str) -> bool:
+        """Return True if a column is a top-level column of texts."""
+        name, rest = resolve_column(self.label, self.schema, column)
+        return not rest and self.schema[name].dataType.typeName() == "string"
 
-    def _resolve(self, column: str) -> tuple[str, str]:
-        names = {name.lower(): name for name in self.schema.names}
-        if column.lower() in names:
-            return names[column.lower()], ""
-        found = _FIRST_NAME.match(column)
-        first = "" if found is None else (found[1] or "").replace("``", "`") or found[2] or ""
-        if found is None or first.lower() not in names:
-            there = ", ".join(self.schema.names)
-            raise InvalidInputError(f"A check of {self.label} names the column {column!r}, but the columns are {there}")
-        return names[first.lower()], column[found.end() :]
+
+def resolve_column(label: str, schema: StructType, column: str) -> tuple[str, str]:
+    """Return the top-level column of a column in a check, and the rest. Raises InvalidInputError if there is none."""
+    names = {name.lower(): name for name in schema.names}
+    if column.lower() in names:
+        return names[column.lower()], ""
+    found = _FIRST_NAME.match(column)
+    first = "" if found is None else (found[1] or "").replace("``", "`") or found[2] or ""
+    if found is None or first.lower() not in names:
+        there = ", ".join(schema.names)
+        raise InvalidInputError(f"A check of {label} names the column {column!r}, but the columns are {there}")
+    return names[first.lower()], column[found.end() :]
 
 
 def run_checks(subject: CheckSubject, checks: Sequence[Check], *, samples: int) -> list[CheckReport]:
@@ -71,8 +76,9 @@ def run_checks(subject: CheckSubject, checks: Sequence[Check], *, samples: int) 
 
     Raises InvalidInputError if a check cannot be run.
     """
+    by_row = [one for one in checks if one.not_null or one.accepted_values]
     try:
-        found = _check_rows(subject, [one for one in checks if one.not_null or one.accepted_values], samples)
+        found = dict(zip(map(id, by_row), _check_rows(subject, by_row, samples), strict=True))
         return [found[id(one)] if id(one) in found else _run_check(subject, one, samples) for one in checks]
     except LanceNamespaceError:
         raise
@@ -92,23 +98,19 @@ def _run_check(subject: CheckSubject, check: Check, samples: int) -> CheckReport
     return replace(report, seconds=round(time.monotonic() - started, 3))
 
 
-def _check_rows(subject: CheckSubject, checks: Sequence[Check], samples: int) -> dict[int, CheckReport]:
+def _check_rows(subject: CheckSubject, checks: Sequence[Check], samples: int) -> list[CheckReport]:
     """Run all checks that examine single rows, in one pass."""
     if not checks:
-        return {}
+        return []
     started = time.monotonic()
-    faults = {id(check): _fault_condition(subject, check) for check in checks}
-    columns = dict.fromkeys(subject.top_level(name) for check in checks for name in check.columns)
-    frame = subject.frame(list(columns))
-    counted = _count_matches(frame, list(faults.values()))
+    faults = [_fault_condition(subject, check) for check in checks]
+    frame = subject.frame(list(dict.fromkeys(subject.top_level(name) for check in checks for name in check.columns)))
+    counted = _count_matches(frame, faults)
     share = round((time.monotonic() - started) / len(checks), 3)
-    reports = {}
-    for check, failing in zip(checks, counted, strict=True):
-        rows: tuple[dict[str, Any], ...] = ()
-        if failing:
-            wanted = [subject.expression(name) for name in check.columns]
-            rows = sample_rows(frame.where(faults[id(check)]).selectExpr(*wanted), samples, subject.scrubber)
-        reports[id(check)] = _report(subject, check, failing=failing, what="rows", seconds=share, samples=rows)
+    reports = []
+    for check, fault, failing in zip(checks, faults, counted, strict=True):
+        shown = frame.where(fault).selectExpr(*map(subject.expression, check.columns)) if failing else None
+        reports.append(replace(_report(subject, check, failing, "rows", shown=shown, samples=samples), seconds=share))
     return reports
 
 
@@ -122,12 +124,9 @@ def _fault_condition(subject: CheckSubject, check: Check) -> Column:
         conditions = []
         for name, accepted in (check.accepted_values or {}).items():
             column = sql.expr(subject.expression(name))
-            values = [format_scalar(one) for one in accepted] if subject.type_of(name) == "string" else list(accepted)
+            values = [format_scalar(one) for one in accepted] if subject.is_text(name) else list(accepted)
             conditions.append(column.isNotNull() & ~column.isin(values))
-    fault = conditions[0]
-    for one in conditions[1:]:
-        fault = fault | one
-    return fault
+    return reduce(or_, conditions)
 
 
 def _count_matches(frame: DataFrame, conditions: Iterable[Column]) -> list[int]:
@@ -145,27 +144,21 @@ def _check_unique(subject: CheckSubject, check: Check, keys: Sequence[str], samp
     named = frame.selectExpr(*(f"{one} AS k{number}" for number, one in enumerate(expressions)))
     known = named.where(" AND ".join(f"k{number} IS NOT NULL" for number in range(len(keys))))
     again = known.groupBy(*named.columns).count().where("count > 1")
-    failing = again.count()
-    rows: tuple[dict[str, Any], ...] = ()
-    if failing:
-        shown = again.orderBy("count", ascending=False).toDF(*keys, "count")
-        rows = sample_rows(shown, samples, subject.scrubber)
-    return _report(subject, check, failing=failing, what="keys are not unique", samples=rows)
+    shown = again.orderBy("count", ascending=False).toDF(*keys, "count")
+    return _report(subject, check, again.count(), "keys are not unique", shown=shown, samples=samples)
 
 
 def _check_row_count(subject: CheckSubject, check: Check, bounds: RowCount) -> CheckReport:
-    rows = subject.count()
+    rows, before = subject.count(), subject.published_rows
     faults = []
     if bounds.min is not None and rows < bounds.min:
         faults.append(f"fewer than {bounds.min:,}")
     if bounds.max is not None and rows > bounds.max:
         faults.append(f"more than {bounds.max:,}")
-    before = subject.published_rows
-    if before is not None:
-        if bounds.min_ratio is not None and rows < bounds.min_ratio * before:
-            faults.append(f"fewer than {bounds.min_ratio:g} of the {before:,} that are published")
-        if bounds.max_ratio is not None and rows > bounds.max_ratio * before:
-            faults.append(f"more than {bounds.max_ratio:g} of the {before:,} that are published")
+    if before is not None and bounds.min_ratio is not None and rows < bounds.min_ratio * before:
+        faults.append(f"fewer than {bounds.min_ratio:g} of the {before:,} that are published")
+    if before is not None and bounds.max_ratio is not None and rows > bounds.max_ratio * before:
+        faults.append(f"more than {bounds.max_ratio:g} of the {before:,} that are published")
     message = f"{rows:,} rows" + (f": {' and '.join(faults)}" if faults else "")
     return CheckReport(subject.label, subject.scrubber.scrub_title(check), check.severity, not faults, None, message)
 
@@ -173,9 +166,7 @@ def _check_row_count(subject: CheckSubject, check: Check, bounds: RowCount) -> C
 def _check_sql(subject: CheckSubject, check: Check, text: str, samples: int) -> CheckReport:
     frame = subject.query(text)
     if check.expect == "empty":
-        failing = frame.count()
-        rows = sample_rows(frame, samples, subject.scrubber) if failing else ()
-        return _report(subject, check, failing=failing, what="rows", samples=rows)
+        return _report(subject, check, frame.count(), "rows", shown=frame, samples=samples)
     if [field.dataType.typeName() for field in frame.schema.fields] != ["boolean"]:
         raise InvalidInputError(
             f"The check {subject.scrubber.scrub_title(check)!r} of {subject.label} has 'expect: true', "
@@ -184,27 +175,15 @@ def _check_sql(subject: CheckSubject, check: Check, text: str, samples: int) -> 
     result = frame.toDF("result")
     failing, held = _count_matches(result, [result["result"].isNull() | ~result["result"], result["result"]])
     if not failing and not held:
-        return replace(_report(subject, check, failing=0, what=""), passed=False, message="it returned no row")
-    return _report(subject, check, failing=failing, what="rows are not true")
+        return replace(_report(subject, check, 0, ""), passed=False, message="it returned no row")
+    return _report(subject, check, failing, "rows are not true")
 
 
 def _report(
-    subject: CheckSubject,
-    check: Check,
-    *,
-    failing: int,
-    what: str,
-    seconds: float = 0.0,
-    samples: tuple[dict[str, Any], ...] = (),
+    subject: CheckSubject, check: Check, failing: int, what: str, *, shown: DataFrame | None = None, samples: int = 0
 ) -> CheckReport:
+    """Return the report of a check with the number of failures, and some rows of `shown` if there are any."""
+    rows = sample_rows(shown, samples, subject.scrubber) if failing and shown is not None else ()
     message = f"{failing:,} {what}" if failing else None
-    return CheckReport(
-        subject.label,
-        subject.scrubber.scrub_title(check),
-        check.severity,
-        not failing,
-        failing,
-        message,
-        seconds,
-        samples=samples,
-    )
+    title = subject.scrubber.scrub_title(check)
+    return CheckReport(subject.label, title, check.severity, not failing, failing, message, samples=rows)

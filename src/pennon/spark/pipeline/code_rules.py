@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
 
-from pennon.spark.pipeline.problems import Path, PipelineProblem, find_line
+from pennon.spark.pipeline.problems import Path, PipelineProblem, Positions
 from pennon.spark.sql.cursor import is_word, tokenize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from sqlglot import Token
 
-    from pennon.spark.pipeline.model import Check, Definition
+    from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.pinned_reads import PinnedReads
 
 _FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
@@ -44,14 +44,11 @@ _SETTINGS = frozenset(
 )
 
 
-def find_code(definition: Definition, lines: Mapping[Path, int]) -> list[PipelineProblem]:
+def find_code(definition: Definition, positions: Positions) -> list[PipelineProblem]:
     """Return a problem for everything that may run code or read files by path."""
     found = [*_settings_code(definition), *_source_code(definition), *_column_code(definition)]
-    for path, sql in _queries(definition):
-        found += [(path, message) for message in _query_code(sql)]
-    return [
-        PipelineProblem(path, f"{message} (refused by --no-code)", find_line(lines, path)) for path, message in found
-    ]
+    found += [(path, message) for path, sql in definition.queries() for message in _query_code(sql)]
+    return [positions.problem(path, f"{message} (refused by --no-code)") for path, message in found]
 
 
 def find_unknown_names(reads: PinnedReads) -> list[PipelineProblem]:
@@ -81,29 +78,10 @@ def _source_code(definition: Definition) -> Iterator[tuple[Path, str]]:
 
 def _column_code(definition: Definition) -> Iterator[tuple[Path, str]]:
     """Yield column names that could be parsed as expressions."""
-    groups: list[tuple[Path, Sequence[Check]]] = [
-        (("steps", name, "checks"), step.checks) for name, step in definition.steps.items()
-    ]
-    groups += [(("targets", number, "checks"), target.checks) for number, target in enumerate(definition.targets)]
-    for path, checks in [*groups, (("checks",), definition.checks)]:
-        for number, check in enumerate(checks):
+    for group in definition.check_groups():
+        for number, check in enumerate(group.checks):
             if any(mark in column for column in check.columns for mark in "(`"):
-                yield (*path, number), "the name of a column has a bracket or backtick and may be an expression"
-
-
-def _queries(definition: Definition) -> Iterator[tuple[Path, str]]:
-    for name, step in definition.steps.items():
-        yield ("steps", name, "sql"), step.sql
-        yield from _checks(("steps", name, "checks"), step.checks)
-    for number, target in enumerate(definition.targets):
-        yield from _checks(("targets", number, "checks"), target.checks)
-    yield from _checks(("checks",), definition.checks)
-
-
-def _checks(path: Path, checks: Sequence[Check]) -> Iterator[tuple[Path, str]]:
-    for number, check in enumerate(checks):
-        if check.sql is not None:
-            yield (*path, number, "sql"), check.sql
+                yield (*group.path, number), "the name of a column has a bracket or backtick and may be an expression"
 
 
 def _query_code(sql: str) -> Iterator[str]:

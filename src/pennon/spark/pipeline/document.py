@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml  # type: ignore[import-untyped]
 
 from pennon.errors import InvalidInputError
-from pennon.spark.pipeline.problems import InvalidPipelineError, Path, PipelineProblem
+from pennon.spark.pipeline.problems import InvalidPipelineError, Path, PipelineProblem, Positions
 from pennon.spark.pipeline.variables import FilledText, Variables, parse_variables
 
 if TYPE_CHECKING:
@@ -32,18 +32,15 @@ _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a file, the line of each value, and the problems found so far."""
+    """The content of a file, the position of each value, and the problems found so far."""
 
-    file: str
     content: Any = field(repr=False)
     masked: Any
     """The content with the names of secrets in place of their values."""
-    lines: Mapping[Path, int]
-    blocks: frozenset[Path]
-    """Paths of block texts, which start in the line after their key, so that lines inside them are known."""
-    unfilled: frozenset[Path]
+    positions: Positions = field(default_factory=Positions)
+    unfilled: frozenset[Path] = frozenset()
     """Paths of texts with variables that could not be filled in. Their values are not validated."""
-    secrets: set[str] = field(repr=False)
+    secrets: set[str] = field(default_factory=set, repr=False)
     problems: tuple[PipelineProblem, ...] = ()
 
 
@@ -69,35 +66,24 @@ def parse_document(
 ) -> Document:
     """Parse a text. Raises InvalidPipelineError if it is not YAML; other problems are part of the document."""
     if len(content) > LARGEST_FILE:
-        raise InvalidPipelineError(file, [PipelineProblem((), f"it is larger than {LARGEST_FILE} bytes")])
+        raise _invalid(file, f"it is larger than {LARGEST_FILE} bytes")
     try:
         text = content.decode() if isinstance(content, bytes) else content
         _check_events(text, file)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except UnicodeDecodeError as error:
-        raise InvalidPipelineError(file, [PipelineProblem((), f"it is not UTF-8: {error.reason}")]) from error
+        raise _invalid(file, f"it is not UTF-8: {error.reason}") from error
     except yaml.YAMLError as error:
-        raise InvalidPipelineError(file, [_syntax_problem(error, text)]) from error
+        raise _invalid(file, *_describe_syntax_error(error, text)) from error
     if not isinstance(root, yaml.MappingNode):
-        raise InvalidPipelineError(file, [PipelineProblem((), "it must be a mapping with keys such as 'targets'", 1)])
+        raise _invalid(file, "it must be a mapping with keys such as 'targets'", 1)
     section = _NodeReader(file, Variables({})).value(_find_entry(root, "vars"), ("vars",))
     variables, faults = parse_variables(section, given, os.environ if environment is None else environment)
     reader = _NodeReader(file, variables)
     value, masked = reader.mapping(root, ())
-    reader.problems += [
-        PipelineProblem(("vars", name), fault, reader.lines.get(("vars", name), reader.lines.get(("vars",))))
-        for name, fault in faults
-    ]
-    return Document(
-        file,
-        value,
-        masked,
-        reader.lines,
-        frozenset(reader.blocks),
-        frozenset(reader.unfilled),
-        variables.secrets,
-        tuple(reader.problems),
-    )
+    positions = Positions(file, reader.lines, frozenset(reader.blocks))
+    problems = [*reader.problems, *(positions.problem(("vars", name), fault) for name, fault in faults)]
+    return Document(value, masked, positions, frozenset(reader.unfilled), variables.secrets, tuple(problems))
 
 
 @dataclass
@@ -145,7 +131,7 @@ class _NodeReader:
     def _read_node(self, node: Any, path: Path, *, plain: bool) -> tuple[Any, Any]:
         self.seen += 1
         if self.seen > _MOST_VALUES or len(path) > _DEEPEST:
-            raise InvalidPipelineError(self.file, [PipelineProblem(path[:3], "aliases make it too large", _line(node))])
+            raise _invalid(self.file, "aliases make it too large", _line(node), path[:3])
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path, plain=plain)
         if isinstance(node, yaml.SequenceNode):
@@ -187,22 +173,24 @@ def _check_events(text: str, file: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if getattr(event, "tag", None) not in {None, "!"}:
-            raise InvalidPipelineError(
-                file, [PipelineProblem((), f"the tag {event.tag!r} is not supported", _line(event))]
-            )
+            raise _invalid(file, f"the tag {event.tag!r} is not supported", _line(event))
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise InvalidPipelineError(file, [PipelineProblem((), "it is nested too deep", _line(event))])
+            raise _invalid(file, "it is nested too deep", _line(event))
 
 
-def _syntax_problem(error: yaml.YAMLError, text: str) -> PipelineProblem:
-    if isinstance(error, yaml.MarkedYAMLError):
-        mark = error.problem_mark or error.context_mark
-        message = ", ".join(part for part in (error.context, error.problem) if part)
-        if mark is not None and "${" in "".join(text.splitlines()[mark.line : mark.line + 1]):
-            message += "; quote a text with '${' between '{' and '}' or '[' and ']'"
-        return PipelineProblem((), f"it is not YAML: {message}", None if mark is None else mark.line + 1)
-    return PipelineProblem((), f"it is not YAML: {error}")
+def _describe_syntax_error(error: yaml.YAMLError, text: str) -> tuple[str, int | None]:
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return f"it is not YAML: {error}", None
+    mark = error.problem_mark or error.context_mark
+    message = ", ".join(part for part in (error.context, error.problem) if part)
+    if mark is not None and "${" in "".join(text.splitlines()[mark.line : mark.line + 1]):
+        message += "; quote a text with '${' between '{' and '}' or '[' and ']'"
+    return f"it is not YAML: {message}", None if mark is None else mark.line + 1
+
+
+def _invalid(file: str, message: str, line: int | None = None, path: Path = ()) -> InvalidPipelineError:
+    return InvalidPipelineError(file, [PipelineProblem(path, message, line)])
 
 
 def _find_entry(root: yaml.MappingNode, key: str) -> Any:

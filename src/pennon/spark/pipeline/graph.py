@@ -8,20 +8,10 @@ from typing import TYPE_CHECKING
 from pennon.spark.pipeline.statements import is_this, list_references
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable
 
-    from pennon.spark.pipeline.model import Check, Definition
+    from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.statements import Name, QueryReference
-
-
-@dataclass(frozen=True)
-class CheckGroup:
-    """The checks of a step (`steps.tidy`), of a target (`sales.orders`), or of the whole pipeline."""
-
-    label: str
-    checks: tuple[Check, ...]
-    step: str | None = None
-    target: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,54 +42,28 @@ class Graph:
 
         With `within`, only the dependencies of those steps are followed.
         """
-        found: set[str] = set()
-        open_names = list(self.local_reads(sql))
-        while open_names:
-            name = open_names.pop()
-            if name not in found:
-                found.add(name)
-                if name in self.definition.steps and (within is None or name in within):
-                    open_names += self.local_reads(self.definition.steps[name].sql)
-        return tuple(name for name in (*self.definition.sources, *self.definition.steps) if name in found)
+        return self._close(self.local_reads(sql), within)
 
     def readers(self, name: str) -> tuple[str, ...]:
         """Return what reads a source or step directly: used steps, targets and checks."""
-        definition = self.definition
-        used = self.used_names()
-        found = [
-            f"step {one}"
-            for one, step in definition.steps.items()
-            if one in used and name in self.local_reads(step.sql)
-        ]
-        found += [target.table for target in definition.targets if target.from_ == name]
-        for group in self.check_groups():
+        steps, used = self.definition.steps, self.used_names()
+        found = [f"step {one}" for one in steps if one in used and name in self.local_reads(steps[one].sql)]
+        found += [target.table for target in self.definition.targets if target.from_ == name]
+        for group in self.definition.check_groups():
             if group.step == name:
                 found.append(f"checks of {group.label}")
-            found += [
-                f"check {check.title}"
-                for check in group.checks
-                if check.sql is not None and name in self.local_reads(check.sql)
-            ]
+            for check in group.checks:
+                if check.sql is not None and name in self.local_reads(check.sql):
+                    found.append(f"check {check.title}")
         return tuple(dict.fromkeys(found))
 
     def used_names(self) -> frozenset[str]:
         """Return the sources and steps that a target or check depends on."""
-        definition = self.definition
-        found: set[str] = set()
-        for target in definition.targets:
-            found |= {target.from_, *self._dependencies_of(target.from_)}
-        for group in self.check_groups():
-            if group.step is not None:
-                found |= {group.step, *self._dependencies_of(group.step)}
-            for check in group.checks:
-                found |= set(self.dependencies(check.sql)) if check.sql is not None else set()
-        return frozenset(found)
-
-    def all_queries(self) -> Iterator[str]:
-        """Yield the queries of all used steps and of all checks."""
-        used = self.used_names()
-        yield from (step.sql for name, step in self.definition.steps.items() if name in used)
-        yield from (check.sql for group in self.check_groups() for check in group.checks if check.sql is not None)
+        begun = [target.from_ for target in self.definition.targets]
+        for group in self.definition.check_groups():
+            begun += [] if group.step is None else [group.step]
+            begun += [name for check in group.checks if check.sql is not None for name in self.local_reads(check.sql)]
+        return frozenset(self._close(begun))
 
     def staged_steps(self) -> tuple[str, ...]:
         """Return the steps whose results are staged until the run ends: those that are read more than once.
@@ -114,17 +78,15 @@ class Graph:
             if name in used and (step.stage == "always" or (step.stage == "auto" and len(self.readers(name)) > 1))
         )
 
-    def check_groups(self) -> Iterator[CheckGroup]:
-        """Yield all groups of checks, in the order of the file."""
-        for name, step in self.definition.steps.items():
-            if step.checks:
-                yield CheckGroup(f"steps.{name}", step.checks, step=name)
-        for number, target in enumerate(self.definition.targets):
-            if target.checks:
-                yield CheckGroup(target.table, target.checks, target=number)
-        if self.definition.checks:
-            yield CheckGroup("pipeline", self.definition.checks)
-
-    def _dependencies_of(self, name: str) -> tuple[str, ...]:
-        step = self.definition.steps.get(name)
-        return () if step is None else self.dependencies(step.sql)
+    def _close(self, names: Iterable[str], within: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return sources and steps with all that they read, in the order of the file."""
+        steps = self.definition.steps
+        found: set[str] = set()
+        left = list(names)
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                if name in steps and (within is None or name in within):
+                    left += self.local_reads(steps[name].sql)
+        return tuple(name for name in (*self.definition.sources, *steps) if name in found)

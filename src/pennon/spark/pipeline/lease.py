@@ -14,12 +14,14 @@ import os
 import socket
 import threading
 import uuid
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, TypeAdapter
 
 from pennon import background
 from pennon.errors import ConcurrentModificationError, LanceNamespaceError
+from pennon.process_identity import current_process, is_dead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,35 +32,30 @@ if TYPE_CHECKING:
 SECONDS = 60.0
 """The time after which a lease that is not renewed expires."""
 _RENEWALS = 4
-_LONGEST = 1000
-_LARGEST_PROCESS = (1 << 31) - 1
+_Text = Annotated[str, Field(max_length=1000)]
 
 
 @dataclass(frozen=True)
 class LeaseOwner:
-    """The process that holds a lease."""
+    """The process that holds a lease. `identity` shows on its machine whether it still runs."""
 
-    host: str
-    machine: str
-    process: int
-    token: str
+    host: _Text
+    process: Annotated[int, Field(gt=0, lt=1 << 31)]
+    token: _Text
+    identity: _Text = ""
 
     @classmethod
     def current(cls) -> LeaseOwner:
         """Return the owner that stands for this process."""
-        return cls(socket.gethostname(), _machine_id(), os.getpid(), uuid.uuid4().hex)
+        return cls(socket.gethostname(), os.getpid(), uuid.uuid4().hex, current_process())
 
-    def is_gone(self) -> bool:
-        """Return True if the process ran on this machine and no longer exists."""
-        if self.machine != _machine_id():
-            return False
-        try:
-            os.kill(self.process, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return False
+    def encode(self) -> bytes:
+        """Return a new body, unlike any other, so that a late response cannot be mistaken for a newer one."""
+        return json.dumps({**asdict(self), "renewal": uuid.uuid4().hex}).encode()
+
+    def __str__(self) -> str:
+        """Return the process for messages."""
+        return f"process {self.process} on {self.host}"
 
 
 class Lease:
@@ -109,16 +106,15 @@ class Lease:
     def _renew(self) -> None:
         if self._lost is not None:
             return
-        e_tag = self._store.swap(self._path, _encode_owner(self._owner), self._e_tag)
-        if e_tag is not None:
-            self._e_tag = e_tag
-            return
-        blob = self._store.get(self._path)
-        current = None if blob is None else _parse_owner(blob)
-        if current is not None and current.token == self._owner.token and blob is not None:
-            self._e_tag = blob.e_tag
-        else:
-            self._lost = "another process" if current is None else f"process {current.process} on {current.host}"
+        e_tag = self._store.swap(self._path, self._owner.encode(), self._e_tag)
+        if e_tag is None:
+            blob = self._store.get(self._path)
+            current = None if blob is None else _parse_owner(blob)
+            if blob is None or current is None or current.token != self._owner.token:
+                self._lost = str(current or "another process")
+                return
+            e_tag = blob.e_tag
+        self._e_tag = e_tag
 
 
 @contextlib.contextmanager
@@ -136,58 +132,26 @@ def hold_lease(store: Store, path: str, subject: str, *, take_over: bool = False
 
 def _acquire(store: Store, path: str, subject: str, *, take_over: bool) -> Lease:
     owner = LeaseOwner.current()
-    body = _encode_owner(owner)
-    e_tag = store.create(path, body)
+    e_tag = store.create(path, owner.encode())
     while e_tag is None:
         blob = store.get(path)
         if blob is None:
-            e_tag = store.create(path, body)
+            e_tag = store.create(path, owner.encode())
             continue
         current = _parse_owner(blob)
         silent = store.now() - blob.modified
-        if current is not None and not take_over and silent < SECONDS and not current.is_gone():
+        if current is not None and not take_over and silent < SECONDS and not is_dead(current.identity):
             raise ConcurrentModificationError(
-                f"{subject} is being worked on by process {current.process} on {current.host} (last renewed "
-                f"{max(silent, 0):.0f} s ago). It can be taken over {SECONDS:.0f} s after the last renewal, or "
-                "immediately with --take-over"
+                f"{subject} is being worked on by {current} (last renewed {max(silent, 0):.0f} s ago). It can be taken "
+                f"over {SECONDS:.0f} s after the last renewal, or immediately with --take-over"
             )
-        e_tag = store.swap(path, body, blob.e_tag)
+        e_tag = store.swap(path, owner.encode(), blob.e_tag)
     return Lease(store, path, subject, owner, e_tag)
 
 
-def _encode_owner(owner: LeaseOwner) -> bytes:
-    # Each renewal is unique, so that a late response cannot be mistaken for a newer one.
-    content = {
-        "host": owner.host,
-        "machine": owner.machine,
-        "process": owner.process,
-        "token": owner.token,
-        "renewal": uuid.uuid4().hex,
-    }
-    return json.dumps(content).encode()
-
-
 def _parse_owner(blob: Blob) -> LeaseOwner | None:
+    """Return the owner of a lease; None if it was released in a store without conditional deletes, or is damaged."""
     try:
-        content: Any = json.loads(blob.body)
-    except (ValueError, RecursionError):
-        # The lease was released in a store without conditional deletes.
+        return TypeAdapter(LeaseOwner).validate_json(blob.body, strict=True)
+    except ValueError:
         return None
-    found = content if isinstance(content, dict) else {}
-    texts = [found.get(key) for key in ("host", "machine", "token")]
-    process = found.get("process")
-    if not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts):
-        return None
-    if type(process) is not int or not 0 < process <= _LARGEST_PROCESS:
-        return None
-    return LeaseOwner(str(texts[0]), str(texts[1]), process, str(texts[2]))
-
-
-def _machine_id() -> str:
-    """Return an id of the boot and of the PID namespace, in which a process id is unique."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        space = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        return f"{socket.gethostname()} {uuid.getnode()}"
-    return f"{boot} {space}"

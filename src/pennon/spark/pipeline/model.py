@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Scalar = str | int | float | bool
 
@@ -78,21 +82,17 @@ class Source(_Model):
     def _require_one_kind(self) -> Source:
         if (self.table is None) == (self.format is None):
             raise ValueError("name either a 'table' of the catalog or a 'format' that Spark reads")
-        pins = [name for name in ("version", "tag", "as_of") if getattr(self, name) is not None]
-        if self.table is None and (pins or self.branch is not None):
-            raise ValueError(f"{(pins or ['branch'])[0]!r} is for tables of the catalog")
+        given = [key for key in ("version", "tag", "as_of", "branch") if getattr(self, key) is not None]
+        pins = [key for key in given if key != "branch"]
+        if self.table is None and given:
+            raise ValueError(f"{given[0]!r} is for tables of the catalog")
         if len(pins) > 1:
             raise ValueError(f"only one of version, tag and as_of is allowed, got {' and '.join(pins)}")
         if self.tag is not None and self.branch is not None:
             raise ValueError("a tag determines its branch: give a tag or a branch, not both")
-        if self.table is not None:
-            wrong = [
-                key
-                for key, value in (("path", self.path), ("options", self.options), ("schema", self.schema_))
-                if value
-            ]
-            if wrong:
-                raise ValueError(f"{wrong[0]!r} is for a 'format', not for a table of the catalog")
+        wrong = [key for key in ("path", "options", "schema") if getattr(self, "schema_" if key == "schema" else key)]
+        if self.table is not None and wrong:
+            raise ValueError(f"{wrong[0]!r} is for a 'format', not for a table of the catalog")
         return self
 
 
@@ -106,13 +106,18 @@ class RowCount(_Model):
 
     @model_validator(mode="after")
     def _require_bound(self) -> RowCount:
-        if self.min is None and self.max is None and self.min_ratio is None and self.max_ratio is None:
+        bounds = self.model_dump(exclude_none=True)
+        if not bounds:
             raise ValueError("give at least one of 'min', 'max', 'min_ratio', 'max_ratio'")
-        if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"'min' ({self.min}) is larger than 'max' ({self.max})")
-        if self.min_ratio is not None and self.max_ratio is not None and self.min_ratio > self.max_ratio:
-            raise ValueError(f"'min_ratio' ({self.min_ratio}) is larger than 'max_ratio' ({self.max_ratio})")
+        for low, high in (("min", "max"), ("min_ratio", "max_ratio")):
+            if low in bounds and high in bounds and bounds[low] > bounds[high]:
+                raise ValueError(f"{low!r} ({bounds[low]}) is larger than {high!r} ({bounds[high]})")
         return self
+
+    @property
+    def has_ratio(self) -> bool:
+        """Whether a bound is relative to the published version."""
+        return self.min_ratio is not None or self.max_ratio is not None
 
 
 CHECK_KINDS = ("not_null", "unique", "accepted_values", "row_count", "sql")
@@ -214,6 +219,17 @@ class Target(_Model):
         return self
 
 
+@dataclass(frozen=True)
+class CheckGroup:
+    """The checks of a step (`steps.tidy`), of a target (`sales.orders`), or of the whole pipeline."""
+
+    label: str
+    path: tuple[str | int, ...]
+    checks: tuple[Check, ...]
+    step: str | None = None
+    target: int | None = None
+
+
 class Definition(_Model):
     """The whole definition of a pipeline."""
 
@@ -229,3 +245,22 @@ class Definition(_Model):
     publish: Literal["atomic", "per-table"] = "atomic"
     samples: int = Field(5, ge=0, le=100)
     """The number of failing rows that the report shows for each check."""
+
+    def check_groups(self) -> Iterator[CheckGroup]:
+        """Yield all groups of checks, in the order of the file."""
+        for name, step in self.steps.items():
+            if step.checks:
+                yield CheckGroup(f"steps.{name}", ("steps", name, "checks"), step.checks, step=name)
+        for number, target in enumerate(self.targets):
+            if target.checks:
+                yield CheckGroup(target.table, ("targets", number, "checks"), target.checks, target=number)
+        if self.checks:
+            yield CheckGroup("pipeline", ("checks",), self.checks)
+
+    def queries(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Yield the path and the text of each query: steps first, then checks."""
+        yield from ((("steps", name, "sql"), step.sql) for name, step in self.steps.items())
+        for group in self.check_groups():
+            for number, check in enumerate(group.checks):
+                if check.sql is not None:
+                    yield (*group.path, number, "sql"), check.sql

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Observer(Protocol):
-    """Receives the progress of a run."""
+class Observer:
+    """Receives the progress of a run. This one ignores it; subclasses override what they show."""
 
     def planned(self, work: Sequence[str]) -> None:
         """Receive the names of all pieces of work, in order."""
@@ -19,16 +19,3 @@ class Observer(Protocol):
 
     def done(self, work: str, *, reused: bool) -> None:
         """Receive the name of a piece of work that is finished; `reused` if an earlier attempt finished it."""
-
-
-class SilentObserver:
-    """Ignores the progress."""
-
-    def planned(self, work: Sequence[str]) -> None:
-        """Do nothing."""
-
-    def begun(self, work: str) -> None:
-        """Do nothing."""
-
-    def done(self, work: str, *, reused: bool) -> None:
-        """Do nothing."""

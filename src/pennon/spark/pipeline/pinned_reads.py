@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, TypeAdapter
 
 from pennon.errors import (
     InvalidInputError,
@@ -13,14 +16,14 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import format_identifier
-from pennon.spark.pipeline.staged_files import root_store
+from pennon.spark.pipeline.run_state import describe_fault, root_store
 from pennon.spark.pipeline.statements import parse_table_name
 from pennon.spark.reading.pinned import PinnedTable, VersionOptions, pin
 from pennon.spark.sql.references import TimeTravel
 from pennon.spark.tables.destination import locate_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lance import LanceDataset
 
@@ -42,55 +45,52 @@ class PinnedReads:
     names: dict[Name, Identifier | None] = field(default_factory=dict)
     """The table of each name in a query; None if Spark resolves the name."""
 
-    def note(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
-        return {
-            "sources": {name: _to_note(table) for name, table in self.sources.items()},
-            "tables": [
-                {**_to_note(table), "travel": None if travel is None else [travel.kind, travel.text]}
-                for (_, travel), table in self.tables.items()
-            ],
-            "names": [[list(name), None if found is None else list(found)] for name, found in self.names.items()],
-        }
+    def note(self, unstageable: Iterable[str]) -> dict[str, Any]:
+        """Return everything as JSON values, which `restore_reads` parses."""
+        sources = {name: _to_note(table) for name, table in self.sources.items()}
+        tables = tuple(_to_note(table, travel) for (_, travel), table in self.tables.items())
+        return asdict(ReadsNote(sources, tables, tuple(self.names.items()), tuple(sorted(unstageable))))
 
 
-def restore_reads(note: Any, address: Address) -> PinnedReads:
-    """Return the recorded versions. A version that no longer exists fails when it is read.
+@dataclass(frozen=True)
+class TableNote:
+    """A recorded version. `made` is its creation time."""
+
+    table: Annotated[tuple[str, ...], Field(min_length=1)]
+    version: Annotated[int, Field(ge=1)]
+    branch: str | None
+    uri: str
+    made: str
+    travel: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class ReadsNote:
+    """The record of everything that a run reads, and of the steps whose results cannot be staged."""
+
+    sources: dict[str, TableNote]
+    tables: tuple[TableNote, ...]
+    names: tuple[tuple[tuple[str, ...], tuple[str, ...] | None], ...]
+    unstageable: tuple[str, ...] = ()
+
+
+def restore_reads(note: object, address: Address) -> tuple[PinnedReads, frozenset[str]]:
+    """Return the recorded versions and unstageable steps. A version that no longer exists fails when it is read.
 
     Raises InvalidTableStateError if the record is malformed, or if a table has been replaced.
     """
     try:
-        tables = {}
-        for one in note["tables"]:
-            travel = None if one["travel"] is None else TimeTravel(*map(_require_text, one["travel"]))
-            tables[_require_name(one["table"]), travel] = _restore_pin(one, address)
-        return PinnedReads(
-            {_require_text(name): _restore_pin(one, address) for name, one in note["sources"].items()},
-            tables,
-            {_require_name(name): None if found is None else _require_name(found) for name, found in note["names"]},
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        noted = TypeAdapter(ReadsNote).validate_json(json.dumps(note), strict=True)
+    except ValueError as error:
         raise InvalidTableStateError(
-            f"The record of the tables that the run reads is malformed ({type(error).__name__}: {error}); "
-            "start a new run"
+            f"The record of the tables that the run reads is malformed ({describe_fault(error)}); start a new run"
         ) from error
-
-
-def noted_unstageable(note: Any) -> frozenset[str]:
-    """Return the steps that were recorded as unstageable."""
-    return frozenset(map(str, note.get("unstageable") or ()))
-
-
-def _require_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value
-
-
-def _require_name(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value:
-        raise TypeError(f"{value!r} is not a name")
-    return tuple(map(_require_text, value))
+    sources = {name: _restore_pin(one, address) for name, one in noted.sources.items()}
+    tables = {
+        (one.table, None if one.travel is None else TimeTravel(*one.travel)): _restore_pin(one, address)
+        for one in noted.tables
+    }
+    return PinnedReads(sources, tables, dict(noted.names)), frozenset(noted.unstageable)
 
 
 def resolve_reads(
@@ -138,7 +138,10 @@ def _resolve_names(
     moment_of: Callable[[Identifier, TimeTravel], VersionOptions | None],
 ) -> None:
     """Resolve the names in queries, and pin the tables whose version the query specifies."""
-    for query in graph.all_queries():
+    used = graph.used_names()
+    for path, query in graph.definition.queries():
+        if path[0] == "steps" and path[1] not in used:
+            continue
         for reference in graph.external_reads(query):
             name, travel = reference.name, reference.travel
             if name not in reads.names:
@@ -180,32 +183,24 @@ def _moment_of(source: Source) -> VersionOptions:
     return VersionOptions(source.version, source.tag, source.branch, source.as_of)
 
 
-def _to_note(table: PinnedTable) -> dict[str, Any]:
-    return {
-        "table": list(table.identifier),
-        "version": table.version,
-        "branch": table.branch,
-        "uri": table.uri,
-        "made": _creation_time(table.open()),
-    }
+def _to_note(table: PinnedTable, travel: TimeTravel | None = None) -> TableNote:
+    moment = None if travel is None else (travel.kind, travel.text)
+    return TableNote(table.identifier, table.version, table.branch, table.uri, _creation_time(table.open()), moment)
 
 
-def _restore_pin(noted: dict[str, Any], address: Address) -> PinnedTable:
-    identifier, uri, version = _require_name(noted["table"]), _require_text(noted["uri"]), noted["version"]
-    branch = None if noted["branch"] is None else _require_text(noted["branch"])
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise TypeError(f"{version!r} is not a version")
-    _require_same_location(address, identifier, uri)
-    table = PinnedTable(identifier, uri, version, branch, tuple(sorted(address.storage_options.items())))
+def _restore_pin(noted: TableNote, address: Address) -> PinnedTable:
+    _require_same_location(address, noted.table, noted.uri)
+    options = tuple(sorted(address.storage_options.items()))
+    table = PinnedTable(noted.table, noted.uri, noted.version, noted.branch, options)
     try:
         dataset = table.open()
     except (OSError, ValueError):
         return table
     made = _creation_time(dataset)
-    if made != noted["made"]:
+    if made != noted.made:
         raise InvalidTableStateError(
             f"Table {format_identifier(table.identifier)} was replaced after the run began: version "
-            f"{table.version} was created at {made}, not at {noted['made']}"
+            f"{table.version} was created at {made}, not at {noted.made}"
         )
     return table.identified_by(dataset)
 

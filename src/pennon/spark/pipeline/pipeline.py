@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.redaction import SHORTEST_SECRET
-from pennon.spark.pipeline import document, pinned_reads, preflight, target_publishing, target_tables
+from pennon.spark.pipeline import cleanup, document, pinned_reads, preflight, targets
 from pennon.spark.pipeline.code_rules import find_code, find_unknown_names
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.pipeline.interrupts import defer_signals, raise_on_signals
-from pennon.spark.pipeline.observer import Observer, SilentObserver
+from pennon.spark.pipeline.observer import Observer
 from pennon.spark.pipeline.pipeline_run import PipelineRun
 from pennon.spark.pipeline.planning import PipelinePlan, make_plan
-from pennon.spark.pipeline.problems import InvalidPipelineError, Path, PipelineProblem, find_line, format_path
+from pennon.spark.pipeline.problems import Positions
 from pennon.spark.pipeline.queries import PipelineQueries
 from pennon.spark.pipeline.report import ALREADY_PUBLISHED, RunReport
-from pennon.spark.pipeline.run_state import RunState, new_run_id, validate_run_id
+from pennon.spark.pipeline.run_state import RunState, new_run_id
 from pennon.spark.pipeline.scrubbing import Scrubber
-from pennon.spark.pipeline.staged_files import root_store
 from pennon.spark.pipeline.validation import validate_definition, validate_document
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.reading.pinned import VersionOptions
     from pennon.spark.sql.references import TimeTravel
-    from pennon.store import Store
 
 # These keys may change between two attempts of a run.
 _CIRCUMSTANCES = {"description", "catalog", "spark", "samples", "vars"}
@@ -51,10 +49,9 @@ class Pipeline:
 
     def __init__(self, definition: Definition | Mapping[str, Any]) -> None:
         self.definition = validate_definition(definition)
-        self.file = "pipeline"
         self.secrets: set[str] = set()
         """Values of environment and secret variables, which must not be shown."""
-        self._lines: Mapping[Path, int] = {}
+        self._positions = Positions()
         self._masked: Any = self.definition.model_dump(mode="json", by_alias=True)
 
     @classmethod
@@ -85,9 +82,8 @@ class Pipeline:
     @classmethod
     def _from_document(cls, read: document.Document) -> Pipeline:
         made = cls(validate_document(read))
-        made.file = read.file
         made.secrets = {one for one in read.secrets if len(one) >= SHORTEST_SECRET}
-        made._lines = read.lines
+        made._positions = read.positions
         made._masked = read.masked
         return made
 
@@ -104,13 +100,12 @@ class Pipeline:
 
     def plan(self, address: Address, *, lake_name: str = "lake", allow_code: bool = True) -> PipelinePlan:
         """Return what a run would do now. Changes nothing and needs no Spark. Raises the errors of `run`."""
+        locate = self._positions.locate
         if not allow_code:
-            self._refuse_code()
-            found = pinned_reads.resolve_reads(
-                address, lake_name, Graph(self.definition), lambda *_: None, self._locate
-            )
-            self._refuse_unknown_names(found)
-        return make_plan(self.definition, address, lake_name, self._locate, self._scrubber)
+            self._positions.refuse(find_code(self.definition, self._positions))
+            reads = pinned_reads.resolve_reads(address, lake_name, Graph(self.definition), lambda *_: None, locate)
+            self._positions.refuse(find_unknown_names(reads))
+        return make_plan(self.definition, address, lake_name, locate, self._scrubber)
 
     def run(
         self,
@@ -136,18 +131,17 @@ class Pipeline:
         started with another definition.
         """
         if not allow_code:
-            self._refuse_code()
+            self._positions.refuse(find_code(self.definition, self._positions))
         lake = self._lake(spark)
-        found = self._state(lake.address, run_id, state)
+        found = RunState.open(lake.address, self.name, run_id or new_run_id(), state)
         done = self._published_report(found)
         if done is not None:
             return done
         if self.definition.publish == "atomic":
-            target_tables.require_version_management(lake.address, self.definition)
+            targets.require_version_management(lake.address, self.definition)
         with found.lease(take_over=take_over) as lease:
-            return self._published_report(found) or self._run(
-                lake, found, lease, observer or SilentObserver(), allow_code=allow_code
-            )
+            done = self._published_report(found)
+            return done or self._run(lake, found, lease, observer or Observer(), allow_code=allow_code)
 
     def discard(self, address: Address, run_id: str, *, take_over: bool = False, state: str | None = None) -> bool:
         """Delete what a run has staged and its state; return False if there is nothing to delete.
@@ -155,11 +149,11 @@ class Pipeline:
         Raises InvalidTableStateError if the run has published, or if something was kept because the run may not have
         written it. Everything else is deleted then.
         """
-        found = self._state(address, run_id, state)
+        found = RunState.open(address, self.name, run_id, state)
         if found.read_start() is None or found.read_outcome() is not None:
             return False
         with found.lease(take_over=take_over):
-            cleaned = target_publishing.clean_up(address, found, self.definition)
+            cleaned = cleanup.clean_up(address, found, self.definition)
         if cleaned.published:
             names = ", ".join(self.definition.targets[number].table for number in sorted(cleaned.published))
             raise InvalidTableStateError(f"{found.subject} has published {names}: run it again to finish it")
@@ -172,25 +166,24 @@ class Pipeline:
 
     def _run(self, lake: Lake, state: RunState, lease: Lease, observer: Observer, *, allow_code: bool) -> RunReport:
         noted = state.read_start()
-        graph = Graph(self.definition)
+        graph, locate = Graph(self.definition), self._positions.locate
+        unstageable: frozenset[str] = frozenset()
         if noted is not None:
             state.require_same(noted, self.fingerprint)
-            found = pinned_reads.restore_reads(noted.get("reads"), lake.address)
+            reads, unstageable = pinned_reads.restore_reads(noted.get("reads"), lake.address)
         else:
-            found = pinned_reads.resolve_reads(lake.address, lake.name, graph, _moment_resolver(lake), self._locate)
+            reads = pinned_reads.resolve_reads(lake.address, lake.name, graph, _moment_resolver(lake), locate)
         if not allow_code:
-            self._refuse_unknown_names(found)
-        queries = PipelineQueries(lake, graph, found)
+            self._positions.refuse(find_unknown_names(reads))
+        queries = PipelineQueries(lake, graph, reads)
         try:
             with raise_on_signals():
                 if noted is None:
-                    tables = target_tables.look_up_targets(lake.address, self.definition, self._locate)
-                    unstageable = preflight.find_unstageable_steps(queries, tables, file=self.file, lines=self._lines)
-                    state.begin(self.fingerprint, {**found.note(), "unstageable": sorted(unstageable)})
-                else:
-                    unstageable = pinned_reads.noted_unstageable(noted.get("reads"))
+                    tables = targets.look_up_targets(lake.address, self.definition, locate)
+                    unstageable = preflight.find_unstageable_steps(queries, tables, self._positions)
+                    state.begin(self.fingerprint, reads.note(unstageable))
                 run = PipelineRun(
-                    state, lease, queries, unstageable, observer, scrubber=self._scrubber, resumed=noted is not None
+                    state, lease, queries, unstageable, observer, self._scrubber, resumed=noted is not None
                 )
                 return run.execute()
         except KeyboardInterrupt:
@@ -200,7 +193,7 @@ class Pipeline:
                 return self._scrubber.scrub_report(state.published_report(done))
             with defer_signals():
                 if lease.is_held:
-                    target_publishing.clean_up(lake.address, state, self.definition)
+                    cleanup.clean_up(lake.address, state, self.definition)
             raise
         finally:
             queries.close()
@@ -214,9 +207,6 @@ class Pipeline:
         state.tidy()
         return replace(self._scrubber.scrub_report(report), status=ALREADY_PUBLISHED)
 
-    def _state(self, address: Address, run_id: str | None, place: str | None) -> RunState:
-        return RunState(_store(address, place), self.name, validate_run_id(run_id or new_run_id()))
-
     def _lake(self, spark: SparkSession | Lake) -> Lake:
         from pennon.spark.lake import Lake, attach
 
@@ -229,48 +219,14 @@ class Pipeline:
             )
         return attach(spark, impl=self.definition.catalog.impl, **properties)
 
-    def _refuse_code(self) -> None:
-        self._refuse(find_code(self.definition, self._lines))
-
-    def _refuse_unknown_names(self, found: pinned_reads.PinnedReads) -> None:
-        self._refuse(find_unknown_names(found))
-
-    def _refuse(self, problems: list[PipelineProblem]) -> None:
-        if problems:
-            raise InvalidPipelineError(self.file, problems)
-
     @property
     def _scrubber(self) -> Scrubber:
         return Scrubber(frozenset(self.secrets))
 
-    def _locate(self, path: Path) -> str:
-        """Return the file, line and key of a path, for messages."""
-        line = find_line(self._lines, path)
-        return f"{self.file}: {format_path(path)}" if line is None else f"{self.file}:{line}: {format_path(path)}"
 
-
-def _moment_resolver(lake: Lake) -> Any:
+def _moment_resolver(lake: Lake) -> Callable[[Identifier, TimeTravel], VersionOptions]:
     """Return a function that evaluates `VERSION AS OF` and `TIMESTAMP AS OF` with Spark."""
     from pennon.spark.sql.name_resolution import NameResolver
     from pennon.spark.sql.query_runner import QueryRunner
 
-    runner = QueryRunner(lake, NameResolver(lake))
-
-    def moment(identifier: Identifier, travel: TimeTravel) -> VersionOptions:
-        return runner.resolve_travel(identifier, travel)
-
-    return moment
-
-
-def _store(address: Address, place: str | None) -> Store:
-    from pennon.store import open_store
-    from pennon.store.root import make_root_absolute
-
-    if place is not None:
-        return open_store(make_root_absolute(place), address.storage_options)
-    store: Store | None = root_store(address)
-    if store is None:
-        raise InvalidInputError(
-            f"A catalog of type {address.impl!r} cannot record runs: pass a location for them (state)"
-        )
-    return store
+    return QueryRunner(lake, NameResolver(lake)).resolve_travel

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pennon.identifiers import quote_identifier
-from pennon.spark.pipeline import pinned_reads, target_tables
+from pennon.spark.pipeline import pinned_reads
 from pennon.spark.pipeline.graph import Graph
+from pennon.spark.pipeline.report import Report
+from pennon.spark.pipeline.targets import look_up_targets, require_version_management
 from pennon.spark.reading.pinned import VersionOptions
 from pennon.spark.sql.query_plan import plan_query
 from pennon.spark.sql.references import QueryTable, TimeTravel
@@ -76,7 +78,7 @@ class PlannedCheck:
 
 
 @dataclass(frozen=True)
-class PipelinePlan:
+class PipelinePlan(Report):
     """What a run would do now."""
 
     pipeline: str
@@ -86,65 +88,47 @@ class PipelinePlan:
     targets: tuple[PlannedTarget, ...]
     checks: tuple[PlannedCheck, ...]
 
-    def document(self) -> dict[str, Any]:
-        """Return the plan as JSON values."""
-        return asdict(self)
-
 
 def make_plan(
     definition: Definition, address: Address, lake_name: str, locate: Callable[[Path], str], scrubber: Scrubber
 ) -> PipelinePlan:
     """Return the plan of a run, with everything that a run reads first and that needs no Spark."""
     if definition.publish == "atomic":
-        target_tables.require_version_management(address, definition)
+        require_version_management(address, definition)
     graph = Graph(definition)
-    tables = target_tables.look_up_targets(address, definition, locate)
+    tables = look_up_targets(address, definition, locate)
     found = pinned_reads.resolve_reads(address, lake_name, graph, _plain_version, locate)
     used = graph.used_names()
-    return PipelinePlan(
-        definition.name,
-        definition.publish,
-        tuple(
-            PlannedSource(
-                name,
-                source.format or "table",
-                scrubber.scrub_text(source.table or ", ".join(source.path or ())),
-                found.sources[name].version if name in found.sources else None,
-                name in used,
-            )
-            for name, source in definition.sources.items()
-        ),
-        tuple(_plan_step(graph, found, name, scrubber) for name in definition.steps),
-        tuple(
-            PlannedTarget(scrubber.scrub_text(target.table), target.from_, target.mode, target.on, table.version)
-            for target, table in zip(definition.targets, tables, strict=True)
-        ),
-        tuple(
-            PlannedCheck(
-                scrubber.scrub_text(one.label),
-                scrubber.scrub_title(check),
-                check.severity,
-                check.scope if one.target is not None else None,
-            )
-            for one in graph.check_groups()
-            for check in one.checks
-        ),
-    )
-
-
-def _plan_step(graph: Graph, found: pinned_reads.PinnedReads, name: str, scrubber: Scrubber) -> PlannedStep:
-    step = graph.definition.steps[name]
-    staged = name in graph.staged_steps()
-    used = name in graph.used_names()
-    within = () if staged or not used else graph.readers(name)
-    fate = "staged" if staged else "part of " + ", ".join(within) if used else "not used"
-    read = [
-        replace(
-            one, name=scrubber.scrub_text(one.name), where=None if one.where is None else scrubber.scrub_text(one.where)
-        )
-        for one in (_plan_reads(graph, found, step.sql) if used else ())
+    sources = []
+    for name, source in definition.sources.items():
+        version = found.sources[name].version if name in found.sources else None
+        at = source.table or ", ".join(source.path or ())
+        sources.append(PlannedSource(name, source.format or "table", at, version, name in used))
+    targets = [
+        PlannedTarget(target.table, target.from_, target.mode, target.on, table.version)
+        for target, table in zip(definition.targets, tables, strict=True)
     ]
-    return PlannedStep(name, fate, within, tuple(read))
+    checks = [
+        # A title is truncated, so its secrets are removed before.
+        PlannedCheck(
+            group.label, scrubber.scrub_title(one), one.severity, one.scope if group.target is not None else None
+        )
+        for group in definition.check_groups()
+        for one in group.checks
+    ]
+    steps = tuple(_plan_step(graph, found, name) for name in definition.steps)
+    plan = PipelinePlan(definition.name, definition.publish, tuple(sources), steps, tuple(targets), tuple(checks))
+    return scrubber.scrub_report(plan)
+
+
+def _plan_step(graph: Graph, found: pinned_reads.PinnedReads, name: str) -> PlannedStep:
+    if name not in graph.used_names():
+        return PlannedStep(name, "not used", (), ())
+    reads = tuple(_plan_reads(graph, found, graph.definition.steps[name].sql))
+    if name in graph.staged_steps():
+        return PlannedStep(name, "staged", (), reads)
+    within = graph.readers(name)
+    return PlannedStep(name, "part of " + ", ".join(within), within, reads)
 
 
 def _plan_reads(graph: Graph, found: pinned_reads.PinnedReads, sql: str) -> list[PlannedRead]:
@@ -153,10 +137,10 @@ def _plan_reads(graph: Graph, found: pinned_reads.PinnedReads, sql: str) -> list
 
     def find(parts: Name, travel: TimeTravel | None) -> QueryTable | None:
         local = graph.find_local(parts)
+        meant = found.names.get(parts)
         if local is not None:
             table = found.sources.get(local)
         else:
-            meant = found.names.get(parts)
             table = None if meant is None else found.tables.get((meant, travel))
         if table is None:
             return None
@@ -175,8 +159,7 @@ def _plan_reads(graph: Graph, found: pinned_reads.PinnedReads, sql: str) -> list
     return [*tables, *(PlannedRead(one) for one in dict.fromkeys(others))]
 
 
-def _plain_version(identifier: Identifier, travel: TimeTravel) -> VersionOptions | None:
+def _plain_version(_: Identifier, travel: TimeTravel) -> VersionOptions | None:
     """Return the version that a query asks for, or None if only Spark can evaluate it."""
-    del identifier
     text = travel.text.strip("'\"")
     return VersionOptions(version=int(text)) if travel.kind == "version" and text.isdigit() else None

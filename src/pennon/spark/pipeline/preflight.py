@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
 from pennon.spark import types
-from pennon.spark.pipeline.check_runner import CheckSubject
-from pennon.spark.pipeline.problems import InvalidPipelineError, Path, PipelineProblem, find_line
+from pennon.spark.pipeline.check_runner import resolve_column
 from pennon.spark.pipeline.spark_errors import shorten_error
 from pennon.spark.pipeline.statements import THIS
 from pennon.spark.sql.query_plan import plan_query
@@ -19,35 +18,30 @@ from pennon.spark.sql.references import QueryTable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from pennon.identifiers import Identifier
     from pennon.spark.pipeline.model import Check, Target
+    from pennon.spark.pipeline.problems import Path, PipelineProblem, Positions
     from pennon.spark.pipeline.queries import PipelineQueries
     from pennon.spark.pipeline.statements import Name
-    from pennon.spark.pipeline.target_tables import TargetTable
+    from pennon.spark.pipeline.targets import TargetTable
     from pennon.spark.sql.references import TimeTravel
 
 
 def find_unstageable_steps(
-    queries: PipelineQueries,
-    targets: Sequence[TargetTable],
-    *,
-    file: str,
-    lines: Mapping[Path, int],
+    queries: PipelineQueries, targets: Sequence[TargetTable], positions: Positions
 ) -> frozenset[str]:
     """Analyze all queries and columns, and return the staged steps whose results Lance cannot store.
 
     Raises InvalidPipelineError with all problems.
     """
-    run = _Preflight(queries, targets, lines)
+    run = _Preflight(queries, targets, positions)
     run.analyze_sources()
     run.analyze_steps()
     run.match_targets()
     run.analyze_checks()
-    if run.problems:
-        raise InvalidPipelineError(file, run.problems)
+    positions.refuse(run.problems)
     return frozenset(run.unstageable)
 
 
@@ -57,7 +51,7 @@ class _Preflight:
 
     queries: PipelineQueries
     targets: Sequence[TargetTable]
-    lines: Mapping[Path, int]
+    positions: Positions
     schemas: dict[str, StructType] = field(default_factory=dict)
     after: dict[Identifier, StructType] = field(default_factory=dict)
     """The schemas of targets after the run."""
@@ -110,40 +104,33 @@ class _Preflight:
 
     def analyze_checks(self) -> None:
         """Look up the columns of checks, and analyze SQL checks."""
-        graph = self.queries.graph
-        for group in graph.check_groups():
-            if group.step is not None:
-                path: Path = ("steps", group.step, "checks")
-                schema = self.schemas.get(group.step)
-            elif group.target is not None:
-                path = ("targets", group.target, "checks")
+        for group in self.queries.graph.definition.check_groups():
+            schema = self.schemas.get(group.step or "")
+            if group.target is not None:
                 schema = self.after.get(self.targets[group.target].identifier)
-            else:
-                path, schema = ("checks",), None
-            if schema is None and path != ("checks",):
+            if schema is None and group.path != ("checks",):
                 continue
             for number, check in enumerate(group.checks):
-                self._check((*path, number), group.label, check, schema)
+                path = (*group.path, number)
+                if check.sql is not None:
+                    self._analyze_sql_check((*path, "sql"), check, check.sql, schema)
+                elif schema is not None:
+                    self._find_columns((*path, check.kind), group.label, check, schema)
 
-    def _check(self, path: Path, label: str, check: Check, schema: StructType | None) -> None:
-        if check.sql is not None:
-            bound = {} if schema is None else {THIS: schema}
-            if any(one not in self.schemas for one in self.queries.graph.local_reads(check.sql)):
-                return
-            result = self._query_schema((*path, "sql"), check.sql, bound, checking=True)
-            if (
-                result is not None
-                and check.expect == "true"
-                and [one.typeName() for one in _kinds(result)] != ["boolean"]
-            ):
-                self._report((*path, "sql"), "'expect: true' needs one column, a boolean")
+    def _analyze_sql_check(self, path: Path, check: Check, sql: str, schema: StructType | None) -> None:
+        if any(one not in self.schemas for one in self.queries.graph.local_reads(sql)):
             return
-        subject = CheckSubject(label, schema, _nothing, _nothing, _nothing)  # type: ignore[arg-type]
+        result = self._query_schema(path, sql, {} if schema is None else {THIS: schema}, checking=True)
+        kinds = [] if result is None else [one.dataType.typeName() for one in result.fields]
+        if result is not None and check.expect == "true" and kinds != ["boolean"]:
+            self._report(path, "'expect: true' needs one column, a boolean")
+
+    def _find_columns(self, path: Path, label: str, check: Check, schema: StructType) -> None:
         for column in check.columns:
             try:
-                subject.top_level(column)
+                resolve_column(label, schema, column)
             except InvalidInputError as error:
-                self._report((*path, check.kind), str(error))
+                self._report(path, str(error))
 
     def _query_schema(
         self, path: Path, sql: str, bound: Mapping[str, StructType], *, checking: bool = False
@@ -162,8 +149,10 @@ class _Preflight:
 
         try:
             planned = plan_query(sql, find, analyse=False)
-            frames: dict[str, Any] = {one.name: _empty(spark, schemas[one.identifier]) for one in planned.reads}
-            return spark.sql(planned.text, **frames).schema if frames else spark.sql(sql).schema
+            empty: dict[str, Any] = {
+                one.name: spark.createDataFrame([], schemas[one.identifier]) for one in planned.reads
+            }
+            return spark.sql(planned.text, **empty).schema if empty else spark.sql(sql).schema
         except Exception as error:  # noqa: BLE001 - Spark raises errors of several classes, and all are reported
             self._report(path, shorten_error(error))
             return None
@@ -185,7 +174,7 @@ class _Preflight:
         return None if found is None else types.spark_schema(queries.reads.tables[found, travel].open().schema)
 
     def _report(self, path: Path, message: str) -> None:
-        self.problems.append(PipelineProblem(path, message, find_line(self.lines, path)))
+        self.problems.append(self.positions.problem(path, message))
 
 
 def _target_schema(target: Target, table: TargetTable, incoming: StructType) -> StructType:
@@ -208,15 +197,3 @@ def _target_schema(target: Target, table: TargetTable, incoming: StructType) -> 
             f"the merge key {missing[0]!r} is not a column of {target.from_!r}, which has {', '.join(incoming.names)}"
         )
     return after
-
-
-def _empty(spark: Any, schema: StructType) -> DataFrame:
-    return spark.createDataFrame([], schema)  # type: ignore[no-any-return]
-
-
-def _kinds(schema: StructType) -> list[Any]:
-    return [one.dataType for one in schema.fields]
-
-
-def _nothing(*_: object) -> Any:
-    raise AssertionError

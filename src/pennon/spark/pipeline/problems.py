@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
@@ -56,12 +56,32 @@ def format_path(path: Path) -> str:
     return text
 
 
-def find_line(lines: Mapping[Path, int], path: Path) -> int | None:
-    """Return the line of a path, or of the nearest enclosing one that the file has."""
-    for length in range(len(path), -1, -1):
-        if path[:length] in lines:
-            return lines[path[:length]]
-    return None
+@dataclass(frozen=True)
+class Positions:
+    """Where the values of a pipeline are: its file, and the line of each path."""
+
+    file: str = "pipeline"
+    lines: Mapping[Path, int] = field(default_factory=dict)
+    blocks: frozenset[Path] = frozenset()
+    """Paths of block texts, which start in the line after their key, so that lines inside them are known."""
+
+    def find_line(self, path: Path) -> int | None:
+        """Return the line of a path, or of the nearest enclosing one that the file has."""
+        return next((self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), None)
+
+    def locate(self, path: Path) -> str:
+        """Return the file, line and key of a path, for messages."""
+        line = self.find_line(path)
+        return f"{self.file}: {format_path(path)}" if line is None else f"{self.file}:{line}: {format_path(path)}"
+
+    def problem(self, path: Path, message: str) -> PipelineProblem:
+        """Return a problem at a path."""
+        return PipelineProblem(path, message, self.find_line(path))
+
+    def refuse(self, problems: Sequence[PipelineProblem]) -> None:
+        """Raise InvalidPipelineError if there are problems."""
+        if problems:
+            raise InvalidPipelineError(self.file, problems)
 
 
 def suggest(word: str, known: Sequence[str]) -> str:

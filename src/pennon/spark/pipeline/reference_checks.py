@@ -7,29 +7,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.spark.pipeline.problems import Path, PipelineProblem, find_line, suggest
+from pennon.spark.pipeline.problems import Path, PipelineProblem, suggest
 from pennon.spark.pipeline.statements import THIS, BadQueryError, Name, is_this, list_references, parse_table_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Iterator
 
     from pennon.identifiers import Identifier
-    from pennon.spark.pipeline.model import Check, Definition
+    from pennon.spark.pipeline.model import CheckGroup, Definition
+    from pennon.spark.pipeline.problems import Positions
 
 _LOCAL_NAME = re.compile(r"[A-Za-z_][0-9A-Za-z_]{0,99}")
 
 
-def find_reference_problems(
-    definition: Definition, lines: Mapping[Path, int], blocks: AbstractSet[Path]
-) -> list[PipelineProblem]:
+def find_reference_problems(definition: Definition, positions: Positions) -> list[PipelineProblem]:
     """Return problems with names that are missing, too late or duplicate, and with texts that are not queries."""
-    checker = _ReferenceChecker(definition, lines, blocks)
+    checker = _ReferenceChecker(definition, positions)
     checker.check_names()
     checker.check_sources()
     checker.check_steps()
     checker.check_targets()
-    checker.check_checks(("checks",), definition.checks, this=False)
+    for group in definition.check_groups():
+        checker.check_checks(group)
     return checker.problems
 
 
@@ -38,16 +37,14 @@ class _ReferenceChecker:
     """Collects the problems of one pipeline."""
 
     definition: Definition
-    lines: Mapping[Path, int]
-    blocks: AbstractSet[Path]
+    positions: Positions
     problems: list[PipelineProblem] = field(default_factory=list)
 
     def check_names(self) -> None:
         """Local names are plain, and differ in more than case, because Spark ignores case."""
         seen: dict[str, Path] = {}
-        for path in [("sources", name) for name in self.definition.sources] + [
-            ("steps", name) for name in self.definition.steps
-        ]:
+        names = [("sources", name) for name in self.definition.sources]
+        for path in [*names, *(("steps", name) for name in self.definition.steps)]:
             name = path[1]
             if not _LOCAL_NAME.fullmatch(name):
                 self._report(path, "a name must consist of letters, digits and '_', and must not begin with a digit")
@@ -55,7 +52,7 @@ class _ReferenceChecker:
                 self._report(path, f"{name!r} is reserved for the data that a check reads; choose another name")
             first = seen.setdefault(name.lower(), path)
             if first != path:
-                line = find_line(self.lines, first)
+                line = self.positions.find_line(first)
                 where = "" if line is None else f" (line {line})"
                 self._report(path, f"the name is taken: {first[0]}.{first[1]}{where}")
 
@@ -80,7 +77,6 @@ class _ReferenceChecker:
                         self._report(path, f"the step {name!r} reads itself")
                     else:
                         self._report(path, f"the step {other!r} comes later; steps run in the order of the file")
-            self.check_checks(("steps", name, "checks"), self.definition.steps[name].checks, this=True)
 
     def check_targets(self) -> None:
         """A target has a source or step, and each table is written once."""
@@ -97,38 +93,33 @@ class _ReferenceChecker:
                 first = written.setdefault(identifier, path)
                 if first != path:
                     self._report((*path, "table"), f"{target.table!r} is also the table of another target")
-            self.check_checks((*path, "checks"), target.checks, this=True)
 
-    def check_checks(self, path: Path, checks: Sequence[Check], *, this: bool) -> None:
+    def check_checks(self, group: CheckGroup) -> None:
         """SQL checks are queries, and checks of the whole pipeline are SQL checks."""
-        for number, check in enumerate(checks):
-            here: Path = (*path, number)
-            if not this and check.sql is None:
+        is_whole = group.step is None and group.target is None
+        for number, check in enumerate(group.checks):
+            here: Path = (*group.path, number)
+            if is_whole and check.sql is None:
                 self._report(
                     here, "a check of the whole pipeline must be an 'sql' check; move others below a target or step"
                 )
-            if (
-                path[0] == "steps"
-                and check.row_count is not None
-                and (check.row_count.min_ratio is not None or check.row_count.max_ratio is not None)
-            ):
+            if group.step is not None and check.row_count is not None and check.row_count.has_ratio:
                 self._report(
                     (*here, "row_count"),
                     "ratios are relative to a published table, so only checks of targets have them",
                 )
-            if path[0] != "targets" and "scope" in check.model_fields_set:
+            if group.target is None and "scope" in check.model_fields_set:
                 self._report((*here, "scope"), "only checks of targets have a 'scope'")
-            if check.sql is not None:
-                for used in self._names((*here, "sql"), check.sql):
-                    if not this and is_this(used):
-                        self._report((*here, "sql"), f"{THIS!r} is not available here; name a table, source or step")
+            for used in self._names((*here, "sql"), check.sql) if check.sql is not None else ():
+                if is_whole and is_this(used):
+                    self._report((*here, "sql"), f"{THIS!r} is not available here; name a table, source or step")
 
     def _names(self, path: Path, sql: str) -> Iterator[Name]:
         try:
             yield from (one.name for one in list_references(sql))
         except BadQueryError as error:
-            line = find_line(self.lines, path)
-            if line is not None and error.line is not None and {path, path[:-1]} & self.blocks:
+            line = self.positions.find_line(path)
+            if line is not None and error.line is not None and {path, path[:-1]} & self.positions.blocks:
                 line += error.line
             self.problems.append(PipelineProblem(path, str(error), line))
 
@@ -140,4 +131,4 @@ class _ReferenceChecker:
             return None
 
     def _report(self, path: Path, message: str) -> None:
-        self.problems.append(PipelineProblem(path, message, find_line(self.lines, path)))
+        self.problems.append(self.positions.problem(path, message))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
     import os
+
+    from typing_extensions import Self
 
 PUBLISHED = "published"
 """All targets are published."""
@@ -16,6 +19,19 @@ ALREADY_PUBLISHED = "already published"
 """An earlier run with this id has published them; this one did nothing."""
 CHECKS_FAILED = "checks failed"
 """A check with severity error failed: nothing was published, and the staged data was deleted."""
+
+
+class Report:
+    """A dataclass that is stored and shown as JSON."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        return dict(json.loads(json.dumps(asdict(self), allow_nan=False)))  # type: ignore[call-overload]  # subclasses are dataclasses
+
+    @classmethod
+    def of(cls, document: object) -> Self:
+        """Return the report from JSON values. Raises ValueError if a value is missing or has the wrong type."""
+        return TypeAdapter(cls).validate_json(json.dumps(document), strict=True)
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class TargetReport:
 
 
 @dataclass(frozen=True)
-class CheckReport:
+class CheckReport(Report):
     """The result of a check: how many rows, keys or values fail it, and some of them."""
 
     on: str
@@ -69,18 +85,16 @@ class CheckReport:
     samples: tuple[dict[str, Any], ...] = ()
     reused: bool = False
 
-    def document(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return dict(json.loads(json.dumps(asdict(self), default=_to_json, allow_nan=False)))
 
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> CheckReport:
-        """Return the report from JSON values. Raises TypeError if a value has the wrong type."""
-        return _from_dict(cls, document)  # type: ignore[no-any-return]
+@dataclass(frozen=True)
+class CheckReports(Report):
+    """The results of a group of checks."""
+
+    reports: tuple[CheckReport, ...]
 
 
 @dataclass(frozen=True)
-class RunReport:
+class RunReport(Report):
     """The report of a run."""
 
     pipeline: str
@@ -105,56 +119,8 @@ class RunReport:
         """The checks that prevented the run from publishing."""
         return tuple(one for one in self.checks if not one.passed and one.severity == "error")
 
-    def document(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return dict(json.loads(json.dumps(asdict(self), default=_to_json, allow_nan=False)))
-
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write the report to a file, as JSON."""
         with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 - any kind of path
             json.dump(self.document(), opened, ensure_ascii=False, indent=2)
             opened.write("\n")
-
-    @classmethod
-    def of(cls, document: dict[str, Any]) -> RunReport:
-        """Return the report from JSON values. Raises TypeError if a value has the wrong type."""
-        kinds: dict[str, Any] = {
-            "sources": SourceReport,
-            "steps": StepReport,
-            "targets": TargetReport,
-            "checks": CheckReport,
-        }
-        values = {key: document[key] for key in cls.__dataclass_fields__ if key in document}
-        for key, kind in kinds.items():
-            values[key] = tuple(_from_dict(kind, one) for one in values.get(key, ()))
-        _require_kinds(cls, values)
-        return cls(**values)
-
-
-_KINDS = {
-    "str": (str,),
-    "str | None": (str, type(None)),
-    "bool": (bool,),
-    "int | None": (int, type(None)),
-    "int": (int,),
-    "float": (int, float),
-}
-"""The types that values may have, by the annotation of their field."""
-
-
-def _require_kinds(kind: Any, values: dict[str, Any]) -> None:
-    """Raise TypeError if a value does not have the type of its field."""
-    for key, value in values.items():
-        allowed = _KINDS.get(str(kind.__dataclass_fields__[key].type))
-        if allowed is not None and type(value) not in allowed:
-            raise TypeError(f"{key!r} is {str(value)[:100]!r}")
-
-
-def _from_dict(kind: Any, content: dict[str, Any]) -> Any:
-    values = {key: content[key] for key in kind.__dataclass_fields__ if key in content}
-    _require_kinds(kind, values)
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
-
-
-def _to_json(value: object) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

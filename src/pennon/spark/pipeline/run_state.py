@@ -20,17 +20,24 @@ import json
 import re
 import secrets
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.spark.pipeline.lease import Lease, hold_lease
 from pennon.spark.pipeline.report import RunReport
+from pennon.store import open_store
+from pennon.store.root import make_root_absolute
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from pennon.spark.address import Address
     from pennon.store import Store
 
 DIRECTORY = "__pennon/runs"
@@ -54,6 +61,12 @@ def validate_run_id(run_id: str) -> str:
     return run_id
 
 
+def root_store(address: Address) -> Store | None:
+    """Return the store of a catalog's root, or None if it has no root."""
+    root = dict(address.properties).get("root")
+    return None if root is None else open_store(root, address.storage_options)
+
+
 @dataclass(frozen=True)
 class RunState:
     """The state of one run."""
@@ -61,6 +74,18 @@ class RunState:
     store: Store
     pipeline: str
     run_id: str
+
+    @classmethod
+    def open(cls, address: Address, pipeline: str, run_id: str, place: str | None = None) -> RunState:
+        """Return the state of a run in the root of a catalog, or at `place`. Raises InvalidInputError for a bad id."""
+        store = root_store(address)
+        if place is not None:
+            store = open_store(make_root_absolute(place), address.storage_options)
+        if store is None:
+            raise InvalidInputError(
+                f"A catalog of type {address.impl!r} cannot record runs: pass a location for them (state)"
+            )
+        return cls(store, pipeline, validate_run_id(run_id))
 
     @property
     def subject(self) -> str:
@@ -78,23 +103,22 @@ class RunState:
 
     def read_outcome(self) -> dict[str, Any] | None:
         """Return the report of a published run, or None."""
-        return self._read("outcome.json")
+        return self._read(self._path("outcome.json"))
 
     def published_report(self, outcome: dict[str, Any]) -> RunReport:
         """Return the result of `read_outcome` as a report. Raises InvalidTableStateError if it is malformed."""
-        try:
+        with self.parsing(self._path("outcome.json")):
             return RunReport.of(outcome)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self.damaged_error(self._path("outcome.json"), f"{type(error).__name__}: {error}") from error
 
     def read_start(self) -> dict[str, Any] | None:
         """Return what was recorded when the run began, or None if it did not begin or was cleaned up."""
-        return self._read("run.json")
+        return self._read(self._path("run.json"))
 
     def begin(self, fingerprint: str, reads: dict[str, Any]) -> dict[str, Any]:
         """Record what the run is and reads; return what was recorded first."""
         started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        return self._write_once("run.json", {"fingerprint": fingerprint, "reads": reads, "started": started})[0]
+        content = {"fingerprint": fingerprint, "reads": reads, "started": started}
+        return self._write_once(self._path("run.json"), content)[0]
 
     def require_same(self, noted: dict[str, Any], fingerprint: str) -> None:
         """Raise InvalidTableStateError if the run was started with another definition of the pipeline."""
@@ -108,15 +132,15 @@ class RunState:
 
     def read_note(self, work: str) -> dict[str, Any] | None:
         """Return what was recorded for a piece of work, or None if it is not finished."""
-        return self._read(f"done/{work}.json")
+        return self._read(self.note_path(work))
 
     def record(self, work: str, content: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         """Record that a piece of work is finished; return what was recorded first, and whether that is this content."""
-        return self._write_once(f"done/{work}.json", content)
+        return self._write_once(self.note_path(work), content)
 
     def undo(self, work: str) -> None:
         """Delete the record of a piece of work, so that it is done again."""
-        self.store.delete(self._path(f"done/{work}.json"))
+        self.store.delete(self.note_path(work))
 
     def finished_work(self) -> list[str]:
         """Return the names of all finished pieces of work."""
@@ -126,6 +150,14 @@ class RunState:
     def note_path(self, work: str) -> str:
         """Return the path of the record of a piece of work, relative to the root."""
         return self._path(f"done/{work}.json")
+
+    @contextmanager
+    def parsing(self, path: str) -> Iterator[None]:
+        """Raise InvalidTableStateError if the block raises ValueError for a malformed part of the state."""
+        try:
+            yield
+        except ValueError as error:
+            raise self.damaged_error(path, describe_fault(error)) from error
 
     def data_path(self, work: str) -> str:
         """Return a new path for the result of a piece of work."""
@@ -149,7 +181,7 @@ class RunState:
     def finish(self, report: dict[str, Any]) -> None:
         """Record that the run is published, and delete what is no longer needed."""
         noted = self.read_start() or {}
-        self._write_once("outcome.json", {**report, "fingerprint": noted.get("fingerprint")})
+        self._write_once(self._path("outcome.json"), {**report, "fingerprint": noted.get("fingerprint")})
         self.tidy()
 
     def tidy(self) -> None:
@@ -168,27 +200,35 @@ class RunState:
     def _path(self, name: str) -> str:
         return f"{DIRECTORY}/{self.pipeline}/{self.run_id}/{name}"
 
-    def _read(self, name: str) -> dict[str, Any] | None:
-        blob = self.store.get(self._path(name))
+    def _read(self, path: str) -> dict[str, Any] | None:
+        blob = self.store.get(path)
         if blob is None:
             return None
         try:
             content = json.loads(blob.body)
         except (ValueError, RecursionError) as error:
-            raise self.damaged_error(self._path(name), error) from error
+            raise self.damaged_error(path, error) from error
         if not isinstance(content, dict):
-            raise self.damaged_error(self._path(name), "it is not a JSON object")
+            raise self.damaged_error(path, "it is not a JSON object")
         return content
 
-    def _write_once(self, name: str, content: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    def _write_once(self, path: str, content: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         body = _encode({**content, "format": _FORMAT, "token": uuid.uuid4().hex})
-        if self.store.create(self._path(name), body) is not None:
+        if self.store.create(path, body) is not None:
             return dict(json.loads(body)), True
-        found = self._read(name)
+        found = self._read(path)
         if found is None:
             # It existed and is gone: a process that took over the run has cleaned it up.
             raise InvalidTableStateError(f"{self.subject} was cleaned up by another process")
         return found, False
+
+
+def describe_fault(error: ValueError) -> str:
+    """Return what is wrong with stored values, in one line."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _encode(content: dict[str, Any]) -> bytes:

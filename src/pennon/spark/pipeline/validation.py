@@ -8,61 +8,44 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from pennon.spark.pipeline.document import Document
 from pennon.spark.pipeline.model import Definition
-from pennon.spark.pipeline.problems import InvalidPipelineError, Path, PipelineProblem, find_line, suggest
+from pennon.spark.pipeline.problems import InvalidPipelineError, Path, PipelineProblem, suggest
 from pennon.spark.pipeline.reference_checks import find_reference_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pydantic_core import ErrorDetails
 
-    from pennon.spark.pipeline.document import Document
 
 _LONGEST_VALUE = 60
 
 
 def validate_document(document: Document) -> Definition:
     """Return the definition in a document. Raises InvalidPipelineError with all problems."""
-    problems = list(document.problems)
+    positions = document.positions
     try:
         definition = Definition.model_validate(document.content)
     except ValidationError as error:
-        found = _problems(error, document.masked, document.lines)
-        problems += [one for one in found if one.path not in document.unfilled]
-        raise InvalidPipelineError(document.file, problems) from None
-    problems += find_reference_problems(definition, document.lines, document.blocks)
-    if problems:
-        raise InvalidPipelineError(document.file, problems)
+        found = [one for one in _problems(error, document) if one.path not in document.unfilled]
+        raise InvalidPipelineError(positions.file, [*document.problems, *found]) from None
+    positions.refuse([*document.problems, *find_reference_problems(definition, positions)])
     return definition
 
 
 def validate_definition(values: Mapping[str, Any] | Definition) -> Definition:
     """Return the definition from a dict or model. Raises InvalidPipelineError with all problems."""
-    try:
-        definition = values if isinstance(values, Definition) else Definition.model_validate(values)
-    except ValidationError as error:
-        raise InvalidPipelineError("pipeline", _problems(error, values, {})) from None
-    problems = find_reference_problems(definition, {}, frozenset())
-    if problems:
-        raise InvalidPipelineError("pipeline", problems)
-    return definition
+    return validate_document(Document(values, values))
 
 
-def _problems(error: ValidationError, masked: Any, lines: Mapping[Path, int]) -> list[PipelineProblem]:
+def _problems(error: ValidationError, document: Document) -> Iterator[PipelineProblem]:
     errors = error.errors(include_url=False, include_context=True)
     places = [tuple(one["loc"]) for one in errors]
-    return [
-        _problem(one, masked, lines)
-        for one, place in zip(errors, places, strict=True)
+    for one, place in zip(errors, places, strict=True):
         # Pydantic also reports a list as empty if all of its entries are invalid.
-        if one["type"] != "too_short" or not any(other[: len(place)] == place != other for other in places)
-    ]
-
-
-def _problem(error: ErrorDetails, masked: Any, lines: Mapping[Path, int]) -> PipelineProblem:
-    path: Path = tuple(error["loc"])
-    return PipelineProblem(path, _message(error, path, masked), find_line(lines, path))
+        if one["type"] != "too_short" or not any(other[: len(place)] == place != other for other in places):
+            yield document.positions.problem(place, _message(one, place, document.masked))
 
 
 def _message(error: ErrorDetails, path: Path, masked: Any) -> str:

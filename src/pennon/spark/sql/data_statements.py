@@ -40,7 +40,9 @@ def insert(lake: Lake, statement: statements.InsertInto, runner: QueryRunner) ->
         frame = _rename_by_position(frame, statement, schema)
     mode = "overwrite" if statement.overwrite else "append"
     ready = align_columns(statement.table, frame, schema, keep_others=statement.evolve)
-    done = tables.write(lake, ready, statement.table, mode, merge_schema=statement.evolve and not statement.overwrite)
+    done = tables.write(
+        lake.address, ready, statement.table, mode, merge_schema=statement.evolve and not statement.overwrite
+    )
     return lake.spark.createDataFrame([(done.version, done.rows)], "version bigint, inserted bigint")
 
 

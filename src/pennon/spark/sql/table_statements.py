@@ -36,7 +36,7 @@ def create_table(lake: Lake, statement: statements.CreateTable, runner: QueryRun
         frame = runner.run_query(statement.query)
     else:
         frame = lake.spark.createDataFrame([], ddl.build_spark_schema(lake, statement.table, statement.columns or ()))
-    done = tables.write(lake, frame, statement.table, mode)
+    done = tables.write(lake.address, frame, statement.table, mode)
     version = done.version
     if statement.properties and not done.skipped:
         version = _apply_change(

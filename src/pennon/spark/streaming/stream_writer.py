@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pennon.spark.address import Address
     from pennon.spark.options import SourceOptions
     from pennon.spark.tables.prepared_write import PreparedWrite
 
@@ -46,7 +45,7 @@ def stream_writer(options: SourceOptions, schema: StructType, *, overwrite: bool
         )
     destination = find_destination(options.address, options.identifier, options.text("branch"))
     prepared = source_writer.prepare_from_options(options, schema, destination, overwrite=overwrite)
-    return TableStreamWriter(options.address, prepared, options.text("queryId"))
+    return TableStreamWriter(prepared, options.text("queryId"))
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,7 @@ class EpochReport(WriterCommitMessage):
 class TableStreamWriter(DataSourceStreamArrowWriter):
     """Writes fragments on executors, and commits those of an epoch once."""
 
-    def __init__(self, address: Address, prepared: PreparedWrite, name: str | None) -> None:
-        self._address = address
+    def __init__(self, prepared: PreparedWrite, name: str | None) -> None:
         self._prepared = prepared
         self._name = name
 
@@ -86,7 +84,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
             with staged.destination.files() as files:
                 since = EpochLog(files, staged.destination, epoch.stream).begin(epoch)
             staged = replace(staged, since=since)
-        source_writer.publish_staged(self._address, staged, epoch.job)
+        source_writer.publish_staged(staged, epoch.job)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002 - as above
         """Delete the files of all tasks, including failed ones, if at least one task has reported the plan."""

@@ -6,8 +6,7 @@ table. `write` does both. A crash in between leaves unused files; if the job is 
 
 from pennon.spark.tables.dataframe_write import find_destination, stage, write
 from pennon.spark.tables.fragment_writer import FileSettings
-from pennon.spark.tables.joint_publishing import publish_together
-from pennon.spark.tables.publishing import discard, make_readable, publish, publish_or_discard
+from pennon.spark.tables.publishing import discard, make_readable, publish, publish_or_discard, publish_together
 from pennon.spark.tables.staged_write import StagedWrite, WriteResult
 
 __all__ = [

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.address import Address
-    from pennon.spark.lake import Lake
 
 
 class WriteMode(str, Enum):
@@ -49,7 +48,7 @@ class WriteMode(str, Enum):
 
 
 def write(
-    lake: Lake,
+    address: Address,
     df: DataFrame,
     identifier: Identifier,
     mode: str = "append",
@@ -59,7 +58,9 @@ def write(
     branch: str | None = None,
     properties: Mapping[str, str] | None = None,
     rebalance: bool = False,
-    **files: Any,
+    max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = None,
+    data_storage_version: str | None = None,
 ) -> WriteResult:
     """Write a DataFrame in one commit, or not at all.
 
@@ -72,31 +73,22 @@ def write(
     InvalidInputError if columns or values do not fit, and ConcurrentModificationError.
     """
     wanted = WriteMode.of(mode)
-    settings = FileSettings(**_require_known(files))
+    settings = FileSettings.of(max_rows_per_file, max_bytes_per_file, data_storage_version)
     job_commits.require_job_id(job_id)
     while True:
-        destination = find_destination(lake.address, identifier, branch)
+        destination = find_destination(address, identifier, branch)
         if destination is not None:
             done = find_earlier_write(destination, job_id)
             if done is not None:
                 return done
             if wanted is WriteMode.IGNORE:
                 return WriteResult(identifier, int(destination.latest().version), skipped=True)
-            if wanted is WriteMode.CREATE:
-                raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
+            _require_missing(wanted, identifier)
+        frame = df.hint("rebalance") if rebalance else df
+        plan = {"merge_schema": merge_schema, "properties": properties, "settings": settings}
         try:
-            staged = _stage(
-                lake,
-                df,
-                identifier,
-                destination,
-                overwrite=wanted is WriteMode.OVERWRITE,
-                merge_schema=merge_schema,
-                properties=properties,
-                rebalance=rebalance,
-                settings=settings,
-            )
-            return publishing.publish_or_discard(lake, staged, job_id=job_id)
+            staged = _stage(address, frame, identifier, destination, wanted, **plan)
+            return publishing.publish_or_discard(staged, job_id=job_id)
         except TableAlreadyExistsError:
             # Another client created the table since, so start again with the existing table.
             if destination is not None:
@@ -104,7 +96,7 @@ def write(
 
 
 def stage(
-    lake: Lake,
+    address: Address,
     df: DataFrame,
     identifier: Identifier,
     mode: str = "append",
@@ -112,9 +104,7 @@ def stage(
     merge_schema: bool = False,
     branch: str | None = None,
     properties: Mapping[str, str] | None = None,
-    rebalance: bool = False,
     run: str | None = None,
-    **files: Any,
 ) -> StagedWrite:
     """Write the data files of a write without publishing them; mode `append`, `overwrite` or `create`.
 
@@ -123,32 +113,15 @@ def stage(
     killed driver can be deleted.
     """
     wanted = WriteMode.of(mode)
-    destination = find_destination(lake.address, identifier, branch)
     if wanted is WriteMode.IGNORE:
         raise InvalidInputError(
             f"Mode 'ignore' cannot be used to stage a write to table {format_identifier(identifier)}"
         )
-    if wanted is WriteMode.CREATE and destination is not None:
-        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
-    return _stage(
-        lake,
-        df,
-        identifier,
-        destination,
-        overwrite=wanted is WriteMode.OVERWRITE,
-        merge_schema=merge_schema,
-        properties=properties,
-        rebalance=rebalance,
-        settings=FileSettings(**_require_known(files)),
-        run=run,
-    )
-
-
-def _require_known(files: Mapping[str, Any]) -> dict[str, Any]:
-    unknown = sorted(set(files) - set(FileSettings.__dataclass_fields__))
-    if unknown:
-        raise InvalidInputError(f"A write has no option {unknown[0]!r}")
-    return {name: value for name, value in files.items() if value is not None}
+    destination = find_destination(address, identifier, branch)
+    if destination is not None:
+        _require_missing(wanted, identifier)
+    plan = {"merge_schema": merge_schema, "properties": properties, "run": run}
+    return _stage(address, df, identifier, destination, wanted, **plan)
 
 
 def find_destination(address: Address, identifier: Identifier, branch: str | None) -> Destination | None:
@@ -175,17 +148,21 @@ def find_earlier_write(destination: Destination, job_id: str | None) -> WriteRes
     return None if earlier is None else publishing.summarize_commit(destination.identifier, earlier)
 
 
+def _require_missing(mode: WriteMode, identifier: Identifier) -> None:
+    if mode is WriteMode.CREATE:
+        raise TableAlreadyExistsError(f"Table already exists: {format_identifier(identifier)}")
+
+
 def _stage(
-    lake: Lake,
+    address: Address,
     df: DataFrame,
     identifier: Identifier,
     destination: Destination | None,
-    *,
-    rebalance: bool,
+    mode: WriteMode,
     **plan: Any,
 ) -> StagedWrite:
     if df.isStreaming:
         raise InvalidInputError(f"Use writeStream to write a stream to table {format_identifier(identifier)}")
-    exact = is_case_sensitive(lake.spark)
-    prepared = prepare_write(lake.address, identifier, destination, df.schema, case_sensitive=exact, **plan)
-    return prepared.stage(fragment_writer.write_dataframe(df.hint("rebalance") if rebalance else df, prepared.writer))
+    plan |= {"overwrite": mode is WriteMode.OVERWRITE, "case_sensitive": is_case_sensitive(df.sparkSession)}
+    prepared = prepare_write(address, identifier, destination, df.schema, **plan)
+    return prepared.stage(fragment_writer.write_dataframe(df, prepared.writer))

@@ -40,12 +40,15 @@ class FileSettings:
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     data_storage_version: str | None = None
 
-    def __post_init__(self) -> None:
-        """Raise InvalidInputError for numbers below 1."""
-        for name in ("max_rows_per_file", "max_bytes_per_file"):
-            value = getattr(self, name)
+    @classmethod
+    def of(cls, max_rows_per_file: int | None, max_bytes_per_file: int | None, version: str | None) -> FileSettings:
+        """Return the settings, with defaults for None; raises InvalidInputError for numbers below 1."""
+        rows = MAX_ROWS_PER_FILE if max_rows_per_file is None else max_rows_per_file
+        size = MAX_BYTES_PER_FILE if max_bytes_per_file is None else max_bytes_per_file
+        for name, value in {"max_rows_per_file": rows, "max_bytes_per_file": size}.items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InvalidInputError(f"{name} is a whole number from 1, got {value!r}")
+        return cls(rows, size, version)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pennon.catalog_callback import CatalogCallback
 from pennon.errors import (
     ConcurrentModificationError,
     InternalError,
@@ -89,43 +90,27 @@ def commit(
     find the outcome. With `since`, the job is searched only in later versions, so the length of the history does not
     matter.
     """
+    from lance import LanceDataset
+
     destination = locate_table(address, identifier, branch)
     if expected_uri is not None and destination.uri != expected_uri:
         raise ConcurrentModificationError(
             f"Table {format_identifier(identifier)} was dropped and created again; nothing was committed"
         )
-    return commit_to(
-        destination, operation, read_version=read_version, job_id=job_id, properties=properties, since=since
-    )
-
-
-def commit_to(
-    destination: Destination,
-    operation: LanceOperation.BaseOperation,
-    *,
-    read_version: int,
-    job_id: str | None = None,
-    properties: Mapping[str, str] | None = None,
-    dataset: LanceDataset | None = None,
-    since: int | None = None,
-) -> CommittedVersion:
-    """Commit to a table that was just located; `dataset` is an open version of it, if there is one."""
-    from lance import LanceDataset
-
     transaction = create_transaction(operation, read_version, job_id, properties)
-    with translate_errors(f"Committing to table {format_identifier(destination.identifier)}"):
+    with translate_errors(f"Committing to table {format_identifier(identifier)}"):
         guard = None
-        if job_id is not None:
+        if job_id is None:
+            destination.require_plain_cleanup()
+        else:
             latest = destination.latest()
             found = find_job_in(latest, destination, job_id, since)
             if found is not None:
                 return found
             guard = _JobGuard(destination, job_id, int(latest.version))
-        else:
-            destination.require_plain_cleanup()
         try:
             committed = LanceDataset.commit(
-                _commit_base(destination, dataset),
+                destination.uri if branch is None else destination.latest(),
                 transaction,
                 storage_options=destination.options,
                 **_catalog_arguments(destination, guard),
@@ -231,12 +216,6 @@ def _read_transaction(dataset: LanceDataset, version: int) -> Transaction | None
         return None
 
 
-def _commit_base(destination: Destination, dataset: LanceDataset | None) -> Any:
-    if destination.branch is None:
-        return destination.uri
-    return dataset if dataset is not None else destination.latest()
-
-
 def _catalog_arguments(destination: Destination, guard: _JobGuard | None) -> dict[str, Any]:
     if destination.branch is not None:
         # Files decide about branches. If two runs of one job commit at the same moment, both may succeed.
@@ -285,7 +264,7 @@ def _revert_if_cast(
     undone = None if job_id is None else {_UNDONE: job_id}
     back = create_transaction(casts.build_removal(committed), int(committed.version), None, undone)
     LanceDataset.commit(
-        _commit_base(destination, committed),
+        destination.uri if destination.branch is None else committed,
         back,
         storage_options=destination.options,
         **_catalog_arguments(destination, None),
@@ -301,7 +280,7 @@ class OutcomeUnknownError(InternalError):
     """A commit failed, and its outcome could not be read: its files may belong to a version."""
 
 
-class _JobGuard:
+class _JobGuard(CatalogCallback):
     """A client between Lance and the catalog that refuses a second version of a job.
 
     Lance names the version that it is about to create, and creates that version or none. So the versions before it are
@@ -309,8 +288,8 @@ class _JobGuard:
     """
 
     def __init__(self, destination: Destination, job_id: str, seen: int) -> None:
+        super().__init__(destination.address.connect())
         self._destination = destination
-        self._client = destination.address.connect()
         self._job_id = job_id
         self._seen = seen
         self._refused: list[str] = []
@@ -320,22 +299,6 @@ class _JobGuard:
         """Delete the manifests that Lance staged for refused versions."""
         with self._destination.files() as files:
             files.delete(*(f"{VERSIONS_FOLDER}/{name}" for name in self._refused))
-
-    def namespace_id(self) -> str:
-        """Return the id of the catalog."""
-        return self._client.namespace_id()
-
-    def describe_table(self, request: Any) -> Any:
-        """Describe the table."""
-        return self._client.describe_table(request)
-
-    def list_table_versions(self, request: Any) -> Any:
-        """List versions."""
-        return self._client.list_table_versions(request)
-
-    def describe_table_version(self, request: Any) -> Any:
-        """Describe a version."""
-        return self._client.describe_table_version(request)
 
     def create_table_version(self, request: Any) -> Any:
         """Create the version; raises TableVersionAlreadyExistsError if the job has committed another one."""
@@ -350,4 +313,4 @@ class _JobGuard:
                 f"Job {self._job_id!r} has already created version {self.found.version} of "
                 f"{format_identifier(self._destination.identifier)}"
             )
-        return self._client.create_table_version(request)
+        return super().create_table_version(request)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pennon.spark.address import Address, Client
     from pennon.spark.options import SourceOptions
     from pennon.spark.tables.destination import Destination
     from pennon.spark.tables.staged_write import StagedWrite
@@ -42,9 +41,9 @@ def create_writer(options: SourceOptions, schema: StructType, *, overwrite: bool
     job_commits.require_job_id(job_id)
     destination = find_destination(options.address, options.identifier, options.text("branch"))
     if destination is not None and find_earlier_write(destination, job_id) is not None:
-        return PennonWriter(options.address, None, job_id)
+        return PennonWriter(None, job_id)
     prepared = prepare_from_options(options, schema, destination, overwrite=overwrite)
-    return PennonWriter(options.address, replace(prepared, writer=prepared.writer.start_run()), job_id)
+    return PennonWriter(replace(prepared, writer=prepared.writer.start_run()), job_id)
 
 
 def prepare_from_options(
@@ -56,19 +55,17 @@ def prepare_from_options(
             raise InvalidInputError(
                 f"Option {name!r} is for reading; table {format_identifier(options.identifier)} is written"
             )
-    given = {
-        "max_rows_per_file": options.number("maxRowsPerFile", least=1),
-        "max_bytes_per_file": options.number("maxBytesPerFile", least=1),
-        "data_storage_version": options.text("dataStorageVersion"),
-    }
+    settings = FileSettings.of(
+        options.number("maxRowsPerFile", least=1),
+        options.number("maxBytesPerFile", least=1),
+        options.text("dataStorageVersion"),
+    )
+    merge_schema = options.flag("mergeSchema")
     return prepare_write(
-        options.address,
-        options.identifier,
-        destination,
-        schema,
+        *(options.address, options.identifier, destination, schema),
         overwrite=overwrite,
-        merge_schema=options.flag("mergeSchema"),
-        settings=FileSettings(**{name: value for name, value in given.items() if value is not None}),  # type: ignore[arg-type]  # as their fields are
+        merge_schema=merge_schema,
+        settings=settings,
     )
 
 
@@ -82,8 +79,7 @@ class TaskReport(WriterCommitMessage):
 class PennonWriter(DataSourceArrowWriter):
     """Writes fragments on executors, and commits them once."""
 
-    def __init__(self, address: Address, prepared: PreparedWrite | None, job_id: str | None) -> None:
-        self._address = address
+    def __init__(self, prepared: PreparedWrite | None, job_id: str | None) -> None:
         self._prepared = prepared
         self._job_id = job_id
 
@@ -101,7 +97,7 @@ class PennonWriter(DataSourceArrowWriter):
         if self._prepared is None:
             return
         done = WrittenFragments.of(one.written for one in messages if isinstance(one, TaskReport))
-        publish_staged(self._address, self._prepared.stage(done), self._job_id)
+        publish_staged(self._prepared.stage(done), self._job_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - the notes are complete
         """Delete the files of all tasks, including killed ones."""
@@ -110,10 +106,10 @@ class PennonWriter(DataSourceArrowWriter):
         remove_written(self._prepared)
 
 
-def publish_staged(address: Address, staged: StagedWrite, job_id: str | None) -> None:
+def publish_staged(staged: StagedWrite, job_id: str | None) -> None:
     """Publish a staged write. If the outcome is unknown, `remove_written` keeps its files."""
     try:
-        publishing.publish(_AddressAccess(address), staged, job_id=job_id)
+        publishing.publish(staged, job_id=job_id)
     except TableAlreadyExistsError as error:
         raise ConcurrentModificationError(
             f"Table {format_identifier(staged.identifier)} was created by another client during the write; write again"
@@ -137,14 +133,3 @@ def remove_written(prepared: PreparedWrite) -> None:
             files.delete_tree()
         else:
             files.settle(task.run)
-
-
-@dataclass(frozen=True)
-class _AddressAccess:
-    """The part of a lake that publishing needs, for an address."""
-
-    address: Address
-
-    @property
-    def catalog(self) -> Client:
-        return self.address.connect()

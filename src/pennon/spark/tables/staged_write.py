@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
+    from pennon.spark.address import Address
     from pennon.spark.reading.pinned import PinnedTable
     from pennon.spark.tables.destination import Destination
+    from pennon.spark.tables.run_files import RunDirectory
 
 
 @dataclass(frozen=True)
@@ -63,3 +65,12 @@ class StagedWrite:
     def is_empty(self) -> bool:
         """Return True if there is nothing to commit."""
         return self.operation is None
+
+    @property
+    def address(self) -> Address:
+        """The catalog of the table."""
+        return self.destination.address
+
+    def open_directory(self) -> RunDirectory:
+        """Open the directory of the table, or of the branch."""
+        return self.destination.files(blobs=self.blobs)

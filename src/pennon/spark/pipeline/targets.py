@@ -1,17 +1,20 @@
-"""The tables that a pipeline writes to, before it runs."""
+"""The tables that a pipeline writes to: looking them up before a run, and publishing what is staged for them, once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pennon.errors import LanceNamespaceError, TableNotFoundError, UnsupportedOperationError
+from pennon.errors import LanceNamespaceError, NamespaceNotFoundError, TableNotFoundError, UnsupportedOperationError
 from pennon.identifiers import format_identifier
+from pennon.spark import tables
 from pennon.spark.pipeline.statements import parse_table_name
 from pennon.spark.reading.pinned import pin
+from pennon.spark.tables import job_commits
+from pennon.spark.tables.destination import locate_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
 
     import pyarrow as pa
 
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
     from pennon.spark.address import Address
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.problems import Path
+    from pennon.spark.pipeline.run_state import RunState
+    from pennon.spark.tables.staged_write import StagedWrite
+
+_PUBLISHING = "publishing"
 
 
 @dataclass(frozen=True)
@@ -38,9 +45,8 @@ def look_up_targets(address: Address, definition: Definition, locate: Callable[[
     """
     found = []
     for number, target in enumerate(definition.targets):
-        identifier = parse_table_name(target.table)
         try:
-            found.append(_look_up(address, identifier, create=target.create))
+            found.append(_look_up(address, parse_table_name(target.table), create=target.create))
         except LanceNamespaceError as error:
             raise type(error)(f"{locate(('targets', number, 'table'))}: {error}") from error
     return found
@@ -56,6 +62,51 @@ def require_version_management(address: Address, definition: Definition) -> None
             f"To publish all targets in one commit, the catalog must manage versions: {remedy}, or set "
             "'publish: per-table' in the pipeline"
         ) from error
+
+
+def has_versions(address: Address, identifier: Identifier) -> bool:
+    """Return True if a table exists and has a version."""
+    try:
+        return not locate_table(address, identifier).declared
+    except TableNotFoundError:
+        return False
+
+
+def has_moved(staged: StagedWrite) -> bool:
+    """Return True if a table has another version than when something was staged for it."""
+    if staged.new:
+        return has_versions(staged.address, staged.identifier)
+    return int(staged.destination.latest().version) != staged.read_version
+
+
+def find_published(address: Address, state: RunState, definition: Definition) -> dict[int, int]:
+    """Return the targets that an earlier attempt has published: their numbers and versions."""
+    if _PUBLISHING not in state.finished_work():
+        return {}
+    found = {}
+    for number, target in enumerate(definition.targets):
+        try:
+            committed = job_commits.find_job(address, parse_table_name(target.table), state.job_id)
+        except (TableNotFoundError, NamespaceNotFoundError):
+            continue
+        if committed is not None:
+            found[number] = committed.version
+    return found
+
+
+def publish(
+    state: RunState, staged: Mapping[int, StagedWrite], *, together: bool, unchanged: Collection[Identifier]
+) -> dict[int, int | None]:
+    """Publish what is staged, all at once if `together`, and return the versions by target number.
+
+    Raises ConcurrentModificationError if a table that must be `unchanged` has another version than when it was staged.
+    """
+    state.record(_PUBLISHING, {})
+    if together:
+        results = tables.publish_together(list(staged.values()), job_id=state.job_id, unchanged=unchanged)
+    else:
+        results = [tables.publish(one, job_id=state.job_id) for one in staged.values()]
+    return {number: one.version for number, one in zip(staged, results, strict=True)}
 
 
 def _look_up(address: Address, identifier: Identifier, *, create: bool) -> TargetTable:
