@@ -59,7 +59,7 @@ def test_a_task_writes_when_credentials_are_over(vending, table):
     destination = locate_table(address, table)
     schema = StructType([StructField("x", LongType())])
     found = tables.find_destination(address, table, None)
-    task = prepare_write(address, table, found, schema, settings=tables.FileSettings(), run="a-run").writer
+    task = prepare_write(address, table, found, schema, settings=tables.FileSettings(), run="a-run")
     lasting(vending)
     written = task.write(iter([pa.record_batch({"x": pa.array([1, 2], pa.int64())})]))
     with destination.files() as files:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import lance
@@ -111,7 +110,7 @@ def test_files_of_unused_attempts_are_deleted(lake):
     for identifier in (("a", "t"), ("a", "new")):
         destination = tables.find_destination(lake.address, identifier, None)
         planned = prepare_write(lake.address, identifier, destination, schema, settings=FileSettings(2))
-        winner, loser = planned.writer.write(iter([batch])), planned.writer.write(iter([batch]))
+        winner, loser = planned.write(iter([batch])), planned.write(iter([batch]))
         assert (winner.rows, len(winner.files), len(loser.files)) == (3, 2, 2)
         done = tables.publish(planned.stage(winner))
         assert done.rows == 3
@@ -126,9 +125,9 @@ def test_attempt_that_outlives_its_write_deletes_its_files(spark, lake):
             lake.write(numbers(spark, 0), "t", "overwrite")
         schema = numbers(spark, 1).schema
         planned = prepare_write(lake.address, (table,), tables.find_destination(lake.address, (table,), None), schema)
-        task = planned.writer.start_run()
+        task = planned.start_run()
         batch = pa.record_batch({"id": [1], "name": ["x"]})
-        staged = replace(planned, writer=task).stage(task.write(iter([batch])))
+        staged = task.stage(task.write(iter([batch])))
         ended(staged)
         with fails(14):
             task.write(iter([batch]))

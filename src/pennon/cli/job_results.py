@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli.failures import CommandFailure, ExitCode, exit_code_for
@@ -33,19 +32,10 @@ def open_lake(session: Session, job: str, *, master: str | None, remote: str | N
     with session.catalog():
         connection = session.connection()
     from pennon.spark import attach
-    from pennon.spark.session import new_session
+    from pennon.spark.session import start_session
 
-    # spark-submit sets this variable, and has already chosen the master.
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    chosen = None if submitted or remote is not None else master or "local[*]"
-    spark = new_session(f"pennon jobs {job}", master=chosen, remote=remote)
-    try:
-        with suppress(Exception):
-            # Spark Connect has no context; its server controls the log level.
-            spark.sparkContext.setLogLevel("ERROR")
+    with start_session(f"pennon jobs {job}", master=master, remote=remote) as spark:
         yield attach(spark, impl=connection.impl, **connection.properties)
-    finally:
-        spark.stop()
 
 
 def parse_tables(text: str | None) -> TableSelector:

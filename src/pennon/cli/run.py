@@ -18,6 +18,7 @@ from pennon.cli.commands import command, new_app
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Note
 from pennon.cli.pipeline_views import plan_view, report_view
+from pennon.cli.progress import open_bar
 from pennon.cli.session import Session
 from pennon.cli.settings import Connection, parse_pairs
 
@@ -26,12 +27,11 @@ if TYPE_CHECKING:
 
     from pennon.spark.address import Address
     from pennon.spark.pipeline import Pipeline, RunReport
+    from pennon.spark.pipeline.observer import Observer
 
 app = new_app()
 
 _TERMINATED = 128 + signal.SIGTERM
-# Set if spark-submit started this process; then spark-submit chooses the master.
-_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @command(app, "run", spark=True)
@@ -80,6 +80,7 @@ def run(
     """
     from pennon.spark.pipeline import InvalidPipelineError, Pipeline, RunReport
     from pennon.spark.pipeline.run_state import new_run_id, validate_run_id
+    from pennon.spark.session import start_session
 
     if discard and run_id is None:
         raise CommandFailure("--discard needs --run-id, the run whose staged data to delete")
@@ -98,7 +99,9 @@ def run(
         if no_code:
             pipeline.plan(address, allow_code=False)
         settings = {**pipeline.definition.spark.conf, **parse_pairs(spark_conf or [], "--spark-conf")}
-        with _start_spark(pipeline, master or pipeline.definition.spark.master, settings) as spark:
+        master = master or pipeline.definition.spark.master
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        with _terminable(), start_session(f"pennon run {pipeline.name}", master=master, settings=settings) as spark:
             done = _run_pipeline(
                 session, pipeline, spark, address, named, take_over=take_over, state=state, allow_code=not no_code
             )
@@ -185,31 +188,6 @@ def _find_catalog(session: Session, pipeline: "Pipeline") -> "Address":
     return Address.of(connection.impl, properties)
 
 
-@contextmanager
-def _start_spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -> Iterator["SparkSession"]:
-    """Start Spark for the run and stop it at the end, also after SIGTERM.
-
-    An existing session of this process is used and not stopped.
-    """
-    from pyspark.sql import SparkSession
-
-    from pennon.spark.session import new_session
-
-    if master is None and _SUBMITTED not in os.environ:
-        master = "local[*]"
-    # Spark's log would mix with our output, and repeats every error.
-    quiet = {"spark.log.level": "ERROR"}
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    with _terminable():
-        mine = SparkSession.getActiveSession() is None
-        spark = new_session(f"pennon run {pipeline.name}", master=master, **{**quiet, **settings})
-        try:
-            yield spark
-        finally:
-            if mine:
-                spark.stop()
-
-
 class _Terminated(KeyboardInterrupt):
     """The process received SIGTERM."""
 
@@ -240,45 +218,29 @@ def _require_writable(report: Path | None) -> None:
 # Progress and messages
 
 
-class _Bar:
-    """Shows the progress of a run."""
-
-    def __init__(self, bar: Any) -> None:
-        self._bar = bar
-        self._task: Any = None
-
-    def planned(self, work: Sequence[str]) -> None:
-        """Show an empty bar."""
-        self._task = self._bar.add_task("", total=len(work))
-
-    def begun(self, work: str) -> None:
-        """Show the current work."""
-        self._bar.update(self._task, description=work)
-
-    def done(self, work: str, *, reused: bool) -> None:
-        """Advance the bar, and print a line."""
-        self._bar.advance(self._task)
-        self._bar.console.print(f"{work}: {'already done' if reused else 'done'}", style="dim")
-
-
 @contextmanager
-def _show_progress() -> Iterator[_Bar | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+def _show_progress() -> Iterator["Observer | None"]:
+    """Yield an observer that shows a run on a terminal, or None."""
+    from pennon.spark.pipeline.observer import Observer
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True, markup=False, highlight=False)
-    with Progress(*columns, console=console, transient=True) as bar:
-        yield _Bar(bar)
+    with open_bar() as bar:
+        if bar is None:
+            yield None
+            return
+        task = bar.add_task("", total=None)
+
+        class Bar(Observer):
+            def planned(self, work: Sequence[str]) -> None:
+                bar.update(task, total=len(work))
+
+            def begun(self, work: str) -> None:
+                bar.update(task, description=work)
+
+            def done(self, work: str, *, reused: bool) -> None:
+                bar.advance(task)
+                bar.console.print(f"{work}: {'already done' if reused else 'done'}", style="dim")
+
+        yield Bar()
 
 
 def _print_line(text: str) -> None:

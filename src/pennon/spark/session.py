@@ -12,7 +12,7 @@ from pennon.spark.session_settings import classic_context
 from pennon.spark.worker_python import require_pennon_in_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -36,6 +36,8 @@ _OURS = {
 # Only for Spark Connect: writes of a classic session set this themselves (writing/light_rows.py).
 _REMOTE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 
+# Set if spark-submit started this process.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 # Spark warns if a source is registered twice.
 _PREPARED: WeakSet[SparkSession] = WeakSet()
 
@@ -88,6 +90,29 @@ def _announce_arrow(spark: SparkSession) -> None:
     context = classic_context(spark)
     if context is not None:
         context._jvm.java.lang.Class.forName("org.apache.spark.sql.vectorized.ArrowColumnVector")  # type: ignore[union-attr]  # noqa: SLF001 - there is no other way
+
+
+@contextmanager
+def start_session(
+    app: str, *, master: str | None = None, remote: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Start a session for a command and stop it at the end, unless the process had one before.
+
+    Without `master` and `remote`, spark-submit decides where it runs, or it uses all cores of this machine.
+    """
+    from pyspark.sql import SparkSession
+
+    if master is None and remote is None and _SUBMITTED not in os.environ:
+        master = "local[*]"
+    # Spark's log would mix with the command's output, and repeats every error. A Connect server has its own.
+    quiet = {"spark.log.level": "ERROR"} if remote is None else {}
+    mine = SparkSession.getActiveSession() is None
+    spark = new_session(app, master=master, remote=remote, **{**quiet, **(settings or {})})
+    try:
+        yield spark
+    finally:
+        if mine:
+            spark.stop()
 
 
 def new_session(app: str, *, master: str | None = None, remote: str | None = None, **settings: str) -> SparkSession:

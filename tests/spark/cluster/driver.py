@@ -179,7 +179,7 @@ def die_writing(root, signals):
     schema = StructType([StructField("id", LongType())])
     destination = tables.find_destination(address, ("t",), None)
     settings = tables.FileSettings(max_rows_per_file=10)
-    task = prepare_write(address, ("t",), destination, schema, settings=settings, run="killed").writer
+    task = prepare_write(address, ("t",), destination, schema, settings=settings, run="killed")
 
     def batches():
         for start in range(0, 40, 5):

@@ -95,7 +95,7 @@ def test_repeated_epoch_finds_its_commit_among_others(table, root):
 def test_epoch_repeated_before_its_commit_is_written_once(table, root):
     sink = Sink(root)
     lost = sink.staged(rows(3, 6))
-    destination = lost[0].prepared.writer.destination
+    destination = lost[0].prepared.destination
     with destination.files() as files:
         EpochLog(files, destination, QUERY).begin(StreamEpoch(QUERY, QUERY, 0))
     table.write(rows(100, 101))
@@ -198,7 +198,7 @@ def test_an_aborted_epoch_leaves_no_files_and_no_table(table, root):
     assert _files(table) == before
     remove_table(table.catalog, "t")
     messages = Sink(root).staged(rows(3, 6))
-    place = Path(messages[0].prepared.writer.destination.uri)
+    place = Path(messages[0].prepared.destination.uri)
     assert place.exists()
     Sink(root).aborted(messages, 0)
     assert not place.exists()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import math
 import re
 import time
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, LanceNamespaceError
 from pennon.spark.pipeline.model import format_scalar
 from pennon.spark.pipeline.report import CheckReport
-from pennon.spark.pipeline.samples import sample_rows
 from pennon.spark.pipeline.scrubbing import Scrubber
 from pennon.spark.pipeline.spark_errors import shorten_error
 from pennon.spark.quoting import quote_name
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     from pennon.spark.pipeline.model import Check, RowCount
 
+_LONGEST_TEXT = 200
+_MOST_ITEMS = 8
+"""Sample values are truncated to these sizes."""
 _FIRST_NAME = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
@@ -183,7 +187,40 @@ def _report(
     subject: CheckSubject, check: Check, failing: int, what: str, *, shown: DataFrame | None = None, samples: int = 0
 ) -> CheckReport:
     """Return the report of a check with the number of failures, and some rows of `shown` if there are any."""
-    rows = sample_rows(shown, samples, subject.scrubber) if failing and shown is not None else ()
+    rows = _sample_rows(shown, samples, subject.scrubber) if failing and shown is not None else ()
     message = f"{failing:,} {what}" if failing else None
     title = subject.scrubber.scrub_title(check)
     return CheckReport(subject.label, title, check.severity, not failing, failing, message, samples=rows)
+
+
+def _sample_rows(frame: DataFrame, number: int, scrubber: Scrubber) -> tuple[dict[str, Any], ...]:
+    """Return the first rows of a DataFrame, without secrets."""
+    if not number:
+        return ()
+    rows = [row.asDict() for row in frame.limit(number).collect()]
+    return tuple({scrubber.scrub_text(name): _to_json(value, scrubber) for name, value in row.items()} for row in rows)
+
+
+def _to_json(value: Any, scrubber: Scrubber) -> Any:
+    if value is None or isinstance(value, (bool, int)):
+        return scrubber.scrub_scalar(value)
+    if isinstance(value, float):
+        return scrubber.scrub_scalar(value if math.isfinite(value) else str(value))
+    if isinstance(value, (bytes, bytearray)):
+        return _cut(base64.b64encode(_scrub_bytes(bytes(value), scrubber)[:_LONGEST_TEXT]).decode())
+    if isinstance(value, (list, tuple)) and not hasattr(value, "asDict"):
+        return [_to_json(one, scrubber) for one in value[:_MOST_ITEMS]]
+    if hasattr(value, "asDict"):
+        value = value.asDict()
+    if isinstance(value, dict):
+        few = list(value.items())[:_MOST_ITEMS]
+        return {scrubber.scrub_text(str(key)): _to_json(one, scrubber) for key, one in few}
+    return _cut(scrubber.scrub_text(str(value)))
+
+
+def _scrub_bytes(value: bytes, scrubber: Scrubber) -> bytes:
+    return scrubber.scrub_text(value.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."

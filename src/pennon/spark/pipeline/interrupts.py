@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 _HELD = (signal.SIGINT, signal.SIGTERM)
 
@@ -16,21 +16,13 @@ _HELD = (signal.SIGINT, signal.SIGTERM)
 @contextmanager
 def defer_signals() -> Iterator[None]:
     """Delay Ctrl-C and termination until the block ends. The block is short and must not be interrupted."""
-    if threading.current_thread() is not threading.main_thread():
-        # Python handles signals only in the main thread.
-        yield
-        return
-    came: list[tuple[int, Any]] = []
-    before = {number: signal.getsignal(number) for number in _HELD}
-    for number in _HELD:
-        signal.signal(number, lambda got, frame: came.append((got, frame)))
+    came: dict[int, None] = {}
     try:
-        yield
+        with _handlers(_HELD, lambda number, _: came.update({number: None})):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-        for got in dict.fromkeys(got for got, _ in came):
-            signal.raise_signal(got)
+        for number in came:
+            signal.raise_signal(number)
 
 
 @contextmanager
@@ -40,9 +32,6 @@ def raise_on_signals() -> Iterator[None]:
     PySpark's own handler uses the connection of the interrupted call, which may then fail with any error. The caller
     cancels the running Spark jobs.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     before: dict[int, Any] = {number: signal.getsignal(number) for number in _HELD}
     came: list[int] = []
 
@@ -55,17 +44,29 @@ def raise_on_signals() -> Iterator[None]:
 
     # Without a handler, termination ends the process.
     ours = [number for number in _HELD if number == signal.SIGINT or callable(before[number])]
-    for number in ours:
-        signal.signal(number, end)
+    with _handlers(ours, end):
+        try:
+            yield
+        except Exception as error:
+            if not came:
+                raise
+            try:
+                end(came[0], None)
+            except KeyboardInterrupt as interrupt:
+                raise interrupt from error
+
+
+@contextmanager
+def _handlers(numbers: Sequence[int], handler: Callable[[int, Any], object]) -> Iterator[None]:
+    """Handle signals during the block. Python handles them only in the main thread; others ignore this."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        signal.signal(number, handler)
     try:
         yield
-    except Exception as error:
-        if not came:
-            raise
-        try:
-            end(came[0], None)
-        except KeyboardInterrupt as interrupt:
-            raise interrupt from error
     finally:
-        for number in ours:
-            signal.signal(number, before[number] if before[number] is not None else signal.SIG_DFL)
+        for number, earlier in before.items():
+            signal.signal(number, earlier if earlier is not None else signal.SIG_DFL)

@@ -18,7 +18,7 @@ from pennon.errors import (
 from pennon.identifiers import format_identifier
 from pennon.spark.pipeline.run_state import describe_fault, root_store
 from pennon.spark.pipeline.statements import parse_table_name
-from pennon.spark.reading.pinned import PinnedTable, VersionOptions, pin
+from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionOptions, pin
 from pennon.spark.sql.references import TimeTravel
 from pennon.spark.tables.destination import locate_table
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
     from pennon.spark.pipeline.graph import Graph
-    from pennon.spark.pipeline.model import Source
     from pennon.spark.pipeline.problems import Path
     from pennon.spark.pipeline.statements import Name
 
@@ -106,26 +105,22 @@ def resolve_reads(
     of a source for messages. Raises TableNotFoundError if a source does not exist.
     """
     used = graph.used_names()
-    wanted = {
-        name: source for name, source in graph.definition.sources.items() if name in used and source.table is not None
-    }
-    latest: dict[Identifier, None] = {}
-    for name, source in wanted.items():
-        identifier = parse_table_name(str(source.table))
-        if _find_table(address, "", identifier) is None:
-            raise TableNotFoundError(
-                f"{locate(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
-            )
-        if _moment_of(source) == VersionOptions():
-            latest[identifier] = None
+    moments: dict[str, tuple[Identifier, VersionOptions]] = {}
+    for name, source in graph.definition.sources.items():
+        if name in used and source.table is not None:
+            identifier = parse_table_name(source.table)
+            if _find_table(address, "", identifier) is None:
+                raise TableNotFoundError(
+                    f"{locate(('sources', name, 'table'))}: Table not found: {format_identifier(identifier)}"
+                )
+            moments[name] = (identifier, VersionOptions(source.version, source.tag, source.branch, source.as_of))
     reads = PinnedReads()
     _resolve_names(reads, address, lake_name, graph, moment_of)
     named = [one for one in reads.names.values() if one is not None]
+    latest = [identifier for identifier, moment in moments.values() if moment == LATEST]
     pinned = _pin_together(address, list(dict.fromkeys([*latest, *named])))
-    for name, source in wanted.items():
-        identifier = parse_table_name(str(source.table))
-        moment = _moment_of(source)
-        reads.sources[name] = pinned[identifier] if moment == VersionOptions() else pin(address, identifier, moment)[0]
+    for name, (identifier, moment) in moments.items():
+        reads.sources[name] = pinned[identifier] if moment == LATEST else pin(address, identifier, moment)[0]
     reads.tables.update({(one, None): pinned[one] for one in named})
     return reads
 
@@ -139,19 +134,15 @@ def _resolve_names(
 ) -> None:
     """Resolve the names in queries, and pin the tables whose version the query specifies."""
     used = graph.used_names()
-    for path, query in graph.definition.queries():
-        if path[0] == "steps" and path[1] not in used:
-            continue
-        for reference in graph.external_reads(query):
-            name, travel = reference.name, reference.travel
-            if name not in reads.names:
-                reads.names[name] = _find_table(address, lake_name, name)
-            found = reads.names[name]
-            if found is None or travel is None or (found, travel) in reads.tables:
-                continue
-            moment = moment_of(found, travel)
+    queries = [sql for path, sql in graph.definition.queries() if path[0] != "steps" or path[1] in used]
+    for one in [one for sql in queries for one in graph.external_reads(sql)]:
+        if one.name not in reads.names:
+            reads.names[one.name] = _find_table(address, lake_name, one.name)
+        found = reads.names[one.name]
+        if found is not None and one.travel is not None and (found, one.travel) not in reads.tables:
+            moment = moment_of(found, one.travel)
             if moment is not None:
-                reads.tables[found, travel] = pin(address, found, moment)[0]
+                reads.tables[found, one.travel] = pin(address, found, moment)[0]
 
 
 def _pin_together(address: Address, identifiers: list[Identifier]) -> dict[Identifier, PinnedTable]:
@@ -177,10 +168,6 @@ def _find_table(address: Address, lake_name: str, name: Name) -> Identifier | No
             continue
         return identifier
     return None
-
-
-def _moment_of(source: Source) -> VersionOptions:
-    return VersionOptions(source.version, source.tag, source.branch, source.as_of)
 
 
 def _to_note(table: PinnedTable, travel: TimeTravel | None = None) -> TableNote:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
@@ -14,121 +13,98 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pennon.identifiers import Identifier
-    from pennon.spark.pipeline.model import CheckGroup, Definition
+    from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.problems import Positions
 
+Fault = tuple[Path, str]
+"""A problem without its line."""
 _LOCAL_NAME = re.compile(r"[A-Za-z_][0-9A-Za-z_]{0,99}")
 
 
 def find_reference_problems(definition: Definition, positions: Positions) -> list[PipelineProblem]:
     """Return problems with names that are missing, too late or duplicate, and with texts that are not queries."""
-    checker = _ReferenceChecker(definition, positions)
-    checker.check_names()
-    checker.check_sources()
-    checker.check_steps()
-    checker.check_targets()
-    for group in definition.check_groups():
-        checker.check_checks(group)
-    return checker.problems
-
-
-@dataclass
-class _ReferenceChecker:
-    """Collects the problems of one pipeline."""
-
-    definition: Definition
-    positions: Positions
-    problems: list[PipelineProblem] = field(default_factory=list)
-
-    def check_names(self) -> None:
-        """Local names are plain, and differ in more than case, because Spark ignores case."""
-        seen: dict[str, Path] = {}
-        names = [("sources", name) for name in self.definition.sources]
-        for path in [*names, *(("steps", name) for name in self.definition.steps)]:
-            name = path[1]
-            if not _LOCAL_NAME.fullmatch(name):
-                self._report(path, "a name must consist of letters, digits and '_', and must not begin with a digit")
-            elif name.lower() == THIS:
-                self._report(path, f"{name!r} is reserved for the data that a check reads; choose another name")
-            first = seen.setdefault(name.lower(), path)
-            if first != path:
-                line = self.positions.find_line(first)
-                where = "" if line is None else f" (line {line})"
-                self._report(path, f"the name is taken: {first[0]}.{first[1]}{where}")
-
-    def check_sources(self) -> None:
-        """Sources have valid table names."""
-        for name, source in self.definition.sources.items():
-            if source.table is not None:
-                self._table(("sources", name, "table"), source.table)
-
-    def check_steps(self) -> None:
-        """A step reads sources, earlier steps and tables of the catalog."""
-        order = list(self.definition.steps)
-        for position, name in enumerate(order):
-            path = ("steps", name, "sql")
-            later = {one.lower(): one for one in order[position:]}
-            for used in self._names(path, self.definition.steps[name].sql):
-                if is_this(used):
-                    self._report(path, f"{THIS!r} is available in checks only")
-                if len(used) == 1 and used[0].lower() in later:
-                    other = later[used[0].lower()]
-                    if other == name:
-                        self._report(path, f"the step {name!r} reads itself")
-                    else:
-                        self._report(path, f"the step {other!r} comes later; steps run in the order of the file")
-
-    def check_targets(self) -> None:
-        """A target has a source or step, and each table is written once."""
-        known = [*self.definition.sources, *self.definition.steps]
-        written: dict[Identifier, Path] = {}
-        for number, target in enumerate(self.definition.targets):
-            path: Path = ("targets", number)
-            if target.from_ not in known:
-                self._report(
-                    (*path, "from"), f"there is no source or step {target.from_!r}" + suggest(target.from_, known)
-                )
-            identifier = self._table((*path, "table"), target.table)
-            if identifier is not None:
-                first = written.setdefault(identifier, path)
-                if first != path:
-                    self._report((*path, "table"), f"{target.table!r} is also the table of another target")
-
-    def check_checks(self, group: CheckGroup) -> None:
-        """SQL checks are queries, and checks of the whole pipeline are SQL checks."""
-        is_whole = group.step is None and group.target is None
-        for number, check in enumerate(group.checks):
-            here: Path = (*group.path, number)
-            if is_whole and check.sql is None:
-                self._report(
-                    here, "a check of the whole pipeline must be an 'sql' check; move others below a target or step"
-                )
-            if group.step is not None and check.row_count is not None and check.row_count.has_ratio:
-                self._report(
-                    (*here, "row_count"),
-                    "ratios are relative to a published table, so only checks of targets have them",
-                )
-            if group.target is None and "scope" in check.model_fields_set:
-                self._report((*here, "scope"), "only checks of targets have a 'scope'")
-            for used in self._names((*here, "sql"), check.sql) if check.sql is not None else ():
-                if is_whole and is_this(used):
-                    self._report((*here, "sql"), f"{THIS!r} is not available here; name a table, source or step")
-
-    def _names(self, path: Path, sql: str) -> Iterator[Name]:
+    found = [*_check_names(definition, positions), *_check_tables(definition), *_check_checks(definition)]
+    problems = [positions.problem(path, message) for path, message in found]
+    for path, sql in definition.queries():
         try:
-            yield from (one.name for one in list_references(sql))
+            names = [one.name for one in list_references(sql)]
         except BadQueryError as error:
-            line = self.positions.find_line(path)
-            if line is not None and error.line is not None and {path, path[:-1]} & self.positions.blocks:
+            line = positions.find_line(path)
+            if line is not None and error.line is not None and {path, path[:-1]} & positions.blocks:
                 line += error.line
-            self.problems.append(PipelineProblem(path, str(error), line))
+            problems.append(PipelineProblem(path, str(error), line))
+        else:
+            problems += [positions.problem(path, message) for message in _check_query(definition, path, names)]
+    return problems
 
-    def _table(self, path: Path, text: str) -> Identifier | None:
+
+def _check_names(definition: Definition, positions: Positions) -> Iterator[Fault]:
+    """Local names are plain, and differ in more than case, because Spark ignores case."""
+    seen: dict[str, Path] = {}
+    for path in [*(("sources", name) for name in definition.sources), *(("steps", name) for name in definition.steps)]:
+        name = path[1]
+        if not _LOCAL_NAME.fullmatch(name):
+            yield path, "a name must consist of letters, digits and '_', and must not begin with a digit"
+        elif name.lower() == THIS:
+            yield path, f"{name!r} is reserved for the data that a check reads; choose another name"
+        first = seen.setdefault(name.lower(), path)
+        if first != path:
+            line = positions.find_line(first)
+            yield path, f"the name is taken: {first[0]}.{first[1]}{'' if line is None else f' (line {line})'}"
+
+
+def _check_tables(definition: Definition) -> Iterator[Fault]:
+    """Names of tables are valid, a target has a source or step, and each table is written once."""
+    names: list[tuple[Path, str]] = [
+        (("sources", name, "table"), source.table)
+        for name, source in definition.sources.items()
+        if source.table is not None
+    ]
+    known = [*definition.sources, *definition.steps]
+    for number, target in enumerate(definition.targets):
+        names.append((("targets", number, "table"), target.table))
+        if target.from_ not in known:
+            hint = suggest(target.from_, known)
+            yield ("targets", number, "from"), f"there is no source or step {target.from_!r}{hint}"
+    written: set[Identifier] = set()
+    for path, text in names:
         try:
-            return parse_table_name(text)
+            identifier = parse_table_name(text)
         except InvalidInputError as error:
-            self._report(path, str(error))
-            return None
+            yield path, str(error)
+            continue
+        if path[0] == "targets" and identifier in written:
+            yield path, f"{text!r} is also the table of another target"
+        written |= {identifier} if path[0] == "targets" else set()
 
-    def _report(self, path: Path, message: str) -> None:
-        self.problems.append(self.positions.problem(path, message))
+
+def _check_checks(definition: Definition) -> Iterator[Fault]:
+    """Checks of the whole pipeline are SQL checks, and only checks of targets have ratios and a scope."""
+    for group in definition.check_groups():
+        for number, check in enumerate(group.checks):
+            path: Path = (*group.path, number)
+            if group.path == ("checks",) and check.sql is None:
+                yield path, "a check of the whole pipeline must be an 'sql' check; move others below a target or step"
+            if group.step is not None and check.row_count is not None and check.row_count.has_ratio:
+                message = "ratios are relative to a published table, so only checks of targets have them"
+                yield (*path, "row_count"), message
+            if group.target is None and "scope" in check.model_fields_set:
+                yield (*path, "scope"), "only checks of targets have a 'scope'"
+
+
+def _check_query(definition: Definition, path: Path, names: list[Name]) -> Iterator[str]:
+    """A step reads sources, earlier steps and tables of the catalog; only a check of something reads `this`."""
+    is_step = path[0] == "steps" and path[-2] == path[1]
+    if any(map(is_this, names)) and is_step:
+        yield f"{THIS!r} is available in checks only"
+    elif any(map(is_this, names)) and path[0] == "checks":
+        yield f"{THIS!r} is not available here; name a table, source or step"
+    if not is_step:
+        return
+    order = list(definition.steps)
+    later = {one.lower(): one for one in order[order.index(str(path[1])) :]}
+    for other in [later[one[0].lower()] for one in names if len(one) == 1 and one[0].lower() in later]:
+        if other == path[1]:
+            yield f"the step {other!r} reads itself"
+        else:
+            yield f"the step {other!r} comes later; steps run in the order of the file"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import InvalidTableStateError, is_not_found, translate_errors
-from pennon.spark import types
+from pennon.errors import InvalidTableStateError, is_not_found
+from pennon.spark import tables, types
 from pennon.spark.reading import scan
 from pennon.spark.tables.destination import Destination
 from pennon.spark.tables.fragment_writer import FragmentWriter, write_dataframe
@@ -20,44 +19,26 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.run_state import RunState
     from pennon.spark.reading.scan import Scan
 
-_FIRST = 1
-
 
 def stage_step(address: Address, state: RunState, name: str, frame: DataFrame) -> dict[str, Any]:
     """Write the rows of a step, and return what to record.
 
     A crash leaves files that are deleted when the run ends.
     """
-    from lance import LanceDataset, LanceOperation
-    from lance.fragment import FragmentMetadata
-
     started = time.monotonic()
     path = state.data_path(f"step.{name}")
-    destination = _destination(address, state, name, path)
     plan = types.plan_write(frame.schema, types.table_schema(frame.schema))
-    written = write_dataframe(frame, FragmentWriter(destination, plan, uuid.uuid4().hex, "create"))
-    fragments = [FragmentMetadata.from_json(json.dumps(one)) for one in written.fragments]
-    with translate_errors(f"Staging step {name!r}"):
-        LanceDataset.commit(
-            destination.uri,
-            LanceOperation.Overwrite(plan.schema, fragments),
-            storage_options=destination.options,
-            enable_v2_manifest_paths=True,
-        )
-    return {
-        "path": path,
-        "rows": written.rows,
-        "bytes": written.bytes,
-        "seconds": round(time.monotonic() - started, 3),
-    }
+    writer = FragmentWriter(_destination(address, state, name, path), plan, uuid.uuid4().hex, "create")
+    staged = tables.make_readable(writer.stage(write_dataframe(frame, writer)))
+    seconds = round(time.monotonic() - started, 3)
+    return {"path": path, "rows": staged.rows, "bytes": staged.bytes, "seconds": seconds}
 
 
 def open_staged_step(address: Address, state: RunState, name: str, note: dict[str, Any]) -> Scan:
     """Return the staged rows of a step. Raises InvalidTableStateError if they are gone."""
     path = state.require_data_path(f"step.{name}", note.get("path"))
-    pinned = _destination(address, state, name, path).pin_version(_FIRST)
     try:
-        return scan.scan_pinned(pinned)
+        return scan.scan_pinned(_destination(address, state, name, path).pin_version(1))
     except (OSError, ValueError) as error:
         if is_not_found(error):
             raise InvalidTableStateError(f"{state.subject}: the result of step {name!r} is gone") from error

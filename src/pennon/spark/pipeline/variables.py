@@ -44,47 +44,51 @@ class Variables:
 
     def fill(self, text: str) -> FilledText:
         """Return a text with its variables filled in."""
-        if "${" not in text:
-            return FilledText(text, text)
         faults: list[str] = []
-        value: list[str] = []
-        masked: list[str] = []
+        parts: list[FilledText] = []
         position = 0
         for found in _REFERENCE.finditer(text):
-            before = text[position : found.start()]
+            parts += [_plain(text[position : found.start()]), self._resolve(found, faults)]
             position = found.end()
-            one = self._resolve(found, faults)
-            value += (before, one.value)
-            masked += (before, one.masked)
-        rest = text[position:]
-        return FilledText("".join((*value, rest)), "".join((*masked, rest)), tuple(faults))
+        parts.append(_plain(text[position:]))
+        return FilledText("".join(one.value for one in parts), "".join(one.masked for one in parts), tuple(faults))
+
+    def fill_default(self, name: str, default: object) -> FilledText:
+        """Return the value of a variable that is not passed."""
+        if default is None:
+            return FilledText("", "", (f"it has no default: set it with --var {name}=...",))
+        if isinstance(default, (str, int, float)):
+            return self.fill(format_scalar(default))
+        return FilledText("", "", ("a default must be a text, a number, true or false",))
 
     def _resolve(self, found: re.Match[str], faults: list[str]) -> FilledText:
         if found[0] == "$${":
-            return FilledText("${", "${")
+            return _plain("${")
         reference = found[1]
         if reference is None:
             faults.append("a '${' has no '}'; write '$${' for a literal '${'")
-            return FilledText("", "")
+            return _plain("")
         environment = _ENVIRONMENT.fullmatch(reference)
         if environment is not None:
             name, default = environment[1], environment[2]
             value = self.environment.get(name, default)
-            if value is None:
-                faults.append(f"the environment variable {name!r} is not set")
-                return FilledText("", found[0])
-            self.secrets.add(value)
-            return FilledText(value, f"${{ENV:{name}}}")
-        if reference not in self.values:
+            if value is not None:
+                self.secrets.add(value)
+                return FilledText(value, f"${{ENV:{name}}}")
+            faults.append(f"the environment variable {name!r} is not set")
+        elif reference in self.values:
+            return self.values[reference]
+        elif _NAME.fullmatch(reference):
             hint = suggest(reference, list(self.values))
-            what = (
-                f"the variable {reference!r} is not declared in 'vars'"
-                if _NAME.fullmatch(reference)
-                else (f"{found[0]!r} is not a variable; write ${{name}} or ${{ENV:NAME}}")
-            )
-            faults.append(what + hint)
-            return FilledText("", found[0])
-        return self.values[reference]
+            faults.append(f"the variable {reference!r} is not declared in 'vars'{hint}")
+        else:
+            hint = suggest(reference, list(self.values))
+            faults.append(f"{found[0]!r} is not a variable; write ${{name}} or ${{ENV:NAME}}{hint}")
+        return FilledText("", found[0])
+
+
+def _plain(text: str) -> FilledText:
+    return FilledText(text, text)
 
 
 def parse_variables(
@@ -104,30 +108,14 @@ def parse_variables(
             faults.append(
                 (name, "a variable's name must consist of letters, digits and '_', and must not begin with a digit")
             )
-        faults += [
-            (name, f"unknown key {key!r}" + suggest(key, ["default", "secret"]))
-            for key in options
-            if key not in {"default", "secret"}
-        ]
-        default = options.get("default")
-        if name in given:
-            filled = FilledText(given[name], given[name])
-        elif default is None:
-            faults.append((name, f"it has no default: set it with --var {name}=..."))
-            filled = FilledText("", "")
-        elif isinstance(default, (str, int, float)):
-            filled = bare.fill(format_scalar(default))
-            faults += [(name, fault) for fault in filled.faults]
-        else:
-            faults.append((name, "a default must be a text, a number, true or false"))
-            filled = FilledText("", "")
+        unknown = [key for key in options if key not in {"default", "secret"}]
+        faults += [(name, f"unknown key {key!r}" + suggest(key, ["default", "secret"])) for key in unknown]
+        filled = _plain(given[name]) if name in given else bare.fill_default(name, options.get("default"))
+        faults += [(name, fault) for fault in filled.faults]
         if options.get("secret") is True:
             bare.secrets.add(filled.value)
             filled = FilledText(filled.value, f"${{{name}}}")
         values[name] = filled
-    faults += [
-        (name, "it is set, but the file does not declare it" + suggest(name, list(section)))
-        for name in given
-        if name not in section
-    ]
+    unknown = [name for name in given if name not in section]
+    faults += [(name, "it is set, but the file does not declare it" + suggest(name, list(section))) for name in unknown]
     return Variables(environment, values, bare.secrets), faults

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pennon.spark.options import SourceOptions
-    from pennon.spark.tables.prepared_write import PreparedWrite
+    from pennon.spark.tables.fragment_writer import FragmentWriter
 
 # The property of a task in which Spark stores the id of its streaming query.
 _QUERY_ID = "sql.streaming.queryId"
@@ -53,20 +53,20 @@ class EpochReport(WriterCommitMessage):
     """The fragments of one task, with its plan and the id of its query."""
 
     written: WrittenFragments
-    prepared: PreparedWrite
+    prepared: FragmentWriter
     query: str | None
 
 
 class TableStreamWriter(DataSourceStreamArrowWriter):
     """Writes fragments on executors, and commits those of an epoch once."""
 
-    def __init__(self, prepared: PreparedWrite, name: str | None) -> None:
+    def __init__(self, prepared: FragmentWriter, name: str | None) -> None:
         self._prepared = prepared
         self._name = name
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
-        return EpochReport(self._prepared.writer.write(iterator), self._prepared, _query_id())
+        return EpochReport(self._prepared.write(iterator), self._prepared, _query_id())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Commit the fragments of all tasks, unless this epoch was committed before.

@@ -164,5 +164,5 @@ def _stage(
     if df.isStreaming:
         raise InvalidInputError(f"Use writeStream to write a stream to table {format_identifier(identifier)}")
     plan |= {"overwrite": mode is WriteMode.OVERWRITE, "case_sensitive": is_case_sensitive(df.sparkSession)}
-    prepared = prepare_write(address, identifier, destination, df.schema, **plan)
-    return prepared.stage(fragment_writer.write_dataframe(df, prepared.writer))
+    writer = prepare_write(address, identifier, destination, df.schema, **plan)
+    return writer.stage(fragment_writer.write_dataframe(df, writer))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,11 +13,15 @@ from pennon.errors import ConcurrentModificationError, InvalidInputError
 from pennon.identifiers import format_identifier
 from pennon.spark import types
 from pennon.spark.tables import light_rows
+from pennon.spark.tables.schema_evolution import Evolution
+from pennon.spark.tables.staged_write import StagedWrite
 from pennon.spark.workers import freeze_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from lance import LanceOperation
+    from lance.fragment import FragmentMetadata
     from pyspark.sql import DataFrame, Row
 
     from pennon.spark.reading.pinned import PinnedTable
@@ -64,6 +68,12 @@ class WrittenFragments:
         held = list(parts)
         return cls(tuple(fragment for part in held for fragment in part.fragments), sum(part.rows for part in held))
 
+    def parse(self) -> list[FragmentMetadata]:
+        """Return the fragments as Lance's objects."""
+        from lance.fragment import FragmentMetadata
+
+        return [FragmentMetadata.from_json(json.dumps(fragment)) for fragment in self.fragments]
+
     @property
     def files(self) -> tuple[str, ...]:
         """The paths of the data files in the table's directory."""
@@ -88,6 +98,13 @@ class FragmentWriter:
     settings: FileSettings = FileSettings()
     watched: bool = False
     """Whether the run is noted as open, so that tasks detect if it was settled without them."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Properties of the table, if it is new."""
+
+    @property
+    def is_new(self) -> bool:
+        """Return True if the table is not in the catalog yet."""
+        return self.table is None
 
     def start_run(self) -> FragmentWriter:
         """Note that the run is open; return the writer for its tasks."""
@@ -135,9 +152,38 @@ class FragmentWriter:
                 )
         return written
 
+    def stage(self, done: WrittenFragments) -> StagedWrite:
+        """Return the staged write of the fragments of all tasks."""
+        evolution = None
+        if self.table is not None and self.plan.new_columns:
+            base = self.table.open()
+            evolution = Evolution(self.destination.identifier, self.plan.schema, base.schema, done.fragments)
+        return StagedWrite(
+            self.destination.identifier,
+            self._operation(done) if evolution is None else evolution.build_operation(base),
+            0 if self.table is None else self.table.version,
+            done.rows,
+            done.bytes,
+            done.files,
+            self.destination,
+            self.run,
+            new=self.is_new,
+            blobs=types.has_blobs(self.plan.schema),
+            evolution=evolution,
+            properties=dict(self.properties),
+        )
+
     def files(self) -> RunDirectory:
         """Open the directory of the destination."""
         return self.destination.files(blobs=types.has_blobs(self.plan.schema))
+
+    def _operation(self, done: WrittenFragments) -> LanceOperation.BaseOperation | None:
+        """Return the Lance operation of the write; None for an append without rows."""
+        from lance import LanceOperation
+
+        if self.mode != "append":
+            return LanceOperation.Overwrite(self.plan.schema, done.parse())
+        return LanceOperation.Append(done.parse()) if done.fragments else None
 
 
 def write_dataframe(df: DataFrame, writer: FragmentWriter) -> WrittenFragments:

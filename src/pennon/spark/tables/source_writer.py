@@ -7,7 +7,7 @@ one to the next. For such sources Spark supports the modes `append` and `overwri
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -16,8 +16,8 @@ from pennon.errors import ConcurrentModificationError, InvalidInputError, TableA
 from pennon.identifiers import format_identifier
 from pennon.spark.tables import job_commits, publishing
 from pennon.spark.tables.dataframe_write import find_destination, find_earlier_write
-from pennon.spark.tables.fragment_writer import FileSettings, WrittenFragments
-from pennon.spark.tables.prepared_write import PreparedWrite, prepare_write
+from pennon.spark.tables.fragment_writer import FileSettings, FragmentWriter, WrittenFragments
+from pennon.spark.tables.prepared_write import prepare_write
 from pennon.spark.tables.run_files import UNCLEAR
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def create_writer(options: SourceOptions, schema: StructType, *, overwrite: bool
     if destination is not None and find_earlier_write(destination, job_id) is not None:
         return PennonWriter(None, job_id)
     prepared = prepare_from_options(options, schema, destination, overwrite=overwrite)
-    return PennonWriter(replace(prepared, writer=prepared.writer.start_run()), job_id)
+    return PennonWriter(prepared.start_run(), job_id)
 
 
 def prepare_from_options(
     options: SourceOptions, schema: StructType, destination: Destination | None, *, overwrite: bool
-) -> PreparedWrite:
+) -> FragmentWriter:
     """Return a write planned by the options of the data source; raises InvalidInputError for options of reads."""
     for name in ("version", "tag", "asOf", "columns", "where", "limit"):
         if options.text(name) is not None:
@@ -79,31 +79,30 @@ class TaskReport(WriterCommitMessage):
 class PennonWriter(DataSourceArrowWriter):
     """Writes fragments on executors, and commits them once."""
 
-    def __init__(self, prepared: PreparedWrite | None, job_id: str | None) -> None:
-        self._prepared = prepared
+    def __init__(self, writer: FragmentWriter | None, job_id: str | None) -> None:
+        self._writer = writer
         self._job_id = job_id
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task, or nothing if an earlier run of the job has written them."""
-        if self._prepared is None:
+        if self._writer is None:
             return TaskReport(WrittenFragments((), 0))
-        return TaskReport(self._prepared.writer.write(iterator))
+        return TaskReport(self._writer.write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the fragments of all tasks, once for each job.
 
         Raises TableNotFoundError or ConcurrentModificationError.
         """
-        if self._prepared is None:
+        if self._writer is None:
             return
         done = WrittenFragments.of(one.written for one in messages if isinstance(one, TaskReport))
-        publish_staged(self._prepared.stage(done), self._job_id)
+        publish_staged(self._writer.stage(done), self._job_id)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - the notes are complete
         """Delete the files of all tasks, including killed ones."""
-        if self._prepared is None:
-            return
-        remove_written(self._prepared)
+        if self._writer is not None:
+            remove_written(self._writer)
 
 
 def publish_staged(staged: StagedWrite, job_id: str | None) -> None:
@@ -123,13 +122,12 @@ def publish_staged(staged: StagedWrite, job_id: str | None) -> None:
         raise
 
 
-def remove_written(prepared: PreparedWrite) -> None:
+def remove_written(writer: FragmentWriter) -> None:
     """Delete the files that the tasks of a write have written, including killed ones."""
-    task = prepared.writer
-    with task.files() as files:
-        if UNCLEAR in files.noted_files(task.run):
+    with writer.files() as files:
+        if UNCLEAR in files.noted_files(writer.run):
             return
-        if prepared.is_new:
+        if writer.is_new:
             files.delete_tree()
         else:
-            files.settle(task.run)
+            files.settle(writer.run)
