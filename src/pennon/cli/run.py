@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,7 @@ from pennon.cli.settings import Connection, parse_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.progress import Progress
 
     from pennon.spark.address import Address
     from pennon.spark.pipeline import Pipeline, RunReport
@@ -78,9 +79,13 @@ def run(
 
     --run-id continues an interrupted run. Finished work is not repeated, and nothing is published twice.
     """
-    from pennon.spark.pipeline import InvalidPipelineError, Pipeline, RunReport
+    from pennon.spark.pipeline import InvalidPipelineError, Pipeline
     from pennon.spark.pipeline.run_state import new_run_id, validate_run_id
+    from pennon.spark.pipeline.scrubbing import change_texts
     from pennon.spark.session import start_session
+
+    def hide(text: str) -> str:
+        return secrets.scrub(text, session.hidden)
 
     if discard and run_id is None:
         raise CommandFailure("--discard needs --run-id, the run whose staged data to delete")
@@ -91,8 +96,8 @@ def run(
         named = validate_run_id(run_id or new_run_id())
         address = _find_catalog(session, pipeline)
         if dry_run:
-            plan = pipeline.plan(address, allow_code=not no_code)
-            session.output.show(_scrub(session, plan.document()), lambda: plan_view(plan))
+            plan = change_texts(pipeline.plan(address, allow_code=not no_code), hide)
+            session.output.show(plan.document(), lambda: plan_view(plan))
             return ExitCode.DONE
         if discard:
             return _discard_run(session, pipeline, address, named, take_over=take_over, state=state)
@@ -107,9 +112,9 @@ def run(
             )
     except InvalidPipelineError as error:
         for problem in error.problems:
-            _print_line(secrets.scrub(problem.format(error.file), session.hidden))
+            _print_line(hide(problem.format(error.file)))
         return ExitCode.BAD_INPUT
-    done = RunReport.of(_scrub(session, done.document()))
+    done = change_texts(done, hide)
     document = done.document()
     if report is not None:
         done.save(report)
@@ -221,40 +226,30 @@ def _require_writable(report: Path | None) -> None:
 @contextmanager
 def _show_progress() -> Iterator["Observer | None"]:
     """Yield an observer that shows a run on a terminal, or None."""
+    with open_bar() as bar:
+        yield None if bar is None else _create_observer(bar)
+
+
+def _create_observer(bar: "Progress") -> "Observer":
     from pennon.spark.pipeline.observer import Observer
 
-    with open_bar() as bar:
-        if bar is None:
-            yield None
-            return
-        task = bar.add_task("", total=None)
+    task = bar.add_task("", total=None)
 
-        class Bar(Observer):
-            def planned(self, work: Sequence[str]) -> None:
-                bar.update(task, total=len(work))
+    class Bar(Observer):
+        def planned(self, work: Sequence[str]) -> None:
+            bar.update(task, total=len(work))
 
-            def begun(self, work: str) -> None:
-                bar.update(task, description=work)
+        def begun(self, work: str) -> None:
+            bar.update(task, description=work)
 
-            def done(self, work: str, *, reused: bool) -> None:
-                bar.advance(task)
-                bar.console.print(f"{work}: {'already done' if reused else 'done'}", style="dim")
+        def done(self, work: str, *, reused: bool) -> None:
+            bar.advance(task)
+            bar.console.print(f"{work}: {'already done' if reused else 'done'}", style="dim")
 
-        yield Bar()
+    return Bar()
 
 
 def _print_line(text: str) -> None:
     from pennon.cli.terminal_text import format_line
 
     sys.stderr.write(format_line(text) + "\n")
-
-
-def _scrub(session: Session, document: Any) -> Any:
-    """Return a document with all secrets masked."""
-    if isinstance(document, str):
-        return secrets.scrub(document, session.hidden)
-    if isinstance(document, dict):
-        return {key: _scrub(session, value) for key, value in document.items()}
-    if isinstance(document, (list, tuple)):
-        return [_scrub(session, value) for value in document]
-    return document

@@ -73,3 +73,14 @@ def test_reports_and_notes_contain_no_secret(shop, tmp_path, environment, severi
     # The table contains the user's data, with its secrets.
     if severity == "warn":
         assert shop.rows("told", "told")[0] == (f"x {SECRET}",)
+
+
+def test_secret_that_is_also_a_word_of_reports_does_not_change_them():
+    from pennon.spark.pipeline.report import CheckReport, RunReport
+    from pennon.spark.pipeline.scrubbing import Scrubber
+
+    check = CheckReport("t", "c", "error", passed=False, samples=({"publish": "x publish"},))
+    report = RunReport("p", "r", "published", "atomic", "now", 1.0, resumed=False, checks=(check,))
+    scrubbed = Scrubber(frozenset({"publish", "version"})).scrub_report(report)
+    assert scrubbed.succeeded
+    assert "publish" not in json.dumps([one.samples for one in scrubbed.checks])

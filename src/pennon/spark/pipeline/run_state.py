@@ -78,9 +78,8 @@ class RunState:
     @classmethod
     def open(cls, address: Address, pipeline: str, run_id: str, place: str | None = None) -> RunState:
         """Return the state of a run in the root of a catalog, or at `place`. Raises InvalidInputError for a bad id."""
-        store = root_store(address)
-        if place is not None:
-            store = open_store(make_root_absolute(place), address.storage_options)
+        options = address.storage_options
+        store = root_store(address) if place is None else open_store(make_root_absolute(place), options)
         if store is None:
             raise InvalidInputError(
                 f"A catalog of type {address.impl!r} cannot record runs: pass a location for them (state)"

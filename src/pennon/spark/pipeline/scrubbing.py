@@ -9,9 +9,13 @@ from pennon.redaction import MASK, hide_secrets
 from pennon.spark.pipeline.report import Report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pennon.spark.pipeline.model import Check
 
 AnyReport = TypeVar("AnyReport", bound=Report)
+_OWN = frozenset({"fate", "mode", "publish", "scope", "severity", "started", "status"})
+"""Fields of reports whose texts are Pennon's own. A secret may be equal to one."""
 
 
 @dataclass(frozen=True)
@@ -33,22 +37,24 @@ class Scrubber:
         """Return a value that is not a text, masked if its text is a secret."""
         return MASK if str(value) in self.secrets else value
 
-    def scrub_document(self, document: Any, *, keys: bool = False) -> Any:
-        """Return a document with its texts scrubbed. Numbers stay: a report's figures are not secrets.
-
-        The keys of a report stay too; those of samples are names of columns, and with `keys` they are scrubbed.
-        """
-        if isinstance(document, str):
-            return self.scrub_text(document)
-        if isinstance(document, dict):
-            return {
-                self.scrub_text(key) if keys else key: self.scrub_document(value, keys=keys or key == "samples")
-                for key, value in document.items()
-            }
-        if isinstance(document, (list, tuple)):
-            return [self.scrub_document(value, keys=keys) for value in document]
-        return document
-
     def scrub_report(self, report: AnyReport) -> AnyReport:
         """Return a report or plan without secrets."""
-        return type(report).of(self.scrub_document(report.document())) if self.secrets else report
+        return change_texts(report, self.scrub_text) if self.secrets else report
+
+
+def change_texts(report: AnyReport, change: Callable[[str], str]) -> AnyReport:
+    """Return a report or plan with all texts changed that a user has written, also the names of sampled columns."""
+    return type(report).of(_change(report.document(), change))
+
+
+def _change(document: Any, change: Callable[[str], str], *, keys: bool = False) -> Any:
+    if isinstance(document, str):
+        return change(document)
+    if isinstance(document, list):
+        return [_change(one, change, keys=keys) for one in document]
+    if not isinstance(document, dict):
+        return document
+    return {
+        change(key) if keys else key: value if key in _OWN else _change(value, change, keys=keys or key == "samples")
+        for key, value in document.items()
+    }

@@ -39,10 +39,8 @@ class Destination:
     @property
     def options(self) -> dict[str, str] | None:
         """Return the storage options as Lance accepts them, renewed if they expire soon."""
-        return (
-            dict(credential_renewal.renew_options(self.storage_options, self.address, self.identifier, self.uri))
-            or None
-        )
+        options = credential_renewal.renew_options(self.storage_options, self.address, self.identifier, self.uri)
+        return dict(options) or None
 
     @property
     def renewal_arguments(self) -> dict[str, Any]:
@@ -63,10 +61,8 @@ class Destination:
 
         if self.managed and self.branch is None:
             # The catalog may have versions whose files are not yet at their final paths.
-            client = self.address.connect()
-            dataset = lance.dataset(
-                namespace_client=client, table_id=list(self.identifier), storage_options=self.options
-            )
+            table: dict[str, Any] = {"namespace_client": self.address.connect(), "table_id": list(self.identifier)}
+            dataset = lance.dataset(**table, storage_options=self.options)
         else:
             dataset = lance.LanceDataset(self.uri, storage_options=self.options, **self.renewal_arguments)
         require_plain_cleanup(dataset)
@@ -99,12 +95,6 @@ class Destination:
             with suppress(OSError, ValueError):
                 require_plain_cleanup(lance.LanceDataset(self.uri))
 
-    def require_plain_branch(self) -> None:
-        """Raise UnusableEntryError if the way to the branch on a disk leads through a symbolic link."""
-        if self.branch is not None:
-            with self.files() as files:
-                files.require_plain()
-
     def pin_version(self, version: int) -> PinnedTable:
         """Return a version of the table that any process can open."""
         pinned = PinnedTable(self.identifier, self.uri, version, self.branch, self.storage_options)
@@ -133,7 +123,10 @@ def locate_table(address: Address, identifier: Identifier, branch: str | None = 
         branch=branch,
         declared=bool(described.is_only_declared),
     )
-    destination.require_plain_branch()
+    if branch is not None:
+        # Raises UnusableEntryError if the way to the branch on a disk leads through a symbolic link.
+        with destination.files() as files:
+            files.require_plain()
     return destination
 
 
