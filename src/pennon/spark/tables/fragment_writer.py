@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -215,7 +214,7 @@ def _run_job(df: DataFrame, writer: FragmentWriter) -> WrittenFragments:
     light = light_rows.mark_light_rows(df)
     if light is not None:
         with light_rows.without_weighing(df.sparkSession):
-            reports = light.mapInArrow(_create_task(writer, is_light=True), REPORT).collect()
+            reports = light.mapInArrow(_create_light_task(writer), REPORT).collect()
         made = _from_reports(reports)
         if all(report.fragments is not None for report in reports):
             return made
@@ -229,20 +228,30 @@ def _from_reports(reports: list[Row]) -> WrittenFragments:
     return WrittenFragments.of(parts)
 
 
-def _create_task(
-    writer: FragmentWriter, *, is_light: bool = False
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function of a task, which yields one row: its fragments, or null if a row was not light."""
-
+def _create_task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fragments, rows = None, 0
-        # Spark would retry a task that fails, so a row that is not light is reported instead.
-        with suppress(light_rows.HeavyRowError):
-            written = writer.write(light_rows.unpack_light_rows(batches) if is_light else batches)
-            fragments, rows = json.dumps(written.fragments), written.rows
-        yield pa.record_batch({"fragments": pa.array([fragments], pa.string()), "rows": pa.array([rows], pa.int64())})
+        written = writer.write(batches)
+        if written.fragments:
+            yield _create_report(json.dumps(written.fragments), written.rows)
 
     return write
+
+
+def _create_light_task(writer: FragmentWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    write = _create_task(writer)
+
+    def write_light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from write(light_rows.unpack_light_rows(batches))
+        except light_rows.HeavyRowError:
+            # Spark would retry a task that fails, so this is reported instead.
+            yield _create_report(None, 0)
+
+    return write_light
+
+
+def _create_report(fragments: str | None, rows: int) -> pa.RecordBatch:
+    return pa.record_batch({"fragments": pa.array([fragments], pa.string()), "rows": pa.array([rows], pa.int64())})
 
 
 class _CastBatches:
