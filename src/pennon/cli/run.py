@@ -1,8 +1,6 @@
 """The command `run`, which runs a pipeline (docs/guides/pipelines.md)."""
 
-import logging
 import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from pennon.cli.output import Note
 from pennon.cli.pipeline_views import plan_view, report_view
 from pennon.cli.session import Session
 from pennon.cli.settings import Connection, parse_pairs
+from pennon.cli.spark_start import start_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,10 +27,6 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline import Pipeline, RunReport
 
 app = new_app()
-
-_TERMINATED = 128 + signal.SIGTERM
-# Set if spark-submit started this process; then spark-submit chooses the master.
-_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @command(app, "run", spark=True)
@@ -98,7 +93,8 @@ def run(
         if no_code:
             pipeline.plan(address, allow_code=False)
         settings = {**pipeline.definition.spark.conf, **parse_pairs(spark_conf or [], "--spark-conf")}
-        with _start_spark(pipeline, master or pipeline.definition.spark.master, settings) as spark:
+        master = master or pipeline.definition.spark.master
+        with start_spark(f"pennon run {pipeline.name}", master=master, settings=settings) as spark:
             done = _run_pipeline(
                 session, pipeline, spark, address, named, take_over=take_over, state=state, allow_code=not no_code
             )
@@ -155,7 +151,7 @@ def _discard_run(
     return ExitCode.DONE
 
 
-# The catalog and Spark
+# The catalog
 
 
 def _find_catalog(session: Session, pipeline: "Pipeline") -> "Address":
@@ -183,51 +179,6 @@ def _find_catalog(session: Session, pipeline: "Pipeline") -> "Address":
         connection = Connection(session.options.impl or own.impl, properties)
     session.hidden |= secrets.collect_secrets(properties)
     return Address.of(connection.impl, properties)
-
-
-@contextmanager
-def _start_spark(pipeline: "Pipeline", master: str | None, settings: dict[str, str]) -> Iterator["SparkSession"]:
-    """Start Spark for the run and stop it at the end, also after SIGTERM.
-
-    An existing session of this process is used and not stopped.
-    """
-    from pyspark.sql import SparkSession
-
-    from pennon.spark.session import new_session
-
-    if master is None and _SUBMITTED not in os.environ:
-        master = "local[*]"
-    # Spark's log would mix with our output, and repeats every error.
-    quiet = {"spark.log.level": "ERROR"}
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    with _terminable():
-        mine = SparkSession.getActiveSession() is None
-        spark = new_session(f"pennon run {pipeline.name}", master=master, **{**quiet, **settings})
-        try:
-            yield spark
-        finally:
-            if mine:
-                spark.stop()
-
-
-class _Terminated(KeyboardInterrupt):
-    """The process received SIGTERM."""
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Make SIGTERM end the run cleanly, as Ctrl-C does."""
-
-    def end(*_: object) -> None:
-        raise _Terminated
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except _Terminated:
-        raise SystemExit(_TERMINATED) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _require_writable(report: Path | None) -> None:

@@ -13,18 +13,15 @@ from pennon.errors import (
     TableIndexAlreadyExistsError,
     TableIndexNotFoundError,
     TableNotFoundError,
-    from_error_code,
     translate_errors,
 )
-from pennon.identifiers import Identifier, format_identifier, quote_identifier
+from pennon.identifiers import format_identifier, quote_identifier
 from pennon.spark.commits.destination import locate_table
-from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pennon.spark.jobs.table_selection import TablePattern
     from pennon.spark.lake import Lake
     from pennon.spark.sql import statements
     from pennon.spark.sql.query_runner import QueryRunner
@@ -145,9 +142,9 @@ def optimize(lake: Lake, statement: statements.Optimize, _runner: QueryRunner) -
     """Compact small fragments of a table and add new rows to its indexes."""
     from pennon.spark import jobs
 
-    pattern = _match_only(statement.table)
-    compacted = _first_row(jobs.compact(lake, pattern, progress=False))
-    indexed = _first_row(jobs.optimize_indexes(lake, pattern, progress=False))
+    table = jobs.SingleTable(statement.table)
+    compacted = jobs.compact(lake, table, progress=False).only()
+    indexed = jobs.optimize_indexes(lake, table, progress=False).only()
     version = indexed["version_after"] or compacted["version_after"] or compacted["version_before"]
     names = ("fragments_before", "fragments_after", "files_removed", "files_added", "bytes_rewritten")
     schema = "table string, version bigint, " + ", ".join(f"{name} bigint" for name in names)
@@ -160,9 +157,8 @@ def vacuum(lake: Lake, statement: statements.Vacuum, _runner: QueryRunner) -> Da
     from pennon.spark import jobs
 
     age = None if statement.hours is None else timedelta(hours=statement.hours)
-    done = _first_row(
-        jobs.cleanup(lake, _match_only(statement.table), older_than=age, dry_run=statement.dry_run, progress=False)
-    )
+    table = jobs.SingleTable(statement.table)
+    done = jobs.cleanup(lake, table, older_than=age, dry_run=statement.dry_run, progress=False).only()
     names = ("versions_removed", "versions_left", "bytes_removed", "data_files_removed")
     row = (quote_identifier(statement.table), *(done[name] for name in names), statement.dry_run)
     schema = "table string, " + ", ".join(f"{name} bigint" for name in names) + ", dry_run boolean"
@@ -185,18 +181,16 @@ def create_index(lake: Lake, statement: statements.CreateIndex, _runner: QueryRu
     if name in existing and not statement.replace and not statement.if_not_exists:
         raise TableIndexAlreadyExistsError(f"Table {format_identifier(statement.table)} already has an index {name!r}")
     kind = _find_index_type(dataset.schema, column, statement.kind)
-    done = _first_row(
-        jobs.index(
-            lake,
-            _match_only(statement.table),
-            column,
-            kind,
-            name=name,
-            replace=statement.replace,
-            progress=False,
-            **_parse_index_options(statement.options),
-        )
-    )
+    done = jobs.index(
+        lake,
+        jobs.SingleTable(statement.table),
+        column,
+        kind,
+        name=name,
+        replace=statement.replace,
+        progress=False,
+        **_parse_index_options(statement.options),
+    ).only()
     version = done["version_after"] or done["version_before"]
     row = (quote_identifier(statement.table), name, kind, column, done["rows"], version)
     schema = "table string, index string, type string, column string, rows bigint, version bigint"
@@ -222,23 +216,6 @@ def _purge_frame(lake: Lake, report: Any) -> DataFrame:
     ]
     schema = "table string, deletionId string, files bigint, bytes bigint, error string"
     return lake.spark.createDataFrame(rows, schema)
-
-
-def _match_only(table: Identifier) -> TablePattern:
-    """Return a pattern for one table, and not for a namespace of the same name."""
-    from pennon.spark.jobs.table_selection import TablePattern
-
-    return TablePattern.parse(quote_name(*table))
-
-
-def _first_row(frame: DataFrame) -> Any:
-    """Return the only row of a job's result, or raise the error that the job reports."""
-    row = frame.first()
-    if row is None:
-        raise TableNotFoundError("The table was dropped while the statement ran")
-    if row["status"] == "failed":
-        raise from_error_code(row["code"], row["message"])
-    return row
 
 
 def _find_index_type(schema: pa.Schema, column: str, requested: str | None) -> str:
