@@ -229,6 +229,19 @@ def by_status(results: Any) -> dict[str, str]:
     return {outcome.status: outcome.table for outcome in results}
 
 
+def test_jobs_run_from_the_command_line(house, tmp_path, monkeypatch, capsys):
+    from pennon.cli.app import run
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    house.write("t", 1)
+    house.write("t", 2)
+    given = [f"--property={key}={house.properties[key]}" for key in ("root", "uri", "managed_by")]
+    capsys.readouterr()
+    assert run(["--impl", "iceberg", *given, "jobs", "compact", house.name("t"), "--json"]) == 0
+    (done,) = json.loads(capsys.readouterr().out)["tables"]
+    assert (done["id"], done["status"], done["fragments_after"]) == ([house.space, "t"], "done", 1)
+
+
 def test_jobs_discard_files_of_a_failed_commit(house, monkeypatch):
     import lance.optimize
 

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from pennon.spark.jobs import JobResults, TableOutcome
     from pennon.spark.jobs.table_selection import TableSelector
 
-_STYLES = {"done": "green", "failed": "red", "planned": "cyan", "skipped": "dim"}
-
 
 @contextmanager
 def open_lake(session: Session, job: str, *, master: str | None, remote: str | None) -> Iterator[Lake]:
     """Attach the catalog to Spark: to the session of spark-submit, to `master` or `remote`, or on this machine."""
     if master is not None and remote is not None:
         raise CommandFailure("--master and --remote exclude each other")
-    # A missing catalog is reported before Java starts.
-    with session.catalog():
-        connection = session.connection()
+    connection = session.connection()
+    if connection.impl != "iceberg":
+        # A missing directory is reported before Java starts.
+        with session.catalog():
+            pass
     from pennon.spark import attach
 
     with start_spark(f"pennon jobs {job}", master=master, remote=remote) as spark:
