@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError, translate_errors
 from pennon.spark.jobs.catalog_access import discard_files, list_versions, open_for_commit, open_latest
-from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, PinnedTask, TableTask
+from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, PinnedTask, TableTask, retry_conflicts
 from pennon.spark.jobs.outcome import DONE, JobResults, TableOutcome, failed_outcome, skipped_outcome
 from pennon.spark.jobs.table_files import data_files
 
@@ -73,7 +73,7 @@ def compact(
     chosen = _check_options(options)
     run = JobRun(lake, "compact", COLUMNS, JobSettings(dry_run, job_id, state, progress))
     tables = run.find_tables(which)
-    rounds = run.retry_conflicts(tables, lambda left: _compact_once(run, left, chosen, whole_table_bytes), _ROUNDS)
+    rounds = retry_conflicts(tables, lambda left: _compact_once(run, left, chosen, whole_table_bytes), _ROUNDS)
     return run.collect(rounds, len(tables))
 
 

@@ -15,7 +15,7 @@ from pennon.spark.commits import job_commits
 from pennon.spark.jobs import index_building as building
 from pennon.spark.jobs.catalog_access import discard_files, open_for_commit, open_latest
 from pennon.spark.jobs.index_building import IndexJobSpec, IndexPlan, IndexTask
-from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask
+from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask, retry_conflicts
 from pennon.spark.jobs.outcome import DONE, JobResults, TableOutcome, failed_outcome, skipped_outcome
 from pennon.table import index_kinds
 
@@ -80,7 +80,7 @@ def index(
     run = JobRun(lake, "index", COLUMNS, JobSettings(dry_run, job_id, state, progress), noted_in_tables=True)
     tables = run.find_tables(which)
     alone = len(tables) == 1
-    rounds = run.retry_conflicts(tables, lambda left: _index_once(run, left, spec, alone=alone), _ROUNDS)
+    rounds = retry_conflicts(tables, lambda left: _index_once(run, left, spec, alone=alone), _ROUNDS)
     return run.collect(rounds, len(tables))
 
 

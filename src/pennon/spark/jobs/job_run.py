@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError
-from pennon.identifiers import Identifier, quote_identifier
+from pennon.identifiers import Identifier, parse_identifier, quote_identifier
 from pennon.progress import show_progress
 from pennon.spark.jobs import table_selection
 from pennon.spark.jobs.executor_tasks import run_tasks
@@ -171,9 +171,8 @@ class JobRun:
         The value of a task that fails is a failed outcome.
         """
         where = self.lake.address if address is None else address
-        for result in run_tasks(
-            self.lake.spark, where, work, tasks, subject=lambda task: f"{self._job} of {task.table}"
-        ):
+        results = run_tasks(self.lake.spark, where, work, tasks, subject=lambda task: f"{self._job} of {task.table}")
+        for result in results:
             table = result.item.table
             self._seconds[table] += result.seconds
             yield result.item, result.value if result.error is None else failed_outcome(table, result.error)
@@ -202,25 +201,19 @@ class JobRun:
             if not waiting[table]:
                 yield table, values[table], failures[table]
 
-    @staticmethod
-    def retry_conflicts(
-        tables: Sequence[Identifier],
-        run_round: Callable[[Sequence[Identifier]], Iterator[TableOutcome]],
-        rounds: int,
-    ) -> Iterator[TableOutcome]:
-        """Run rounds until no table has a conflict with another writer, at most `rounds`; yield the outcomes."""
-        named = {quote_identifier(identifier): identifier for identifier in tables}
-        left = list(tables)
-        for attempt in range(rounds):
-            conflicts: list[Identifier] = []
-            for outcome in run_round(left):
-                if outcome.code == _CONFLICT and outcome.table is not None and attempt < rounds - 1:
-                    conflicts.append(named[outcome.table])
-                else:
-                    yield outcome
-            left = conflicts
-            if not left:
-                return
+
+def retry_conflicts(
+    tables: Sequence[Identifier], run_round: Callable[[Sequence[Identifier]], Iterator[TableOutcome]], rounds: int
+) -> Iterator[TableOutcome]:
+    """Yield the outcomes of a round. Tables that another writer has changed go to the next of at most `rounds`."""
+    conflicts: list[Identifier] = []
+    for outcome in run_round(tables):
+        if outcome.code == _CONFLICT and outcome.table is not None and rounds > 1:
+            conflicts.append(parse_identifier(outcome.table))
+        else:
+            yield outcome
+    if conflicts:
+        yield from retry_conflicts(conflicts, run_round, rounds - 1)
 
 
 def group_fragments(

@@ -117,9 +117,8 @@ def _verify_tables(
             deep[check.pieces[0].table] = check
         else:
             yield check.outcome
-    for table, rows, failures in run.map_parts(
-        _read_rows, [piece for check in deep.values() for piece in check.pieces]
-    ):
+    pieces = [piece for check in deep.values() for piece in check.pieces]
+    for table, rows, failures in run.map_parts(_read_rows, pieces):
         outcome = deep[table].outcome
         read = replace(outcome, details={**outcome.details, "rows_read": sum(rows)})
         yield add_findings(read, [f"rows cannot be read: {failure.message}" for failure in failures])
