@@ -13,7 +13,7 @@ import urllib3
 
 from pennon.errors import LanceNamespaceError
 from pennon.store.root import open_store
-from tests.support import declare_table, describe_table, fails, list_tables
+from tests.support import declare_table, describe_table, drop_table, fails, list_tables
 
 SECRETS = {
     "token": "hidden-token-7",
@@ -185,7 +185,7 @@ def test_jobs_maintain_tables(spark, house, managed_by):
     lake, name = house.lake, house.name("t")
     declare_table(lake.catalog, house.space, "declared")
     for value in range(4):
-        house.write("t", value, value + 10)
+        lake.write(house.numbers(value, value + 10).coalesce(1), name)
     lake.delete(name, "id = 3")
 
     def run(job: Any, *arguments: Any, **options: Any) -> Any:
@@ -268,7 +268,7 @@ def test_jobs_purge_tables_that_the_catalog_keeps(house, irc):
     from pennon.spark import jobs
 
     house.write("t", 1)
-    house.lake.catalog.drop_table({"id": [house.space, "t"], "context": {"ttl": "0"}})
+    drop_table(house.lake.catalog, house.space, "t", ttl="0")
     if irc.root is not None:
         assert jobs.purge(house.lake, house.space) == []
         return

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fnmatch import translate
 from typing import TYPE_CHECKING, TypeAlias
 
+from lance_namespace_urllib3_client.models.namespace_exists_request import NamespaceExistsRequest
+
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import Identifier, namespace_identifier, parse_identifier, quote_identifier
 from pennon.spark.jobs import catalog_access
@@ -90,6 +92,9 @@ def find_tables(catalog: Client, which: TableSelector) -> list[Identifier]:
     found = [selector] if selector and catalog_access.table_exists(catalog, selector) else []
     try:
         found += catalog_access.list_tables(catalog, selector)
+        if not found:
+            # Some servers list nothing where there is no namespace.
+            catalog.namespace_exists(NamespaceExistsRequest(id=list(selector)))
     except NamespaceNotFoundError as error:
         if not found:
             raise TableNotFoundError(f"There is no table or namespace '{quote_identifier(selector)}'") from error
