@@ -13,7 +13,7 @@ import urllib3
 
 from pennon.errors import LanceNamespaceError
 from pennon.store.root import open_store
-from tests.support import declare_table, describe_table, fails, list_tables
+from tests.support import declare_table, describe_table, drop_table, fails, list_tables
 
 SECRETS = {
     "token": "hidden-token-7",
@@ -182,12 +182,105 @@ def test_a_new_table_needs_a_root(spark, house):
     assert house.ids("t") == [1, 2]
 
 
-def test_jobs_of_directory_namespaces_are_refused(house):
+def test_jobs_maintain_tables(spark, house, managed_by):
+    from pennon.spark import jobs
+
+    lake, name = house.lake, house.name("t")
+    declare_table(lake.catalog, house.space, "declared")
+    for value in range(4):
+        lake.write(house.numbers(value, value + 10).coalesce(1), name)
+    lake.delete(name, "id = 3")
+
+    def run(job: Any, *arguments: Any, **options: Any) -> Any:
+        found = {outcome.table: outcome for outcome in job(lake, house.space, *arguments, **options)}
+        assert found[house.name("declared")]["status"] == "skipped"
+        assert found[name]["status"] == "done", found[name]["message"]
+        return found[name]
+
+    before = run(jobs.stats)
+    assert (before["rows"], before["deleted_rows"], before["fragments"], before["versions"]) == (7, 1, 4, 5)
+    built = run(jobs.index, "id", rows_per_task=2)
+    assert (built["rows"], built["tasks"], built["version_after"]) == (7, 4, 6)
+    compacted = run(jobs.compact)
+    assert (compacted["fragments_before"], compacted["fragments_after"]) == (4, 1)
+    house.write("t", 99)
+    assert run(jobs.optimize_indexes)["index"] == "id_idx"
+    filled = run(jobs.backfill, expressions={"twice": "id * 2"}, job_id="night")
+    assert (filled["rows_filled"], filled["is_new"]) == (8, True)
+    latest = filled["version_after"]
+    if managed_by == "impl":
+        assert house.snapshots("t") == [latest]
+    intact = run(jobs.verify, deep=True)
+    assert (intact["rows_read"], intact["missing_files"], intact["recent_files"]) == (8, 0, 0)
+    cleaned = run(jobs.cleanup, older_than="0")
+    assert (cleaned["versions_removed"], cleaned["versions_left"]) == (latest - 1, 1)
+    assert run(jobs.verify)["versions"] == 1
+    assert [row.version for row in lake.versions(name).collect()] == [latest]
+    house.write("t", 100)
+    assert house.ids("t") == [0, 1, 2, 10, 11, 12, 13, 99, 100]
+    assert lake.table(name, where="id = 12").first().twice == 24
+    again = by_status(jobs.backfill(lake, name, expressions={"twice": "id * 2"}, job_id="night"))
+    assert list(again) == ["skipped"]
+    with fails(4, f"'{house.space}.missing'"):
+        jobs.compact(lake, house.name("missing"))
+    with fails(0, "iceberg"):
+        jobs.migrate(lake)
+
+
+def by_status(results: Any) -> dict[str, str]:
+    """Return the tables of a job by their status."""
+    return {outcome.status: outcome.table for outcome in results}
+
+
+def test_jobs_run_from_the_command_line(house, tmp_path, monkeypatch, capsys):
+    from pennon.cli.app import run
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    house.write("t", 1)
+    house.write("t", 2)
+    given = [f"--property={key}={house.properties[key]}" for key in ("root", "uri", "managed_by")]
+    capsys.readouterr()
+    assert run(["--impl", "iceberg", *given, "jobs", "compact", house.name("t"), "--json"]) == 0
+    (done,) = json.loads(capsys.readouterr().out)["tables"]
+    assert (done["id"], done["status"], done["fragments_after"]) == ([house.space, "t"], "done", 1)
+
+
+def test_jobs_discard_files_of_a_failed_commit(house, monkeypatch):
+    import lance.optimize
+
+    from pennon.spark import jobs
+
+    class Failing:
+        plan = lance.optimize.Compaction.plan
+
+        @staticmethod
+        def commit(*_: Any) -> None:
+            raise OSError("connection refused")
+
+    house.write("t", 1)
+    house.write("t", 2)
+    monkeypatch.setattr(lance.optimize, "Compaction", Failing)
+    (failed,) = jobs.compact(house.lake, house.name("t"))
+    assert (failed.status, failed.code) == ("failed", 18)
+    monkeypatch.undo()
+    (intact,) = jobs.verify(house.lake, house.name("t"))
+    assert (intact.status, intact["recent_files"]) == ("done", 0)
+
+
+def test_jobs_purge_tables_that_the_catalog_keeps(house, irc):
     from pennon.spark import jobs
 
     house.write("t", 1)
-    with fails(0, "iceberg"):
-        jobs.compact(house.lake)
+    drop_table(house.lake.catalog, house.space, "t", ttl="0")
+    if irc.root is not None:
+        assert jobs.purge(house.lake, house.space) == []
+        return
+    (planned,) = jobs.purge(house.lake, house.space, dry_run=True)
+    assert planned.status == "planned"
+    (purged,) = jobs.purge(house.lake, house.space)
+    assert (purged.table, purged.status) == (house.name("t"), "done"), purged.message
+    assert jobs.purge(house.lake, house.space) == []
+    assert house.directories() == []
 
 
 # Write, audit, publish

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.cli.output import Column
-from pennon.cli.progress import progress
 from pennon.cli.table_access import summarize
 from pennon.cli.terminal_text import format_line
 from pennon.cli.values import format_time
@@ -16,6 +15,7 @@ from pennon.directory.lookup import describe, listing
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError, translate_errors
 from pennon.identifiers import Identifier, split_object_id
 from pennon.paging import encode_token, fetch_page
+from pennon.progress import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,7 @@ def load_details(catalog: Catalog, found: Sequence[ListingEntry]) -> dict[Identi
     pool = ThreadPoolExecutor(_OPENED_AT_ONCE)
     looked = {}
     try:
-        with progress("opening tables", len(found)) as advance:
+        with show_progress("opening tables", len(found)) as advance:
             opening = {entry.id: pool.submit(_load_details, catalog, entry.id) for entry in found}
             for identifier, future in opening.items():
                 looked[identifier] = future.result()

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.cli.failures import CommandFailure, ExitCode, exit_code_for
 from pennon.cli.output import Column, Note, Table
+from pennon.cli.spark_start import start_spark
 from pennon.cli.values import format_cell, format_size, to_json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pennon.cli.output import Block
     from pennon.cli.session import Session
     from pennon.spark import Lake
+    from pennon.spark.jobs import JobResults, TableOutcome
     from pennon.spark.jobs.table_selection import TableSelector
-
-_STYLES = {"done": "green", "failed": "red", "planned": "cyan", "skipped": "dim"}
 
 
 @contextmanager
@@ -28,13 +26,14 @@ def open_lake(session: Session, job: str, *, master: str | None, remote: str | N
     """Attach the catalog to Spark: to the session of spark-submit, to `master` or `remote`, or on this machine."""
     if master is not None and remote is not None:
         raise CommandFailure("--master and --remote exclude each other")
-    # A missing catalog is reported before Java starts.
-    with session.catalog():
-        connection = session.connection()
+    connection = session.connection()
+    if connection.impl != "iceberg":
+        # A missing directory is reported before Java starts.
+        with session.catalog():
+            pass
     from pennon.spark import attach
-    from pennon.spark.session import start_session
 
-    with start_session(f"pennon jobs {job}", master=master, remote=remote) as spark:
+    with start_spark(f"pennon jobs {job}", master=master, remote=remote) as spark:
         yield attach(spark, impl=connection.impl, **connection.properties)
 
 
@@ -52,42 +51,42 @@ def parse_tables(text: str | None) -> TableSelector:
 
 
 def show_result(
-    session: Session, job: str, frame: DataFrame, columns: Sequence[str], *, dry_run: bool = False
+    session: Session, job: str, results: JobResults, columns: Sequence[str], *, dry_run: bool = False
 ) -> ExitCode:
     """Show the result of a job, and return the exit code, which is that of the first table that failed."""
-    rows = [row.asDict(recursive=True) for row in frame.collect()]
-    counts = Counter(row["status"] for row in rows)
+    counts = Counter(one.status for one in results)
 
     def view() -> Iterable[Block]:
         headings = [Column("table", whole=True), Column("status"), *(_heading(name) for name in columns)]
         headings.append(Column("message"))
-        yield Table(headings, [_row_cells(row, columns) for row in rows], empty="no tables match")
-        if rows:
+        yield Table(headings, [_row_cells(one, columns) for one in results], empty="no tables match")
+        if results:
             yield Note(", ".join(f"{count} {status}" for status, count in sorted(counts.items())))
 
     document = {
         "job": job,
         "dry_run": dry_run,
         "failed": counts["failed"],
-        "tables": [_row_document(row) for row in rows],
+        "tables": [_row_document(one) for one in results],
     }
     session.output.show(document, view)
-    failed = next((row for row in rows if row["status"] == "failed"), None)
+    failed = next((one for one in results if one.status == "failed"), None)
     return ExitCode.DONE if failed is None else exit_code_for(failed["code"])
 
 
-def _row_document(row: Mapping[str, Any]) -> dict[str, Any]:
-    identifier = _parse_identifier(row["table"])
-    rest = {name: to_json_value(value) for name, value in row.items() if name != "table"}
+def _row_document(outcome: TableOutcome) -> dict[str, Any]:
+    identifier = _parse_identifier(outcome.table)
+    rest = {name: to_json_value(value) for name, value in outcome.to_dict().items() if name != "table"}
     return {"id": None if identifier is None else list(identifier), **rest}
 
 
-def _row_cells(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+def _row_cells(outcome: TableOutcome, columns: Sequence[str]) -> list[str]:
     from pennon.cli import addresses
 
-    identifier = _parse_identifier(row["table"])
-    name = f"({row.get('location')})" if identifier is None else addresses.format_address(identifier)
-    return [name, str(row["status"]), *(_format_value(one, row[one]) for one in columns), format_cell(row["message"])]
+    identifier = _parse_identifier(outcome.table)
+    name = f"({outcome.details.get('location')})" if identifier is None else addresses.format_address(identifier)
+    values = [_format_value(column, outcome[column]) for column in columns]
+    return [name, outcome.status, *values, format_cell(outcome.message)]
 
 
 def _format_value(name: str, value: Any) -> str:

@@ -68,9 +68,9 @@ def stats(
     with open_lake(session, "stats", master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
-        frame = run.stats(attached, parse_tables(tables), small_file_bytes=small_file_bytes)
+        results = run.stats(attached, parse_tables(tables), small_file_bytes=small_file_bytes)
         return show_result(
-            session, "stats", frame, ["rows", "bytes", "fragments", "small_file_ratio", "versions", "indexes"]
+            session, "stats", results, ["rows", "bytes", "fragments", "small_file_ratio", "versions", "indexes"]
         )
 
 
@@ -102,7 +102,7 @@ def verify(
     with open_lake(session, "verify", master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
-        frame = run.verify(
+        results = run.verify(
             attached,
             parse_tables(tables),
             deep=deep,
@@ -113,7 +113,7 @@ def verify(
             state=state,
         )
         columns = ["versions", "files", "bytes", "missing_files", "orphans", "orphans_removed"]
-        return show_result(session, "verify", frame, columns, dry_run=dry_run)
+        return show_result(session, "verify", results, columns, dry_run=dry_run)
 
 
 @command(app, "compact", spark=True)
@@ -153,7 +153,7 @@ def compact(
     with open_lake(session, "compact", master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
-        frame = run.compact(
+        results = run.compact(
             attached,
             parse_tables(tables),
             target_rows_per_fragment=target_rows,
@@ -166,7 +166,7 @@ def compact(
             state=state,
         )
         columns = ["fragments_before", "fragments_after", "bytes_rewritten", "version_after", "seconds"]
-        return show_result(session, "compact", frame, columns, dry_run=dry_run)
+        return show_result(session, "compact", results, columns, dry_run=dry_run)
 
 
 @command(app, "cleanup", spark=True)
@@ -197,7 +197,7 @@ def cleanup(
     with open_lake(session, "cleanup", master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
-        frame = run.cleanup(
+        results = run.cleanup(
             attached,
             parse_tables(tables),
             older_than=older_than,
@@ -208,7 +208,7 @@ def cleanup(
             state=state,
         )
         columns = ["versions_removed", "versions_left", "bytes_removed", "seconds"]
-        return show_result(session, "cleanup", frame, columns, dry_run=dry_run)
+        return show_result(session, "cleanup", results, columns, dry_run=dry_run)
 
 
 @command(app, "index", spark=True)
@@ -256,9 +256,9 @@ def index(
         common: dict[str, Any] = {"dry_run": dry_run, "job_id": job_id, "state": state}
         if column is None:
             names = None if name is None else [name]
-            frame = run.optimize_indexes(attached, parse_tables(tables), names=names, **common)
+            results = run.optimize_indexes(attached, parse_tables(tables), names=names, **common)
         else:
-            frame = run.index(
+            results = run.index(
                 attached,
                 parse_tables(tables),
                 column,
@@ -272,7 +272,7 @@ def index(
                 **common,
             )
         return show_result(
-            session, "index", frame, ["index", "rows", "bytes", "version_after", "seconds"], dry_run=dry_run
+            session, "index", results, ["index", "rows", "bytes", "version_after", "seconds"], dry_run=dry_run
         )
 
 
@@ -306,7 +306,7 @@ def backfill(
     with open_lake(session, "backfill", master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
-        frame = run.backfill(
+        results = run.backfill(
             attached,
             parse_tables(tables),
             None if source is None else attached.spark.read.format(file_format).load(source),
@@ -317,7 +317,7 @@ def backfill(
             state=state,
         )
         columns = ["columns", "rows_filled", "fragments", "version_after", "seconds"]
-        return show_result(session, "backfill", frame, columns, dry_run=dry_run)
+        return show_result(session, "backfill", results, columns, dry_run=dry_run)
 
 
 @command(app, "migrate", spark=True)
@@ -328,8 +328,8 @@ def migrate(
     with open_lake(session, "migrate", master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
-        frame = run.migrate(attached, parse_tables(tables), dry_run=dry_run)
-        return show_result(session, "migrate", frame, ["location", "rows", "seconds"], dry_run=dry_run)
+        results = run.migrate(attached, parse_tables(tables), dry_run=dry_run)
+        return show_result(session, "migrate", results, ["location", "rows", "seconds"], dry_run=dry_run)
 
 
 @command(app, "purge", spark=True)
@@ -356,5 +356,5 @@ def purge(
         from pennon.spark import jobs as run
 
         moment = None if before is None else before.replace(tzinfo=before.tzinfo or timezone.utc)
-        frame = run.purge(attached, parse_tables(tables), deleted_before=moment, force=force, dry_run=dry_run)
-        return show_result(session, "purge", frame, ["files_removed", "bytes_removed", "seconds"], dry_run=dry_run)
+        results = run.purge(attached, parse_tables(tables), deleted_before=moment, force=force, dry_run=dry_run)
+        return show_result(session, "purge", results, ["files_removed", "bytes_removed", "seconds"], dry_run=dry_run)

@@ -1,8 +1,6 @@
 """The command `run`, which runs a pipeline (docs/guides/pipelines.md)."""
 
-import logging
 import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,9 +16,10 @@ from pennon.cli.commands import command, new_app
 from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.output import Note
 from pennon.cli.pipeline_views import plan_view, report_view
-from pennon.cli.progress import open_bar
 from pennon.cli.session import Session
 from pennon.cli.settings import Connection, parse_pairs
+from pennon.cli.spark_start import start_spark
+from pennon.progress import open_bar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.observer import Observer
 
 app = new_app()
-
-_TERMINATED = 128 + signal.SIGTERM
 
 
 @command(app, "run", spark=True)
@@ -82,7 +79,6 @@ def run(
     from pennon.spark.pipeline import InvalidPipelineError, Pipeline
     from pennon.spark.pipeline.run_state import new_run_id, validate_run_id
     from pennon.spark.pipeline.scrubbing import change_texts
-    from pennon.spark.session import start_session
 
     def hide(text: str) -> str:
         return secrets.scrub(text, session.hidden)
@@ -105,8 +101,7 @@ def run(
             pipeline.plan(address, allow_code=False)
         settings = {**pipeline.definition.spark.conf, **parse_pairs(spark_conf or [], "--spark-conf")}
         master = master or pipeline.definition.spark.master
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-        with _terminable(), start_session(f"pennon run {pipeline.name}", master=master, settings=settings) as spark:
+        with start_spark(f"pennon run {pipeline.name}", master=master, settings=settings) as spark:
             done = _run_pipeline(
                 session, pipeline, spark, address, named, take_over=take_over, state=state, allow_code=not no_code
             )
@@ -163,7 +158,7 @@ def _discard_run(
     return ExitCode.DONE
 
 
-# The catalog and Spark
+# The catalog
 
 
 def _find_catalog(session: Session, pipeline: "Pipeline") -> "Address":
@@ -193,26 +188,6 @@ def _find_catalog(session: Session, pipeline: "Pipeline") -> "Address":
     return Address.of(connection.impl, properties)
 
 
-class _Terminated(KeyboardInterrupt):
-    """The process received SIGTERM."""
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Make SIGTERM end the run cleanly, as Ctrl-C does."""
-
-    def end(*_: object) -> None:
-        raise _Terminated
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except _Terminated:
-        raise SystemExit(_TERMINATED) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _require_writable(report: Path | None) -> None:
     if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
         raise CommandFailure(
@@ -233,7 +208,7 @@ def _show_progress() -> Iterator["Observer | None"]:
 def _create_observer(bar: "Progress") -> "Observer":
     from pennon.spark.pipeline.observer import Observer
 
-    task = bar.add_task("", total=None)
+    task = bar.add_task("", total=None, note="")
 
     class Bar(Observer):
         def planned(self, work: Sequence[str]) -> None:

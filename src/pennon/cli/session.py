@@ -47,7 +47,8 @@ class Session:
 
         if connection.impl == "iceberg":
             raise UnsupportedOperationError(
-                "This command supports only directory namespaces ('dir'); on an Iceberg REST catalog, use 'pennon run'"
+                "This command supports only directory namespaces ('dir'); on an Iceberg REST catalog, use 'pennon run' "
+                "and 'pennon jobs'"
             )
         if connection.impl != DEFAULT_IMPL:
             raise InvalidInputError(f"Unknown namespace implementation {connection.impl!r}; known: {DEFAULT_IMPL}")

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyarrow import csv, ipc, parquet
 from pyarrow import json as arrow_json
 
-from pennon.cli.progress import progress
 from pennon.cli.terminal_text import escape_controls
 from pennon.errors import InvalidInputError
+from pennon.progress import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +57,7 @@ def read_table(files: Sequence[Path], format_: str | None, *, delimiter: str | N
     formats = [format_ or _detect_format(name) for name in names]
     with tempfile.TemporaryDirectory(prefix="pennon-create-") as folder:
         sources = [_Source(name, _save_stdin(folder) if str(name) == STDIN else name) for name in names]
-        with progress("reading", None) as advance:
+        with show_progress("reading", None) as advance:
             parts = [_open_batches(one, known, delimiter) for one, known in zip(sources, formats, strict=True)]
             schema = _unify_schemas(sources, [schema for schema, _ in parts])
             batches = _match_columns(sources, [one for _, one in parts], schema, advance)

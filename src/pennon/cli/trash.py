@@ -194,8 +194,8 @@ def purge(
         raise CommandFailure("--force needs the names of tables")
     with session.catalog() as catalog:
         from pennon.cli import addresses, dropping
-        from pennon.cli.progress import progress
         from pennon.cli.table_access import translate_failures
+        from pennon.progress import show_progress
 
         with translate_failures("purge", tables[0] if tables and len(tables) == 1 else None):
             identifiers = [addresses.parse_table(one) for one in tables or ()]
@@ -206,7 +206,7 @@ def purge(
                 total = sum(one.bytes for one in planned.tables)
                 names = _format_names([one.id for one in planned.tables])
                 require_consent(f"Delete {names} permanently ({format_size(total)})?", yes=yes)
-                with progress("purging", len(planned.tables)) as advance:
+                with show_progress("purging", len(planned.tables)) as advance:
                     report = dropping.purge_selected(catalog, selection, dry_run=False, progress=lambda *_: advance(1))
             elif not dry_run:
                 # This also purges dropped namespaces that are due.

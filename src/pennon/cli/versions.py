@@ -35,11 +35,11 @@ def versions(
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
     with session.catalog() as catalog:
         from pennon.cli import addresses
-        from pennon.cli.progress import progress
         from pennon.cli.table_access import summarize, translate_failures
         from pennon.directory.clock import to_datetime as utc
         from pennon.directory.lookup import describe
         from pennon.directory.versions import service
+        from pennon.progress import show_progress
 
         with translate_failures("versions", table):
             identifier = addresses.parse_table(table)
@@ -51,7 +51,7 @@ def versions(
                     tags.setdefault(int(tag["version"]), []).append(str(name))
             rows: dict[int, int] = {}
             if long and dataset is not None:
-                with progress("opening versions", len(records)) as advance:
+                with show_progress("opening versions", len(records)) as advance:
                     for record in records:
                         rows[record.version] = summarize(dataset.checkout_version((branch, record.version))).rows
                         advance(1)
@@ -84,15 +84,15 @@ def manage_versions(
 ) -> None:
     """Let the catalog manage the versions of its tables, so that several can be published together."""
     with session.catalog() as catalog:
-        from pennon.cli.progress import progress
         from pennon.cli.table_access import translate_failures
         from pennon.directory import version_management
+        from pennon.progress import show_progress
 
         with translate_failures("manage-versions"):
             if off:
                 report = version_management.disable(catalog)
             else:
-                with progress("reading versions", None) as advance:
+                with show_progress("reading versions", None) as advance:
                     report = version_management.enable(catalog, lambda _done, _total: advance(1))
     state = "by the tables' files" if off else "managed by the catalog"
     document = {"manages_versions": not off, "tables": report.tables, "versions": report.versions}

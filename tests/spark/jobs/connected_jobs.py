@@ -24,5 +24,5 @@ if __name__ == "__main__":
         "verify": jobs.verify(lake, deep=True),
         "stats": jobs.stats(lake),
     }
-    shown = {job: [row.asDict(recursive=True) for row in result.collect()] for job, result in results.items()}
+    shown = {job: [row.asDict(recursive=True) for row in result.to_df().collect()] for job, result in results.items()}
     print(json.dumps({"is_connect": "connect" in type(spark).__module__, **shown}))

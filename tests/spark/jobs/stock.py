@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pennon import DirectoryNamespace
     from pennon.spark import Lake
     from pennon.spark.address import Address
+    from pennon.spark.jobs import JobResults, TableOutcome
 
 
 class Stock:
@@ -68,9 +69,9 @@ def _batch(number: int, rows: int, columns: dict[str, list[Any]]) -> pa.Table:
     return pa.table({"k": keys, "s": [f"text {key}" for key in keys], **columns})
 
 
-def by_table(frame: Any) -> dict[str | None, Any]:
-    """Return the rows of a result by table."""
-    return {row["table"]: row for row in frame.collect()}
+def by_table(results: JobResults) -> dict[str | None, TableOutcome]:
+    """Return the outcomes of a job by table."""
+    return {outcome.table: outcome for outcome in results}
 
 
 def files(directory: Path) -> set[str]:

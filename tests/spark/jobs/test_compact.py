@@ -124,6 +124,14 @@ def test_bad_options_raise_invalid_input_and_change_nothing(spark, stock):
     assert files(where) == before
 
 
+def test_statements_about_a_missing_table_name_it(spark, stock):
+    stock.namespace("n")
+    lake = stock.lake(spark)
+    for statement in ("OPTIMIZE lake.n.missing", "VACUUM lake.n.missing"):
+        with fails(4, "'n.missing'"):
+            lake.sql(statement)
+
+
 def _row(key: int) -> pa.Table:
     return pa.table({"k": [key], "s": ["late"]})
 

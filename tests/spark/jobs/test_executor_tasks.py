@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 
 from pennon.errors import TableNotFoundError
 from pennon.spark.address import Address
@@ -21,10 +22,15 @@ def test_errors_become_results_that_name_the_task():
             raise KeyError("k")
         return item
 
-    assert run_task(work, NOWHERE, "fine", "x") == ("fine", None, None)
-    assert run_task(work, NOWHERE, "sdk", "x") == (None, 4, "no such table")
-    assert run_task(work, NOWHERE, "system", "job of t") == (None, 18, "job of t: OSError: disk on fire")
-    assert run_task(work, NOWHERE, "bug", "job of t") == (None, 18, "job of t: KeyError: 'k'")
+    def run(item, subject):
+        result = pickle.loads(pickle.dumps(run_task(work, NOWHERE, item, subject)))
+        error = result.error
+        return result.value if error is None else (result.value, int(error.code), str(error))
+
+    assert run("fine", "x") == "fine"
+    assert run("sdk", "x") == (None, 4, "no such table")
+    assert run("system", "job of t") == (None, 18, "job of t: OSError: disk on fire")
+    assert run("bug", "job of t") == (None, 18, "job of t: KeyError: 'k'")
 
 
 def test_dying_worker_fails_only_its_own_task(spark):

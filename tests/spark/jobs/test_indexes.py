@@ -10,8 +10,8 @@ from lance import LanceOperation
 
 from pennon.spark.jobs import compact, index, optimize_indexes, verify
 from pennon.spark.jobs import index_building as building
-from pennon.spark.jobs.index_building import IndexJobSpec, IndexTask, group_fragments
-from pennon.spark.jobs.job_run import TableTask
+from pennon.spark.jobs.index_building import IndexJobSpec, IndexTask
+from pennon.spark.jobs.job_run import TableTask, group_fragments
 from pennon.spark.reading.splits import FragmentSize
 from tests.spark.jobs.stock import by_table
 from tests.support import create_table, fails, ipc
@@ -60,8 +60,8 @@ def test_every_kind_is_built_in_segments_and_merged(stock, kind):
     assert (plan.groups, plan.shared_model) == (((0, 1), (2, 3)), column == "v")
     model = building.train_model(stock.address, IndexTask(plan.pinned, spec, plan.rows)) if plan.shared_model else None
     tasks = [IndexTask(plan.pinned, spec, fragments=group, model=model) for group in plan.groups]
-    segments = [building.build_segment(stock.address, task)[0] for task in tasks]
-    whole, _ = building.merge_segments(stock.address, IndexTask(plan.pinned, spec, segments=tuple(segments)))
+    segments = [building.build_segment(stock.address, task) for task in tasks]
+    whole = building.merge_segments(stock.address, IndexTask(plan.pinned, spec, segments=tuple(segments)))
     operation = LanceOperation.CreateIndex([whole], [])
     table = lance.LanceDataset.commit(plan.pinned.uri, operation, read_version=plan.pinned.version)
     (described,) = table.describe_indices()
@@ -97,6 +97,15 @@ def test_indexes_are_built_on_executors_with_one_commit_each(spark, new_stock, p
     assert "k_idx" in lance.dataset(str(stock.directory("t"))).scanner(filter="k = 5").explain_plan()
     outcome = by_table(verify(lake))["t"]
     assert (outcome["status"], outcome["recent_files"]) == ("done", 0), outcome["findings"]
+
+
+def test_deleted_rows_are_not_counted(spark, stock):
+    fill(stock, "t", batches=2)
+    stock.open("t").delete("k < 100")
+    lake = stock.lake(spark)
+    planned = by_table(index(lake, "t", "k", dry_run=True))["t"]
+    done = by_table(index(lake, "t", "k"))["t"]
+    assert (planned["rows"], done["rows"]) == (500, 500)
 
 
 def test_existing_index_is_skipped_or_replaced_and_optimizing_adds_rows(spark, stock, tmp_path):
@@ -184,5 +193,6 @@ def test_invalid_index_spec_raises_invalid_input():
 
 def test_fragments_are_grouped_by_rows():
     sizes = [FragmentSize(number, rows, 1) for number, rows in enumerate([5, 5, 5, 20, 1, 1])]
-    assert group_fragments(sizes, 10) == ((0, 1), (2,), (3,), (4, 5))
-    assert group_fragments(sizes, 100) == ((0, 1, 2, 3, 4, 5),)
+    assert group_fragments(sizes, 10, lambda one: one.rows) == [(0, 1), (2,), (3,), (4, 5)]
+    assert group_fragments(sizes, 100, lambda one: one.rows) == [(0, 1, 2, 3, 4, 5)]
+    assert group_fragments(sizes, 2, lambda one: one.bytes) == [(0, 1), (2, 3), (4, 5)]

@@ -9,31 +9,18 @@ import pytest
 from pennon.cli.app import run
 from pennon.cli.job_results import parse_tables, show_result
 from pennon.cli.session import Session
-from pennon.spark.jobs.outcome import TableOutcome, to_rows
+from pennon.spark.jobs.outcome import JobResults, TableOutcome
 from pennon.spark.jobs.stats import COLUMNS
 from pennon.spark.jobs.table_selection import TablePattern
 
-
-class _Row(dict):
-    def asDict(self, *, recursive: bool) -> dict:
-        assert recursive
-        return dict(self)
-
-
-class _Frame:
-    """A DataFrame with the rows of outcomes."""
-
-    def __init__(self, *outcomes: TableOutcome) -> None:
-        self._rows = [_Row(row) for row in to_rows(outcomes, COLUMNS)]
-
-    def collect(self) -> list[_Row]:
-        return self._rows
-
-
-RESULTS = _Frame(
-    TableOutcome("prod.b", "failed", "Table 'prod.b' is gone", 4),
-    TableOutcome("`odd.name`", "done", version_before=1, version_after=1, details={"rows": 1234, "bytes": 5_000_000}),
-    TableOutcome(None, "skipped", "no table is here"),
+RESULTS = JobResults(
+    None,
+    COLUMNS,
+    [
+        TableOutcome("prod.b", "failed", "Table 'prod.b' is gone", 4),
+        TableOutcome("`odd.name`", "done", None, None, 1, 1, details={"rows": 1234, "bytes": 5_000_000}),
+        TableOutcome(None, "skipped", "no table is here"),
+    ],
 )
 
 

@@ -65,7 +65,7 @@ def test_verify_reports_all_faults_of_a_catalog(spark, new_stock, place):
         expected["lost"] = "failed"
         # Without directory listing, a table without a row is not a table of the catalog.
         strangers.add(unlisted)
-    rows = verify(stock.lake(spark), deep=True).collect()
+    rows = verify(stock.lake(spark), deep=True)
     found = {row["table"]: row for row in rows if row["table"] is not None}
     assert {name: row["status"] for name, row in found.items()} == expected
     assert {row["location"] for row in rows if row["table"] is None} == strangers
@@ -74,7 +74,7 @@ def test_verify_reports_all_faults_of_a_catalog(spark, new_stock, place):
     assert "rows cannot be read" in found["hole"]["findings"][1]
     if "lost" in expected:
         assert "directory" in found["lost"]["message"]
-    assert {row["table"] for row in verify(stock.lake(spark), "good").collect()} == {"good"}
+    assert {row["table"] for row in verify(stock.lake(spark), "good")} == {"good"}
 
 
 def test_verify_removes_only_old_orphans(spark, stock, age):

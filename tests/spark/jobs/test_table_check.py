@@ -12,8 +12,8 @@ from lance.blob import blob_array, blob_field
 from lance.fragment import write_fragments
 
 from pennon.spark.jobs.job_run import TableTask
-from pennon.spark.jobs.outcome import DONE, FAILED, SKIPPED
-from pennon.spark.jobs.table_check import VerifyOptions, check_table
+from pennon.spark.jobs.outcome import DONE, FAILED, SKIPPED, TableOutcome
+from pennon.spark.jobs.verify import VerifyOptions, add_findings, check_table
 from tests.spark.jobs.stock import files
 
 WEEK = 7 * 24 * 3600
@@ -221,3 +221,11 @@ def test_version_file_that_differs_from_its_row_is_found(new_stock):
     assert any("its row records" in one for one in check_fails(stock, "t"))
     newest.unlink()
     assert any("the latest according to its row, has no file" in one for one in check_fails(stock, "t"))
+
+
+def test_long_lists_of_findings_are_truncated():
+    outcome = add_findings(TableOutcome("t", DONE), [str(number) for number in range(20)])
+    assert outcome.details["findings"] == [str(number) for number in range(20)]
+    longer = add_findings(outcome, ["20", "21"])
+    assert (longer.status, longer.message) == (FAILED, "0")
+    assert longer.details["findings"][-1] == "... and 2 more"

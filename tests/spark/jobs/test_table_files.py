@@ -11,7 +11,6 @@ from pennon.spark.jobs.table_files import (
     find_unreferenced,
     find_wrong_sizes,
     split_path,
-    truncate_findings,
 )
 
 SEGMENT = "0d9df3c8-6a63-4d39-8f1e-1f1f7a0c1d11"
@@ -118,8 +117,3 @@ def test_files_with_wrong_sizes_are_found():
         "data/a.lance has 4 bytes instead of 5",
         f"_indices/{SEGMENT} has 7 bytes instead of 10",
     ]
-
-
-def test_long_lists_of_findings_are_truncated():
-    assert truncate_findings(["a", "b"], 2) == ["a", "b"]
-    assert truncate_findings(["a", "b", "c"], 1) == ["a", "... and 2 more"]

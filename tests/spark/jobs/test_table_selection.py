@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pennon.spark.jobs import table_selection
-from pennon.spark.jobs.table_selection import TablePattern, is_pattern, is_selected
+from pennon.spark.jobs.table_selection import SingleTable, TablePattern, is_pattern, is_selected
 from tests.support import fails
 
 
@@ -48,10 +48,19 @@ def test_selectors_find_tables_by_name_namespace_and_pattern(full, which, found)
 
 
 def test_unknown_name_raises_not_found(full):
-    with fails(4, "prod.nothing"):
+    with fails(4, "'prod.nothing'"):
         table_selection.find_tables(full.catalog, "prod.nothing")
+    with fails(4, "'none.`odd.name`'"):
+        table_selection.find_tables(full.catalog, ["none", "odd.name"])
     with fails(4, "nothing"):
         table_selection.find_tables(full.catalog, ["nothing"])
+
+
+def test_single_table_does_not_select_a_namespace(full):
+    assert table_selection.find_tables(full.catalog, SingleTable(("prod", "plan"))) == [("prod", "plan")]
+    for missing, written in ((("prod",), "'prod'"), (("prod", "none"), "'prod.none'"), (("no", "t"), "'no.t'")):
+        with fails(4, written):
+            table_selection.find_tables(full.catalog, SingleTable(missing))
 
 
 @pytest.mark.parametrize("text", ["prod.", ".prod.*", "prod..*", "a***", "x.**y", "`open*", "*`a`"])
@@ -75,3 +84,5 @@ def test_is_selected_matches_tables_that_are_not_listed():
     assert is_selected(("prod", "t"), "*.t")
     assert not is_selected(("prod", "t"), "prod.u")
     assert not is_selected(("prod", "t"), ["prod", "t", "u"])
+    assert is_selected(("prod", "t"), SingleTable(("prod", "t")))
+    assert not is_selected(("prod", "t"), SingleTable(("prod",)))

@@ -1,61 +1,59 @@
-"""The requests that jobs send to the catalog."""
+"""The requests that jobs send to the catalog, and the files that they delete."""
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lance_namespace_urllib3_client.models.batch_delete_table_versions_request import BatchDeleteTableVersionsRequest
-from lance_namespace_urllib3_client.models.describe_table_request import DescribeTableRequest
 from lance_namespace_urllib3_client.models.list_table_versions_request import ListTableVersionsRequest
 from lance_namespace_urllib3_client.models.list_tables_request import ListTablesRequest
-from lance_namespace_urllib3_client.models.namespace_exists_request import NamespaceExistsRequest
+from lance_namespace_urllib3_client.models.table_exists_request import TableExistsRequest
 from lance_namespace_urllib3_client.models.version_range import VersionRange
 
-from pennon.errors import NamespaceNotFoundError, TableNotFoundError
+from pennon.errors import LanceNamespaceError, NamespaceNotFoundError, TableNotFoundError, translate_errors
 from pennon.identifiers import split_object_id
+from pennon.spark.jobs.outcome import TableOutcome, skipped_outcome
 from pennon.spark.reading.pinned import PinnedTable, pin
-from pennon.spark.tables.destination import require_plain_cleanup
+from pennon.spark.tables import job_commits
+from pennon.spark.tables.destination import Destination, locate_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lance import LanceDataset
-    from lance_namespace_urllib3_client.models.describe_table_response import DescribeTableResponse
+    from lance_namespace_urllib3_client.models.table_version import TableVersion
 
-    from pennon import DirectoryNamespace
     from pennon.directory.catalog import Catalog
     from pennon.identifiers import Identifier
-    from pennon.spark.address import Address
+    from pennon.spark.address import Address, Client
 
 _PAGE = 1000
+_log = logging.getLogger(__name__)
 
 
-def list_tables(catalog: DirectoryNamespace) -> Iterator[Identifier]:
-    """Yield the identifiers of all tables of a catalog, including declared ones."""
+def list_tables(catalog: Client, namespace: Identifier = ()) -> Iterator[Identifier]:
+    """Yield the identifiers of all tables below a namespace, including declared ones.
+
+    Raises NamespaceNotFoundError if the namespace does not exist.
+    """
     token = None
     while True:
-        page = catalog.list_all_tables(ListTablesRequest(limit=_PAGE, page_token=token))
-        for joined in page.tables:
-            yield split_object_id(joined)
+        page = catalog.list_all_tables(ListTablesRequest(id=list(namespace), limit=_PAGE, page_token=token))
+        yield from (split_object_id(joined) for joined in page.tables)
         token = page.page_token
         if not token:
             return
 
 
-def namespace_exists(catalog: DirectoryNamespace, identifier: Identifier) -> bool:
-    """Return True if the namespace exists."""
+def table_exists(catalog: Client, identifier: Identifier) -> bool:
+    """Return True if the table exists, also if it is only declared."""
     try:
-        catalog.namespace_exists(NamespaceExistsRequest(id=list(identifier)))
-    except NamespaceNotFoundError:
+        catalog.table_exists(TableExistsRequest(id=list(identifier)))
+    except (NamespaceNotFoundError, TableNotFoundError):
         return False
     return True
-
-
-def describe_table(address: Address, identifier: Identifier) -> DescribeTableResponse:
-    """Return a table's location, its storage options, who manages its versions, and whether it is only declared."""
-    request = DescribeTableRequest(id=list(identifier), vend_credentials=True, check_declared=True)
-    return address.connect().describe_table(request)
 
 
 def open_latest(address: Address, identifier: Identifier) -> tuple[PinnedTable, LanceDataset] | None:
@@ -63,47 +61,72 @@ def open_latest(address: Address, identifier: Identifier) -> tuple[PinnedTable, 
     try:
         return pin(address, identifier)
     except TableNotFoundError:
-        if describe_table(address, identifier).is_only_declared:
+        if locate_table(address, identifier).declared:
             return None
         raise
 
 
 def open_for_commit(address: Address, identifier: Identifier, version: int | None = None) -> LanceDataset:
     """Return a version of a table whose commits go through the catalog if that manages versions."""
-    import lance
-
-    found = describe_table(address, identifier)
-    if found.managed_versioning:
-        where: dict[str, Any] = {"namespace_client": address.connect(), "table_id": list(identifier)}
-    else:
-        where = {"uri": found.location}
-    dataset = lance.dataset(version=version, storage_options=found.storage_options or None, **where)
-    require_plain_cleanup(dataset)
-    return dataset
+    dataset = locate_table(address, identifier).latest()
+    return dataset if version is None else dataset.checkout_version(version)
 
 
-def list_versions(address: Address, identifier: Identifier) -> list[int]:
+def skip_committed(pinned: PinnedTable, table: str, address: Address, job_id: str | None) -> TableOutcome | None:
+    """Return a skipped outcome if an earlier run of a job has committed to the table, otherwise None."""
+    made = None if job_id is None else job_commits.find_job(address, pinned.identifier, job_id)
+    if made is None:
+        return None
+    return skipped_outcome(table, f"done by an earlier run of this job, as version {made.version}", pinned.version)
+
+
+def list_versions(address: Address, identifier: Identifier) -> list[TableVersion]:
     """Return the versions of a table that the catalog lists.
 
     Listing also finishes versions that a dead writer has committed.
     """
-    catalog = address.connect()
-    found: list[int] = []
+    found: list[TableVersion] = []
     token = None
     while True:
         request = ListTableVersionsRequest(id=list(identifier), limit=_PAGE, page_token=token)
-        page = catalog.list_table_versions(request)
-        found += [one.version for one in page.versions]
+        page = address.connect().list_table_versions(request)
+        found += page.versions
         token = page.page_token
         if not token:
             return found
 
 
-def delete_versions(catalog: DirectoryNamespace, identifier: Identifier, spans: Sequence[tuple[int, int]]) -> int:
+def delete_versions(address: Address, identifier: Identifier, spans: Sequence[tuple[int, int]]) -> int:
     """Delete versions by ranges that exclude their end, and return how many were deleted."""
     ranges = [VersionRange(start_version=start, end_version=end) for start, end in spans]
     request = BatchDeleteTableVersionsRequest(id=list(identifier), ranges=ranges)
-    return int(catalog.batch_delete_table_versions(request).deleted_count or 0)
+    return int(address.connect().batch_delete_table_versions(request).deleted_count or 0)
+
+
+def discard_files(address: Address, table: PinnedTable, paths: Iterable[str]) -> bool:
+    """Delete files of a table that no version since `table` refers to; return True if a version refers to any of them.
+
+    A commit whose response was lost looks like one that failed, so the versions are read first. If they cannot be read,
+    or a file cannot be deleted, the files stay for the next `verify`.
+    """
+    wanted = set(paths)
+    if not wanted:
+        return False
+    place = Destination(address, table.identifier, table.uri, table.storage_options)
+    try:
+        with translate_errors(f"removing files of {table!r}"):
+            # Committed versions that are not finished yet refer to files, too.
+            list_versions(address, table.identifier)
+            tracked = place.latest().tracked_files(min_version=table.version)
+            referenced = {path for batch in tracked for path in batch.column("path").to_pylist()}
+            with place.files() as files:
+                files.delete(*sorted(wanted - referenced))
+    except LanceNamespaceError as error:
+        _log.warning(
+            "Could not delete %d files that no version may refer to; 'verify' finds them: %s", len(wanted), error
+        )
+        return False
+    return bool(wanted & referenced)
 
 
 @lru_cache(maxsize=4)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pennon.errors import InvalidInputError, LanceNamespaceError, from_error_code
-from pennon.identifiers import format_identifier, quote_identifier
+from pennon.identifiers import quote_identifier
 from pennon.spark import types
+from pennon.spark.jobs.job_run import PinnedTask
 from pennon.spark.jobs.table_files import data_files
+from pennon.spark.quoting import quote_name
 from pennon.spark.reading import scan
 
 if TYPE_CHECKING:
@@ -51,39 +54,27 @@ class FilledFragment:
 
 
 @dataclass(frozen=True)
-class ExpressionTask:
-    """A task that fills columns of some fragments by expressions in Lance's SQL."""
+class ExpressionTask(PinnedTask):
+    """A task that fills columns of one fragment by expressions in Lance's SQL."""
 
-    pinned: PinnedTable
-    fragments: tuple[int, ...]
-    columns: tuple[tuple[str, str], ...]
+    fragment: int
+    columns: Mapping[str, str]
     is_new: bool
 
-    @property
-    def table(self) -> str:
-        """The table's name, quoted where needed."""
-        return quote_identifier(self.pinned.identifier)
 
-
-def fill_by_expressions(_: Address, task: ExpressionTask) -> list[FilledFragment]:
-    """Fill the columns of some fragments by expressions over their own rows."""
+def fill_by_expressions(_: Address, task: ExpressionTask) -> FilledFragment:
+    """Fill the columns of a fragment by expressions over its own rows."""
     dataset = task.pinned.open()
-    made = []
-    for fragment in dataset.get_fragments():
-        if fragment.fragment_id not in task.fragments:
-            continue
-        base = data_files(fragment.metadata)
-        rows = fragment.metadata.num_rows
-        if task.is_new:
-            metadata, schema = fragment.merge_columns(dict(task.columns))
-            made.append(FilledFragment(base, metadata, schema, rows=rows))
-        else:
-            names = [name for name, _ in task.columns]
-            target = pa.schema([dataset.schema.field(name) for name in names])
-            made.append(
-                _update_columns(dataset, fragment, _compute_columns(dataset, fragment, task.columns, target), rows)
-            )
-    return made
+    (fragment,) = [one for one in dataset.get_fragments() if one.fragment_id == task.fragment]
+    base, rows = data_files(fragment.metadata), fragment.metadata.num_rows
+    if task.is_new:
+        metadata, schema = fragment.merge_columns(dict(task.columns))
+        return FilledFragment(base, metadata, schema, rows=rows)
+    table = dataset.scanner(columns=dict(task.columns), fragments=[fragment], with_row_address=True).to_table()
+    target = pa.schema([dataset.schema.field(name) for name in task.columns])
+    values = [table[field.name].cast(field.type) for field in target]
+    schema = target.append(pa.field(ADDRESS, pa.uint64()))
+    return _update_columns(dataset, fragment, pa.table([*values, table[ADDRESS]], schema=schema))
 
 
 def fill_from_rows(
@@ -107,7 +98,7 @@ def fill_from_rows(
             metadata, schema = fragment.merge(table, ADDRESS)
             filled = FilledFragment(base, metadata, schema, rows=table.num_rows)
         else:
-            filled = _update_columns(dataset, fragment, table, table.num_rows)
+            filled = _update_columns(dataset, fragment, table)
         yield pickle.dumps(filled)
 
 
@@ -122,7 +113,7 @@ def join_by_key(
     keys = scan.scan_pinned(pinned, columns=on, row_address=True)
     if fragments is not None:
         keys = replace(keys, fragments=tuple(one for one in keys.fragments if one.id in fragments))
-    values = [f"`{name.replace('`', '``')}`" for name in df.columns if name not in on]
+    values = [quote_name(name) for name in df.columns if name not in on]
     return scan.to_dataframe(spark, keys).join(df, on=list(on), how="inner").select(*values, ADDRESS)
 
 
@@ -137,7 +128,7 @@ def fill_from_dataframe(
 ) -> Iterator[FilledFragment]:
     """Fill the columns of fragments on executors, from a DataFrame by key.
 
-    Raises InvalidInputError if the DataFrame has a key twice.
+    Raises InvalidInputError if the DataFrame has a key twice, after the fragments that could be filled.
     """
     from pyspark.sql.types import StructType
 
@@ -146,7 +137,7 @@ def fill_from_dataframe(
     schema = pinned.open().schema
     there = pa.schema([schema.field(name) for name in values.names if not is_new])
     target = types.table_schema(values) if is_new else there
-    plan = types.plan_write(values, target, into=f"table {format_identifier(pinned.identifier)}")
+    plan = types.plan_write(values, target, into=f"table '{quote_identifier(pinned.identifier)}'")
 
     def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # An exception would make Spark run the task again, so a bad value or key is returned as an answer.
@@ -154,34 +145,15 @@ def fill_from_dataframe(
             for answer in fill_from_rows(pinned, plan, is_new=is_new, batches=batches):
                 yield pa.record_batch({"answer": [answer]})
         except LanceNamespaceError as error:
-            yield pa.record_batch({"answer": [pickle.dumps((int(error.code), str(error)))]})
+            yield pa.record_batch({"answer": [pickle.dumps(from_error_code(int(error.code), str(error)))]})
 
     count = max(1, min(len(fragments), scan.count_cores(spark) * 4))
     dealt = rows.selectExpr("*", f"shiftright({ADDRESS}, 32) AS {FRAGMENT}").repartition(count, FRAGMENT)
     answers = dealt.sortWithinPartitions(ADDRESS).drop(FRAGMENT).mapInArrow(fill, ANSWER).collect()
-    for answer in (pickle.loads(row.answer) for row in answers):  # noqa: S301 - they come from our own tasks
-        if isinstance(answer, tuple):
-            raise from_error_code(*answer)
-        yield answer
-
-
-def attach_columns(latest: LanceDataset, made: Mapping[int, FilledFragment]) -> tuple[list[FragmentMetadata], set[int]]:
-    """Return the latest fragments with filled columns attached, and the ids of those that still lack them.
-
-    A fragment keeps rows that were deleted in between as deleted. A fragment with other data files than those that were
-    filled was rewritten, and has to be filled again.
-    """
-    fragments: list[FragmentMetadata] = []
-    lacking: set[int] = set()
-    for fragment in latest.get_fragments():
-        current = fragment.metadata
-        filled = made.get(current.id)
-        if filled is None or filled.base != data_files(current):
-            lacking.add(current.id)
-            fragments.append(current)
-        else:
-            fragments.append(replace(current, files=filled.metadata.files))
-    return fragments, lacking
+    loaded = [pickle.loads(row.answer) for row in answers]  # noqa: S301 - they come from our own tasks
+    yield from (answer for answer in loaded if isinstance(answer, FilledFragment))
+    for error in (answer for answer in loaded if isinstance(answer, LanceNamespaceError)):
+        raise error
 
 
 def schema_fingerprint(dataset: LanceDataset) -> bytes:
@@ -189,53 +161,32 @@ def schema_fingerprint(dataset: LanceDataset) -> bytes:
     return pickle.dumps(dataset.lance_schema) + bytes(dataset.schema.serialize())
 
 
-def _compute_columns(
-    dataset: LanceDataset, fragment: LanceFragment, columns: Sequence[tuple[str, str]], target: pa.Schema
-) -> pa.Table:
-    scanner = dataset.scanner(columns=dict(columns), fragments=[fragment], with_row_address=True)
-    table = scanner.to_table()
-    values = [table[field.name].cast(field.type) for field in target]
-    return pa.table([*values, table[ADDRESS]], schema=target.append(pa.field(ADDRESS, pa.uint64())))
-
-
-def _update_columns(dataset: LanceDataset, fragment: LanceFragment, table: pa.Table, rows: int) -> FilledFragment:
+def _update_columns(dataset: LanceDataset, fragment: LanceFragment, table: pa.Table) -> FilledFragment:
     base = data_files(fragment.metadata)
     metadata, fields, offsets = fragment.update_columns(table, ADDRESS, with_offsets=True)
     kept = offsets if dataset.has_stable_row_ids else None
-    return FilledFragment(base, metadata, None, tuple(fields), kept, rows)
+    return FilledFragment(base, metadata, None, tuple(fields), kept, table.num_rows)
 
 
 def _group_by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     """Yield the rows of each fragment. They arrive sorted, so only one fragment is in memory at a time."""
-    gathered: list[pa.RecordBatch] = []
-    current: int | None = None
+    for number, parts in groupby(_split_by_fragment(batches), key=lambda part: part[0]):
+        yield number, pa.Table.from_batches([rows for _, rows in parts])
+
+
+def _split_by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
     for batch in batches:
-        if not batch.num_rows:
-            continue
-        numbers = pc.shift_right(batch.column(batch.num_columns - 1), 32)
+        numbers = pc.run_end_encode(pc.shift_right(batch.column(batch.num_columns - 1), 32))
         start = 0
-        runs = pc.run_end_encode(numbers)
-        for value, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-            if value != current and gathered:
-                yield _require_fragment(current), pa.Table.from_batches(gathered)
-                gathered = []
-            current = value
-            gathered.append(batch.slice(start, end - start))
+        for number, end in zip(numbers.values.to_pylist(), numbers.run_ends.to_pylist(), strict=True):
+            yield number, batch.slice(start, end - start)
             start = end
-    if gathered:
-        yield _require_fragment(current), pa.Table.from_batches(gathered)
-
-
-def _require_fragment(number: int | None) -> int:
-    if number is None:
-        raise InvalidInputError("Rows have no fragment")
-    return number
 
 
 def _require_unique_addresses(rows: pa.Table, pinned: PinnedTable) -> None:
     addresses = rows.column(rows.num_columns - 1)
     if pc.count_distinct(addresses).as_py() != rows.num_rows:
         raise InvalidInputError(
-            f"Several rows have the same key and would fill one row of table {format_identifier(pinned.identifier)}: "
+            f"Several rows have the same key and would fill one row of table '{quote_identifier(pinned.identifier)}': "
             "a backfill needs at most one row for each key"
         )

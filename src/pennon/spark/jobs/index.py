@@ -7,26 +7,23 @@ first. `optimize_indexes` adds new rows to an index.
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
+from dataclasses import replace as copy_with
 from typing import TYPE_CHECKING, Any
 
-from pennon.errors import InternalError, TableColumnNotFoundError
+from pennon.errors import TableColumnNotFoundError
 from pennon.spark.jobs import index_building as building
-from pennon.spark.jobs.catalog_access import open_for_commit, open_latest
-from pennon.spark.jobs.executor_tasks import run_tasks
+from pennon.spark.jobs.catalog_access import discard_files, open_for_commit, open_latest
 from pennon.spark.jobs.index_building import IndexJobSpec, IndexPlan, IndexTask
-from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask
-from pennon.spark.jobs.leftovers import discard_files
-from pennon.spark.jobs.outcome import DONE, SKIPPED, TableOutcome, failed_outcome, to_dataframe
+from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask, retry_conflicts
+from pennon.spark.jobs.outcome import DONE, JobResults, TableOutcome, failed_outcome, skipped_outcome
 from pennon.spark.tables import job_commits
+from pennon.table import index_kinds
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lance.dataset import Index
-    from pyspark.sql import DataFrame
 
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
@@ -34,7 +31,8 @@ if TYPE_CHECKING:
     from pennon.spark.lake import Lake
 
 _ROUNDS = 2
-COLUMNS = (("index", "string"), ("tasks", "int"), ("rows", "bigint"), ("bytes", "bigint"))
+_NO_COLUMN = int(TableColumnNotFoundError.code)
+COLUMNS = "index string, tasks int, rows bigint, bytes bigint"
 
 
 def index(
@@ -55,21 +53,20 @@ def index(
     job_id: str | None = None,
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
-) -> DataFrame:
-    """Build an index on a column of tables, with one commit for each, and return one row for each table.
+) -> JobResults:
+    """Build an index on a column of tables, with one commit for each, and return one outcome for each table.
 
     `kind` is one of BTREE, BITMAP, LABEL_LIST, NGRAM, ZONEMAP, BLOOMFILTER, RTREE, INVERTED (or FTS), and IVF_FLAT,
     IVF_PQ, IVF_SQ, IVF_RQ, IVF_HNSW_FLAT, IVF_HNSW_PQ, IVF_HNSW_SQ. `params` are further options of Lance for that
     kind. An existing index is skipped, unless `replace` is True. If there are several tables, those without the column
     are skipped. `job_id` is stored in the commit. Raises InvalidInputError if an option is invalid.
     """
-    wanted = kind.upper().replace("-", "_")
     label = name or f"{column}_idx"
     spec = IndexJobSpec(
         column,
-        "INVERTED" if wanted == "FTS" else wanted,
+        index_kinds.parse_kind(kind),
         label,
-        metric.lower(),
+        index_kinds.parse_metric(metric),
         num_partitions,
         num_sub_vectors,
         num_bits,
@@ -80,12 +77,11 @@ def index(
         dict(params or {}),
     )
     job_commits.require_job_id(spec.job)
-    run = JobRun.start(lake, "index", JobSettings(dry_run, job_id, state, progress), noted_in_tables=True)
+    run = JobRun(lake, "index", COLUMNS, JobSettings(dry_run, job_id, state, progress), noted_in_tables=True)
     tables = run.find_tables(which)
     alone = len(tables) == 1
-    rounds = run.retry_conflicts(tables, lambda left: _index_once(run, left, spec, alone=alone), _ROUNDS)
-    outcomes = run.collect(rounds, len(tables))
-    return to_dataframe(lake.spark, outcomes, COLUMNS)
+    rounds = retry_conflicts(tables, lambda left: _index_once(run, left, spec, alone=alone), _ROUNDS)
+    return run.collect(rounds, len(tables))
 
 
 def optimize_indexes(
@@ -98,141 +94,102 @@ def optimize_indexes(
     job_id: str | None = None,
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
-) -> DataFrame:
-    """Add the rows that are not indexed yet to the indexes of tables, and return one row for each table.
+) -> JobResults:
+    """Add the rows that are not indexed yet to the indexes of tables, and return one outcome for each table.
 
     `names` selects indexes. `retrain` rebuilds them from all rows. Each table is one task, which commits through the
     catalog.
     """
-    run = JobRun.start(lake, "index", JobSettings(dry_run, job_id, state, progress))
+    run = JobRun(lake, "index", COLUMNS, JobSettings(dry_run, job_id, state, progress))
     tables = run.find_tables(which)
     options = (None if names is None else tuple(names), retrain, dry_run)
-    outcomes = run.collect(run.run_on_executors(_optimize_table, tables, options), len(tables))
-    return to_dataframe(lake.spark, outcomes, COLUMNS)
+    return run.collect(run.map_tables(_optimize_table, tables, options), len(tables))
 
 
 def _index_once(
     run: JobRun, tables: Sequence[Identifier], spec: IndexJobSpec, *, alone: bool
-) -> Iterator[tuple[Identifier, TableOutcome]]:
-    to_build: dict[str, IndexPlan] = {}
-    items = [TableTask(identifier, spec) for identifier in tables]
-    for result in run_tasks(run.lake.spark, run.lake.address, building.plan_index, items, subject=run.describe_task):
-        identifier, value = result.item.identifier, result.value
-        if isinstance(result.error, TableColumnNotFoundError) and not alone:
-            yield identifier, TableOutcome(result.item.table, SKIPPED, f"the table has no column {spec.column!r}")
-        elif value is None:
-            yield identifier, failed_outcome(result.item.table, result.error or InternalError("no result"))
-        elif isinstance(value, TableOutcome):
-            yield identifier, value
+) -> Iterator[TableOutcome]:
+    plans: dict[str, IndexPlan] = {}
+    for plan in run.map_tables(building.plan_index, tables, spec):
+        if isinstance(plan, TableOutcome):
+            is_skipped = plan.code == _NO_COLUMN and not alone
+            yield skipped_outcome(plan.table, f"the table has no column {spec.column!r}") if is_skipped else plan
         elif spec.dry_run:
-            details = {"index": spec.name, "tasks": len(value.groups), "rows": value.rows}
-            yield identifier, TableOutcome(value.table, DONE, None, None, value.pinned.version, None, details=details)
+            details = {"index": spec.name, "tasks": len(plan.groups), "rows": plan.rows}
+            yield TableOutcome(plan.table, DONE, None, None, plan.pinned.version, None, details=details)
         else:
-            to_build[value.table] = value
-    for table, outcome in _IndexRound(run, spec, to_build).outcomes():
-        yield to_build[table].pinned.identifier, outcome
+            plans[plan.table] = plan
+    yield from _build_indexes(run, spec, plans)
 
 
-class _IndexRound:
-    """One round of building indexes: train, build and merge. A table is committed when all tables have been merged."""
+def _build_indexes(run: JobRun, spec: IndexJobSpec, plans: Mapping[str, IndexPlan]) -> Iterator[TableOutcome]:
+    """Train, build and merge on executors; commit each table when all tables have been merged."""
+    failed: dict[str, TableOutcome] = {}
 
-    def __init__(self, run: JobRun, spec: IndexJobSpec, to_build: Mapping[str, IndexPlan]) -> None:
-        self._run, self._spec, self._to_build = run, spec, to_build
-        self._seconds = {table: one.seconds for table, one in to_build.items()}
-        self._made: dict[str, list[Index]] = {table: [] for table in to_build}
+    def run_stage(work: Callable[[Address, IndexTask], Any], tasks: Sequence[IndexTask]) -> dict[str, list[Any]]:
+        made = {}
+        for table, values, failures in run.map_parts(work, [task for task in tasks if task.table not in failed]):
+            made[table] = values
+            if failures:
+                failed[table] = failures[0]
+        return made
 
-    def outcomes(self) -> Iterator[tuple[str, TableOutcome]]:
-        """Yield the outcome of each table."""
-        models: dict[str, building.VectorModel] = {}
-        failed: dict[str, Exception] = {}
-        training = [self._task(one, rows=one.rows) for one in self._to_build.values() if one.shared_model]
-        for table, model, error in self._run_tasks(building.train_model, training):
-            if error is not None:
-                failed[table] = error
-            else:
-                models[table] = model
-        tasks = [
-            self._task(one, fragments=group, model=models.get(table))
-            for table, one in self._to_build.items()
-            if table not in failed
-            for group in one.groups
-        ]
-        finished: dict[str, list[Index]] = defaultdict(list)
-        for table, made, error in self._run_tasks(building.build_segment, tasks):
-            if error is not None:
-                failed[table] = error
-            else:
-                self._add_segment(table, *made)
-                finished[table].append(made[0])
-        merging = [
-            self._task(self._to_build[table], segments=tuple(segments))
-            for table, segments in finished.items()
+    models = run_stage(
+        building.train_model,
+        [IndexTask(plan.pinned, spec, rows=plan.rows) for plan in plans.values() if plan.shared_model],
+    )
+    segments = run_stage(
+        building.build_segment,
+        [
+            IndexTask(plan.pinned, spec, fragments=group, model=next(iter(models.get(table, ())), None))
+            for table, plan in plans.items()
+            for group in plan.groups
+        ],
+    )
+    merged = run_stage(
+        building.merge_segments,
+        [
+            IndexTask(plans[table].pinned, spec, segments=tuple(some))
+            for table, some in segments.items()
             # Even a single segment of a full-text index has to be merged before it can be searched.
-            if table not in failed and (len(segments) > 1 or self._spec.kind == "INVERTED")
-        ]
-        for table, made, error in self._run_tasks(building.merge_segments, merging):
-            if error is not None:
-                failed[table] = error
-            else:
-                self._add_segment(table, *made)
-                finished[table] = [made[0]]
-        for table, one in self._to_build.items():
-            if table in failed:
-                discard_files(self._run.lake.address, one.pinned, _segment_files(self._made[table]))
-                yield table, failed_outcome(table, failed[table], version_before=one.pinned.version)
-            else:
-                yield table, self._commit(one, finished[table][0])
+            if len(some) > 1 or spec.kind == index_kinds.FULL_TEXT
+        ],
+    )
+    for table, plan in plans.items():
+        written = [*segments.get(table, ()), *merged.get(table, ())]
+        if table in failed:
+            discard_files(run.lake.address, plan.pinned, _segment_files(written))
+            yield copy_with(failed[table], version_before=plan.pinned.version)
+        else:
+            yield _commit(run, spec, plan, written)
 
-    def _task(self, one: IndexPlan, **what: Any) -> IndexTask:
-        return IndexTask(one.pinned, self._spec, **what)
 
-    def _run_tasks(
-        self, work: Callable[[Address, IndexTask], Any], tasks: Sequence[IndexTask]
-    ) -> Iterator[tuple[str, Any, Exception | None]]:
-        lake = self._run.lake
-        for result in run_tasks(lake.spark, lake.address, work, tasks, subject=self._run.describe_task):
-            error = result.error or (InternalError("no result") if result.value is None else None)
-            yield result.item.table, result.value, error
+def _commit(run: JobRun, spec: IndexJobSpec, plan: IndexPlan, written: Sequence[Index]) -> TableOutcome:
+    """Commit the last of the written segments as the index of a table: the commit point. Delete the others."""
+    from lance import LanceOperation
 
-    def _add_segment(self, table: str, segment: Index, seconds: float) -> None:
-        self._made[table].append(segment)
-        self._seconds[table] += seconds
-
-    def _commit(self, one: IndexPlan, segment: Index) -> TableOutcome:
-        """Commit the index of a table: the commit point. Delete the segments that did not become the index."""
-        from lance import LanceOperation
-
-        begun = time.monotonic()
-        table, before = one.table, one.pinned.version
-        made = self._made[table]
-        operation = LanceOperation.CreateIndex([segment], list(one.removed))
+    address, pinned, merged = run.lake.address, plan.pinned, written[-1]
+    with run.timed(plan.table):
         try:
             committed = job_commits.commit(
-                self._run.lake.address,
-                one.pinned.identifier,
-                operation,
-                read_version=before,
-                job_id=self._spec.job,
-                expected_uri=one.pinned.uri,
+                address,
+                pinned.identifier,
+                LanceOperation.CreateIndex([merged], list(plan.removed)),
+                read_version=pinned.version,
+                job_id=spec.job,
+                expected_uri=pinned.uri,
             )
-        except job_commits.OutcomeUnknownError as error:
-            return failed_outcome(table, error, version_before=before)
         except Exception as error:  # noqa: BLE001 - it is this table's result
-            discard_files(self._run.lake.address, one.pinned, _segment_files(made))
-            return failed_outcome(table, error, version_before=before)
-        vain = [other for other in made if committed.already or other.uuid != segment.uuid]
-        discard_files(self._run.lake.address, one.pinned, _segment_files(vain))
-        details = {
-            "index": self._spec.name,
-            "tasks": len(one.groups),
-            "rows": one.rows,
-            "bytes": sum(file.size_bytes for file in segment.files or ()),
-        }
-        seconds = round(self._seconds[table] + time.monotonic() - begun, 3)
-        return TableOutcome(table, DONE, None, None, before, committed.version, seconds, details)
+            if not isinstance(error, job_commits.OutcomeUnknownError):
+                discard_files(address, pinned, _segment_files(written))
+            return failed_outcome(plan.table, error, version_before=pinned.version)
+        discard_files(address, pinned, _segment_files(written if committed.already else written[:-1]))
+    size = sum(file.size_bytes for file in merged.files or ())
+    details = {"index": spec.name, "tasks": len(plan.groups), "rows": plan.rows, "bytes": size}
+    return TableOutcome(plan.table, DONE, None, None, pinned.version, committed.version, details=details)
 
 
-def _segment_files(segments: Any) -> Iterator[str]:
+def _segment_files(segments: Sequence[Index]) -> Iterator[str]:
     for segment in segments:
         for file in segment.files or ():
             yield f"_indices/{segment.uuid}/{file.path}"
@@ -240,26 +197,23 @@ def _segment_files(segments: Any) -> Iterator[str]:
 
 def _optimize_table(address: Address, task: TableTask) -> TableOutcome:
     """Optimize the indexes of one table, on an executor."""
-    begun = time.monotonic()
     names, retrain, dry_run = task.options
     if open_latest(address, task.identifier) is None:
-        return TableOutcome(task.table, SKIPPED, DECLARED)
+        return skipped_outcome(task.table, DECLARED)
     dataset = open_for_commit(address, task.identifier)
-    before = dataset.version
+    before, rows = dataset.version, dataset.count_rows()
     wanted = [
         one
         for one in dataset.describe_indices()
         if not one.name.startswith("__") and (names is None or one.name in names)
     ]
-    rows = dataset.count_rows()
-    behind = [one for one in wanted if retrain or one.num_rows_indexed < rows]
-    details = {"index": ", ".join(one.name for one in behind) or None, "tasks": 1, "rows": rows}
+    behind = [one.name for one in wanted if retrain or one.num_rows_indexed < rows]
+    details = {"index": ", ".join(behind) or None, "tasks": 1, "rows": rows}
     if not behind:
         message = "every index has all rows" if wanted else "the table has no such index"
-        return TableOutcome(
-            task.table, SKIPPED, message, None, before, before, round(time.monotonic() - begun, 3), details
-        )
-    if not dry_run:
-        dataset.optimize.optimize_indices(index_names=[one.name for one in behind], retrain=retrain)
-    after = before if dry_run else open_for_commit(address, task.identifier).version
-    return TableOutcome(task.table, DONE, None, None, before, after, round(time.monotonic() - begun, 3), details)
+        return skipped_outcome(task.table, message, before, details=details)
+    if dry_run:
+        return TableOutcome(task.table, DONE, None, None, before, before, details=details)
+    dataset.optimize.optimize_indices(index_names=behind, retrain=retrain)
+    after = open_for_commit(address, task.identifier).version
+    return TableOutcome(task.table, DONE, None, None, before, after, details=details)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
-from pennon.identifiers import quote_identifier
-from pennon.spark.jobs.catalog_access import open_latest
-from pennon.spark.jobs.job_run import DECLARED, TableTask
-from pennon.spark.jobs.outcome import SKIPPED, TableOutcome
-from pennon.spark.reading.splits import FragmentSize, fragment_sizes
-from pennon.spark.tables import job_commits
+from pennon.spark.jobs.catalog_access import open_latest, skip_committed
+from pennon.spark.jobs.job_run import DECLARED, PinnedTask, TableTask, group_fragments
+from pennon.spark.jobs.outcome import TableOutcome, skipped_outcome
+from pennon.spark.reading.splits import fragment_sizes
 from pennon.table import index_kinds
-from pennon.table.index_kinds import KINDS, METRICS, VECTOR_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from lance import LanceDataset
     from lance.dataset import Index
 
     from pennon.spark.address import Address
-    from pennon.spark.reading.pinned import PinnedTable
 
 _SAMPLES = 256
 _ROWS_OF_A_PARTITION = 8192
@@ -49,42 +44,33 @@ class IndexJobSpec:
 
     def __post_init__(self) -> None:
         """Raises InvalidInputError if no table could have such an index."""
-        if self.kind not in KINDS:
-            raise InvalidInputError(f"Unknown kind of index {self.kind!r}; known: {', '.join(KINDS)}")
+        index_kinds.parse_kind(self.kind)
+        index_kinds.parse_metric(self.metric)
         if not self.column or not self.name:
             raise InvalidInputError("The column and the name of an index must not be empty")
-        if self.metric not in METRICS:
-            raise InvalidInputError(f"Unknown metric {self.metric!r}; known: {', '.join(METRICS)}")
         for option in ("num_partitions", "num_sub_vectors", "num_bits", "rows_per_task"):
             value = getattr(self, option)
             if value is not None and value < 1:
                 raise InvalidInputError(f"{option} must be at least 1, got {value}")
-        if self.kind not in VECTOR_KINDS and (self.num_partitions or self.num_sub_vectors or self.num_bits):
+        if not self.is_vector and (self.num_partitions or self.num_sub_vectors or self.num_bits):
             raise InvalidInputError(f"An index of kind {self.kind} has no partitions, sub-vectors or bits")
 
     @property
     def is_vector(self) -> bool:
         """Whether this is an index for vector search."""
-        return self.kind in VECTOR_KINDS
+        return self.kind in index_kinds.VECTOR_KINDS
 
 
 @dataclass(frozen=True)
-class IndexPlan:
+class IndexPlan(PinnedTask):
     """A table that needs the index."""
 
-    pinned: PinnedTable
     rows: int
     groups: tuple[tuple[int, ...], ...]
     """The fragments of each segment."""
     removed: tuple[Index, ...]
     """The segments of the index that is replaced."""
     shared_model: bool
-    seconds: float
-
-    @property
-    def table(self) -> str:
-        """The table's name, quoted where needed."""
-        return quote_identifier(self.pinned.identifier)
 
 
 @dataclass(frozen=True)
@@ -97,20 +83,14 @@ class VectorModel:
 
 
 @dataclass(frozen=True)
-class IndexTask:
+class IndexTask(PinnedTask):
     """A task for a table's index: train the model, build a segment, or merge segments."""
 
-    pinned: PinnedTable
     spec: IndexJobSpec
     rows: int = 0
     fragments: tuple[int, ...] = ()
     model: VectorModel | None = None
     segments: tuple[Index, ...] = ()
-
-    @property
-    def table(self) -> str:
-        """The table's name, quoted where needed."""
-        return quote_identifier(self.pinned.identifier)
 
 
 def plan_index(address: Address, task: TableTask) -> TableOutcome | IndexPlan:
@@ -118,45 +98,30 @@ def plan_index(address: Address, task: TableTask) -> TableOutcome | IndexPlan:
 
     Raises TableColumnNotFoundError if the table lacks the column, and InvalidInputError if another index has the name.
     """
-    begun = time.monotonic()
     spec: IndexJobSpec = task.options
     there = open_latest(address, task.identifier)
     if there is None:
-        return TableOutcome(task.table, SKIPPED, DECLARED)
+        return skipped_outcome(task.table, DECLARED)
     pinned, dataset = there
-    version = dataset.version
-    if spec.job is not None and (made := job_commits.find_job(address, task.identifier, spec.job)) is not None:
-        message = f"done by an earlier run of this job, as version {made.version}"
-        return TableOutcome(task.table, SKIPPED, message, None, version, version)
+    earlier = skip_committed(pinned, task.table, address, spec.job)
+    if earlier is not None:
+        return earlier
     if dataset.lance_schema.field_case_insensitive(spec.column) is None:
         raise TableColumnNotFoundError(f"Table '{task.table}' has no column {spec.column!r}")
-    fragments = [one for one in fragment_sizes(dataset) if one.rows]
-    if not fragments:
-        return TableOutcome(task.table, SKIPPED, "the table has no rows", None, version, version)
+    rows = dataset.count_rows()
+    if not rows:
+        return skipped_outcome(task.table, "the table has no rows", pinned.version)
     removed = _find_same_name(dataset, spec, task.table)
     if removed and not spec.replace:
         message = f"the index {spec.name!r} exists already; optimize it to add new rows"
-        return TableOutcome(task.table, SKIPPED, message, None, version, version)
-    rows = dataset.count_rows()
-    groups = group_fragments(fragments, spec.rows_per_task)
+        return skipped_outcome(task.table, message, pinned.version)
+    fragments = fragment_sizes(dataset)
+    groups = group_fragments(fragments, spec.rows_per_task, lambda fragment: fragment.rows)
     # Segments with different models cannot be merged. Without enough rows to train a model, there is one segment.
     shared = spec.is_vector and len(groups) > 1
     if shared and rows < 2 * max(_choose_partitions(spec, rows), 2 ** (spec.num_bits or 8)):
-        groups, shared = (tuple(one.id for one in fragments),), False
-    return IndexPlan(pinned, rows, groups, removed, shared, time.monotonic() - begun)
-
-
-def group_fragments(fragments: Sequence[FragmentSize], rows: int) -> tuple[tuple[int, ...], ...]:
-    """Return groups of fragments with at most `rows` rows each; a larger fragment is a group of its own."""
-    groups: list[list[int]] = []
-    held = 0
-    for fragment in fragments:
-        if not groups or held + fragment.rows > rows:
-            groups.append([])
-            held = 0
-        groups[-1].append(fragment.id)
-        held += fragment.rows
-    return tuple(tuple(group) for group in groups)
+        groups, shared = [tuple(one.id for one in fragments)], False
+    return IndexPlan(pinned, rows, tuple(groups), removed, shared)
 
 
 def train_model(_: Address, task: IndexTask) -> VectorModel:
@@ -172,8 +137,8 @@ def train_model(_: Address, task: IndexTask) -> VectorModel:
     if "PQ" in spec.kind:
         code_bits = spec.num_bits or 8
         samples = max(2, min(_SAMPLES, task.rows // 2**code_bits))
-        wanted = choose_sub_vectors(dataset, spec)
-        codebook = builder.train_pq(ivf, wanted, sample_rate=samples, num_bits=code_bits).codebook
+        parts = _choose_sub_vectors(dataset, spec)
+        codebook = builder.train_pq(ivf, parts, sample_rate=samples, num_bits=code_bits).codebook
         return VectorModel(ivf.centroids, codebook)
     if "RQ" in spec.kind:
         width = _dimension(dataset, spec)
@@ -183,35 +148,28 @@ def train_model(_: Address, task: IndexTask) -> VectorModel:
     return VectorModel(ivf.centroids)
 
 
-def build_segment(_: Address, task: IndexTask) -> tuple[Index, float]:
-    """Build one segment over some fragments, and return it with the seconds that it took.
-
-    Raises InvalidInputError if the column cannot have such an index.
-    """
-    begun = time.monotonic()
+def build_segment(_: Address, task: IndexTask) -> Index:
+    """Build one segment over some fragments. Raises InvalidInputError if the column cannot have such an index."""
     spec, dataset = task.spec, task.pinned.open()
     options: dict[str, Any] = dict(spec.params)
     if spec.is_vector:
         options |= _vector_options(dataset, spec, task.model)
     try:
-        segment = dataset.create_index_uncommitted(
+        return dataset.create_index_uncommitted(
             spec.column, spec.kind, name=spec.name, replace=True, fragment_ids=list(task.fragments), **options
         )
     except (TypeError, NotImplementedError, KeyError) as error:
         raise InvalidInputError(
             f"Column {spec.column!r} of table '{task.table}' cannot have an index of kind {spec.kind}: {error}"
         ) from error
-    return segment, time.monotonic() - begun
 
 
-def merge_segments(_: Address, task: IndexTask) -> tuple[Index, float]:
-    """Merge the segments of a table into one, and return it with the seconds that it took."""
-    begun = time.monotonic()
-    return task.pinned.open().merge_existing_index_segments(list(task.segments)), time.monotonic() - begun
+def merge_segments(_: Address, task: IndexTask) -> Index:
+    """Merge the segments of a table into one."""
+    return task.pinned.open().merge_existing_index_segments(list(task.segments))
 
 
-def choose_sub_vectors(dataset: LanceDataset, spec: IndexJobSpec) -> int:
-    """Return the number of parts into which PQ divides a vector. Raises InvalidInputError if no number fits."""
+def _choose_sub_vectors(dataset: LanceDataset, spec: IndexJobSpec) -> int:
     return index_kinds.choose_sub_vectors(spec.column, _dimension(dataset, spec), spec.num_sub_vectors)
 
 
@@ -220,7 +178,7 @@ def _vector_options(dataset: LanceDataset, spec: IndexJobSpec, model: VectorMode
     if spec.num_bits is not None:
         options["num_bits"] = spec.num_bits
     if "PQ" in spec.kind:
-        options["num_sub_vectors"] = choose_sub_vectors(dataset, spec)
+        options["num_sub_vectors"] = _choose_sub_vectors(dataset, spec)
     if model is None:
         return options if spec.num_partitions is None else {**options, "num_partitions": spec.num_partitions}
     options |= {"num_partitions": len(model.centroids), "ivf_centroids": model.centroids}
@@ -251,23 +209,20 @@ def _find_same_name(dataset: LanceDataset, spec: IndexJobSpec, table: str) -> tu
     """
     from lance.dataset import Index
 
-    found = [index for index in dataset.describe_indices() if index.name == spec.name]
-    if not found:
+    there = next((index for index in dataset.describe_indices() if index.name == spec.name), None)
+    if there is None:
         return ()
-    (there,) = found
     same_kind = index_kinds.normalize_kind(there.index_type) == index_kinds.normalize_kind(spec.kind)
-    same = same_kind and list(there.field_names) == [spec.column]
-    if not same and not spec.replace:
+    if not spec.replace and not (same_kind and list(there.field_names) == [spec.column]):
         raise InvalidInputError(
             f"Table '{table}' has an index {spec.name!r} of kind {there.index_type} on "
             f"{', '.join(there.field_names)}: choose another name, or replace it"
         )
-    fields = list(there.fields)
     return tuple(
         Index(
             segment.uuid,
             there.name,
-            fields,
+            list(there.fields),
             segment.dataset_version_at_last_update,
             segment.fragment_ids,
             segment.index_version,

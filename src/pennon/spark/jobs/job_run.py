@@ -1,26 +1,41 @@
-"""What all jobs share: the tables that are left to process, the outcome of each, and the state file."""
+"""What all jobs share: the tables that are left to process, their tasks and outcomes, and the state file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+import time
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pennon.errors import ConcurrentModificationError, InvalidInputError
-from pennon.identifiers import Identifier, quote_identifier
-from pennon.spark.jobs import progress, table_selection
+from pennon.identifiers import Identifier, parse_identifier, quote_identifier
+from pennon.progress import show_progress
+from pennon.spark.jobs import table_selection
 from pennon.spark.jobs.executor_tasks import run_tasks
-from pennon.spark.jobs.outcome import DONE, PLANNED, SKIPPED, TableOutcome, failed_outcome
+from pennon.spark.jobs.outcome import (
+    DONE,
+    FAILED,
+    PLANNED,
+    SKIPPED,
+    JobResults,
+    TableOutcome,
+    failed_outcome,
+    skipped_outcome,
+)
 from pennon.spark.jobs.state_file import StateFile
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pennon.spark.address import Address
     from pennon.spark.jobs.table_selection import TableSelector
     from pennon.spark.lake import Lake
+    from pennon.spark.reading.pinned import PinnedTable
+    from pennon.spark.reading.splits import FragmentSize
 
-CONFLICT = ConcurrentModificationError("").code
+_CONFLICT = int(ConcurrentModificationError.code)
 DECLARED = "the table is declared, and nothing has been written to it yet"
 
 
@@ -54,9 +69,17 @@ class JobSettings:
         return StateFile.at(self.state, job, self.job_id)
 
 
+class Task(Protocol):
+    """A task of a job. It is sent to an executor."""
+
+    @property
+    def table(self) -> str:
+        """The table's name, quoted where needed."""
+
+
 @dataclass(frozen=True)
 class TableTask:
-    """A task for one table, with the options of the job."""
+    """A task for the latest version of a table, with the options of the job."""
 
     identifier: Identifier
     options: Any = None
@@ -67,84 +90,142 @@ class TableTask:
         return quote_identifier(self.identifier)
 
 
-@dataclass
+@dataclass(frozen=True)
+class PinnedTask:
+    """A task for one version of a table."""
+
+    pinned: PinnedTable
+
+    @property
+    def table(self) -> str:
+        """The table's name, quoted where needed."""
+        return quote_identifier(self.pinned.identifier)
+
+
+TaskT = TypeVar("TaskT", bound=Task)
+Value = TypeVar("Value")
+
+
 class JobRun:
-    """One run of a job: collects the outcomes, and records finished tables in the state file."""
+    """One run of a job: runs its tasks, collects the outcomes, and records finished tables in the state file."""
 
-    lake: Lake
-    job: str
-    settings: JobSettings
-    state: StateFile | None
-    outcomes: list[TableOutcome] = field(default_factory=list)
+    def __init__(
+        self, lake: Lake, job: str, columns: str, settings: JobSettings, *, noted_in_tables: bool = False
+    ) -> None:
+        """`columns` are the columns of the result that only this job has, as in Spark's DDL.
 
-    @classmethod
-    def start(cls, lake: Lake, job: str, settings: JobSettings, *, noted_in_tables: bool = False) -> JobRun:
-        """Check the settings, and return the run.
-
-        Raises UnsupportedOperationError if the catalog is not a directory catalog.
+        Raises InvalidInputError if the settings are not valid.
         """
-        lake.address.directory()
-        return cls(lake, job, settings, settings.open_state(job, noted_in_tables=noted_in_tables))
+        self.lake, self.settings = lake, settings
+        self.outcomes: list[TableOutcome] = []
+        self._job, self._columns = job, columns
+        self._state = settings.open_state(job, noted_in_tables=noted_in_tables)
+        self._seconds: dict[str | None, float] = defaultdict(float)
 
     def find_tables(self, which: TableSelector) -> list[Identifier]:
-        """Return the selected tables, without those that an earlier run of this job id has finished."""
-        return self._skip_finished(table_selection.find_tables(self.lake.directory, which))
-
-    def _skip_finished(self, identifiers: Iterable[Identifier]) -> list[Identifier]:
-        """Return the tables that an earlier run of this job id has not finished; the others get a skipped outcome."""
-        finished = {} if self.state is None else self.state.finished_tables()
+        """Return the selected tables. Those that an earlier run of this job id has finished get a skipped outcome."""
+        finished = {} if self._state is None else self._state.finished_tables()
         left = []
-        for identifier in identifiers:
-            at = finished.get(quote_identifier(identifier))
-            if at is None:
-                left.append(identifier)
+        for identifier in table_selection.find_tables(self.lake.catalog, which):
+            table = quote_identifier(identifier)
+            if table in finished:
+                message = f"done by an earlier run of this job, at {finished[table]}"
+                self.outcomes.append(skipped_outcome(table, message))
             else:
-                message = f"done by an earlier run of this job, at {at}"
-                self.outcomes.append(TableOutcome(quote_identifier(identifier), SKIPPED, message))
+                left.append(identifier)
         return left
 
-    def collect(self, outcomes: Iterable[TableOutcome], total: int) -> list[TableOutcome]:
+    def collect(self, outcomes: Iterable[TableOutcome], total: int) -> JobResults:
         """Record outcomes as they arrive, show progress, and return all outcomes of the run."""
-        dry_run = self.settings.dry_run
-        with progress.show_progress(self.job, total, wanted=self.settings.progress) as advance:
+        dry_run, failed = self.settings.dry_run, 0
+        with show_progress(self._job, total, wanted=self.settings.progress) as advance:
             for outcome in outcomes:
-                one = replace(outcome, status=PLANNED) if dry_run and outcome.status == DONE else outcome
+                status = PLANNED if dry_run and outcome.status == DONE else outcome.status
+                seconds = outcome.seconds or self._seconds[outcome.table]
+                one = replace(outcome, status=status, seconds=round(seconds, 3))
                 self.outcomes.append(one)
                 # Recorded before the next table, so that a finished table is not processed again after a crash.
-                if self.state is not None and one.table is not None and one.status in {DONE, SKIPPED} and not dry_run:
-                    self.state.record(one)
-                advance(one)
-        return self.outcomes
+                if self._state is not None and one.table is not None and one.status in {DONE, SKIPPED} and not dry_run:
+                    self._state.record(one)
+                failed += one.status == FAILED
+                advance(1, f"{one.table or ''}  {failed} failed" if failed else one.table or "")
+        return JobResults(self.lake.spark, self._columns, self.outcomes)
 
-    def run_on_executors(
-        self, work: Callable[[Address, TableTask], TableOutcome], identifiers: list[Identifier], options: object = None
-    ) -> Iterator[TableOutcome]:
-        """Run a function on executors for each table, and yield the outcomes as they arrive."""
-        items = [TableTask(identifier, options) for identifier in identifiers]
-        for result in run_tasks(self.lake.spark, self.lake.address, work, items, subject=self.describe_task):
-            if result.value is not None:
-                yield result.value
-            elif result.error is not None:
-                yield failed_outcome(result.item.table, result.error)
+    @contextmanager
+    def timed(self, table: str) -> Iterator[None]:
+        """Count the time of the block, including its tasks, as work for a table. Other tasks are counted anyway."""
+        before, begun = self._seconds[table], time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds[table] = before + time.monotonic() - begun
 
-    def retry_conflicts(
+    def map_tasks(
         self,
-        tables: list[Identifier],
-        run_round: Callable[[list[Identifier]], Iterator[tuple[Identifier, TableOutcome]]],
-        rounds: int,
-    ) -> Iterator[TableOutcome]:
-        """Run rounds until no table has a conflict with another writer, at most `rounds`; yield the outcomes."""
-        for attempt in range(rounds):
-            conflicts: list[Identifier] = []
-            for identifier, outcome in run_round(tables):
-                if outcome.code == CONFLICT and attempt < rounds - 1:
-                    conflicts.append(identifier)
-                else:
-                    yield outcome
-            tables = conflicts
-            if not tables:
-                return
+        work: Callable[[Address, TaskT], Value | TableOutcome],
+        tasks: Sequence[TaskT],
+        address: Address | None = None,
+    ) -> Iterator[tuple[TaskT, Value | TableOutcome]]:
+        """Run a function on executors for each task, and yield the tasks with their values as they arrive.
 
-    def describe_task(self, item: Any) -> str:
-        """Return the name of a task for messages."""
-        return f"{self.job} of {item.table}"
+        The value of a task that fails is a failed outcome.
+        """
+        where = self.lake.address if address is None else address
+        results = run_tasks(self.lake.spark, where, work, tasks, subject=lambda task: f"{self._job} of {task.table}")
+        for result in results:
+            table = result.item.table
+            self._seconds[table] += result.seconds
+            yield result.item, result.value if result.error is None else failed_outcome(table, result.error)
+
+    def map_tables(
+        self, work: Callable[[Address, TableTask], Value | TableOutcome], tables: Iterable[Identifier], options: Any
+    ) -> Iterator[Value | TableOutcome]:
+        """Run a function on executors for each table, and yield its values as they arrive."""
+        tasks = [TableTask(identifier, options) for identifier in tables]
+        return (value for _, value in self.map_tasks(work, tasks))
+
+    def map_parts(
+        self, work: Callable[[Address, TaskT], Value], tasks: Sequence[TaskT]
+    ) -> Iterator[tuple[str, list[Value], list[TableOutcome]]]:
+        """Run several tasks for each table. When the last one of a table is done, yield its values and its failures."""
+        waiting = Counter(task.table for task in tasks)
+        values: dict[str, list[Value]] = defaultdict(list)
+        failures: dict[str, list[TableOutcome]] = defaultdict(list)
+        for task, value in self.map_tasks(work, tasks):
+            table = task.table
+            if isinstance(value, TableOutcome):
+                failures[table].append(value)
+            else:
+                values[table].append(value)
+            waiting[table] -= 1
+            if not waiting[table]:
+                yield table, values[table], failures[table]
+
+
+def retry_conflicts(
+    tables: Sequence[Identifier], run_round: Callable[[Sequence[Identifier]], Iterator[TableOutcome]], rounds: int
+) -> Iterator[TableOutcome]:
+    """Yield the outcomes of a round. Tables that another writer has changed go to the next of at most `rounds`."""
+    conflicts: list[Identifier] = []
+    for outcome in run_round(tables):
+        if outcome.code == _CONFLICT and outcome.table is not None and rounds > 1:
+            conflicts.append(parse_identifier(outcome.table))
+        else:
+            yield outcome
+    if conflicts:
+        yield from retry_conflicts(conflicts, run_round, rounds - 1)
+
+
+def group_fragments(
+    fragments: Iterable[FragmentSize], limit: int, size: Callable[[FragmentSize], int]
+) -> list[tuple[int, ...]]:
+    """Return groups of fragments, each at most as large as `limit`; a larger fragment is a group of its own."""
+    groups: list[list[int]] = []
+    held = 0
+    for fragment in fragments:
+        if not groups or held + size(fragment) > limit:
+            groups.append([])
+            held = 0
+        groups[-1].append(fragment.id)
+        held += size(fragment)
+    return [tuple(group) for group in groups]

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
 
@@ -42,12 +42,9 @@ class StateFile:
             lines = self.path.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return {}
-        entries = [_entry(line) for line in lines]
-        return {
-            entry["table"]: entry["at"]
-            for entry in entries
-            if entry is not None and entry.get("job") == self.job and entry.get("id") == self.job_id
-        }
+        entries = [_parse_entry(line) for line in lines]
+        ours = [one for one in entries if one.get("job") == self.job and one.get("id") == self.job_id]
+        return {one["table"]: one["at"] for one in ours}
 
     def record(self, outcome: TableOutcome) -> None:
         """Record that a table is finished. The line is on the disk when this returns."""
@@ -69,10 +66,11 @@ class StateFile:
             os.close(descriptor)
 
 
-def _entry(line: str) -> dict[str, Any] | None:
+def _parse_entry(line: str) -> dict[str, str]:
+    """Return the entry of a line, or an empty one if the line is not an entry."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
-        return None
+        return {}
     is_entry = isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in ("table", "at"))
-    return entry if is_entry else None
+    return entry if is_entry else {}

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
 from pennon.spark.jobs.catalog_access import list_versions, open_latest
 from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, TableTask
-from pennon.spark.jobs.outcome import DONE, SKIPPED, TableOutcome, to_dataframe
+from pennon.spark.jobs.outcome import DONE, JobResults, TableOutcome, skipped_outcome
 
 if TYPE_CHECKING:
     import os
-
-    from pyspark.sql import DataFrame
 
     from pennon.spark.address import Address
     from pennon.spark.jobs.table_selection import TableSelector
@@ -21,17 +18,8 @@ if TYPE_CHECKING:
 
 SMALL_FILE_BYTES = 16 * 1024 * 1024
 COLUMNS = (
-    ("rows", "bigint"),
-    ("deleted_rows", "bigint"),
-    ("bytes", "bigint"),
-    ("fragments", "bigint"),
-    ("files", "bigint"),
-    ("small_files", "bigint"),
-    ("small_file_ratio", "double"),
-    ("versions", "bigint"),
-    ("indexes", "bigint"),
-    ("unindexed_fragments", "bigint"),
-    ("columns", "int"),
+    "rows bigint, deleted_rows bigint, bytes bigint, fragments bigint, files bigint, small_files bigint, "
+    "small_file_ratio double, versions bigint, indexes bigint, unindexed_fragments bigint, columns int"
 )
 
 
@@ -43,7 +31,7 @@ def stats(
     job_id: str | None = None,
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
-) -> DataFrame:
+) -> JobResults:
     """Return statistics of the latest version of each table, from metadata only.
 
     A file below `small_file_bytes` counts as small. The ratio counts the data files only. Raises InvalidInputError if
@@ -51,18 +39,16 @@ def stats(
     """
     if small_file_bytes < 1:
         raise InvalidInputError(f"small_file_bytes must be at least 1, got {small_file_bytes}")
-    run = JobRun.start(lake, "stats", JobSettings(job_id=job_id, state=state, progress=progress))
+    run = JobRun(lake, "stats", COLUMNS, JobSettings(job_id=job_id, state=state, progress=progress))
     tables = run.find_tables(which)
-    outcomes = run.collect(run.run_on_executors(_measure_table, tables, small_file_bytes), len(tables))
-    return to_dataframe(lake.spark, outcomes, COLUMNS)
+    return run.collect(run.map_tables(_measure_table, tables, small_file_bytes), len(tables))
 
 
 def _measure_table(address: Address, task: TableTask) -> TableOutcome:
-    begun = time.monotonic()
     there = open_latest(address, task.identifier)
     if there is None:
-        return TableOutcome(task.table, SKIPPED, DECLARED)
-    _, dataset = there
+        return skipped_outcome(task.table, DECLARED)
+    pinned, dataset = there
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     sizes = [file.file_size_bytes or 0 for fragment in fragments for file in fragment.data_files()]
     small = sum(size < task.options for size in sizes)
@@ -82,5 +68,4 @@ def _measure_table(address: Address, task: TableTask) -> TableOutcome:
         "unindexed_fragments": len(set().union(*(numbers - covered for covered in indexed))),
         "columns": len(dataset.schema.names),
     }
-    version = dataset.version
-    return TableOutcome(task.table, DONE, None, None, version, version, round(time.monotonic() - begun, 3), details)
+    return TableOutcome(task.table, DONE, None, None, pinned.version, pinned.version, details=details)

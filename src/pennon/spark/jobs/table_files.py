@@ -14,16 +14,22 @@ from pennon.spark.tables.run_files import NOTES
 from pennon.table import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from lance.fragment import FragmentMetadata
 
 DATA, DELETIONS, INDICES = "data", "_deletions", "_indices"
 VERSIONS, TRANSACTIONS = naming.VERSIONS_FOLDER, "_transactions"
-_JUDGED = {DATA, DELETIONS, INDICES, VERSIONS, TRANSACTIONS, NOTES}
 _HINT = "latest_version_hint.json"
 _DETACHED = re.compile(r"d([0-9]{1,20})\.manifest")
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_NAMES = {
+    DATA: re.compile(r"[^/]+\.lance|[^/]+/[^/]+\.blob"),
+    DELETIONS: re.compile(r"[^/]+\.(arrow|bin)"),
+    INDICES: re.compile(rf"{_UUID}/.+"),
+    TRANSACTIONS: re.compile(r"[^/]+\.txn"),
+    NOTES: re.compile(r".+"),
+}
 
 
 @dataclass(frozen=True)
@@ -37,15 +43,13 @@ class StoredFile:
 
 @dataclass
 class ReferencedFiles:
-    """The files that the versions of a table refer to. Paths are relative to the table's directory."""
+    """The files in a table's directory that its versions refer to. Paths are relative to the directory."""
 
     files: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
     """Sizes of data files that manifests record, by the last part of the path, which is unique."""
     indexes: dict[str, int | None] = field(default_factory=dict)
     """The id of each index segment, with the total size of its files if known."""
-    external: set[str] = field(default_factory=set)
-    """Files outside the table's directory."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def split_path(path: str, branches: Collection[str]) -> tuple[str, str, str] | N
         # The directory of a branch may be below that of another branch. The longest name is the right one.
         prefix = max(inside, key=len)
     folder, _, rest = path.removeprefix(prefix).partition("/")
-    return (prefix, folder, rest) if rest and folder in _JUDGED else None
+    return (prefix, folder, rest) if rest and (folder == VERSIONS or folder in _NAMES) else None
 
 
 def detached_version(name: str) -> int | None:
@@ -99,21 +103,19 @@ def find_unreferenced(
     published. It counts as unreferenced, with the files that only it refers to, unless the caller has added those to
     `referenced`.
     """
-    orphans: list[str] = []
-    recent: list[str] = []
-    strange: list[str] = []
+    found = UnreferencedFiles()
     for path, stored in sorted(listed.items()):
         where = split_path(path, branches)
-        if where is None or path in kept or path in referenced.files:
+        if where is None or path in kept or path in referenced.files or _is_part_of_referenced(*where, referenced):
             continue
-        kind = _classify(*where, referenced)
-        if kind is None:
-            continue
-        if kind == "strange":
-            strange.append(path)
+        _, folder, rest = where
+        if not _is_name_of_lance(folder, rest):
+            found.strange.append(path)
+        elif now - stored.modified >= age:
+            found.orphans.append(path)
         else:
-            (orphans if now - stored.modified >= age else recent).append(path)
-    return UnreferencedFiles(orphans, recent, strange)
+            found.recent.append(path)
+    return found
 
 
 def find_missing(listed: Mapping[str, StoredFile], referenced: ReferencedFiles) -> list[str]:
@@ -141,31 +143,22 @@ def find_wrong_sizes(listed: Mapping[str, StoredFile], referenced: ReferencedFil
     return wrong
 
 
-def _classify(prefix: str, folder: str, rest: str, referenced: ReferencedFiles) -> str | None:
-    """Return "unused" or "strange" for an unreferenced file, or None if it belongs to something that is referenced."""
+def _is_part_of_referenced(prefix: str, folder: str, rest: str, referenced: ReferencedFiles) -> bool:
+    """Return True if a file that no version names belongs to something that one does."""
+    first, _, inside = rest.partition("/")
     if folder == DATA:
-        stem, _, inside = rest.partition("/")
-        if inside:
-            # Blobs are in a directory that has the name of their data file.
-            is_blob = inside.endswith(".blob") and "/" not in inside
-            owner = f"{prefix}{DATA}/{stem}.lance"
-            return None if owner in referenced.files else "unused" if is_blob else "strange"
-        return "unused" if rest.endswith(".lance") else "strange"
-    if folder == DELETIONS:
-        return "unused" if rest.endswith((".arrow", ".bin")) and "/" not in rest else "strange"
+        # Blobs are in a directory that has the name of their data file.
+        return bool(inside) and f"{prefix}{DATA}/{first}.lance" in referenced.files
     if folder == INDICES:
-        segment, _, inside = rest.partition("/")
-        if segment in referenced.indexes:
-            return None
-        return "unused" if inside and _UUID.fullmatch(segment) else "strange"
-    if folder == NOTES:
-        return "unused"  # its run has ended without deleting it
-    if folder == TRANSACTIONS:
-        return "unused" if rest.endswith(".txn") and "/" not in rest else "strange"
-    if rest == _HINT or naming.parse_name(rest) is not None:
-        return None
-    staged = naming.parse_staged_name(rest) is not None or detached_version(rest) is not None
-    return "unused" if staged else "strange"
+        return first in referenced.indexes
+    return folder == VERSIONS and (rest == _HINT or naming.parse_name(rest) is not None)
+
+
+def _is_name_of_lance(folder: str, rest: str) -> bool:
+    """Return True if Lance or Pennon gives such names to files in a directory."""
+    if folder == VERSIONS:
+        return naming.parse_staged_name(rest) is not None or detached_version(rest) is not None
+    return _NAMES[folder].fullmatch(rest) is not None
 
 
 def _index_bytes(listed: Mapping[str, StoredFile]) -> dict[str, int]:
@@ -177,11 +170,3 @@ def _index_bytes(listed: Mapping[str, StoredFile]) -> dict[str, int]:
         if name and above.rpartition("/")[2] == INDICES:
             held[segment] = held.get(segment, 0) + stored.size
     return held
-
-
-def truncate_findings(findings: Iterable[str], limit: int) -> list[str]:
-    """Return the first findings, and the number of the others as the last one."""
-    everything = list(findings)
-    if len(everything) <= limit:
-        return everything
-    return [*everything[:limit], f"... and {len(everything) - limit} more"]

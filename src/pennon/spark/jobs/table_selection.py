@@ -11,47 +11,56 @@ from dataclasses import dataclass
 from fnmatch import translate
 from typing import TYPE_CHECKING, TypeAlias
 
-from pennon.errors import InvalidInputError, TableNotFoundError
-from pennon.identifiers import Identifier, format_identifier, namespace_identifier, parse_identifier
+from lance_namespace_urllib3_client.models.namespace_exists_request import NamespaceExistsRequest
+
+from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
+from pennon.identifiers import Identifier, namespace_identifier, parse_identifier, quote_identifier
 from pennon.spark.jobs import catalog_access
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pennon import DirectoryNamespace
+    from pennon.spark.address import Client
 
-    TableSelector: TypeAlias = "str | Sequence[str] | TablePattern | None"
+    TableSelector: TypeAlias = "str | Sequence[str] | TablePattern | SingleTable | None"
 
 _ANY_DEPTH = "**"
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+_PATTERN = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 _WILD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class SingleTable:
+    """Selects one table, and not a namespace of the same name."""
+
+    identifier: Identifier
+
+    def matches(self, identifier: Identifier) -> bool:
+        """Return True if a table's identifier matches."""
+        return identifier == self.identifier
 
 
 @dataclass(frozen=True)
 class TablePattern:
     """A pattern for identifiers, level by level; None matches any number of levels."""
 
-    text: str
     levels: tuple[re.Pattern[str] | None, ...]
 
     @classmethod
     def parse(cls, text: str) -> TablePattern:
         """Parse a pattern. Raises InvalidInputError if it is malformed."""
-        levels: list[re.Pattern[str] | None] = []
-        position = 0
-        while position < len(text):
-            found = _PART.match(text, position)
-            if found is None:
-                raise InvalidInputError(f"Bad pattern {text!r}: no name at position {position + 1}")
-            levels.append(_compile_level(text, *found.groups()))
-            position = found.end()
-            if position < len(text):
-                if text[position] != "." or position + 1 == len(text):
-                    raise InvalidInputError(f"Bad pattern {text!r}: unexpected {text[position]!r} at {position + 1}")
-                position += 1
-        if not levels:
-            raise InvalidInputError("The pattern is empty; '**' selects all tables")
-        return cls(text, tuple(levels))
+        if _PATTERN.fullmatch(text) is None:
+            raise InvalidInputError(
+                f"Bad pattern {text!r}: join names by single dots, and put special names in backticks; "
+                "'**' selects all tables"
+            )
+        return cls(
+            tuple(
+                re.compile(re.escape(quoted.replace("``", "`"))) if quoted else _compile_level(text, plain)
+                for quoted, plain in _PART.findall(text)
+            )
+        )
 
     @classmethod
     def from_names(cls, names: Sequence[str]) -> TablePattern:
@@ -59,41 +68,45 @@ class TablePattern:
         text = "/".join(names)
         if not names or not all(names):
             raise InvalidInputError(f"Bad pattern {text!r}: a name is empty")
-        return cls(text, tuple(_compile_level(text, None, name) for name in names))
+        return cls(tuple(_compile_level(text, name) for name in names))
 
     def matches(self, identifier: Identifier) -> bool:
         """Return True if a table's identifier matches."""
         return _matches(self.levels, identifier)
 
 
-def find_tables(catalog: DirectoryNamespace, which: TableSelector) -> list[Identifier]:
+def find_tables(catalog: Client, which: TableSelector) -> list[Identifier]:
     """Return the identifiers of the selected tables, sorted.
 
     None selects the whole catalog. A name without wild cards selects a table, or a namespace with everything below it.
     A pattern may select no table. Raises TableNotFoundError if neither a table nor a namespace has the name, and
     InvalidInputError if the pattern is malformed.
     """
-    if which is None:
-        return sorted(catalog_access.list_tables(catalog))
-    pattern = _to_pattern(which)
-    if pattern is not None:
-        return sorted(one for one in catalog_access.list_tables(catalog) if pattern.matches(one))
-    wanted = _to_names(which)
-    found = sorted(one for one in catalog_access.list_tables(catalog) if one[: len(wanted)] == wanted)
-    if not found and wanted and not catalog_access.namespace_exists(catalog, wanted):
-        raise TableNotFoundError(f"There is no table or namespace {format_identifier(wanted)}")
-    return found
+    selector = _parse(which)
+    if isinstance(selector, TablePattern):
+        return sorted(one for one in catalog_access.list_tables(catalog) if selector.matches(one))
+    if isinstance(selector, SingleTable):
+        if not catalog_access.table_exists(catalog, selector.identifier):
+            raise TableNotFoundError(f"There is no table '{quote_identifier(selector.identifier)}'")
+        return [selector.identifier]
+    found = [selector] if selector and catalog_access.table_exists(catalog, selector) else []
+    try:
+        found += catalog_access.list_tables(catalog, selector)
+        if not found:
+            # Some servers list nothing where there is no namespace.
+            catalog.namespace_exists(NamespaceExistsRequest(id=list(selector)))
+    except NamespaceNotFoundError as error:
+        if not found:
+            raise TableNotFoundError(f"There is no table or namespace '{quote_identifier(selector)}'") from error
+    return sorted(found)
 
 
 def is_selected(identifier: Identifier, which: TableSelector) -> bool:
     """Return True if a table that the catalog does not list, such as a dropped one, is selected."""
-    if which is None:
-        return True
-    pattern = _to_pattern(which)
-    if pattern is not None:
-        return pattern.matches(identifier)
-    wanted = _to_names(which)
-    return identifier[: len(wanted)] == wanted
+    selector = _parse(which)
+    if isinstance(selector, tuple):
+        return identifier[: len(selector)] == selector
+    return selector.matches(identifier)
 
 
 def is_pattern(text: str) -> bool:
@@ -101,26 +114,21 @@ def is_pattern(text: str) -> bool:
     return any(plain and _WILD.search(plain) for _, plain in _PART.findall(text))
 
 
-def _to_pattern(which: TableSelector) -> TablePattern | None:
-    if isinstance(which, TablePattern):
+def _parse(which: TableSelector) -> TablePattern | SingleTable | Identifier:
+    """Return a selector of tables, or the name of a table or namespace; the empty name is the whole catalog."""
+    if isinstance(which, (TablePattern, SingleTable)):
         return which
-    return TablePattern.parse(which) if isinstance(which, str) and is_pattern(which) else None
-
-
-def _to_names(which: TableSelector) -> Identifier:
     if isinstance(which, str):
-        return parse_identifier(which)
-    return namespace_identifier(() if which is None or isinstance(which, TablePattern) else which)
+        return TablePattern.parse(which) if is_pattern(which) else parse_identifier(which)
+    return namespace_identifier(which)
 
 
-def _compile_level(text: str, quoted: str | None, plain: str | None) -> re.Pattern[str] | None:
-    if quoted is not None:
-        return re.compile(re.escape(quoted.replace("``", "`")))
-    if plain == _ANY_DEPTH:
+def _compile_level(text: str, name: str) -> re.Pattern[str] | None:
+    if name == _ANY_DEPTH:
         return None
-    if plain is None or _ANY_DEPTH in plain:
+    if _ANY_DEPTH in name:
         raise InvalidInputError(f"Bad pattern {text!r}: '**' must stand alone between dots")
-    return re.compile(translate(plain))
+    return re.compile(translate(name))
 
 
 def _matches(levels: tuple[re.Pattern[str] | None, ...], names: Identifier) -> bool:

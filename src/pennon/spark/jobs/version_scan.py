@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pennon.spark.jobs.outcome import first_line
 from pennon.spark.jobs.table_files import DATA, VERSIONS, ReferencedFiles, StoredFile, detached_version
 from pennon.table import naming
 
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
     from lance import LanceDataset
 
-_DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError)
+DAMAGE = (OSError, ValueError, RuntimeError, KeyError, TypeError)
+"""What Lance raises if a file of a table is missing or damaged."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ def open_newest_readable(location: str, options: dict[str, str] | None, names: l
     for version in versions:
         try:
             return lance.dataset(location, version=version, storage_options=options)
-        except _DAMAGE:
+        except DAMAGE:
             continue
     return None
 
@@ -84,8 +86,8 @@ def _open_version(
     shown = f"version {version}" if branch is None else f"version {version or 'latest'} of branch {branch!r}"
     try:
         return dataset.checkout_version(version if branch is None and version is not None else (branch, version))
-    except _DAMAGE as error:
-        scan.unreadable.append(f"{shown} cannot be opened: {_first_line(error)}")
+    except DAMAGE as error:
+        scan.unreadable.append(f"{shown} cannot be opened: {first_line(error)}")
         return None
 
 
@@ -96,69 +98,44 @@ def _scan_version(
     opened = _open_version(scan, dataset, branch, version)
     if opened is None:
         return
+    referenced = scan.referenced
     try:
-        bases = opened.base_paths()
+        # The directories that paths are relative to; None for one that is not below the table's.
+        bases: dict[int | None, str | None] = {None: prefix}
+        bases |= {number: _find_below(dataset.uri, str(base.path)) for number, base in opened.base_paths().items()}
         for fragment in opened.get_fragments():
-            metadata = fragment.metadata
             if deletions and (path := fragment.deletion_file()) is not None:
-                scan.referenced.files.add(prefix + path)
-            overlays = [overlay.data_file for overlay in getattr(metadata, "overlays", None) or ()]
-            for file in [*metadata.files, *overlays]:
-                inside = _base_prefix(bases, getattr(file, "base_id", None), dataset.uri, prefix)
-                name = str(file.path)
-                _add(scan.referenced, inside, f"{DATA}/{name}")
+                referenced.files.add(prefix + path)
+            overlays = [overlay.data_file for overlay in getattr(fragment.metadata, "overlays", None) or ()]
+            for file in [*fragment.metadata.files, *overlays]:
+                base = bases.get(getattr(file, "base_id", None))
+                if base is not None:
+                    referenced.files.add(f"{base}{DATA}/{file.path}")
                 if file.file_size_bytes:
-                    scan.referenced.sizes[name] = file.file_size_bytes
-        _add_indexes(scan.referenced, opened, bases, dataset.uri, prefix)
-    except _DAMAGE as error:
-        scan.unreadable.append(f"version {version} cannot be read: {_first_line(error)}")
-
-
-def _add_indexes(referenced: ReferencedFiles, opened: LanceDataset, bases: Any, uri: str, prefix: str) -> None:
-    for index in opened.describe_indices():
-        for segment in index.segments:
-            inside = _base_prefix(bases, segment.base_id, uri, prefix) is not None
-            referenced.indexes[segment.uuid] = segment.size_bytes if inside else None
+                    referenced.sizes[str(file.path)] = file.file_size_bytes
+        for segment in (segment for index in opened.describe_indices() for segment in index.segments):
+            is_inside = bases.get(segment.base_id) is not None
+            referenced.indexes[segment.uuid] = segment.size_bytes if is_inside else None
+    except DAMAGE as error:
+        scan.unreadable.append(f"version {version} cannot be read: {first_line(error)}")
 
 
 def _add_tracked_files(scan: VersionScan, opened: LanceDataset, uri: str) -> None:
     """Add the files that Lance itself tracks, including deletion files, transactions and manifests."""
     try:
         batches = list(opened.tracked_files())
-    except _DAMAGE as error:
-        scan.unreadable.append(f"not all versions can be read: {_first_line(error)}")
+    except DAMAGE as error:
+        scan.unreadable.append(f"not all versions can be read: {first_line(error)}")
         return
-    for batch in batches:
-        for row in batch.select(["base_uri", "path", "type"]).to_pylist():
-            base = row["base_uri"]
-            inside = base == uri or base.startswith(uri.rstrip("/") + "/")
-            prefix = base.removeprefix(uri.rstrip("/")).strip("/")
-            if row["type"] == "index file":
-                scan.referenced.indexes.setdefault(row["path"].split("/")[1], None)
-            else:
-                _add(scan.referenced, (prefix + "/" if prefix else "") if inside else None, row["path"])
+    for row in (row for batch in batches for row in batch.select(["base_uri", "path", "type"]).to_pylist()):
+        base = _find_below(uri, row["base_uri"])
+        if row["type"] == "index file":
+            scan.referenced.indexes.setdefault(row["path"].split("/")[1], None)
+        elif base is not None:
+            scan.referenced.files.add(base + row["path"])
 
 
-def _add(referenced: ReferencedFiles, prefix: str | None, path: str) -> None:
-    if prefix is None:
-        referenced.external.add(path)
-    else:
-        referenced.files.add(prefix + path)
-
-
-def _base_prefix(bases: Any, number: int | None, uri: str, prefix: str) -> str | None:
-    """Return the directory, relative to the table's, that a path is relative to; None if it is elsewhere."""
-    if number is None:
-        return prefix
-    base = bases.get(number)
-    path = None if base is None else str(base.path).rstrip("/")
-    root = uri.rstrip("/")
-    if path is None or not (path == root or path.startswith(root + "/")):
-        return None
-    inner = path.removeprefix(root).strip("/")
-    return f"{inner}/" if inner else ""
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0][:300] if text else type(error).__name__
+def _find_below(root: str, path: str) -> str | None:
+    """Return the path of a directory relative to `root`, with a slash at the end, or None if it is not below it."""
+    root, path = f"{root.rstrip('/')}/", f"{path.rstrip('/')}/"
+    return path.removeprefix(root) if path.startswith(root) else None

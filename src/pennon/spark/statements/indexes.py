@@ -11,12 +11,10 @@ from pennon.errors import (
     InvalidInputError,
     TableIndexAlreadyExistsError,
     TableIndexNotFoundError,
-    from_error_code,
     translate_errors,
 )
-from pennon.identifiers import Identifier, format_identifier, quote_identifier, table_not_found
+from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark.lake_listing import ResultRows
-from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
 from pennon.spark.tables.destination import locate_table
 from pennon.table.index_kinds import parse_kind, parse_parameter
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pennon.spark.address import Address
+    from pennon.spark.jobs import JobResults
     from pennon.spark.lake import Lake
 
 _GENERAL_KINDS = {"VECTOR": "IVF_PQ", "SCALAR": "BTREE"}
@@ -98,21 +97,14 @@ def vacuum(lake: Lake, table: Identifier, hours: float | None, *, dry_run: bool)
     return ResultRows([(quote_identifier(table), *(done[name] for name in names), dry_run)], schema)
 
 
-def _run_job(job: Callable[..., Any], lake: Lake, table: Identifier, *arguments: Any, **options: Any) -> Any:
-    """Run a job on one table, and return its row, or raise the error that it reports.
+def _run_job(job: Callable[..., JobResults], lake: Lake, table: Identifier, *arguments: Any, **options: Any) -> Any:
+    """Run a job on one table, and return its result, or raise the error that it reports.
 
     Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist.
     """
-    from pennon.spark.jobs.table_selection import TablePattern
+    from pennon.spark.jobs import SingleTable
 
-    locate_table(lake.address, table)
-    # A pattern selects one table, and not a namespace of the same name.
-    row = job(lake, TablePattern.parse(quote_name(*table)), *arguments, progress=False, **options).first()
-    if row is None:
-        raise table_not_found(table)
-    if row["status"] == "failed":
-        raise from_error_code(row["code"], row["message"])
-    return row
+    return job(lake, SingleTable(table), *arguments, progress=False, **options).only()
 
 
 def _choose_kind(schema: pa.Schema, column: str, requested: str | None) -> str:
