@@ -411,7 +411,7 @@ class QueryWriter:
             f"{name} {self._pick(['', 'NOT '])}BETWEEN {literal} AND {self._pick(_LITERALS[kind])}",
             f"{name} <=> {literal}",
             f"{name} IS {self._pick(['', 'NOT '])}DISTINCT FROM {literal}",
-            f"{self._expression(kind, columns, inner)} {self._pick(_COMPARISONS)} {self._expression(kind, columns, inner)}",
+            f" {self._pick(_COMPARISONS)} ".join(self._expression(kind, columns, inner) for _ in range(2)),
             f"coalesce({name}, {literal}) {self._pick(_COMPARISONS)} {self._pick(_LITERALS[kind])}",
             f"CASE WHEN {name} IS NULL THEN true ELSE {name} {self._pick(_COMPARISONS)} {literal} END",
         ]
