@@ -16,10 +16,10 @@ QUICK := tests/contract tests/lifecycle tests/versions tests/store -k 'not v2'
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo tour quick test spark check bench jars rck soak clean
+.PHONY: help setup demo tour quick test spark check bench bench-lance-spark jars rck soak clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## a Spark pipeline into a new catalog, in ./demo-output
 	@$(PYTHON_ENV)/python demo/pipeline_demo.py $(ARGS)
@@ -55,6 +55,10 @@ bench: setup ## the benchmarks, next to other clients: about half an hour
 	$(PYTHON_ENV)/python benchmarks/remote.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/concurrency.py $(filter --quick --strict,$(ARGS))
 	$(PYTHON_ENV)/python benchmarks/spark.py $(filter --quick --strict,$(ARGS))
+	$(PYTHON_ENV)/python benchmarks/tpch.py $(filter --quick --strict,$(ARGS))
+
+bench-lance-spark: setup ## lance-spark on Spark 3.5 next to Pennon, as ratios to Parquet: minutes
+	$(PYTHON_ENV)/python benchmarks/lance_spark.py $(ARGS)
 
 jars: setup ## fetch the jars that benchmarks and long tests compare with: minutes
 	$(PYTHON_ENV)/python scripts/fetch-jars

@@ -31,6 +31,7 @@ from results import OURS, REFERENCE, environment
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from spark_workload import DISCARDED, QUICK_ROWS, ROUNDS, ROWS, STATEMENTS, WARM_UPS, WIDTH, make_rows, noop
 from targets import FAIL, PASS, Target
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from pennon.spark import Lake
 
 PARQUET, LANCE_SPARK = "Parquet", "lance-spark"
-ROWS, QUICK_ROWS, WIDTH = 2_000_000, 100_000, 32
-WARM_UPS, ROUNDS = 3, 3
 JARS = Path(os.environ.get("PENNON_JARS", Path.home() / ".cache" / "pennon" / "jars"))
 GOALS = {
     "scan": 1.0,
@@ -90,24 +89,11 @@ class Operation:
     prepare: Callable[[Context], None] | None = None
 
 
-def noop(frame: DataFrame) -> None:
-    """Read all rows and discard them."""
-    frame.write.format("noop").mode("overwrite").save()
-
-
 def queries(context: Context) -> list[Operation]:
     """Return the operations that read, with the same statement in every system."""
-    statements = {
-        "scan": "SELECT * FROM {table}",
-        "one column": "SELECT sum(x) FROM {table}",
-        "group by": "SELECT k, sum(x) FROM {table} GROUP BY k",
-        "filter": "SELECT id, x FROM {table} WHERE y = 5",
-        "filter, indexed": "SELECT id, x FROM {table} WHERE y = 5",
-        "count": "SELECT count(*) FROM {table}",
-    }
     operations = []
-    for name, statement in statements.items():
-        finish: Callable[[DataFrame], Any] = noop if name in {"scan", "filter", "filter, indexed"} else collected
+    for name, statement in STATEMENTS.items():
+        finish: Callable[[DataFrame], Any] = noop if name in DISCARDED else collected
         run: dict[str, Callable[[Context], Any]] = {
             PARQUET: _asked(lambda c, text: c.spark.sql(text), statement.format(table="parquet_table"), finish),
             OURS: _asked(lambda c, text: c.lake.sql(text), statement.format(table="bench.t"), finish),
@@ -171,7 +157,7 @@ def _merged_by_connector(context: Context) -> None:
 
 def seed(context: Context) -> None:
     """Create the same table in every system, and the rows that are written later."""
-    _rows(context).write.mode("overwrite").parquet(context.parquet)
+    make_rows(context.spark, context.rows).write.mode("overwrite").parquet(context.parquet)
     rows = context.spark.read.parquet(context.parquet)
     rows.createOrReplaceTempView("parquet_table")
     # Cache a copy: if the table itself were cached, Spark would no longer read its files.
@@ -187,17 +173,6 @@ def seed(context: Context) -> None:
     changed = rows.where("id % 100 = 7").selectExpr("id", "x + 1 AS x", "y", "k", "s", "v")
     changed.cache().createOrReplaceTempView("rows_to_merge")
     context.changes().count()
-
-
-def _rows(context: Context) -> DataFrame:
-    return context.spark.range(0, context.rows, 1, 4).selectExpr(
-        "id",
-        "rand(1) AS x",
-        "cast(rand(2) * 1000 AS bigint) AS y",
-        "cast(rand(3) * 50 AS int) AS k",
-        "concat('name-', cast(rand(4) * 1000 AS int)) AS s",
-        f"array({', '.join(f'cast(rand({10 + n}) AS float)' for n in range(WIDTH))}) AS v",
-    )
 
 
 def _vectors(frame: DataFrame) -> DataFrame:

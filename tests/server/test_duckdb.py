@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import duckdb
 import pytest
 
+from tests.duckdb_extensions import ExtensionMissingError, load_extension
 from tests.support import create_namespace, create_table, ipc, list_namespaces
-
-
-def _extension(name: str) -> Path:
-    found = importlib.util.find_spec(f"duckdb_extension_{name}")
-    if found is None or found.origin is None:
-        pytest.skip(f"the wheel duckdb-extension-{name} is not installed")
-    path = Path(found.origin).parent / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
-    if not path.exists():
-        pytest.skip(f"the wheel duckdb-extension-{name} is not for DuckDB {duckdb.__version__}")
-    return path
 
 
 @pytest.fixture
@@ -28,9 +16,9 @@ def attached(server, tmp_path):
     with duckdb.connect(config=config) as connection:
         for name in ("avro", "httpfs", "iceberg"):
             try:
-                connection.execute(f"LOAD '{_extension(name)}'")
-            except duckdb.Error as error:
-                pytest.skip(f"DuckDB cannot load its extension {name}: {error}")
+                load_extension(connection, name)
+            except ExtensionMissingError as error:
+                pytest.skip(str(error))
         connection.execute(f"ATTACH 'lake' AS lake (TYPE iceberg, ENDPOINT '{server.uri}', AUTHORIZATION_TYPE 'none')")
         yield connection
 

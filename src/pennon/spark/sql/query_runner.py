@@ -71,7 +71,12 @@ class QueryRunner:
                 return self._lake.spark.sql(text)
             if plan.direct_read is not None:
                 return self.read_table(plan.direct_read).alias(plan.direct_read.name)
-            return evaluate_plan(self._lake.spark, plan, self.read_table, lambda: self.plan(text, analyse=False))
+            joined = len(plan.reads) > 1
+
+            def read(one: TableRead) -> DataFrame:
+                return self.read_table(one, joined=joined)
+
+            return evaluate_plan(self._lake.spark, plan, read, lambda: self.plan(text, analyse=False))
 
     def plan(self, text: str, *, analyse: bool = True) -> QueryPlan:
         """Plan a query on table versions that were all current at one moment.
@@ -93,12 +98,12 @@ class QueryRunner:
         plan = self.plan(text)
         return bool(plan.reads) or plan.count is not None
 
-    def read_table(self, read: TableRead) -> DataFrame:
-        """Return the rows of a planned read."""
+    def read_table(self, read: TableRead, *, joined: bool = False) -> DataFrame:
+        """Return the rows of a planned read, which the query may join with others."""
         if read.identifier in self._searches:
             return self._searches[read.identifier].to_dataframe(self._lake, read.columns)
         table_scan = self._scan(read.identifier, read.travel, columns=read.columns, where=read.where, limit=read.limit)
-        return scan.to_dataframe(self._lake.spark, table_scan, partials=read.partials)
+        return scan.to_dataframe(self._lake.spark, table_scan, partials=read.partials, joined=joined)
 
     def resolve_travel(self, identifier: Identifier, travel: TimeTravel | None) -> VersionOptions:
         """Return the version that `VERSION AS OF` (a number, tag or branch) or `TIMESTAMP AS OF` means."""
