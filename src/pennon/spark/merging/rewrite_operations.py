@@ -8,29 +8,24 @@ from typing import TYPE_CHECKING, Any
 from pennon.spark import types
 from pennon.spark.commits.schema_evolution import Evolution
 from pennon.spark.commits.staged_write import StagedWrite
-from pennon.spark.merging import row_changes
+from pennon.spark.merging.clauses import INSERT, UPDATE
 from pennon.spark.merging.rewrite import with_columns
 from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import pyarrow as pa
     from lance import LanceDataset, LanceOperation
 
-    from pennon.spark.merging.rewrite import RewriteBase, RewriteResult
+    from pennon.spark.merging.rewrite import RewriteBase, RewriteResult, RowActions
 
 COUNTED = "pennon.rows."
 """Properties of a transaction: how many rows it inserted, updated and deleted."""
 
 
 def stage_rewrite(
-    base: RewriteBase,
-    done: RewriteResult,
-    *,
-    updated_columns: Sequence[str] = (),
-    new_columns: Sequence[pa.Field] = (),
-    predicate: str | None = None,
+    base: RewriteBase, actions: RowActions, done: RewriteResult, *, predicate: str | None = None
 ) -> StagedWrite:
     """Return the staged write that publishes a rewrite; with a predicate, it is a delete."""
     written = [file for fragment in done.added for file in fragment["files"]]
@@ -38,7 +33,7 @@ def stage_rewrite(
     files += [_parse_fragment(one).deletion_file.path(one["id"]) for one in done.shortened]
     return StagedWrite(
         base.identifier,
-        _create_operation(base, done, updated_columns, new_columns, predicate) if done.rows else None,
+        _create_operation(base, actions, done, predicate) if done.rows else None,
         base.table.version,
         done.rows,
         sum(file["file_size_bytes"] or 0 for file in written),
@@ -51,21 +46,17 @@ def stage_rewrite(
 
 
 def _create_operation(
-    base: RewriteBase,
-    done: RewriteResult,
-    updated_columns: Sequence[str],
-    new_columns: Sequence[pa.Field],
-    predicate: str | None,
+    base: RewriteBase, actions: RowActions, done: RewriteResult, predicate: str | None
 ) -> LanceOperation.BaseOperation:
     from lance import LanceOperation
 
     shortened = [_parse_fragment(one) for one in done.shortened]
-    if new_columns:
-        return _create_evolution(base, done, shortened, new_columns)
+    if actions.new_columns:
+        return _create_evolution(base, done, shortened, actions.new_columns)
     added = [_parse_fragment(one) for one in done.added]
     if predicate is not None:
         return LanceOperation.Delete(shortened, list(done.emptied), predicate)
-    if done.counts[row_changes.INSERT]:
+    if done.counts[INSERT]:
         anchor = _find_anchor(base)
         if anchor is None:
             # Two merges into an empty table must conflict, so that one sees what the other has inserted.
@@ -77,9 +68,14 @@ def _create_operation(
         updated_fragments=shortened,
         new_fragments=added,
         # With stable row ids, Lance treats new fragments as indexed unless a field of the index is listed here.
-        fields_for_preserving_frag_bitmap=_list_field_ids(base.dataset, updated_columns),
+        fields_for_preserving_frag_bitmap=_list_field_ids(base.dataset, _updated_columns(base, actions)),
         update_mode="rewrite_rows",
     )
+
+
+def _updated_columns(base: RewriteBase, actions: RowActions) -> set[str]:
+    changes = [one for one in actions.changes if one.kind == UPDATE]
+    return {base.schema.names[column] for change in changes for column, _ in change.values}
 
 
 def _find_anchor(base: RewriteBase) -> Any:
@@ -108,7 +104,7 @@ def _create_evolution(
     return operation  # type: ignore[no-any-return]
 
 
-def _list_field_ids(dataset: LanceDataset, columns: Sequence[str]) -> list[int]:
+def _list_field_ids(dataset: LanceDataset, columns: Collection[str]) -> list[int]:
     """Return the ids of the fields of columns, including nested fields."""
     found: list[int] = []
     fields = [one for one in dataset.lance_schema.fields() if one.name() in columns]
