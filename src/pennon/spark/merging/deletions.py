@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pennon.spark.merging.row_lookup import FRAGMENT_BITS, split_by_fragment
+from pennon.spark.merging.row_lookup import FRAGMENT_BITS, open_fragment, split_by_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def write_deletion_vectors(
     dataset = table.open()
 
     def delete(fragment: int) -> tuple[int, str | None, str]:
-        left = dataset.get_fragment(fragment).delete_rows(_unpack_offsets(gone[fragment]).tolist())
+        left = open_fragment(dataset, fragment).delete_rows(_unpack_offsets(gone[fragment]).tolist())
         if left is None:
             return fragment, None, ""
         return fragment, json.dumps(left.to_json()), left.deletion_file.path(fragment)

@@ -111,7 +111,7 @@ class _RowSelection:
         try:
             values = [F.expr(text).alias(f"{VALUE}{number}") for number, text in enumerate(given.values())]
             frame = self._rows(base, given.values()).select(F.lit(0).alias(ACTION), ADDRESS, *values)
-            computed = zip(columns, frame.schema[2:], strict=True)
+            computed = zip(columns, frame.schema.fields[2:], strict=True)
             targets = [base.plan_value(schema.field(name), value.dataType) for name, value in computed]
         except rewrite.EXPRESSION_ERRORS as error:
             raise rewrite.expression_error(base, "updated", error) from error

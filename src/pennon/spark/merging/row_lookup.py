@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,7 +91,7 @@ def _scan_fragments(
     return dataset.scanner(
         columns=list(columns),
         filter=condition,
-        fragments=[dataset.get_fragment(number) for number in fragments],
+        fragments=[open_fragment(dataset, number) for number in fragments],
         with_row_address=True,
         with_row_id=row_ids,
         blob_handling="all_binary" if _has_blobs(dataset, columns) else None,
@@ -111,7 +111,12 @@ def _has_blobs(dataset: LanceDataset, columns: Sequence[str]) -> bool:
 
 def _row_bytes(dataset: LanceDataset, fragment: int, columns: Sequence[str]) -> float:
     """Return an estimate of the bytes of these columns in a row of a fragment."""
-    metadata = dataset.get_fragment(fragment).metadata
+    metadata = open_fragment(dataset, fragment).metadata
     size = sum(file.file_size_bytes or 0 for file in metadata.files)
     share = len(columns) / max(1, len(dataset.schema))
     return float(max(1.0, size / max(1, metadata.physical_rows) * share))
+
+
+def open_fragment(dataset: LanceDataset, number: int) -> Any:
+    """Return a fragment that a version is known to have."""
+    return dataset.get_fragment(number)
