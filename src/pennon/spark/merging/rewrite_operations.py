@@ -11,12 +11,13 @@ from pennon.spark.commits.staged_write import StagedWrite
 from pennon.spark.merging.clauses import INSERT, UPDATE
 from pennon.spark.merging.rewrite import with_columns
 from pennon.spark.types.extension import plain_schema
+from pennon.spark.types.field_ids import list_field_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
-    from lance import LanceDataset, LanceOperation
+    from lance import LanceOperation
 
     from pennon.spark.merging.rewrite import RewriteBase, RewriteResult, RowActions
 
@@ -68,14 +69,17 @@ def _create_operation(
         updated_fragments=shortened,
         new_fragments=added,
         # With stable row ids, Lance treats new fragments as indexed unless a field of the index is listed here.
-        fields_for_preserving_frag_bitmap=_list_field_ids(base.dataset, _updated_columns(base, actions)),
+        fields_for_preserving_frag_bitmap=_list_updated_fields(base, actions),
         update_mode="rewrite_rows",
     )
 
 
-def _updated_columns(base: RewriteBase, actions: RowActions) -> set[str]:
+def _list_updated_fields(base: RewriteBase, actions: RowActions) -> list[int]:
+    """Return the ids of the fields that updates set, including nested fields."""
     changes = [one for one in actions.changes if one.kind == UPDATE]
-    return {base.schema.names[column] for change in changes for column, _ in change.values}
+    own = base.schema.names
+    columns = {own[column] for change in changes for column, _ in change.values}
+    return sorted(number for name, ids in list_field_ids(base.dataset).items() if name in columns for number in ids)
 
 
 def _find_anchor(base: RewriteBase) -> Any:
@@ -102,17 +106,6 @@ def _create_evolution(
     kept = [now.get(one.id, one) for one in operation.fragments[:there] if one.id not in done.emptied]
     operation.fragments = [*kept, *operation.fragments[there:]]
     return operation  # type: ignore[no-any-return]
-
-
-def _list_field_ids(dataset: LanceDataset, columns: Collection[str]) -> list[int]:
-    """Return the ids of the fields of columns, including nested fields."""
-    found: list[int] = []
-    fields = [one for one in dataset.lance_schema.fields() if one.name() in columns]
-    while fields:
-        one = fields.pop()
-        found.append(one.id())
-        fields += one.children()
-    return sorted(found)
 
 
 def _parse_fragment(described: dict[str, Any]) -> Any:

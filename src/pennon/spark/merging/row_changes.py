@@ -65,6 +65,11 @@ class RewriteTask:
         """The columns of written rows."""
         return self.writer.plan.schema
 
+    def list_kept(self, change: RowChange) -> list[str]:
+        """Return the columns of the table that a change does not set."""
+        given = dict(change.values)
+        return [name for number, name in enumerate(self.schema.names[: self.width]) if number not in given]
+
 
 def apply_changes(rewrite: RewriteTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Apply the changes of a task, and yield reports of written and of deleted rows (see `deletions.REPORT`)."""
@@ -101,14 +106,7 @@ class _ChangedRows:
         self._batches = batches
         self._last: int | None = None
         self._row_ids: list[pa.Array] = []
-        self._kept_columns = [
-            [
-                field.name
-                for number, field in enumerate(rewrite.schema)
-                if number not in dict(change.values) and number < rewrite.width
-            ]
-            for change in rewrite.changes
-        ]
+        self._kept_columns = [rewrite.list_kept(change) for change in rewrite.changes]
         # Lance assigns given row ids to the first rows of a fragment, so new rows, which have none, come last.
         self._order = sorted(enumerate(rewrite.changes), key=lambda one: one[1].kind == INSERT)
         self.deleted = deletions.DeletedRows()

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
+from pennon.spark.types.field_ids import list_field_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,8 +89,8 @@ class StreamColumns:
 
     def with_field_ids(self, dataset: LanceDataset) -> StreamColumns:
         """Return the columns with their field ids in the version that defines the stream's schema."""
-        found = _field_ids(dataset)
-        return replace(self, field_ids=tuple((name, found[name]) for name in self.names))
+        found = list_field_ids(dataset)
+        return replace(self, field_ids=tuple((name, found[name][0]) for name in self.names))
 
     def find_present(self, dataset: LanceDataset, *, later: bool) -> tuple[str, ...]:
         """Return the columns that a version has; columns that were added later are null in it.
@@ -99,7 +100,7 @@ class StreamColumns:
         query.
         """
         version, number = dataset.schema, int(dataset.version)
-        names = {one: name for name, one in _field_ids(dataset).items()}
+        names = {ids[0]: name for name, ids in list_field_ids(dataset).items()}
         field_ids = dict(self.field_ids)
         added = [name for name in version.names if name not in self.table.names] if later and self.whole else []
         if added:
@@ -149,7 +150,3 @@ class StreamColumns:
             f"Version {number} of table {format_identifier(self.identifier)} has another schema than the "
             f"stream: {what}. {remedy}"
         )
-
-
-def _field_ids(dataset: LanceDataset) -> dict[str, int]:
-    return {field.name(): field.id() for field in dataset.lance_schema.fields()}
