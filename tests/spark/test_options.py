@@ -6,7 +6,6 @@ import inspect
 from pathlib import Path
 
 import pytest
-from pennon.spark.writing import FileSettings
 
 from pennon.spark import writing
 from pennon.spark.lake import Lake
@@ -14,6 +13,7 @@ from pennon.spark.merging import merge, mutation
 from pennon.spark.options import OPTIONS, PLAN, SourceOptions
 from pennon.spark.reading.splits import MAX_SPLIT_BYTES
 from pennon.spark.source import DEFAULT_SPLITS
+from pennon.spark.tables import FileSettings
 from tests.support import fails
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "spark-options.md"

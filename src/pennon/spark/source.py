@@ -63,17 +63,17 @@ class PennonDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the schema of the table."""
         if self._source_options.text("changes") is not None:
-            from pennon.spark import streaming
+            from pennon.spark.streaming.stream_reader import stream_schema
 
-            return streaming.schema(self._source_options, self._scan)
+            return stream_schema(self._source_options, self._scan)
         return self._scan.spark_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of a version of the table. A schema given by the user selects columns by name."""
         if self._source_options.text("changes") is not None:
-            from pennon.spark import streaming
+            from pennon.spark.streaming.stream_reader import TableChangesReader
 
-            return streaming.batch_reader(self._source_options, schema)
+            return TableChangesReader(self._source_options, schema)
         scan = self._scan
         names = tuple(schema.fieldNames())
         if names != tuple(scan.projected_schema().names):
@@ -90,9 +90,9 @@ class PennonDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the changes to the table, in micro-batches."""
-        from pennon.spark import streaming
+        from pennon.spark.streaming.stream_reader import stream_reader
 
-        return streaming.reader(self._source_options, schema)
+        return stream_reader(self._source_options, schema)
 
     def streamWriter(
         self,
@@ -100,9 +100,9 @@ class PennonDataSource(DataSource):
         overwrite: bool,  # noqa: FBT001 - Spark's signature
     ) -> DataSourceStreamArrowWriter:
         """Return a writer that commits each epoch of a stream once."""
-        from pennon.spark import streaming
+        from pennon.spark.streaming.stream_writer import stream_writer
 
-        return streaming.writer(self._source_options, schema, overwrite=overwrite)
+        return stream_writer(self._source_options, schema, overwrite=overwrite)
 
 
 class PennonReader(DataSourceReader):

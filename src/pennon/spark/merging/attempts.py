@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import ConcurrentModificationError
-from pennon.spark.merging import rewrite_operations
-from pennon.spark.merging.row_changes import DELETE, INSERT, UPDATE
+from pennon.spark.merging.clauses import DELETE, INSERT, UPDATE
+from pennon.spark.merging.rewrite_operations import COUNTED
 from pennon.spark.tables import job_commits
 from pennon.spark.tables.publishing import publish_or_discard
 
@@ -31,21 +31,18 @@ class AppliedChange:
     already: bool = False
 
 
-def find_earlier_change(
-    lake: Lake, identifier: Identifier, job_id: str | None, branch: str | None
-) -> AppliedChange | None:
-    """Return the change that an earlier run of a job committed, or None."""
-    if job_id is None:
-        return None
-    found = job_commits.find_job(lake.address, identifier, job_id, branch)
-    return None if found is None else _from_commit(found)
-
-
-def apply_once(lake: Lake, job_id: str | None, stage: Callable[[], StagedWrite]) -> AppliedChange:
+def apply_once(
+    lake: Lake, identifier: Identifier, job_id: str | None, branch: str | None, stage: Callable[[], StagedWrite]
+) -> AppliedChange:
     """Stage and publish a change, and retry if others changed the same fragments first.
 
-    Raises ConcurrentModificationError after ATTEMPTS conflicts.
+    If an earlier run of the job committed it, nothing is staged. Raises InvalidInputError for a bad job id, and
+    ConcurrentModificationError after ATTEMPTS conflicts.
     """
+    job_commits.require_job_id(job_id)
+    earlier = _find_earlier(lake, identifier, job_id, branch)
+    if earlier is not None:
+        return earlier
     for attempt in range(ATTEMPTS):
         staged = stage()
         try:
@@ -54,17 +51,17 @@ def apply_once(lake: Lake, job_id: str | None, stage: Callable[[], StagedWrite])
             if attempt == ATTEMPTS - 1:
                 raise
             continue
-        if published.already and job_id is not None:
-            found = find_earlier_change(lake, staged.identifier, job_id, staged.destination.branch)
-            if found is not None:
-                return found
-        return AppliedChange(int(published.version or 0), _counts(staged.transaction))
+        earlier = _find_earlier(lake, identifier, job_id, branch) if published.already else None
+        return earlier or AppliedChange(int(published.version or 0), _counts(staged.transaction))
     raise AssertionError
 
 
-def _from_commit(found: job_commits.CommittedVersion) -> AppliedChange:
+def _find_earlier(lake: Lake, identifier: Identifier, job_id: str | None, branch: str | None) -> AppliedChange | None:
+    found = None if job_id is None else job_commits.find_job(lake.address, identifier, job_id, branch)
+    if found is None:
+        return None
     return AppliedChange(found.version, _counts(found.transaction.transaction_properties or {}), already=True)
 
 
 def _counts(properties: Mapping[str, str]) -> dict[str, int]:
-    return {kind: int(properties.get(f"{rewrite_operations.COUNTED}{kind}", "0")) for kind in (INSERT, UPDATE, DELETE)}
+    return {kind: int(properties.get(f"{COUNTED}{kind}", "0")) for kind in (INSERT, UPDATE, DELETE)}

@@ -1,10 +1,11 @@
-"""The clauses of a merge, for rows that match and for rows that do not."""
+"""What a merge does: which rows match, and the clauses for rows that match and for rows that do not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypedDict
 
 from pennon.errors import InvalidInputError
 
@@ -35,6 +36,7 @@ class Insert:
     condition: str | None = None
 
 
+UPDATE, DELETE, INSERT = "update", "delete", "insert"
 Clause = Update | Delete | Insert
 ClauseSpec = str | Clause | Sequence[Clause] | None
 
@@ -51,6 +53,18 @@ _KINDS: dict[str, tuple[type[Clause], ...]] = {
     NOT_MATCHED: (Insert,),
     BY_SOURCE: (Update, Delete),
 }
+
+
+def kind_of(clause: Clause) -> str:
+    """Return what a clause does to a row: UPDATE, DELETE or INSERT."""
+    return {Update: UPDATE, Delete: DELETE, Insert: INSERT}[type(clause)]
+
+
+def assignments_of(clause: Clause) -> Mapping[str, str] | None:
+    """Return the expression for each column that a clause sets, or None if it copies all columns of the source."""
+    if isinstance(clause, Delete):
+        return {}
+    return clause.set if isinstance(clause, Update) else clause.values
 
 
 @dataclass(frozen=True)
@@ -71,13 +85,61 @@ class Clauses:
         return self.matched == (Delete(),)
 
 
+@dataclass(frozen=True, kw_only=True)
+class MergeSpec:
+    """Which rows of a merge match, and what happens to them.
+
+    Rows match if the columns `on` are equal, or if `on_condition` holds: an expression in Spark's SQL in which the
+    sides are called by their aliases. Null keys match nothing unless `null_safe`. For each kind of row, clauses are a
+    word (`update`, `delete`, `insert`, `ignore`) or a list of `Update`, `Delete` and `Insert`; the first clause whose
+    condition holds applies. With `merge_schema`, columns that the table lacks are added to it.
+    """
+
+    on: Sequence[str] = ()
+    when_matched: ClauseSpec = "update"
+    when_not_matched: ClauseSpec = "insert"
+    when_not_matched_by_source: ClauseSpec = None
+    on_condition: str | None = None
+    null_safe: bool = False
+    target_alias: str = "target"
+    source_alias: str = "source"
+    merge_schema: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise InvalidInputError for bad clauses, several or no conditions, or one name for both sides."""
+        if bool(self.on) == (self.on_condition is not None):
+            raise InvalidInputError("A merge has either key columns (`on`) or a condition (`on_condition`)")
+        target, source = self.target_alias, self.source_alias
+        if target.lower() == source.lower():
+            raise InvalidInputError(f"The table and the source of a merge need two names, got {target!r} twice")
+        self.clauses  # noqa: B018 - parses them
+
+    @cached_property
+    def clauses(self) -> Clauses:
+        """The parsed clauses."""
+        return parse_clauses(self.when_matched, self.when_not_matched, self.when_not_matched_by_source)
+
+
+class MergeOptions(TypedDict, total=False):
+    """The fields of `MergeSpec` other than `on`, as arguments of functions."""
+
+    when_matched: ClauseSpec
+    when_not_matched: ClauseSpec
+    when_not_matched_by_source: ClauseSpec
+    on_condition: str | None
+    null_safe: bool
+    target_alias: str
+    source_alias: str
+    merge_schema: bool
+
+
 def parse_clauses(matched: ClauseSpec, not_matched: ClauseSpec, by_source: ClauseSpec) -> Clauses:
     """Return the clauses, each given as a word, a clause or a list of clauses; raises InvalidInputError if invalid."""
-    made: dict[str, Any] = {
-        kind: _parse_spec(kind, given)
+    made: Any = [
+        _parse_spec(kind, given)
         for kind, given in ((MATCHED, matched), (NOT_MATCHED, not_matched), (BY_SOURCE, by_source))
-    }
-    clauses = Clauses(made[MATCHED], made[NOT_MATCHED], made[BY_SOURCE])
+    ]
+    clauses = Clauses(*made)
     if not clauses.all():
         raise InvalidInputError("A merge needs at least one clause, for rows that match or for others")
     return clauses
@@ -105,7 +167,7 @@ def _parse_spec(kind: str, given: ClauseSpec) -> tuple[Clause, ...]:
 
 
 def _check_values(kind: str, clause: Clause) -> None:
-    values = clause.set if isinstance(clause, Update) else clause.values if isinstance(clause, Insert) else {}
+    values = assignments_of(clause)
     if values is None:
         if kind == BY_SOURCE:
             raise InvalidInputError(
@@ -114,6 +176,11 @@ def _check_values(kind: str, clause: Clause) -> None:
         return
     if not isinstance(clause, Delete) and not values:
         raise InvalidInputError(f"{kind}: {type(clause).__name__} sets no column")
+    check_expressions(kind, values)
+
+
+def check_expressions(where: str, values: Mapping[str, str]) -> None:
+    """Raise InvalidInputError if a column is set to something else than SQL; `where` names the place."""
     for column, text in values.items():
         if not isinstance(column, str) or not isinstance(text, str) or not text.strip():
-            raise InvalidInputError(f"{kind}: columns are set to SQL expressions, got {column!r}: {text!r}")
+            raise InvalidInputError(f"{where}: columns are set to SQL expressions, got {column!r}: {text!r}")

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 _ZONE = "spark.sql.session.timeZone"
 _WORD = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
-_STAR = re.compile(r"\.\s*\*")
+# A star that is not a multiplication.
+_STAR = re.compile(r"(?:^|[.(,])\s*\*")
 
 
 def find_mentioned_columns(columns: Iterable[str], expressions: Iterable[str | None]) -> list[str]:
-    """Return the columns whose names occur in one of the expressions, in their order; all if one contains `alias.*`.
+    """Return the columns whose names occur in one of the expressions, in their order; all if one contains a star.
 
     The result is never too short, but may contain a column too many: words are compared without regard to case, also
     those inside literals.

@@ -9,19 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
-from pennon.errors import InvalidInputError, TableColumnNotFoundError
+from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark import types
-from pennon.spark.merging import conditions, rewrite, rewrite_operations
-from pennon.spark.merging.attempts import apply_once, find_earlier_change
-from pennon.spark.merging.row_changes import ACTION, ADDRESS, DELETE, UPDATE, VALUE, RowChange
+from pennon.spark.merging import conditions, rewrite
+from pennon.spark.merging.attempts import apply_once
+from pennon.spark.merging.clauses import DELETE, UPDATE, check_expressions
+from pennon.spark.merging.rewrite import RowActions
+from pennon.spark.merging.rewrite_operations import stage_rewrite
+from pennon.spark.merging.row_changes import ACTION, ADDRESS, VALUE, RowChange
 from pennon.spark.reading import scan
 from pennon.spark.session_settings import is_case_sensitive
-from pennon.spark.tables import job_commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -64,6 +63,7 @@ def update(
     """
     if not set:
         raise InvalidInputError(f"An update of table {format_identifier(identifier)} sets no column")
+    check_expressions(f"Update of table {format_identifier(identifier)}", set)
     selection = _RowSelection(lake, identifier, where, alias, branch)
     return selection.apply(UPDATE, lambda: selection.stage_update(set), job_id)
 
@@ -101,25 +101,23 @@ class _RowSelection:
     branch: str | None
 
     def apply(self, kind: str, stage: Callable[[], StagedWrite], job_id: str | None) -> MutationResult:
-        job_commits.require_job_id(job_id)
-        done = find_earlier_change(self.lake, self.identifier, job_id, self.branch) or apply_once(
-            self.lake, job_id, stage
-        )
+        done = apply_once(self.lake, self.identifier, job_id, self.branch, stage)
         return MutationResult(done.version, done.counts[kind], done.already)
 
     def stage_update(self, given: Mapping[str, str]) -> StagedWrite:
         base = rewrite.open_base(self.lake, self.identifier, self.branch)
-        columns = _resolve_columns(self.lake, base, given)
+        spark, schema = self.lake.spark, base.schema
+        columns = base.resolve_columns(given, case_sensitive=is_case_sensitive(spark))
         try:
             values = [F.expr(text).alias(f"{VALUE}{number}") for number, text in enumerate(given.values())]
             frame = self._rows(base, given.values()).select(F.lit(0).alias(ACTION), ADDRESS, *values)
-            plans = [_plan(base, frame.schema[f"{VALUE}{number}"], name) for number, name in enumerate(columns)]
+            computed = zip(columns, frame.schema.fields[2:], strict=True)
+            targets = [base.plan_value(schema.field(name), value.dataType) for name, value in computed]
         except rewrite.EXPRESSION_ERRORS as error:
             raise rewrite.expression_error(base, "updated", error) from error
-        names = base.schema.names
-        change = RowChange(UPDATE, tuple((names.index(name), number) for number, name in enumerate(columns)))
-        done = rewrite.rewrite_rows(self.lake.spark, base, frame, [change], plans)
-        return rewrite_operations.stage_rewrite(base, done, updated_columns=columns)
+        change = RowChange(UPDATE, tuple((schema.names.index(name), number) for number, name in enumerate(columns)))
+        actions = RowActions(frame, (change,), tuple(targets))
+        return stage_rewrite(base, actions, rewrite.rewrite_rows(spark, base, actions))
 
     def stage_delete(self) -> StagedWrite:
         base = rewrite.open_base(self.lake, self.identifier, self.branch)
@@ -128,8 +126,9 @@ class _RowSelection:
             frame.schema  # noqa: B018 - Spark Connect analyses expressions only when it needs a result
         except rewrite.EXPRESSION_ERRORS as error:
             raise rewrite.expression_error(base, "deleted from", error) from error
-        done = rewrite.rewrite_rows(self.lake.spark, base, frame, [RowChange(DELETE)], [], ordered=True)
-        return rewrite_operations.stage_rewrite(base, done, predicate=self.where)
+        actions = RowActions(frame, (RowChange(DELETE),), ordered=True)
+        done = rewrite.rewrite_rows(self.lake.spark, base, actions)
+        return stage_rewrite(base, actions, done, predicate=self.where)
 
     def _rows(self, base: RewriteBase, expressions: Iterable[str]) -> DataFrame:
         """Return the addresses of the rows, and the columns that expressions mention."""
@@ -139,30 +138,3 @@ class _RowSelection:
         wanted = scan.scan_pinned(base.table, base.dataset, columns=columns, where=pushed, row_address=True)
         frame = scan.to_dataframe(spark, wanted).withColumnRenamed(scan.ROW_ADDRESS, ADDRESS).alias(self.alias)
         return frame if where is None else frame.where(F.expr(where))
-
-
-def _resolve_columns(lake: Lake, base: RewriteBase, given: Mapping[str, str]) -> list[str]:
-    """Return the columns to set; raises an error if one does not exist or is set twice."""
-    exact = is_case_sensitive(lake.spark)
-    found: list[str] = []
-    for name, text in given.items():
-        if not isinstance(text, str) or not text.strip():
-            raise InvalidInputError(
-                f"Columns of table {format_identifier(base.identifier)} are set to SQL, got {name!r}: {text!r}"
-            )
-        column = conditions.find_column(name, base.schema.names, case_sensitive=exact)
-        if column is None:
-            raise TableColumnNotFoundError(
-                f"Table {format_identifier(base.identifier)} has no column {name!r} to set; it has "
-                f"{', '.join(base.schema.names)}"
-            )
-        if column in found:
-            raise InvalidInputError(f"Column {column!r} of table {format_identifier(base.identifier)} is set twice")
-        found.append(column)
-    return found
-
-
-def _plan(base: RewriteBase, given: StructField, name: str) -> types.WritePlan:
-    field = base.schema.field(name)
-    incoming = StructType([StructField(name, given.dataType)])
-    return types.plan_write(incoming, pa.schema([field]), into=f"table {format_identifier(base.identifier)}")

@@ -9,42 +9,41 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import (
-    AnalysisException,
-    ArithmeticException,
-    ArrayIndexOutOfBoundsException,
-    DateTimeException,
-    NumberFormatException,
-)
+import pyarrow as pa
+from pyspark import errors as spark_errors
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
-from pennon.errors import InternalError, InvalidInputError, translate_errors
+from pennon.errors import InternalError, InvalidInputError, TableColumnNotFoundError, translate_errors
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
-from pennon.spark.merging import deletions, row_changes
-from pennon.spark.merging.row_changes import ADDRESS, IdentityPlan, RewriteTask, RowChange
+from pennon.spark.merging import conditions, deletions, row_changes
+from pennon.spark.merging.clauses import DELETE, INSERT, UPDATE
+from pennon.spark.merging.row_changes import ADDRESS, RewriteTask, RowChange, RowChangedTwiceError
 from pennon.spark.reading.pinned import declared_error
 from pennon.spark.tables.destination import Destination, locate_table
 from pennon.spark.tables.fragment_writer import FileSettings, FragmentWriter
 from pennon.spark.types.extension import plain_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    import pyarrow as pa
     from lance import LanceDataset
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
     from pennon.spark.lake import Lake
     from pennon.spark.reading.pinned import PinnedTable
 
 EXPRESSION_ERRORS = (
-    AnalysisException,
-    ArithmeticException,
-    ArrayIndexOutOfBoundsException,
-    DateTimeException,
-    NumberFormatException,
+    spark_errors.AnalysisException,
+    spark_errors.ArithmeticException,
+    spark_errors.ArrayIndexOutOfBoundsException,
+    spark_errors.DateTimeException,
+    spark_errors.NumberFormatException,
 )
 """Errors that Spark raises if an expression is invalid or cannot be evaluated for a row."""
 _SLOT = "__pennon_slot"
@@ -68,9 +67,49 @@ class RewriteBase:
         return self.destination.identifier
 
     @property
+    def name(self) -> str:
+        """The name of the table in messages."""
+        return format_identifier(self.identifier)
+
+    @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of the table."""
+        """The columns of the table. Lance converts the whole schema each time it is asked."""
         return self.dataset.schema
+
+    def resolve_columns(self, names: Iterable[str], *, case_sensitive: bool) -> list[str]:
+        """Return the columns with these names; raises an error if one does not exist or is named twice."""
+        own: list[str] = self.schema.names
+        found: list[str] = []
+        for name in names:
+            column = conditions.find_column(name, own, case_sensitive=case_sensitive)
+            if column is None:
+                raise TableColumnNotFoundError(
+                    f"Table {self.name} has no column {name!r} to set; it has {', '.join(own)}"
+                )
+            if column in found:
+                raise InvalidInputError(f"Column {column!r} of table {self.name} is set twice")
+            found.append(column)
+        return found
+
+    def plan_value(self, field: pa.Field, given: DataType) -> types.WriteTarget:
+        """Return how values of a Spark type are cast to a column; raises InvalidInputError if they do not fit."""
+        incoming = StructType([StructField(field.name, given)])
+        return types.plan_write(incoming, pa.schema([field]), into=f"table {self.name}").targets[0]
+
+
+@dataclass(frozen=True)
+class RowActions:
+    """The actions of a change, one for each row of `frame` (see `row_changes`)."""
+
+    frame: DataFrame
+    changes: tuple[RowChange, ...]
+    targets: tuple[types.WriteTarget, ...] = ()
+    """How each value is cast to the type of its column."""
+    new_columns: tuple[pa.Field, ...] = ()
+    repeatable: bool = False
+    """Whether several rows of the source may change the same row, because all of them delete it."""
+    ordered: bool = False
+    """Whether the frame contains each row of the table at most once, in the order of a scan."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +128,6 @@ class RewriteResult:
         return sum(self.counts.values())
 
 
-class RowChangedTwiceError(Exception):
-    """Several rows of the source would change the same row of the table."""
-
-    def __init__(self, address: int) -> None:
-        super().__init__(address)
-        self.address = address
-
-
 def open_base(lake: Lake, identifier: Identifier, branch: str | None = None) -> RewriteBase:
     """Return the latest version of a table or branch.
 
@@ -110,46 +141,34 @@ def open_base(lake: Lake, identifier: Identifier, branch: str | None = None) -> 
     return RewriteBase(destination, dataset, destination.pin_version(int(dataset.version)).identified_by(dataset))
 
 
-def rewrite_rows(
-    spark: SparkSession,
-    base: RewriteBase,
-    actions: DataFrame,
-    wanted: Sequence[RowChange],
-    values: Sequence[types.WritePlan],
-    *,
-    new_columns: Sequence[pa.Field] = (),
-    repeatable: bool = False,
-    ordered: bool = False,
-    run: str | None = None,
-) -> RewriteResult:
-    """Apply actions (see `row_changes`) and return the result. A failure leaves no files.
+def rewrite_rows(spark: SparkSession, base: RewriteBase, actions: RowActions, run: str | None = None) -> RewriteResult:
+    """Apply actions and return the result. A failure leaves no files.
 
-    Raises InvalidInputError for a bad expression or value, and RowChangedTwiceError. `ordered` actions contain each row
-    of the table at most once, in the order of a scan.
+    Raises InvalidInputError for a bad expression or value, and RowChangedTwiceError.
     """
     run = run or uuid.uuid4().hex
-    plan: Any = IdentityPlan(with_columns(plain_schema(base.schema), new_columns))
     writer = FragmentWriter(
         base.destination,
-        plan,
+        types.WritePlan(with_columns(plain_schema(base.schema), actions.new_columns)),
         run,
         # The ids of new columns are assigned when the operation is built.
-        "overwrite" if new_columns else "append",
+        "overwrite" if actions.new_columns else "append",
         base.table,
         FileSettings(data_storage_version=str(base.dataset.data_storage_version)),
     ).start_run()
     task = RewriteTask(
         base.table,
-        tuple(wanted),
-        tuple(values),
+        actions.changes,
+        actions.targets,
         writer,
         bool(base.dataset.has_stable_row_ids),
         len(base.schema),
-        repeatable,
+        actions.repeatable,
     )
     spark.addTag(run)
     try:
-        reports = _run_jobs(spark, base, actions if ordered else _gather_by_address(actions), task)
+        frame = actions.frame if actions.ordered else _gather_by_address(actions.frame)
+        reports = _run_jobs(spark, base, frame, task)
     except BaseException as error:
         spark.interruptTag(run)
         _remove_files(base, run)
@@ -166,7 +185,7 @@ def expression_error(base: RewriteBase, what: str, error: BaseException) -> Inva
     reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     reason, _, _ = reason.partition(" Did you mean")
     names = f" The table has {', '.join(base.schema.names)}." if "UNRESOLVED" in reason else ""
-    return InvalidInputError(f"Table {format_identifier(base.identifier)} cannot be {what}: {reason}{names}")
+    return InvalidInputError(f"Table {base.name} cannot be {what}: {reason}{names}")
 
 
 def _run_jobs(spark: SparkSession, base: RewriteBase, actions: DataFrame, task: RewriteTask) -> list[dict[str, Any]]:
@@ -193,8 +212,6 @@ def _run_jobs(spark: SparkSession, base: RewriteBase, actions: DataFrame, task: 
 
 def _gather_by_address(actions: DataFrame) -> DataFrame:
     """Return the actions with neighbouring rows in one task, in order; new rows stay in their partitions."""
-    from pyspark.sql import functions as F
-
     slot = F.coalesce(F.shiftright(ADDRESS, _SLOT_BITS), -1 - F.spark_partition_id().cast("bigint"))
     gathered = actions.withColumn(_SLOT, slot).repartition(_SLOT).drop(_SLOT)
     return gathered.sortWithinPartitions(F.col(ADDRESS).asc_nulls_last())
@@ -204,14 +221,14 @@ def _collect_result(base: RewriteBase, run: str, reports: Sequence[dict[str, Any
     added: list[dict[str, Any]] = []
     shortened: list[dict[str, Any]] = []
     emptied: list[int] = []
-    counts = dict.fromkeys((row_changes.INSERT, row_changes.UPDATE, row_changes.DELETE), 0)
+    counts = dict.fromkeys((INSERT, UPDATE, DELETE), 0)
     for one in reports:
         kind, content = one["kind"], one["content"]
         if kind in {row_changes.TWICE, row_changes.REFUSED}:
             _remove_files(base, run)
             if kind == row_changes.TWICE:
                 raise RowChangedTwiceError(int(content))
-            raise InvalidInputError(f"Table {format_identifier(base.identifier)}: {content.decode()}")
+            raise InvalidInputError(f"Table {base.name}: {content.decode()}")
         if kind == row_changes.WRITTEN:
             written = json.loads(content)
             added += written["fragments"]
@@ -222,7 +239,7 @@ def _collect_result(base: RewriteBase, run: str, reports: Sequence[dict[str, Any
         elif kind == deletions.EMPTIED:
             emptied.append(int(one["fragment"]))
         else:
-            raise InternalError(f"Table {format_identifier(base.identifier)}: a task reported {kind!r}")
+            raise InternalError(f"Table {base.name}: a task reported {kind!r}")
     return RewriteResult(run, tuple(added), tuple(shortened), tuple(emptied), counts)
 
 

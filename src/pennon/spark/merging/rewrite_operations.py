@@ -6,31 +6,27 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pennon.spark import types
-from pennon.spark.merging import row_changes
+from pennon.spark.merging.clauses import INSERT, UPDATE
 from pennon.spark.merging.rewrite import with_columns
 from pennon.spark.tables.schema_evolution import Evolution
 from pennon.spark.tables.staged_write import StagedWrite
 from pennon.spark.types.extension import plain_schema
+from pennon.spark.types.field_ids import list_field_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
-    from lance import LanceDataset, LanceOperation
+    from lance import LanceOperation
 
-    from pennon.spark.merging.rewrite import RewriteBase, RewriteResult
+    from pennon.spark.merging.rewrite import RewriteBase, RewriteResult, RowActions
 
 COUNTED = "pennon.rows."
 """Properties of a transaction: how many rows it inserted, updated and deleted."""
 
 
 def stage_rewrite(
-    base: RewriteBase,
-    done: RewriteResult,
-    *,
-    updated_columns: Sequence[str] = (),
-    new_columns: Sequence[pa.Field] = (),
-    predicate: str | None = None,
+    base: RewriteBase, actions: RowActions, done: RewriteResult, *, predicate: str | None = None
 ) -> StagedWrite:
     """Return the staged write that publishes a rewrite; with a predicate, it is a delete."""
     written = [file for fragment in done.added for file in fragment["files"]]
@@ -38,7 +34,7 @@ def stage_rewrite(
     files += [_parse_fragment(one).deletion_file.path(one["id"]) for one in done.shortened]
     return StagedWrite(
         base.identifier,
-        _create_operation(base, done, updated_columns, new_columns, predicate) if done.rows else None,
+        _create_operation(base, actions, done, predicate) if done.rows else None,
         base.table.version,
         done.rows,
         sum(file["file_size_bytes"] or 0 for file in written),
@@ -51,21 +47,17 @@ def stage_rewrite(
 
 
 def _create_operation(
-    base: RewriteBase,
-    done: RewriteResult,
-    updated_columns: Sequence[str],
-    new_columns: Sequence[pa.Field],
-    predicate: str | None,
+    base: RewriteBase, actions: RowActions, done: RewriteResult, predicate: str | None
 ) -> LanceOperation.BaseOperation:
     from lance import LanceOperation
 
     shortened = [_parse_fragment(one) for one in done.shortened]
-    if new_columns:
-        return _create_evolution(base, done, shortened, new_columns)
+    if actions.new_columns:
+        return _create_evolution(base, done, shortened, actions.new_columns)
     added = [_parse_fragment(one) for one in done.added]
     if predicate is not None:
         return LanceOperation.Delete(shortened, list(done.emptied), predicate)
-    if done.counts[row_changes.INSERT]:
+    if done.counts[INSERT]:
         anchor = _find_anchor(base)
         if anchor is None:
             # Two merges into an empty table must conflict, so that one sees what the other has inserted.
@@ -77,9 +69,17 @@ def _create_operation(
         updated_fragments=shortened,
         new_fragments=added,
         # With stable row ids, Lance treats new fragments as indexed unless a field of the index is listed here.
-        fields_for_preserving_frag_bitmap=_list_field_ids(base.dataset, updated_columns),
+        fields_for_preserving_frag_bitmap=_list_updated_fields(base, actions),
         update_mode="rewrite_rows",
     )
+
+
+def _list_updated_fields(base: RewriteBase, actions: RowActions) -> list[int]:
+    """Return the ids of the fields that updates set, including nested fields."""
+    changes = [one for one in actions.changes if one.kind == UPDATE]
+    own = base.schema.names
+    columns = {own[column] for change in changes for column, _ in change.values}
+    return sorted(number for name, ids in list_field_ids(base.dataset).items() if name in columns for number in ids)
 
 
 def _find_anchor(base: RewriteBase) -> Any:
@@ -106,17 +106,6 @@ def _create_evolution(
     kept = [now.get(one.id, one) for one in operation.fragments[:there] if one.id not in done.emptied]
     operation.fragments = [*kept, *operation.fragments[there:]]
     return operation  # type: ignore[no-any-return]
-
-
-def _list_field_ids(dataset: LanceDataset, columns: Sequence[str]) -> list[int]:
-    """Return the ids of the fields of columns, including nested fields."""
-    found: list[int] = []
-    fields = [one for one in dataset.lance_schema.fields() if one.name() in columns]
-    while fields:
-        one = fields.pop()
-        found.append(one.id())
-        fields += one.children()
-    return sorted(found)
 
 
 def _parse_fragment(described: dict[str, Any]) -> Any:

@@ -1,8 +1,8 @@
 """The task of a merge or an update: it writes new rows, and reports which old rows are deleted.
 
-The input of a task has the columns `action` (the number of a change), `address` (of the table's row, null for a new
-row) and the values that changes set. All rows of one address are in one task, and addresses ascend. So a row that
-would be changed twice is detected.
+The input of a task has the columns ACTION (the number of a change), ADDRESS (of the table's row, null for a new row)
+and the values that changes set: first the fields of the struct COPIED, if there is one, then columns with the prefix
+VALUE. All rows of one address are in one task, and addresses ascend. So a row that would be changed twice is detected.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ import pyarrow.compute as pc
 
 from pennon.errors import InvalidInputError
 from pennon.spark.merging import deletions, row_lookup
+from pennon.spark.merging.clauses import DELETE, INSERT, UPDATE
+from pennon.spark.types.write_cast import cast_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pennon.spark.reading.pinned import PinnedTable
     from pennon.spark.tables.fragment_writer import FragmentWriter
-    from pennon.spark.types import WritePlan
+    from pennon.spark.types import WriteTarget
 
 ACTION = "__pennon_action"
 ADDRESS = "__pennon_address"
+COPIED = "__pennon_copied"
 VALUE = "__pennon_value_"
-
-UPDATE, DELETE, INSERT = "update", "delete", "insert"
 
 WRITTEN, TWICE, REFUSED = "written", "twice", "refused"
 
@@ -50,8 +51,8 @@ class RewriteTask:
 
     table: PinnedTable
     changes: tuple[RowChange, ...]
-    values: tuple[WritePlan, ...]
-    """How each value is cast to the Arrow type of its column; each plan has that one column."""
+    targets: tuple[WriteTarget, ...]
+    """How each value is cast to the type of its column."""
     writer: FragmentWriter
     stable_row_ids: bool
     width: int
@@ -64,17 +65,10 @@ class RewriteTask:
         """The columns of written rows."""
         return self.writer.plan.schema
 
-
-@dataclass(frozen=True)
-class IdentityPlan:
-    """The plan of a write whose rows already have the types of the table."""
-
-    schema: pa.Schema
-    new_columns: tuple[pa.Field, ...] = ()
-
-    def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch."""
-        return batch
+    def list_kept(self, change: RowChange) -> list[str]:
+        """Return the columns of the table that a change does not set."""
+        given = dict(change.values)
+        return [name for number, name in enumerate(self.schema.names[: self.width]) if number not in given]
 
 
 def apply_changes(rewrite: RewriteTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -82,7 +76,7 @@ def apply_changes(rewrite: RewriteTask, batches: Iterator[pa.RecordBatch]) -> It
     rows = _ChangedRows(rewrite, batches)
     try:
         written = rewrite.writer.write(iter(rows))
-    except _RowRepeatedError as error:
+    except RowChangedTwiceError as error:
         yield deletions.create_report(TWICE, str(error.address))
         return
     except InvalidInputError as error:
@@ -96,7 +90,9 @@ def apply_changes(rewrite: RewriteTask, batches: Iterator[pa.RecordBatch]) -> It
     yield from rows.deleted.reports()
 
 
-class _RowRepeatedError(Exception):
+class RowChangedTwiceError(Exception):
+    """Several rows of the source would change the same row of the table."""
+
     def __init__(self, address: int) -> None:
         super().__init__(address)
         self.address = address
@@ -110,14 +106,7 @@ class _ChangedRows:
         self._batches = batches
         self._last: int | None = None
         self._row_ids: list[pa.Array] = []
-        self._kept_columns = [
-            [
-                field.name
-                for number, field in enumerate(rewrite.schema)
-                if number not in dict(change.values) and number < rewrite.width
-            ]
-            for change in rewrite.changes
-        ]
+        self._kept_columns = [rewrite.list_kept(change) for change in rewrite.changes]
         # Lance assigns given row ids to the first rows of a fragment, so new rows, which have none, come last.
         self._order = sorted(enumerate(rewrite.changes), key=lambda one: one[1].kind == INSERT)
         self.deleted = deletions.DeletedRows()
@@ -144,7 +133,7 @@ class _ChangedRows:
                 yield from self._update(rows, change, addresses, self._kept_columns[number])
 
     def _require_once(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch without repeated rows; raises _RowRepeatedError if repeats are not allowed."""
+        """Return the batch without repeated rows; raises RowChangedTwiceError if repeats are not allowed."""
         addresses = batch.column(ADDRESS)
         if not len(addresses):
             return batch
@@ -154,7 +143,7 @@ class _ChangedRows:
         if not pc.any(again).as_py():
             return batch
         if not self._rewrite.repeatable:
-            raise _RowRepeatedError(addresses.filter(again)[0].as_py())
+            raise RowChangedTwiceError(addresses.filter(again)[0].as_py())
         return batch.filter(pc.invert(again))
 
     def _update(
@@ -173,22 +162,19 @@ class _ChangedRows:
             start += original.num_rows
 
     def _assemble(self, rows: pa.RecordBatch, change: RowChange, kept: dict[str, pa.Array]) -> pa.RecordBatch:
-        schema = self._rewrite.schema
+        schema, targets = self._rewrite.schema, self._rewrite.targets
+        given = rows.column(COPIED).flatten() if COPIED in rows.schema.names else []
+        given += [rows.column(f"{VALUE}{number}") for number in range(len(given), len(targets))]
         values = dict(change.values)
         arrays = []
-        for number, field in enumerate(schema):
-            if number in values:
-                arrays.append(self._cast_value(rows, values[number]))
+        for column, field in enumerate(schema):
+            if column in values:
+                arrays.append(cast_array(given[values[column]], targets[values[column]]))
             elif field.name in kept:
                 arrays.append(row_lookup.cast_to_field(kept[field.name], field))
             else:
                 arrays.append(pa.nulls(rows.num_rows, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    def _cast_value(self, rows: pa.RecordBatch, number: int) -> pa.Array:
-        plan = self._rewrite.values[number]
-        column = rows.column(f"{VALUE}{number}")
-        return plan.cast(pa.RecordBatch.from_arrays([column], [plan.schema.field(0).name])).column(0)
 
     def restore_row_ids(self, fragments: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
         """Return the fragments with the row ids of changed rows, which come first, if row ids are stable."""

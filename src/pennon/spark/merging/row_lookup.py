@@ -118,5 +118,5 @@ def _row_bytes(dataset: LanceDataset, fragment: int, columns: Sequence[str]) -> 
 
 
 def open_fragment(dataset: LanceDataset, number: int) -> Any:
-    """Return a fragment of a version."""
+    """Return a fragment that a version is known to have."""
     return dataset.get_fragment(number)

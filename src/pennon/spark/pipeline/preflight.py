@@ -186,7 +186,7 @@ def _target_schema(target: Target, table: TargetTable, incoming: StructType) -> 
             incoming,
             table.schema,
             merge_schema=target.merge_schema,
-            fill_missing=target.mode == "merge",
+            fill_missing=target.merge_schema or target.mode == "merge",
             into=target.table,
         )
         after = types.spark_schema(pa.schema([*table.schema, *made.new_columns]))

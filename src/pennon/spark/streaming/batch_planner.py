@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError, InvalidTableStateError, LanceNamespaceError, TableVersionNotFoundError
@@ -14,7 +15,7 @@ from pennon.spark.streaming.stream_columns import FeedCommit, StreamColumns
 from pennon.spark.streaming.stream_history import StreamHistory
 from pennon.spark.streaming.stream_position import StreamPosition
 from pennon.spark.streaming.stream_settings import EARLIEST, LATEST
-from pennon.spark.streaming.stream_splits import split_window, without_fragments
+from pennon.spark.streaming.stream_splits import split_window
 from pennon.spark.streaming.stream_tasks import SplitTask, StreamTask
 from pennon.spark.streaming.version_effects import EffectClassifier, VersionEffect
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.reading.scan import Scan
     from pennon.spark.streaming.stream_settings import StreamSettings
+    from pennon.spark.streaming.version_difference import VersionDifference
 
 
 @dataclass(frozen=True)
@@ -34,16 +36,6 @@ class BatchLimits:
 
     versions: int | None = None
     rows: int | None = None
-
-
-@dataclass(frozen=True)
-class _AppendRun:
-    """Consecutive versions that only add rows and are read together; `skip` rows are left out, `rows` are read."""
-
-    first: int
-    last: int
-    skip: int = 0
-    rows: int = 0
 
 
 class BatchPlanner:
@@ -125,14 +117,13 @@ class BatchPlanner:
             if end.snapshot:
                 return found
             start = StreamPosition(start.next + 1)
-        for part in self._combine_effects(start, end):
-            found += self._run_tasks(part) if isinstance(part, _AppendRun) else self._change_tasks(part)
+        last = end.next if end.rows else end.next - 1
+        for effects in self._group_effects(start.next, last):
+            if effects[0].change is None:
+                found += self._append_tasks(effects, start, end)
+            else:
+                found += self._change_tasks(effects[0], effects[0].change)
         return found
-
-    def latest_position(self) -> StreamPosition:
-        """Return the position after the latest version."""
-        self.history.refresh()
-        return self.last_seen_position()
 
     def last_seen_position(self) -> StreamPosition:
         """Return the position after the latest version at the last refresh."""
@@ -165,74 +156,65 @@ class BatchPlanner:
         for origin in self.history.list_origins(first, last):
             yield self._effects.classify(origin)
 
-    def _combine_effects(self, start: StreamPosition, end: StreamPosition) -> Iterator[_AppendRun | VersionEffect]:
-        """Yield effects, and combine appends that can be read together; a feed needs the version of each row."""
-        run: _AppendRun | None = None
-        last = end.next if end.rows else end.next - 1
-        for effect in self._list_effects(start.next, last):
-            skip = start.rows if effect.version == start.next else 0
-            rows = (end.rows if effect.version == end.next else effect.rows) - skip
-            if run is not None and (not effect.joins or self._settings.feed):
-                yield run
-                run = None
-            if effect.change is not None:
-                yield effect
-            elif run is not None:
-                run = _AppendRun(run.first, effect.version, run.skip, run.rows + rows)
-            elif rows:
-                run = _AppendRun(effect.version, effect.version, skip, rows)
-            if run is not None and not effect.joins:
-                yield run
-                run = None
-        if run is not None:
-            yield run
+    def _group_effects(self, first: int, last: int) -> Iterator[list[VersionEffect]]:
+        """Yield the effects of versions in groups that are read together; a feed needs the version of each row."""
+        effects = self._list_effects(first, last)
+        for together, group in groupby(effects, key=lambda one: one.joins and not self._settings.feed):
+            members = list(group)
+            yield from [members] if together else [[one] for one in members]
 
     def _snapshot_tasks(self, version: int, skip: int, stop: int | None) -> list[StreamTask]:
         dataset = self.history.open_version(version)
-        fragments = sorted(fragment_sizes(dataset), key=lambda one: one.id)
+        fragments = fragment_sizes(dataset)
         rows = sum(one.rows for one in fragments) if stop is None else stop
         return self._new_row_tasks(version, dataset, fragments, skip, rows - skip)
 
-    def _run_tasks(self, run: _AppendRun) -> list[StreamTask]:
-        if not run.rows:
+    def _append_tasks(
+        self, effects: Sequence[VersionEffect], start: StreamPosition, end: StreamPosition
+    ) -> list[StreamTask]:
+        """Return the tasks for the rows between two positions that consecutive versions have added."""
+        appends = [effect for effect in effects if effect.rows]
+        if not appends:
             return []
-        dataset = self.history.open_version(run.last)
-        old = set() if run.first == 1 else set(self.history.open_version(run.first - 1).fragment_ids())
+        first, last = appends[0].version, appends[-1].version
+        skip = start.rows if first == start.next else 0
+        rows = sum(end.rows if effect.version == end.next else effect.rows for effect in appends)
+        dataset = self.history.open_version(last)
+        old = set() if first == 1 else set(self.history.open_version(first - 1).fragment_ids())
         fragments = [one for one in fragment_sizes(dataset) if one.id not in old]
-        return self._new_row_tasks(run.last, dataset, sorted(fragments, key=lambda one: one.id), run.skip, run.rows)
+        return self._new_row_tasks(last, dataset, fragments, skip, rows - skip)
 
     def _new_row_tasks(
         self, version: int, dataset: LanceDataset, fragments: Sequence[FragmentSize], skip: int, rows: int
     ) -> list[StreamTask]:
-        wanted = self._scan(version, dataset, fragments)
-        commit = self._commit(version)
-        splits = split_window(wanted, fragments, skip, rows, self._settings)
-        return [SplitTask(self._columns, commit, without_fragments(wanted), split) for split in splits]
+        ordered = sorted(fragments, key=lambda one: one.id)
+        wanted, commit = self._scan(version, dataset), self._commit(version)
+        splits = split_window(wanted, ordered, skip, rows, self._settings)
+        return [SplitTask(self._columns, commit, wanted, split) for split in splits]
 
-    def _change_tasks(self, effect: VersionEffect) -> list[StreamTask]:
-        assert effect.change is not None
+    def _change_tasks(self, effect: VersionEffect, change: VersionDifference) -> list[StreamTask]:
         before, after = self.history.open_version(effect.version - 1), self.history.open_version(effect.version)
-        changes = ChangeTasks(
+        tasks = ChangeTasks(
             self._settings,
             self._columns,
             self._commit(effect.version),
-            effect.change,
-            before=self._scan(effect.version - 1, before, fragment_sizes(before)),
-            after=self._scan(effect.version, after, fragment_sizes(after)),
+            change,
+            self._scan(effect.version - 1, before),
+            self._scan(effect.version, after),
         )
         if not self._settings.feed:
-            return list(changes.new_row_tasks())
+            return list(tasks.new_row_tasks())
         paired = effect.operation == "Update" and before.has_stable_row_ids and after.has_stable_row_ids
-        return list(changes.feed_tasks(paired=paired))
+        return list(tasks.feed_tasks(paired=paired))
 
-    def _scan(self, version: int, dataset: LanceDataset, fragments: Sequence[FragmentSize]) -> Scan:
-        """Return a scan of the stream's columns that a version has."""
+    def _scan(self, version: int, dataset: LanceDataset) -> Scan:
+        """Return a scan of the stream's columns that a version has; tasks get their fragments from a split."""
         present = self._columns.find_present(dataset, later=version > self._since)
         where = self._settings.where
         if where is not None and dataset.schema != self.history.open_version(self._since).schema:
             scan.check_predicate(dataset, self._settings.identifier, where)
         pinned = self.history.pin_version(version).identified_by(dataset)
-        return scan.Scan(pinned, dataset.schema, tuple(fragments), present, where)
+        return scan.Scan(pinned, dataset.schema, (), present, where)
 
     def _commit(self, version: int) -> FeedCommit:
         return FeedCommit(version, self.history.commit_time(version))

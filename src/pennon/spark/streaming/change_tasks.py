@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pennon.spark.streaming.stream_splits import group_fragments, split_fragments, without_fragments
+from pennon.spark.streaming.stream_splits import group_fragments, split_fragments
 from pennon.spark.streaming.stream_tasks import (
     DELETE,
     INSERT,
-    AddedRowsTask,
-    MovedRows,
-    RemovedRowsTask,
+    POSTIMAGE,
+    PREIMAGE,
+    MovedRowsTask,
     RewrittenRowsTask,
     SplitTask,
     StreamTask,
@@ -26,56 +27,54 @@ if TYPE_CHECKING:
     from pennon.spark.streaming.version_difference import VersionDifference
 
 
+@dataclass(frozen=True)
 class ChangeTasks:
     """Creates the tasks for one change; `before` and `after` are scans of the two versions."""
 
-    def __init__(
-        self,
-        settings: StreamSettings,
-        columns: StreamColumns,
-        commit: FeedCommit,
-        change: VersionDifference,
-        *,
-        before: Scan,
-        after: Scan,
-    ) -> None:
-        self._settings = settings
-        self._columns = columns
-        self._commit = commit
-        self._change = change
-        self._before = before
-        self._after = after
+    settings: StreamSettings
+    columns: StreamColumns
+    commit: FeedCommit
+    change: VersionDifference
+    before: Scan
+    after: Scan
 
     def new_row_tasks(self) -> Iterator[StreamTask]:
         """Yield tasks for new rows and for rows with new values."""
-        yield from self._split_tasks(self._after, self._change.new, INSERT)
+        yield from self._split_tasks(self.after, self.change.new, INSERT)
         yield from self._rewritten_row_tasks(images=False)
 
     def feed_tasks(self, *, paired: bool) -> Iterator[StreamTask]:
         """Yield tasks for all changes; with `paired`, row ids identify the old row of a new row."""
-        change = self._change
+        gone, new, marked = self.change.gone, self.change.new, self.change.marked
         if not paired:
-            yield from self._split_tasks(self._before, change.gone, DELETE)
-            yield from self._split_tasks(self._after, change.new, INSERT)
-        gone, new = (change.gone, change.new) if paired else ((), ())
-        moved = MovedRows(
-            self._before.table, self._after.table, _ids(change.gone), _ids(change.new), _ids(change.marked), paired
-        )
-        for fragments in group_fragments((*gone, *change.marked), self._settings):
-            yield RemovedRowsTask(self._columns, self._commit, without_fragments(self._before), fragments, moved)
-        for fragments in group_fragments((*new, *change.marked), self._settings):
-            yield AddedRowsTask(self._columns, self._commit, without_fragments(self._after), fragments, moved)
+            yield from self._split_tasks(self.before, gone, DELETE)
+            yield from self._split_tasks(self.after, new, INSERT)
+            gone, new = (), ()
+        old, now = (*gone, *marked), (*new, *marked)
+        yield from self._moved_row_tasks(self.before, self.after, old, now if paired else (), (PREIMAGE, DELETE))
+        yield from self._moved_row_tasks(self.after, self.before, now, old if paired else (), (POSTIMAGE, INSERT))
         yield from self._rewritten_row_tasks(images=True)
 
     def _split_tasks(self, wanted: Scan, fragments: Sequence[FragmentSize], label: str) -> Iterator[StreamTask]:
-        for split in split_fragments(wanted, fragments, self._settings):
-            yield SplitTask(self._columns, self._commit, without_fragments(wanted), split, label)
+        for split in split_fragments(wanted, fragments, self.settings):
+            yield SplitTask(self.columns, self.commit, wanted, split, label)
+
+    def _moved_row_tasks(
+        self,
+        here: Scan,
+        there: Scan,
+        fragments: Sequence[FragmentSize],
+        counterparts: Sequence[FragmentSize],
+        labels: tuple[str, str],
+    ) -> Iterator[StreamTask]:
+        in_both, others = _ids(self.change.marked), _ids(counterparts)
+        for group in group_fragments(fragments, self.settings):
+            yield MovedRowsTask(self.columns, self.commit, here, group, there.table, in_both, others, labels)
 
     def _rewritten_row_tasks(self, *, images: bool) -> Iterator[StreamTask]:
-        before, after = without_fragments(self._before), without_fragments(self._after)
-        for fragment in self._change.rewritten:
-            for split in split_fragments(self._after, [fragment], self._settings):
-                yield RewrittenRowsTask(self._columns, self._commit, before, after, split, images)
+        for fragment in self.change.rewritten:
+            for split in split_fragments(self.after, [fragment], self.settings):
+                yield RewrittenRowsTask(self.columns, self.commit, self.before, self.after, split, images)
 
 
 def _ids(fragments: Sequence[FragmentSize]) -> tuple[int, ...]:

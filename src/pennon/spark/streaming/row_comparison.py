@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pennon.spark.types.extension import is_list
+
 
 def find_differing_rows(left: pa.Array, right: pa.Array) -> np.ndarray:
     """Return for each row whether two columns of the same type and length differ."""
@@ -21,7 +23,7 @@ def _values_differ(left: pa.Array, right: pa.Array) -> np.ndarray:
         return np.zeros(len(left), dtype=bool)
     if pa.types.is_struct(kind):
         return _structs(left, right)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_list(kind):
         return _lists(left, right)
     if pa.types.is_map(kind):
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)

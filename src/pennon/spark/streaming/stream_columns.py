@@ -10,6 +10,7 @@ import pyarrow as pa
 from pennon.errors import InvalidInputError, InvalidTableStateError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
+from pennon.spark.types.field_ids import list_field_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,10 @@ _FEED = (
     pa.field(CHANGE_TYPE, pa.string(), nullable=False),
     pa.field(COMMIT_VERSION, pa.int64(), nullable=False),
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC"), nullable=False),
+)
+
+_RESTART = (
+    "Start the query again; if this stays, start it after that version (startingVersion), with another checkpoint"
 )
 
 
@@ -84,8 +89,8 @@ class StreamColumns:
 
     def with_field_ids(self, dataset: LanceDataset) -> StreamColumns:
         """Return the columns with their field ids in the version that defines the stream's schema."""
-        found = _field_ids(dataset)
-        return replace(self, field_ids=tuple((name, found[name]) for name in self.names))
+        found = list_field_ids(dataset)
+        return replace(self, field_ids=tuple((name, found[name][0]) for name in self.names))
 
     def find_present(self, dataset: LanceDataset, *, later: bool) -> tuple[str, ...]:
         """Return the columns that a version has; columns that were added later are null in it.
@@ -95,49 +100,40 @@ class StreamColumns:
         query.
         """
         version, number = dataset.schema, int(dataset.version)
-        taken = {one: name for name, one in _field_ids(dataset).items()}
+        names = {ids[0]: name for name, ids in list_field_ids(dataset).items()}
         field_ids = dict(self.field_ids)
-        if later and self.whole:
-            added = [name for name in version.names if name not in self.table.names]
-            if added:
-                raise self._schema_error(
-                    number, f"column {', '.join(added)} was added", "Start the query again to read it"
-                )
+        added = [name for name in version.names if name not in self.table.names] if later and self.whole else []
+        if added:
+            raise self._schema_error(number, f"column {', '.join(added)} was added", "Start the query again to read it")
         present = []
         for field in self.table:
             if field.name in version.names:
                 self._compare(field, version.field(field.name), number)
                 present.append(field.name)
             elif later:
-                raise self._schema_error(
-                    number, f"column {field.name} is gone", "Start the query again to go on without it"
-                )
-            elif field_ids.get(field.name) in taken:
+                remedy = "Start the query again to go on without it"
+                raise self._schema_error(number, f"column {field.name} is gone", remedy)
+            elif field_ids.get(field.name) in names:
                 # It was renamed, or the table was overwritten, which assigns new field ids.
-                raise self._schema_error(
-                    number, f"column {field.name} is called {taken[field_ids[field.name]]} there", _RESTART
-                )
+                other = names[field_ids[field.name]]
+                raise self._schema_error(number, f"column {field.name} is called {other} there")
             elif not field.nullable:
-                raise self._schema_error(
-                    number, f"it has no column {field.name} yet, which is never null now", _RESTART
-                )
+                raise self._schema_error(number, f"it has no column {field.name} yet, which is never null now")
         return tuple(present)
 
     def complete_batch(self, batch: pa.RecordBatch, commit: FeedCommit, labels: pa.Array | str) -> pa.RecordBatch:
         """Return a batch in Spark's types with nulls for missing columns, and with the columns of a feed."""
-        target = types.read_schema(self._schema())
+        target, rows = types.read_schema(self._schema()), batch.num_rows
+        known = {CHANGE_TYPE: labels, COMMIT_VERSION: commit.version, COMMIT_TIMESTAMP: commit.timestamp}
         arrays = []
         for field in target:
+            value = known.get(field.name) if self.feed else None
             if field.name in batch.schema.names:
                 arrays.append(batch.column(field.name))
-            elif self.feed and field.name == CHANGE_TYPE:
-                arrays.append(_repeat(labels, batch.num_rows, field.type) if isinstance(labels, str) else labels)
-            elif self.feed and field.name == COMMIT_VERSION:
-                arrays.append(_repeat(commit.version, batch.num_rows, field.type))
-            elif self.feed and field.name == COMMIT_TIMESTAMP:
-                arrays.append(_repeat(commit.timestamp, batch.num_rows, field.type))
+            elif value is None:
+                arrays.append(pa.nulls(rows, field.type))
             else:
-                arrays.append(pa.nulls(batch.num_rows, field.type))
+                arrays.append(value if isinstance(value, pa.Array) else pa.repeat(pa.scalar(value, field.type), rows))
         return pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def _schema(self) -> pa.Schema:
@@ -145,27 +141,12 @@ class StreamColumns:
 
     def _compare(self, ours: pa.Field, theirs: pa.Field, number: int) -> None:
         if ours.type != theirs.type:
-            raise self._schema_error(
-                number, f"column {ours.name} is {theirs.type}, in the stream {ours.type}", _RESTART
-            )
+            raise self._schema_error(number, f"column {ours.name} is {theirs.type}, in the stream {ours.type}")
         if theirs.nullable and not ours.nullable:
-            raise self._schema_error(number, f"column {ours.name} may be null, in the stream it may not", _RESTART)
+            raise self._schema_error(number, f"column {ours.name} may be null, in the stream it may not")
 
-    def _schema_error(self, number: int, what: str, remedy: str) -> InvalidTableStateError:
+    def _schema_error(self, number: int, what: str, remedy: str = _RESTART) -> InvalidTableStateError:
         return InvalidTableStateError(
             f"Version {number} of table {format_identifier(self.identifier)} has another schema than the "
             f"stream: {what}. {remedy}"
         )
-
-
-_RESTART = (
-    "Start the query again; if this stays, start it after that version (startingVersion), with another checkpoint"
-)
-
-
-def _field_ids(dataset: LanceDataset) -> dict[str, int]:
-    return {field.name(): field.id() for field in dataset.lance_schema.fields()}
-
-
-def _repeat(value: object, rows: int, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -9,6 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pennon.errors import translate_errors
 from pennon.identifiers import format_identifier
 from pennon.spark.streaming.batch_planner import BatchLimits, BatchPlanner
+from pennon.spark.streaming.stream_columns import StreamColumns
 from pennon.spark.streaming.stream_position import StreamPosition
 from pennon.spark.streaming.stream_settings import StreamSettings
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pennon.spark.options import SourceOptions
+    from pennon.spark.reading.scan import Scan
     from pennon.spark.streaming.stream_tasks import StreamTask
 
 try:
@@ -35,12 +38,15 @@ _DEFAULT_VERSIONS = 1000
 _NO_LIMIT = 2**63 - 1
 
 
+def stream_schema(options: SourceOptions, table: Scan) -> StructType:
+    """Return the schema of a stream of the table; a change feed has additional columns."""
+    feed = StreamSettings.of(options).feed
+    return StreamColumns.of(table.projected_schema(), table.table.identifier, feed=feed).spark_schema()
+
+
 def stream_reader(options: SourceOptions, schema: StructType) -> DataSourceStreamReader:
     """Return the reader for this version of PySpark; raises InvalidInputError for bad options."""
-    settings = StreamSettings.of(options)
-    if ADMISSION_CONTROL:
-        return TableStreamReader(settings, schema)
-    return PlainTableStreamReader(settings, schema)
+    return (TableStreamReader if ADMISSION_CONTROL else PlainTableStreamReader)(StreamSettings.of(options), schema)
 
 
 class TaskPartition(InputPartition):
@@ -54,18 +60,17 @@ class TaskPartition(InputPartition):
 class TableChangesReader(DataSourceReader):
     """Reads everything that a stream would read from its start until now."""
 
-    def __init__(self, settings: StreamSettings, schema: StructType) -> None:
-        self._settings = settings
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        """Raise InvalidInputError for bad options."""
+        self._settings = StreamSettings.of(options)
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks of the read."""
         with translate_errors(f"Reading changes of table {format_identifier(self._settings.identifier)}"):
             planner = BatchPlanner(self._settings, self._schema)
-            return [
-                TaskPartition(task)
-                for task in planner.plan_tasks(planner.initial_position(), planner.latest_position())
-            ]
+            tasks = planner.plan_tasks(planner.initial_position(), planner.last_seen_position())
+            return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run one task."""
@@ -79,13 +84,10 @@ class _StreamReader(DataSourceStreamReader):
     def __init__(self, settings: StreamSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
-        self._opened: BatchPlanner | None = None
 
-    @property
+    @cached_property
     def _planner(self) -> BatchPlanner:
-        if self._opened is None:
-            self._opened = BatchPlanner(self._settings, self._schema)
-        return self._opened
+        return BatchPlanner(self._settings, self._schema)
 
     def _translate_errors(self) -> AbstractContextManager[None]:
         return translate_errors(f"Reading table {format_identifier(self._settings.identifier)} as a stream")
@@ -93,10 +95,8 @@ class _StreamReader(DataSourceStreamReader):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the tasks between two offsets."""
         with self._translate_errors():
-            return [
-                TaskPartition(task)
-                for task in self._planner.plan_tasks(StreamPosition.from_offset(start), StreamPosition.from_offset(end))
-            ]
+            tasks = self._planner.plan_tasks(StreamPosition.from_offset(start), StreamPosition.from_offset(end))
+            return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run one task."""
@@ -105,7 +105,7 @@ class _StreamReader(DataSourceStreamReader):
 
     def stop(self) -> None:
         """Close the table."""
-        self._opened = None
+        self.__dict__.pop("_planner", None)
 
 
 class PlainTableStreamReader(_StreamReader):

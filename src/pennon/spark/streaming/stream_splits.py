@@ -55,8 +55,3 @@ def group_fragments(fragments: Sequence[FragmentSize], settings: StreamSettings)
             group, held = [], 0
     if group:
         yield tuple(group)
-
-
-def without_fragments(wanted: Scan) -> Scan:
-    """Return a scan without fragments: a task gets them from its split."""
-    return replace(wanted, fragments=())

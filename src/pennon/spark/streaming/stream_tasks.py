@@ -40,58 +40,42 @@ class SplitTask:
 
 
 @dataclass(frozen=True)
-class MovedRows:
-    """The fragments between which rows moved from one version to the next; distinguishes updates from deletes."""
-
-    before: PinnedTable
-    after: PinnedTable
-    gone: tuple[int, ...]
-    new: tuple[int, ...]
-    marked: tuple[int, ...]
-    paired: bool
-    """Whether row ids identify the old row of a new row."""
-
-    def find_removed(self, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return addresses and ids of rows that are no longer in these fragments."""
-        return _find_missing(self.before, self.after, fragments, self.marked)
-
-    def find_added(self, fragments: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return addresses and ids of rows that are new in these fragments."""
-        return _find_missing(self.after, self.before, fragments, self.marked)
-
-
-@dataclass(frozen=True)
-class RemovedRowsTask:
-    """Rows that are no longer in some fragments: deleted, or moved with new values."""
+class MovedRowsTask:
+    """Rows in fragments of one version that are not in the same fragments of the other: removed, added, or moved."""
 
     columns: StreamColumns
     commit: FeedCommit
     scan: Scan
     fragments: tuple[int, ...]
-    moved: MovedRows
+    other: PinnedTable
+    """The other version."""
+    in_both: tuple[int, ...]
+    """The fragments that both versions have."""
+    counterparts: tuple[int, ...]
+    """The fragments of the other version with the counterparts of moved rows; none if row ids do not identify them."""
+    labels: tuple[str, str]
+    """The label of rows that moved, and that of others."""
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield the old rows."""
-        addresses, ids = self.moved.find_removed(self.fragments)
-        others = self.moved.find_added((*self.moved.new, *self.moved.marked))[1] if self.moved.paired else None
-        yield from _read_labelled(self, addresses, ids, others, (PREIMAGE, DELETE))
-
-
-@dataclass(frozen=True)
-class AddedRowsTask:
-    """Rows that are new in some fragments: inserted, or moved there with new values."""
-
-    columns: StreamColumns
-    commit: FeedCommit
-    scan: Scan
-    fragments: tuple[int, ...]
-    moved: MovedRows
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Yield the new rows."""
-        addresses, ids = self.moved.find_added(self.fragments)
-        others = self.moved.find_removed((*self.moved.gone, *self.moved.marked))[1] if self.moved.paired else None
-        yield from _read_labelled(self, addresses, ids, others, (POSTIMAGE, INSERT))
+        """Yield the rows with their labels."""
+        addresses, ids = _find_missing(self.scan.table, self.other, self.fragments, self.in_both)
+        if not len(addresses):
+            return
+        _, others = _find_missing(self.other, self.scan.table, self.counterparts, self.in_both)
+        order = np.argsort(addresses)
+        addresses, moved = addresses[order], np.isin(ids[order], others)
+        wanted = replace(self.scan, row_address=True)
+        if len(addresses) <= _BY_ADDRESS:
+            condition = f"{ROW_ADDRESS} IN ({', '.join(str(one) for one in addresses)})"
+            wanted = replace(wanted, where=condition if wanted.where is None else f"({wanted.where}) AND {condition}")
+        for batch in read_split(wanted, Split(self.fragments), wanted.read_schema()):
+            here = batch.column(ROW_ADDRESS).to_numpy()
+            place = np.minimum(np.searchsorted(addresses, here), len(addresses) - 1)
+            found = addresses[place] == here
+            kept = batch.filter(pa.array(found))
+            if kept.num_rows:
+                labels = pa.array(np.where(moved[place[found]], *self.labels), pa.string())
+                yield self.columns.complete_batch(kept, self.commit, labels)
 
 
 @dataclass(frozen=True)
@@ -144,35 +128,7 @@ class RewrittenRowsTask:
             yield self.columns.complete_batch(bare, self.commit, label)
 
 
-StreamTask = SplitTask | RemovedRowsTask | AddedRowsTask | RewrittenRowsTask
-
-
-def _read_labelled(
-    task: RemovedRowsTask | AddedRowsTask,
-    addresses: np.ndarray,
-    ids: np.ndarray,
-    others: np.ndarray | None,
-    labels: tuple[str, str],
-) -> Iterator[pa.RecordBatch]:
-    """Yield rows by their addresses, with the first label if a row's id is among `others`, otherwise the second."""
-    if not len(addresses):
-        return
-    order = np.argsort(addresses)
-    addresses, ids = addresses[order], ids[order]
-    moved = np.zeros(len(ids), dtype=bool) if others is None else np.isin(ids, others)
-    wanted = replace(task.scan, row_address=True)
-    if len(addresses) <= _BY_ADDRESS:
-        condition = f"{ROW_ADDRESS} IN ({', '.join(str(one) for one in addresses)})"
-        wanted = replace(wanted, where=condition if wanted.where is None else f"({wanted.where}) AND {condition}")
-    target = wanted.read_schema()
-    for batch in read_split(wanted, Split(task.fragments), target):
-        here = batch.column(ROW_ADDRESS).to_numpy()
-        place = np.minimum(np.searchsorted(addresses, here), len(addresses) - 1)
-        found = addresses[place] == here
-        kept = batch.filter(pa.array(found))
-        if kept.num_rows:
-            told = pa.array(np.where(moved[place[found]], *labels), pa.string())
-            yield task.columns.complete_batch(kept, task.commit, told)
+StreamTask = SplitTask | MovedRowsTask | RewrittenRowsTask
 
 
 def _find_missing(

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import format_identifier
+from pennon.spark.streaming.batch_merge import QUERY_ID
 from pennon.spark.streaming.epochs import EpochLog, StreamEpoch
 from pennon.spark.tables import find_destination, source_writer
 from pennon.spark.tables.fragment_writer import WrittenFragments
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from pennon.spark.options import SourceOptions
     from pennon.spark.tables.fragment_writer import FragmentWriter
 
-# The property of a task in which Spark stores the id of its streaming query.
-_QUERY_ID = "sql.streaming.queryId"
 _STREAM, _EPOCH = "pennon.stream", "pennon.epoch"
 """Properties of a transaction."""
 
@@ -109,4 +108,4 @@ def _query_id() -> str | None:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return None if context is None else context.getLocalProperty(_QUERY_ID)
+    return None if context is None else context.getLocalProperty(QUERY_ID)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.spark.reading.splits import FragmentSize, fragment_sizes
+from pennon.spark.types.field_ids import list_field_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
     from lance import LanceDataset
     from lance.fragment import FragmentMetadata
@@ -59,9 +60,9 @@ def compare_versions(
     new = {one.fragment_id: one.metadata for one in after.get_fragments()}
     old_sizes = {} if before is None else {one.id: one for one in fragment_sizes(before)}
     new_sizes = {one.id: one for one in fragment_sizes(after)}
-    names = list(columns)
     in_place = operation in _IN_PLACE
-    fields = [(_field_ids(before, name), _field_ids(after, name)) for name in names]
+    old_ids, new_ids = {} if before is None else list_field_ids(before), list_field_ids(after)
+    fields = [(old_ids.get(name, ()), new_ids.get(name, ())) for name in columns]
     gone, added, marked, rewritten, deleted = [], [], [], [], 0
     for number in sorted(old.keys() | new.keys()):
         if number not in new:
@@ -84,25 +85,10 @@ def compare_versions(
     return VersionDifference(tuple(gone), tuple(added), tuple(marked), tuple(rewritten), deleted)
 
 
-def _field_ids(dataset: LanceDataset | None, column: str) -> frozenset[int]:
-    if dataset is None:
-        return frozenset()
-    for field in dataset.lance_schema.fields():
-        if field.name() == column:
-            return frozenset(_ids(field))
-    return frozenset()
-
-
-def _ids(field: Any) -> Iterator[int]:
-    yield field.id()
-    for child in field.children():
-        yield from _ids(child)
-
-
-def _files(fragment: FragmentMetadata, fields: frozenset[int]) -> tuple[str, ...]:
+def _files(fragment: FragmentMetadata, fields: Collection[int]) -> tuple[str, ...]:
     """Return the files with values of these fields."""
     files = [*fragment.files, *(one.data_file for one in fragment.overlays)]
-    return tuple(sorted(str(one.path) for one in files if not fields.isdisjoint(one.fields)))
+    return tuple(sorted(str(one.path) for one in files if any(number in fields for number in one.fields)))
 
 
 def _marks(fragment: FragmentMetadata) -> tuple[int, int, int] | None:

@@ -6,30 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    CharType,
-    DateType,
-    DayTimeIntervalType,
-    DecimalType,
-    FractionalType,
-    IntegralType,
-    MapType,
-    NullType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    UserDefinedType,
-    VarcharType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from pennon.spark.types.arrow_to_spark import spark_type
-from pennon.spark.types.extension import UUID, known_extension, plain_schema
+from pennon.spark.types.extension import UUID, known_extension, list_of, plain_schema
 from pennon.spark.types.lazy_errors import invalid_input
 from pennon.spark.types.spark_to_arrow import check_names, table_field
 from pennon.spark.types.type_text import format_type
@@ -38,28 +18,15 @@ from pennon.spark.types.write_cast import WriteTarget, cast_array, null_array
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql.types import DataType, StructField
 
-_WHOLE = (IntegralType, DecimalType)
-_TEXT = (StringType, CharType, VarcharType)
-# The Spark types that a column accepts, by its own Spark type. Values are checked when they are written.
-_TAKES: dict[type[DataType], tuple[type[DataType], ...]] = {
-    BooleanType: (BooleanType,),
-    IntegralType: _WHOLE,
-    DecimalType: _WHOLE,
-    FractionalType: (IntegralType, FractionalType),
-    StringType: _TEXT,
-    BinaryType: (BinaryType,),
-    DateType: (DateType,),
-    TimestampType: (TimestampType,),
-    TimestampNTZType: (TimestampNTZType,),
-    TimeType: (TimeType,),
-    DayTimeIntervalType: (DayTimeIntervalType,),
-    ArrayType: (ArrayType,),
-    MapType: (MapType,),
-    StructType: (StructType,),
-    VariantType: (VariantType,),
-    NullType: (NullType,),
+_WHOLE = (T.IntegralType, T.DecimalType)
+_TEXT = (T.StringType, T.CharType, T.VarcharType)
+# The Spark types that a column accepts besides its own. Values are checked when they are written.
+_TAKES: dict[type[T.DataType], tuple[type[T.DataType], ...]] = {
+    T.IntegralType: _WHOLE,
+    T.DecimalType: _WHOLE,
+    T.FractionalType: (T.IntegralType, T.FractionalType),
+    T.StringType: _TEXT,
 }
 
 
@@ -68,15 +35,18 @@ class WritePlan:
     """How to convert the rows of a DataFrame to rows of a table.
 
     `schema` is the written schema in plain form (`types.extension`). `new_columns` are the columns to add to the table
-    first, as `LanceDataset.add_columns` accepts them: a new field of a struct is a struct with just that field.
+    first, as `LanceDataset.add_columns` accepts them: a new field of a struct is a struct with just that field. Without
+    targets, the rows already have the types of the table.
     """
 
     schema: pa.Schema
-    new_columns: tuple[pa.Field, ...]
-    targets: tuple[WriteTarget, ...]
+    new_columns: tuple[pa.Field, ...] = ()
+    targets: tuple[WriteTarget, ...] = ()
 
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch from Spark with the types of the table; raises InvalidInputError if a value does not fit."""
+        if not self.targets:
+            return batch
         arrays = [
             null_array(batch.num_rows, target)
             if target.source is None
@@ -87,21 +57,22 @@ class WritePlan:
 
 
 def plan_write(
-    incoming: StructType,
+    incoming: T.StructType,
     table: pa.Schema,
     *,
     merge_schema: bool = False,
-    fill_missing: bool = False,
+    fill_missing: bool | None = None,
     case_sensitive: bool = False,
     into: str = "the table",
 ) -> WritePlan:
     """Return a plan that matches columns by name; raises InvalidInputError if a column does not fit.
 
-    With `merge_schema`, columns that the table lacks become new nullable columns, and nullable columns that the
-    DataFrame lacks are filled with nulls; `fill_missing` allows only the latter. `case_sensitive` is Spark's setting of
-    that name. `into` names the table in errors.
+    With `merge_schema`, columns that the table lacks become new nullable columns. With `fill_missing`, by default the
+    same, nullable columns that the DataFrame lacks are filled with nulls. `case_sensitive` is Spark's setting of that
+    name. `into` names the table in errors.
     """
-    planner = _ColumnMatcher(merge_schema, merge_schema or fill_missing, case_sensitive, into)
+    fill = merge_schema if fill_missing is None else fill_missing
+    planner = _ColumnMatcher(merge_schema, fill, case_sensitive, into)
     targets, new = planner.struct(incoming, list(plain_schema(table)), "")
     return WritePlan(pa.schema([target.field for target in targets]), new, targets)
 
@@ -114,7 +85,7 @@ class _ColumnMatcher:
     into: str
 
     def struct(
-        self, incoming: StructType, fields: Sequence[pa.Field], prefix: str
+        self, incoming: T.StructType, fields: Sequence[pa.Field], prefix: str
     ) -> tuple[tuple[WriteTarget, ...], tuple[pa.Field, ...]]:
         """Match the fields of a struct or the columns of the table; return the targets and the new fields."""
         places = self._match_names(incoming, fields, prefix)
@@ -137,7 +108,7 @@ class _ColumnMatcher:
             new.append(made)
         return tuple(targets), tuple(new)
 
-    def _match_names(self, incoming: StructType, fields: Sequence[pa.Field], prefix: str) -> dict[str, int]:
+    def _match_names(self, incoming: T.StructType, fields: Sequence[pa.Field], prefix: str) -> dict[str, int]:
         """Return the number of the DataFrame's field for each name, including new names."""
         names = [field.name for field in fields]
         places: dict[str, int] = {}
@@ -163,33 +134,33 @@ class _ColumnMatcher:
             raise invalid_input(f"Column {column} of {self.into} is missing in the DataFrame")
         return WriteTarget(field, column)
 
-    def _create_field(self, field: StructField, prefix: str, fields: Sequence[pa.Field]) -> pa.Field:
+    def _create_field(self, field: T.StructField, prefix: str, fields: Sequence[pa.Field]) -> pa.Field:
         if not self.may_add:
             has = ", ".join(prefix + one.name for one in fields)
             raise invalid_input(f"Column {prefix}{field.name} of the DataFrame is not in {self.into}, which has {has}")
         check_names([field.name], prefix)
         return table_field(field, prefix + field.name).with_nullable(nullable=True)
 
-    def _match_field(self, given: DataType, field: pa.Field, column: str) -> tuple[WriteTarget, pa.Field | None]:
+    def _match_field(self, given: T.DataType, field: pa.Field, column: str) -> tuple[WriteTarget, pa.Field | None]:
         """Match one field; return its target, and the field reduced to its new parts, or None."""
         shown = spark_type(field, column)
-        if isinstance(given, NullType) and not field.nullable:
+        if isinstance(given, T.NullType) and not field.nullable:
             raise invalid_input(f"Column {column} of {self.into} may not be null, and has only nulls in the DataFrame")
-        if not isinstance(given, NullType) and not _takes(shown, given, field):
+        if not isinstance(given, T.NullType) and not _takes(shown, given, field):
             raise invalid_input(
                 f"Column {column} is {_describe_type(given)} in the DataFrame, which does not fit {format_type(field)} "
                 f"in {self.into}"
             )
         kind = field.type
-        if isinstance(given, StructType):
+        if isinstance(given, T.StructType):
             parts, new = self.struct(given, list(kind), f"{column}.")
             made = field.with_type(pa.struct([part.field for part in parts]))
             return WriteTarget(made, column, parts=parts), field.with_type(pa.struct(new)) if new else None
-        if isinstance(given, ArrayType):
+        if isinstance(given, T.ArrayType):
             part, added = self._match_field(given.elementType, kind.value_field, f"{column}.element")
-            new_list = None if added is None else field.with_type(_list_of(kind, added))
-            return WriteTarget(field.with_type(_list_of(kind, part.field)), column, parts=(part,)), new_list
-        if isinstance(given, MapType):
+            new_list = None if added is None else field.with_type(list_of(kind, added))
+            return WriteTarget(field.with_type(list_of(kind, part.field)), column, parts=(part,)), new_list
+        if isinstance(given, T.MapType):
             key, new_key = self._match_field(given.keyType, kind.key_field, f"{column}.key")
             value, new_value = self._match_field(given.valueType, kind.item_field, f"{column}.value")
             if new_key is not None or new_value is not None:
@@ -200,19 +171,14 @@ class _ColumnMatcher:
         return WriteTarget(field, column), None
 
 
-def _takes(shown: DataType, given: DataType, field: pa.Field) -> bool:
-    if known_extension(field) == UUID and isinstance(given, BinaryType):
+def _takes(shown: T.DataType, given: T.DataType, field: pa.Field) -> bool:
+    if known_extension(field) == UUID and isinstance(given, T.BinaryType):
         return True
-    return next((isinstance(given, taken) for family, taken in _TAKES.items() if isinstance(shown, family)), False)
+    taken = next((taken for family, taken in _TAKES.items() if isinstance(shown, family)), type(shown))
+    return isinstance(given, taken)
 
 
-def _list_of(kind: pa.DataType, element: pa.Field) -> pa.DataType:
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(element, kind.list_size)
-    return pa.list_(element) if pa.types.is_list(kind) else pa.large_list(element)
-
-
-def _describe_type(given: DataType) -> str:
-    if isinstance(given, UserDefinedType):
+def _describe_type(given: T.DataType) -> str:
+    if isinstance(given, T.UserDefinedType):
         return f"the user-defined type {given.simpleString()}"
     return given.simpleString()

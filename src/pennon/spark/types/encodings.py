@@ -65,13 +65,28 @@ def bytes_to_blob(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return bytes in the form in which Lance accepts blobs."""
     parts = [array.cast(kind.field(0).type)]
     parts += [pa.nulls(len(array), kind.field(number).type) for number in range(1, kind.num_fields)]
-    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null() if array.null_count else None)
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=null_mask(array))
+
+
+def null_mask(array: pa.Array) -> pa.Array | None:
+    """Return which values are null, or None if no value is."""
+    return array.is_null() if array.null_count else None
+
+
+def without_offset(array: pa.Array) -> pa.Array:
+    """Return an array without an offset in its buffers; only a slice is copied."""
+    return copy_array(array) if array.offset else array
+
+
+def copy_array(array: pa.Array) -> pa.Array:
+    """Return a copy with its own, aligned buffers."""
+    return pa.concat_arrays([array, array.slice(0, 0)])
 
 
 def _fixed_bytes(array: pa.Array, nothing: bytes) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint8]], pa.Array | None]:
     """Return the bytes of an array of values with a fixed size, and which of them are null."""
     width = array.type.byte_width
-    nulls = array.is_null() if array.null_count else None
+    nulls = null_mask(array)
     if nulls is not None:
         array = array.fill_null(pa.scalar(nothing, array.type))
     data = array.buffers()[1]

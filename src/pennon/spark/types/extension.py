@@ -60,6 +60,12 @@ def extension_metadata(name: str, parameters: bytes = b"") -> dict[bytes, bytes]
     return {NAME: name.encode(), PARAMETERS: parameters}
 
 
+def without_extension(field: pa.Field) -> dict[str, str]:
+    """Return the metadata of a field in plain form as text, without that of a known extension type."""
+    hidden = {NAME, PARAMETERS} if known_extension(field) else set()
+    return {key.decode(): value.decode() for key, value in (field.metadata or {}).items() if key not in hidden}
+
+
 def is_blob(field: pa.Field) -> bool:
     """Return True if a column is or contains blobs of Lance: a scan must ask for their bytes explicitly."""
     if extension_name(field) == BLOB or (field.metadata or {}).get(_BLOB_V1) == b"true":
@@ -109,13 +115,19 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.struct([plain_field(child) for child in kind])
     if pa.types.is_map(kind):
         return pa.map_(plain_field(kind.key_field), plain_field(kind.item_field))
+    return list_of(kind, plain_field(kind.value_field)) if is_list(kind) else kind
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return True if an Arrow type is an array in Spark."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def list_of(kind: pa.DataType, element: pa.Field) -> pa.DataType:
+    """Return a list type with another element."""
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(plain_field(kind.value_field), kind.list_size)
-    if pa.types.is_large_list(kind):
-        return pa.large_list(plain_field(kind.value_field))
-    if pa.types.is_list(kind):
-        return pa.list_(plain_field(kind.value_field))
-    return kind
+        return pa.list_(element, kind.list_size)
+    return pa.list_(element) if pa.types.is_list(kind) else pa.large_list(element)
 
 
 def _reduce_vector(kind: pa.FixedSizeListType) -> tuple[Any, tuple[pa.Field, int]]:

@@ -13,11 +13,6 @@ _OURS = "pennon."
 _QUERY = "__"  # Spark's own metadata during a query
 
 
-def from_arrow(metadata: dict[bytes, bytes] | None) -> dict[str, str]:
-    """Return the metadata of an Arrow field for Spark."""
-    return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
-
-
 def to_arrow(metadata: dict[str, object]) -> dict[bytes, bytes]:
     """Return the texts in the metadata of a Spark field for Arrow, without the keys of Spark and Pennon."""
     return {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pennon.spark.types.encodings import bfloat16_to_float, uuid_to_text
+from pennon.spark.types.encodings import bfloat16_to_float, null_mask, uuid_to_text, without_offset
 from pennon.spark.types.extension import BFLOAT16, UUID, extension_name
 from pennon.spark.types.lazy_errors import invalid_input
 
@@ -92,7 +92,7 @@ def _needs_own_cast(kind: pa.DataType, *, floor: bool) -> bool:
 
 
 def _cast_nested(array: pa.Array, kind: pa.DataType, target: pa.DataType, *, floor: bool) -> pa.Array:
-    nulls = array.is_null() if array.null_count else None
+    nulls = null_mask(array)
     if pa.types.is_struct(kind):
         parts = [
             _cast(array.field(number), kind.field(number), target.field(number).type, floor=floor)
@@ -104,8 +104,7 @@ def _cast_nested(array: pa.Array, kind: pa.DataType, target: pa.DataType, *, flo
         values = array.values.slice(array.offset * width, len(array) * width)
         read = _cast(values, kind.value_field, target.value_type, floor=floor)
         return pa.FixedSizeListArray.from_arrays(read, width, mask=nulls).cast(target)
-    if array.offset:
-        array = pa.concat_arrays([array, array.slice(0, 0)])  # a copy without an offset
+    array = without_offset(array)
     if pa.types.is_map(kind):
         keys = _cast(array.keys, kind.key_field, target.key_type, floor=floor)
         items = _cast(array.items, kind.item_field, target.item_type, floor=floor)

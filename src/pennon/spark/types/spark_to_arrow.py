@@ -5,18 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    ArrayType,
-    CharType,
-    DayTimeIntervalType,
-    MapType,
-    StringType,
-    StructType,
-    TimeType,
-    VarcharType,
-)
+from pyspark.sql import types as T
 
-from pennon.spark.types.arrow_to_spark import holds_void, is_list, spark_type, usual_type
+from pennon.spark.types.arrow_to_spark import holds_void, spark_type, usual_type
+from pennon.spark.types.extension import is_list, list_of
 from pennon.spark.types.field_metadata import ARROW_TYPE, NOT_NULL, VECTOR_WIDTH, to_arrow
 from pennon.spark.types.lazy_errors import invalid_input
 from pennon.spark.types.type_text import parse_type
@@ -24,13 +16,11 @@ from pennon.spark.types.type_text import parse_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql.types import DataType, StructField
 
 _RESERVED = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
-_TEXT = (StringType, CharType, VarcharType)
 
 
-def table_schema(schema: StructType) -> pa.Schema:
+def table_schema(schema: T.StructType) -> pa.Schema:
     """Return the Arrow schema of a new table; raises InvalidInputError if Lance cannot store a column."""
     check_names(schema.names)
     return pa.schema([table_field(field, field.name) for field in schema])
@@ -51,7 +41,7 @@ def check_names(names: Sequence[str], prefix: str = "") -> None:
             raise invalid_input(f"Column {prefix}{name} exists twice")
 
 
-def table_field(field: StructField, column: str) -> pa.Field:
+def table_field(field: T.StructField, column: str) -> pa.Field:
     """Return the field of a new table for a field of a DataFrame; `column` is its full name, for errors.
 
     A column is not nullable only if both Spark's type and its metadata say so.
@@ -60,7 +50,7 @@ def table_field(field: StructField, column: str) -> pa.Field:
     if ARROW_TYPE in given:
         made = parse_type(str(given[ARROW_TYPE]), column=column)
         made = made.with_type(_fill_structs(made.type, field.dataType, column))
-        if not _is_same_type(spark_type(made, column), field.dataType):
+        if usual_type(spark_type(made, column), column) != usual_type(field.dataType, column):
             raise invalid_input(
                 f"Column {column} is {field.dataType.simpleString()} in Spark, which cannot be the Arrow type "
                 f"{given[ARROW_TYPE]!r} that its metadata asks for"
@@ -76,20 +66,18 @@ def table_field(field: StructField, column: str) -> pa.Field:
     return pa.field(field.name, made.type, nullable=nullable, metadata=metadata or None)
 
 
-def _fill_structs(kind: pa.DataType, shown: DataType, column: str) -> pa.DataType:
+def _fill_structs(kind: pa.DataType, shown: T.DataType, column: str) -> pa.DataType:
     """Return an Arrow type whose structs have the fields of Spark's type."""
-    if pa.types.is_struct(kind) and isinstance(shown, StructType):
+    if pa.types.is_struct(kind) and isinstance(shown, T.StructType):
         if not shown.fields:
             raise invalid_input(f"Column {column} is a struct without fields, which Lance cannot store")
         check_names(shown.names, f"{column}.")
         return pa.struct([table_field(child, f"{column}.{child.name}") for child in shown])
-    if is_list(kind) and isinstance(shown, ArrayType):
+    if is_list(kind) and isinstance(shown, T.ArrayType):
         element = kind.value_field
         element = element.with_type(_fill_structs(element.type, shown.elementType, f"{column}.element"))
-        if pa.types.is_fixed_size_list(kind):
-            return pa.list_(element, kind.list_size)
-        return pa.list_(element) if pa.types.is_list(kind) else pa.large_list(element)
-    if pa.types.is_map(kind) and isinstance(shown, MapType):
+        return list_of(kind, element)
+    if pa.types.is_map(kind) and isinstance(shown, T.MapType):
         key, value = kind.key_field, kind.item_field
         return pa.map_(
             key.with_type(_fill_structs(key.type, shown.keyType, f"{column}.key")),
@@ -98,32 +86,17 @@ def _fill_structs(kind: pa.DataType, shown: DataType, column: str) -> pa.DataTyp
     return kind
 
 
-def _is_same_type(one: DataType, other: DataType) -> bool:
-    """Return True if two Spark types are the same, apart from nullability."""
-    if isinstance(one, StructType) and isinstance(other, StructType):
-        return one.names == other.names and all(
-            _is_same_type(left.dataType, right.dataType) for left, right in zip(one, other, strict=True)
-        )
-    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
-        return _is_same_type(one.elementType, other.elementType)
-    if isinstance(one, MapType) and isinstance(other, MapType):
-        return _is_same_type(one.keyType, other.keyType) and _is_same_type(one.valueType, other.valueType)
-    if isinstance(one, (TimeType, DayTimeIntervalType)):
-        return type(one) is type(other)
-    return one == other or (isinstance(one, _TEXT) and isinstance(other, _TEXT))
-
-
-def _check_new(kind: DataType, column: str) -> None:
+def _check_new(kind: T.DataType, column: str) -> None:
     """Raise InvalidInputError for a type that a table could store only as another type."""
     if holds_void(kind):
         raise invalid_input(f"Column {column} is {kind.simpleString()}, which has only nulls: cast it to another type")
-    if isinstance(kind, StringType) and not kind.isUTF8BinaryCollation():
+    if isinstance(kind, T.StringType) and not kind.isUTF8BinaryCollation():
         raise invalid_input(
             f"Column {column} has the collation {kind.collation}, which Lance cannot store: cast it to string"
         )
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         _check_new(kind.elementType, f"{column}.element")
-    if isinstance(kind, MapType):
+    if isinstance(kind, T.MapType):
         _check_new(kind.keyType, f"{column}.key")
         _check_new(kind.valueType, f"{column}.value")
 

@@ -9,9 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pennon.spark.types.arrow_to_spark import is_list
-from pennon.spark.types.encodings import bfloat16_to_float, bytes_to_blob, float_to_bfloat16, text_to_uuid
-from pennon.spark.types.extension import BFLOAT16, BLOB, UUID, known_extension
+from pennon.spark.types.encodings import (
+    bfloat16_to_float,
+    bytes_to_blob,
+    copy_array,
+    float_to_bfloat16,
+    null_mask,
+    text_to_uuid,
+    without_offset,
+)
+from pennon.spark.types.extension import BFLOAT16, BLOB, UUID, is_list, known_extension
 from pennon.spark.types.lazy_errors import invalid_input
 
 if TYPE_CHECKING:
@@ -64,23 +71,23 @@ def _cast(array: pa.Array, target: WriteTarget) -> pa.Array:
     if target.parts and pa.types.is_struct(kind):
         return _cast_struct(array, target)
     if target.parts and pa.types.is_map(kind):
-        array = _without_offset(array)
+        array = without_offset(array)
         keys, items = cast_array(array.keys, target.parts[0]), cast_array(array.items, target.parts[1])
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=_nulls(array))
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=null_mask(array))
     if target.parts and pa.types.is_fixed_size_list(kind):
         return _cast_vectors(array, target)
     if target.parts and is_list(kind):
-        array = _without_offset(array)
+        array = without_offset(array)
         values = cast_array(array.values, target.parts[0])
         if pa.types.is_list(kind):
-            return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, type=kind, mask=_nulls(array))
-        return pa.LargeListArray.from_arrays(array.offsets.cast(pa.int64()), values, type=kind, mask=_nulls(array))
+            return pa.ListArray.from_arrays(array.offsets.cast(pa.int32()), values, type=kind, mask=null_mask(array))
+        return pa.LargeListArray.from_arrays(array.offsets.cast(pa.int64()), values, type=kind, mask=null_mask(array))
     return _cast_leaf(array, target.field)
 
 
 def _cast_struct(array: pa.Array, target: WriteTarget) -> pa.Array:
-    array = _without_offset(array)  # Lance panics on slices of nested structs
-    nulls = _nulls(array)
+    array = without_offset(array)  # Lance panics on slices of nested structs
+    nulls = null_mask(array)
     given = array.flatten()  # includes the nulls of the struct
     made = [
         null_array(len(array), part) if part.source is None else cast_array(given[part.source], part, nulls)
@@ -105,15 +112,6 @@ def _cast_vectors(array: pa.Array, target: WriteTarget) -> pa.Array:
         return made
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     return made.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
-
-
-def _without_offset(array: pa.Array) -> pa.Array:
-    """Return an array without an offset in its buffers; only a slice is copied."""
-    return pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array
-
-
-def _nulls(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
 
 
 def _cast_leaf(array: pa.Array, field: pa.Field) -> pa.Array:
@@ -146,7 +144,7 @@ def _align(array: pa.Array) -> pa.Array:
     values = array.buffers()[1]
     if values is None or values.address % _ALIGNMENT == 0:
         return array
-    return pa.concat_arrays([array, array.slice(0, 0)])
+    return copy_array(array)
 
 
 def _narrow(array: pa.Array, kind: pa.DataType) -> pa.Array:
