@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pennon.errors import InvalidInputError
+from pennon.spark.query.names import ForeignNameError
+from pennon.spark.query.references import TimeTravel
 from pennon.spark.sql import statements
-from pennon.spark.sql.cursor import tokenize
 from pennon.spark.sql.grammar import parse_statement
-from pennon.spark.sql.name_resolution import ForeignNameError
-from pennon.spark.sql.references import TimeTravel
 from pennon.spark.sql.statements import Assignment, ColumnDefinition, MergeClause
+from pennon.spark.tokens import tokenize
 
 
 class FakeResolver:

@@ -20,8 +20,8 @@ from pennon.errors import (
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
-from pennon.spark.sql.name_resolution import NameResolver
-from pennon.spark.sql.query_runner import QueryRunner
+from pennon.spark.query.execute import QueryRunner
+from pennon.spark.query.names import NameResolver
 
 
 def run(lake, text):

@@ -55,9 +55,9 @@ def find_join_predicate(spark: SparkSession, schema: pa.Schema, name: str, other
 
 
 def _plan_predicate(spark: SparkSession, schema: pa.Schema, name: str, text: str) -> str | None:
-    from pennon.spark.sql.constants import SessionSettings
-    from pennon.spark.sql.query_plan import plan_query
-    from pennon.spark.sql.references import QueryTable
+    from pennon.spark.query.constants import SessionSettings
+    from pennon.spark.query.plan import plan_query
+    from pennon.spark.query.references import QueryTable
 
     def find(parts: tuple[str, ...], travel: object) -> QueryTable | None:
         return QueryTable((name,), schema) if parts == (name,) and travel is None else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import TokenType
 
 from pennon.spark.pipeline.problems import Path, PipelineProblem, find_line
-from pennon.spark.sql.cursor import is_word, tokenize
+from pennon.spark.tokens import is_word, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

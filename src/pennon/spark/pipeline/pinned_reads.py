@@ -16,8 +16,8 @@ from pennon.identifiers import format_identifier
 from pennon.spark.commits.destination import locate_table
 from pennon.spark.pipeline.staged_files import root_store
 from pennon.spark.pipeline.statements import parse_table_name
+from pennon.spark.query.references import TimeTravel
 from pennon.spark.reading.pinned import PinnedTable, VersionOptions, pin
-from pennon.spark.sql.references import TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

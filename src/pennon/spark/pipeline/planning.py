@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pennon.identifiers import quote_identifier
 from pennon.spark.pipeline import pinned_reads, target_tables
 from pennon.spark.pipeline.graph import Graph
+from pennon.spark.query.plan import plan_query
+from pennon.spark.query.references import QueryTable, TimeTravel
 from pennon.spark.reading.pinned import VersionOptions
-from pennon.spark.sql.query_plan import plan_query
-from pennon.spark.sql.references import QueryTable, TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from pennon.spark.pipeline.check_runner import CheckSubject
 from pennon.spark.pipeline.problems import InvalidPipelineError, Path, PipelineProblem, find_line
 from pennon.spark.pipeline.spark_errors import shorten_error
 from pennon.spark.pipeline.statements import THIS
-from pennon.spark.sql.query_plan import plan_query
-from pennon.spark.sql.references import QueryTable
+from pennon.spark.query.plan import plan_query
+from pennon.spark.query.references import QueryTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.queries import PipelineQueries
     from pennon.spark.pipeline.statements import Name
     from pennon.spark.pipeline.target_tables import TargetTable
-    from pennon.spark.sql.references import TimeTravel
+    from pennon.spark.query.references import TimeTravel
 
 
 def find_unstageable_steps(

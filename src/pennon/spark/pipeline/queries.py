@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from pennon.errors import InvalidInputError
 from pennon.spark.pipeline import sources
 from pennon.spark.pipeline.statements import THIS, is_this, parse_query
+from pennon.spark.query.constants import SessionSettings
+from pennon.spark.query.execute import evaluate_plan, translate_spark_errors
+from pennon.spark.query.plan import QueryPlan, TableRead, plan_query
+from pennon.spark.query.references import QueryTable, TimeTravel
 from pennon.spark.reading import scan as scanning
 from pennon.spark.session_settings import has_plain_names
-from pennon.spark.sql.constants import SessionSettings
-from pennon.spark.sql.cursor import tokenize
-from pennon.spark.sql.query_plan import QueryPlan, TableRead, plan_query
-from pennon.spark.sql.query_runner import evaluate_plan, translate_spark_errors
-from pennon.spark.sql.references import QueryTable, TimeTravel
+from pennon.spark.tokens import tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

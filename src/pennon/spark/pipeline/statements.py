@@ -12,8 +12,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from pennon.identifiers import Identifier, parse_identifier, table_identifier
-from pennon.spark.sql.cursor import tokenize
-from pennon.spark.sql.references import TimeTravel, find_references
+from pennon.spark.query.references import TimeTravel, find_references
+from pennon.spark.tokens import tokenize
 
 DIALECT = "spark"
 THIS = "this"

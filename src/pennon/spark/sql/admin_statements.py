@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pennon.spark.jobs.table_selection import TablePattern
     from pennon.spark.lake import Lake
+    from pennon.spark.query.execute import QueryRunner
     from pennon.spark.sql import statements
-    from pennon.spark.sql.query_runner import QueryRunner
 
 _VECTOR_INDEX = "IVF_PQ"
 _INDEX_TYPES = {

@@ -8,9 +8,9 @@ from pyspark.sql import types as spark_types
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier
+from pennon.spark.query.references import fold_name, match_name
 from pennon.spark.quoting import quote_name
 from pennon.spark.sql.ddl import quote_string
-from pennon.spark.sql.references import fold_name, match_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

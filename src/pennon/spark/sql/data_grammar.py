@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from sqlglot import TokenType
 
 from pennon.errors import UnsupportedOperationError
+from pennon.spark.query.names import ForeignNameError
 from pennon.spark.sql import statements
-from pennon.spark.sql.cursor import TokenCursor, is_word
-from pennon.spark.sql.name_resolution import ForeignNameError
+from pennon.spark.tokens import TokenCursor, is_word
 
 if TYPE_CHECKING:
-    from pennon.spark.sql.name_resolution import NameResolver
+    from pennon.spark.query.names import NameResolver
 
 
 def parse_insert(cursor: TokenCursor, resolver: NameResolver, *, with_clause: str = "") -> statements.Statement:

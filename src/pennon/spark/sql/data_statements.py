@@ -8,11 +8,11 @@ from pennon.errors import InvalidInputError
 from pennon.identifiers import format_identifier
 from pennon.spark import types, writing
 from pennon.spark.merging import clauses, merge, mutation
+from pennon.spark.query.expressions import ExpressionRewriter
+from pennon.spark.query.references import fold_name, match_name
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.assignments import align_columns, build_assignments
-from pennon.spark.sql.expressions import ExpressionRewriter
-from pennon.spark.sql.references import fold_name, match_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
+    from pennon.spark.query.execute import QueryRunner
     from pennon.spark.sql import statements
-    from pennon.spark.sql.query_runner import QueryRunner
 
 _SOURCE = "__pennon_source"
 

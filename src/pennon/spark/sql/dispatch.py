@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, UnsupportedOperationError
+from pennon.spark.query.execute import QueryRunner
+from pennon.spark.query.names import ForeignNameError, NameResolver
 from pennon.spark.sql import (
     admin_statements,
     data_statements,
@@ -13,9 +15,7 @@ from pennon.spark.sql import (
     statements,
     table_statements,
 )
-from pennon.spark.sql.cursor import tokenize
-from pennon.spark.sql.name_resolution import ForeignNameError, NameResolver
-from pennon.spark.sql.query_runner import QueryRunner
+from pennon.spark.tokens import tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pennon.spark.query.references import TimeTravel
 from pennon.spark.sql import data_grammar, statements, table_grammar
-from pennon.spark.sql.cursor import TokenCursor
-from pennon.spark.sql.references import TimeTravel
+from pennon.spark.tokens import TokenCursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sqlglot import Token
 
     from pennon.identifiers import Identifier
-    from pennon.spark.sql.name_resolution import NameResolver
+    from pennon.spark.query.names import NameResolver
 
 _NAMESPACE = ("NAMESPACE", "DATABASE", "SCHEMA")
 _NAMESPACES = ("NAMESPACES", "DATABASES", "SCHEMAS")

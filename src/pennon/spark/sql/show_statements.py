@@ -11,10 +11,10 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import lake_listing, types
 from pennon.spark.commits.destination import locate_table
+from pennon.spark.query.references import fold_name
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.ddl import format_create_table
 from pennon.spark.sql.properties import get_table_properties
-from pennon.spark.sql.references import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.lake import Lake
+    from pennon.spark.query.execute import QueryRunner
     from pennon.spark.sql import statements
-    from pennon.spark.sql.query_runner import QueryRunner
 
 _COLUMNS = "col_name string, data_type string, comment string"
 _PAGE_SIZE = 1000

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
-    from pennon.spark.sql.references import TimeTravel
+    from pennon.spark.query.references import TimeTravel
 
 
 class Statement:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
 
+from pennon.spark.query.names import ForeignNameError
 from pennon.spark.sql import statements
-from pennon.spark.sql.name_resolution import ForeignNameError
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
-    from pennon.spark.sql.cursor import TokenCursor
-    from pennon.spark.sql.name_resolution import NameResolver
+    from pennon.spark.query.names import NameResolver
+    from pennon.spark.tokens import TokenCursor
 
 _PROVIDERS = {"LANCE", "PENNON"}
 

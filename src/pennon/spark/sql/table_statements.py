@@ -10,9 +10,9 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotF
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import writing
 from pennon.spark.commits.destination import locate_table
+from pennon.spark.query.references import fold_name, match_name
 from pennon.spark.sql import ddl, statements
 from pennon.spark.sql.properties import change_properties
-from pennon.spark.sql.references import fold_name, match_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.query_runner import QueryRunner
+    from pennon.spark.query.execute import QueryRunner
 
 
 def create_table(lake: Lake, statement: statements.CreateTable, runner: QueryRunner) -> DataFrame:

@@ -16,13 +16,13 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from pennon.spark.sql.aggregation import PartialAggregation, split_aggregates
-from pennon.spark.sql.constants import SessionSettings
-from pennon.spark.sql.cursor import tokenize
-from pennon.spark.sql.predicates import join_predicates
-from pennon.spark.sql.pruning import find_needed_columns
-from pennon.spark.sql.pushdown import Pushdown, is_row_by_row
-from pennon.spark.sql.references import (
+from pennon.spark.query.aggregates import PartialAggregation, split_aggregates
+from pennon.spark.query.columns import find_needed_columns
+from pennon.spark.query.conditions import Pushdown, is_row_by_row
+from pennon.spark.query.constants import SessionSettings
+from pennon.spark.query.edits import TextEdit, apply_edits, edit_names, edit_tables, escape_braces
+from pennon.spark.query.predicates import join_predicates
+from pennon.spark.query.references import (
     TableFinder,
     TableReference,
     TimeTravel,
@@ -30,8 +30,8 @@ from pennon.spark.sql.references import (
     fold_name,
     scan_references,
 )
-from pennon.spark.sql.scopes import Scopes
-from pennon.spark.sql.text_edits import TextEdit, apply_edits, edit_names, edit_tables, escape_braces
+from pennon.spark.query.scopes import Scopes
+from pennon.spark.tokens import tokenize
 from pennon.table.expression_limits import find_excess
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import Token, TokenType, exp
 
-from pennon.spark.sql.cursor import TokenCursor, is_word
+from pennon.spark.tokens import TokenCursor, is_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

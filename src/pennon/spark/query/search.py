@@ -21,7 +21,7 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, parse_identifier, table_identifier
 from pennon.spark import types
 from pennon.spark.reading.pinned import VersionOptions, pin
-from pennon.spark.sql.cursor import TokenCursor
+from pennon.spark.tokens import TokenCursor
 from pennon.table.requirements import require_bounded
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import Token, TokenType, exp
 
-from pennon.spark.sql.cursor import is_word
-from pennon.spark.sql.references import TableReference, fold_name
-from pennon.spark.sql.stars import find_fully_read_tables
+from pennon.spark.query.references import TableReference, fold_name
+from pennon.spark.query.stars import find_fully_read_tables
+from pennon.spark.tokens import is_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pennon.spark.sql.scopes import Relation, Scopes
+    from pennon.spark.query.scopes import Relation, Scopes
 
 _LITERAL_TYPES = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "INTERVAL", "X"}
 _VARIABLE_WIDTH = 1 << 20

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from pennon.spark.query.columns import find_name_chains, index_identifiers
+from pennon.spark.query.references import TableReference, fold_name
 from pennon.spark.quoting import quote_name
-from pennon.spark.sql.pruning import find_name_chains, index_identifiers
-from pennon.spark.sql.references import TableReference, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sqlglot import Token
 
-    from pennon.spark.sql.scopes import Scopes
+    from pennon.spark.query.scopes import Scopes
 
 
 @dataclass(frozen=True)

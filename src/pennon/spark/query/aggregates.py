@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as spark_types
 from sqlglot import Token, TokenType, exp
 
+from pennon.spark.query.columns import index_identifiers
+from pennon.spark.query.conditions import find_spark_type
+from pennon.spark.query.edits import TextEdit
+from pennon.spark.query.predicates import join_predicates
+from pennon.spark.query.references import fold_name
 from pennon.spark.reading.partial_aggregates import COUNT, MAX, MIN, SUM, TOTAL, Measure, PartialAggregates
-from pennon.spark.sql.predicates import join_predicates
-from pennon.spark.sql.pruning import index_identifiers
-from pennon.spark.sql.pushdown import find_spark_type
-from pennon.spark.sql.references import fold_name
-from pennon.spark.sql.text_edits import TextEdit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pennon.spark.sql.pushdown import Pushdown
-    from pennon.spark.sql.references import TableReference
+    from pennon.spark.query.conditions import Pushdown
+    from pennon.spark.query.references import TableReference
 
 _FUNCTIONS: dict[str, type[exp.AggFunc]] = {
     "SUM": exp.Sum,

@@ -29,8 +29,7 @@ from pyspark.sql.datasource import (
 )
 from sqlglot import exp
 
-from pennon.spark.reading import filters
-from pennon.spark.sql.constants import (
+from pennon.spark.query.constants import (
     Bound,
     Constant,
     SessionSettings,
@@ -38,6 +37,7 @@ from pennon.spark.sql.constants import (
     find_fractional_value,
     parse_constant,
 )
+from pennon.spark.reading import filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,14 +16,14 @@ from pyspark.sql import types as spark_types
 from sqlglot import exp
 
 from pennon.spark import types
-from pennon.spark.sql.predicates import LancePredicate, PredicateTranslator, split_conjuncts
-from pennon.spark.sql.references import TableReference, find_cte, fold_name
+from pennon.spark.query.predicates import LancePredicate, PredicateTranslator, split_conjuncts
+from pennon.spark.query.references import TableReference, find_cte, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pennon.spark.sql.constants import SessionSettings
-    from pennon.spark.sql.scopes import Relation, Scopes
+    from pennon.spark.query.constants import SessionSettings
+    from pennon.spark.query.scopes import Relation, Scopes
 
 _PASSES_FILTERS = {"expressions", "from_", "joins", "where", "with_", "hint", "laterals"}
 _JOINS = {"this", "on", "using", "side", "kind", "hint", "method"}

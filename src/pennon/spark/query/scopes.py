@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from pennon.spark.sql.references import TableReference, find_cte, fold_name
+from pennon.spark.query.references import TableReference, find_cte, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.query_runner import QueryRunner
+    from pennon.spark.query.execute import QueryRunner
 
 _BEGIN = "/*pennon begin*/"
 _END = "/*pennon end*/"

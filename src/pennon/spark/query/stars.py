@@ -14,8 +14,8 @@ from sqlglot import exp
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pennon.spark.sql.references import TableReference
-    from pennon.spark.sql.scopes import Relation, Scopes
+    from pennon.spark.query.references import TableReference
+    from pennon.spark.query.scopes import Relation, Scopes
 
 # A SELECT with only these clauses passes rows on one by one and does not compare or sort them.
 _PLAIN_CLAUSES = {"expressions", "from_", "joins", "where", "limit", "offset", "with_", "hint", "laterals", "kind"}

@@ -14,15 +14,15 @@ from pennon.errors import (
     TableTagNotFoundError,
     UnsupportedOperationError,
 )
+from pennon.spark.query import search
+from pennon.spark.query.constants import SessionSettings
+from pennon.spark.query.plan import QueryPlan, TableRead, plan_query
+from pennon.spark.query.references import QueryTable, TimeTravel
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading import scan
 from pennon.spark.reading.pinned import PinnedTable, VersionOptions, pin
 from pennon.spark.session_settings import has_plain_names
-from pennon.spark.sql import search
-from pennon.spark.sql.constants import SessionSettings
-from pennon.spark.sql.cursor import tokenize
-from pennon.spark.sql.query_plan import QueryPlan, TableRead, plan_query
-from pennon.spark.sql.references import QueryTable, TimeTravel
+from pennon.spark.tokens import tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.name_resolution import NameResolver
-    from pennon.spark.sql.search import TableSearch
+    from pennon.spark.query.names import NameResolver
+    from pennon.spark.query.search import TableSearch
 
 _ZONE = "spark.sql.session.timeZone"
 _ATTEMPTS = 5
