@@ -29,7 +29,7 @@ def source_frame(spark: SparkSession, address: Address, wanted: Scan) -> DataFra
 
 def list_namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame:
     """Return the namespaces below a namespace."""
-    rows = [(".".join(one[:-1]), one[-1]) for one in _iterate_namespaces(lake, parent, recursive=recursive)]
+    rows = [(".".join(one[:-1]), one[-1]) for one in iterate_namespaces(lake, parent, recursive=recursive)]
     return lake.spark.createDataFrame(rows, "namespace string, name string")
 
 
@@ -44,7 +44,7 @@ def list_tables(lake: Lake, parent: Identifier, *, recursive: bool) -> DataFrame
 
 def iterate_tables(lake: Lake, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:
     """Yield the tables of a namespace; with `recursive`, also of the namespaces below it."""
-    where = [parent, *(_iterate_namespaces(lake, parent, recursive=True) if recursive else ())]
+    where = [parent, *(iterate_namespaces(lake, parent, recursive=True) if recursive else ())]
     for namespace in where:
         for name in _iterate_pages(lake.catalog.list_tables, namespace, "tables"):
             yield (*namespace, name)
@@ -131,12 +131,13 @@ def _read_transaction(dataset: Any, version: int) -> Any:
         return None
 
 
-def _iterate_namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:
+def iterate_namespaces(lake: Lake, parent: Identifier, *, recursive: bool) -> Iterator[Identifier]:
+    """Yield the namespaces of a namespace; with `recursive`, also those below them."""
     for name in _iterate_pages(lake.catalog.list_namespaces, parent, "namespaces"):
         child = (*parent, name)
         yield child
         if recursive:
-            yield from _iterate_namespaces(lake, child, recursive=True)
+            yield from iterate_namespaces(lake, child, recursive=True)
 
 
 def _iterate_pages(listing: Any, parent: Identifier, field: str) -> Iterator[str]:

@@ -8,8 +8,8 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from pennon.spark.query import aggregates
-from pennon.spark.query.execute import QueryRunner
 from pennon.spark.query.names import NameResolver
+from pennon.spark.query.runner import QueryRunner
 from tests.spark.sql.schemas import plan_text
 from tests.support import create_table, ipc
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import ArithmeticException
 
-from pennon.spark.query.execute import QueryRunner
 from pennon.spark.query.names import NameResolver
+from pennon.spark.query.runner import QueryRunner
 from pennon.spark.reading import scan
 from tests.support import create_table, ipc
 

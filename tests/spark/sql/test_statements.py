@@ -20,8 +20,8 @@ from pennon.errors import (
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
-from pennon.spark.query.execute import QueryRunner
 from pennon.spark.query.names import NameResolver
+from pennon.spark.query.runner import QueryRunner
 
 
 def run(lake, text):

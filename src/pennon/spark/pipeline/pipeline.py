@@ -251,8 +251,8 @@ class Pipeline:
 
 def _moment_resolver(lake: Lake) -> Any:
     """Return a function that evaluates `VERSION AS OF` and `TIMESTAMP AS OF` with Spark."""
-    from pennon.spark.query.execute import QueryRunner
     from pennon.spark.query.names import NameResolver
+    from pennon.spark.query.runner import QueryRunner
 
     runner = QueryRunner(lake, NameResolver(lake))
 

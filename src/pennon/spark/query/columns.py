@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import Token, TokenType, exp
 
-from pennon.spark.query.references import TableReference, fold_name
+from pennon.spark.query.references import TableReference, find_name_chains, fold_name
 from pennon.spark.query.stars import find_fully_read_tables
-from pennon.spark.tokens import is_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,22 +59,11 @@ def index_identifiers(tree: exp.Expr) -> dict[int, exp.Identifier]:
     return {one.meta["start"]: one for one in tree.find_all(exp.Identifier) if "start" in one.meta}
 
 
-def find_name_chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield each name in a query as the tokens of its parts, without a star at the end."""
-    number = 0
-    while number < len(tokens):
-        if not is_word(tokens[number]):
-            number += 1
-            continue
-        chain = [tokens[number]]
-        while number + 2 < len(tokens) and tokens[number + 1].token_type is TokenType.DOT:
-            if not is_word(tokens[number + 2]):
-                break
-            chain.append(tokens[number + 2])
-            number += 2
-        number += 1
-        following = tokens[number] if number < len(tokens) else None
-        if not _is_not_column(chain, following):
+def find_column_chains(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yield each name in a query that may be a column's, as the tokens of its parts, without a star at the end."""
+    for first, last in find_name_chains(tokens):
+        chain = list(tokens[first : last + 1 : 2])
+        if not _is_not_column(chain, tokens[last + 1] if last + 1 < len(tokens) else None):
             yield chain
 
 
@@ -84,7 +72,7 @@ def _find_mentions(
 ) -> Iterator[tuple[set[str], Iterable[TableReference]]]:
     """Yield names, each with the tables in which it makes columns needed."""
     identifiers = index_identifiers(scopes.tree)
-    for chain in find_name_chains(tokens):
+    for chain in find_column_chains(tokens):
         node = identifiers.get(chain[0].start)
         if node is not None and _is_definition(node):
             continue

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from pennon.spark.query.columns import find_name_chains, index_identifiers
+from pennon.spark.query.columns import find_column_chains, index_identifiers
 from pennon.spark.query.references import TableReference, fold_name
 from pennon.spark.quoting import quote_name
 
@@ -29,11 +29,6 @@ class TextEdit:
     text: str = ""
 
 
-def edit_tables(references: Sequence[TableReference]) -> list[TextEdit]:
-    """Return the edits that replace the tables of a query without a syntax tree."""
-    return [edit for reference in references for edit in _edit_table(reference, reference.name)]
-
-
 def edit_names(tokens: Sequence[Token], scopes: Scopes) -> list[TextEdit]:
     """Return the edits that replace tables, and shorten names such as `prod.events.x`: a view has no namespace."""
     qualified = list(_find_qualified_columns(tokens, scopes))
@@ -53,13 +48,13 @@ def apply_edits(text: str, edits: Sequence[TextEdit], views: Mapping[int, str]) 
     pieces: list[str] = []
     position = 0
     for edit in sorted(edits, key=lambda edit: edit.start):
-        pieces.append(escape_braces(text[position : edit.start]))
-        pieces.append(f"{{{views[edit.table]}}}" if edit.table is not None else escape_braces(edit.text))
+        pieces.append(_escape_braces(text[position : edit.start]))
+        pieces.append(f"{{{views[edit.table]}}}" if edit.table is not None else _escape_braces(edit.text))
         position = edit.end
-    return "".join([*pieces, escape_braces(text[position:])])
+    return "".join([*pieces, _escape_braces(text[position:])])
 
 
-def escape_braces(text: str) -> str:
+def _escape_braces(text: str) -> str:
     """Return a text that `str.format` leaves as it is."""
     return text.replace("{", "{{").replace("}", "}}")
 
@@ -74,7 +69,7 @@ def _find_qualified_columns(tokens: Sequence[Token], scopes: Scopes) -> Iterator
     """Yield the columns that are qualified with more than the last part of a table's name."""
     identifiers = index_identifiers(scopes.tree)
     tables = {reference.start for reference in scopes.references}
-    for chain in find_name_chains(tokens):
+    for chain in find_column_chains(tokens):
         node = identifiers.get(chain[0].start)
         select = None if node is None else node.find_ancestor(exp.Select)
         if select is None or chain[0].start in tables or _is_table(node):
@@ -106,7 +101,7 @@ def _precedes_star(node: exp.Expr | None) -> bool:
 
 
 def _has_namesake(reference: TableReference, scopes: Scopes) -> bool:
-    select = None if reference.node is None else reference.node.find_ancestor(exp.Select)
+    select = reference.node.find_ancestor(exp.Select)
     if select is None:
         return False
     names = [one.name for one in scopes.relations(select) if one.name is not None]

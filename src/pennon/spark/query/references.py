@@ -10,7 +10,7 @@ from sqlglot import Token, TokenType, exp
 from pennon.spark.tokens import TokenCursor, is_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -30,7 +30,6 @@ _CLAUSES = {
     *("AS", "FOR", "VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME", "MATCH_RECOGNIZE", "WATERMARK", "THEN"),
     *("WHEN", "INSERT", "SET", "VALUES", "TABLE"),
 }
-_FUNCTIONS_WITH_FROM = {"EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class TableReference:
     end: int
     alias: str | None
     alias_at: int | None
-    node: exp.Table | None = None
+    node: exp.Table
 
     @property
     def name(self) -> str:
@@ -99,41 +98,38 @@ def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: Ta
     """Return the references in the syntax tree of a query."""
     starts = {token.start: number for number, token in enumerate(tokens)}
     references: list[TableReference] = []
-    for table in tree.find_all(exp.Table):
-        names = _get_name_parts(table)
-        if not names or table.find_ancestor(exp.Hint) is not None or find_cte(table) is not None:
-            continue
-        first = starts.get(names[0].meta.get("start", -1))
-        last = starts.get(names[-1].meta.get("start", -1))
-        if first is None or last is None:
-            continue
-        parts = tuple(str(name.this) for name in names)
-        alias = table.args.get("alias")
-        alias_name = None if alias is None or alias.this is None else alias.this
-        stop = None if alias_name is None else starts.get(alias_name.meta.get("start", -1))
-        position = _NamePosition(text, tokens, first, last, stop)
-        reference = _build_reference(position, parts, find, len(references), table)
-        if reference is not None:
-            references.append(reference)
+    for node in tree.find_all(exp.Table):
+        if node.find_ancestor(exp.Hint) is None and find_cte(node) is None:
+            cursor = TokenCursor(text, list(tokens))
+            reference = _read_reference(cursor, starts, node, find, len(references))
+            if reference is not None:
+                references.append(reference)
     return references
 
 
-def scan_references(text: str, tokens: Sequence[Token], find: TableFinder) -> list[TableReference]:
-    """Return the references in a query without a syntax tree, based on the tokens around each name."""
-    shadowed = set(_find_cte_names(tokens))
-    references: list[TableReference] = []
-    for first, last in _find_name_chains(tokens):
-        parts = tuple(token.text for token in tokens[first : last + 1 : 2])
-        if len(parts) == 1 and fold_name(parts[0]) in shadowed:
-            continue
-        keyword = _find_keyword(tokens, first)
-        if keyword is None or (last + 1 < len(tokens) and tokens[last + 1].token_type is TokenType.L_PAREN):
-            continue
-        position = _NamePosition(text, tokens, first, last, bare=keyword == "TABLE")
-        reference = _build_reference(position, parts, find, len(references), None)
-        if reference is not None:
-            references.append(reference)
-    return references
+def _read_reference(
+    cursor: TokenCursor, starts: Mapping[int, int], node: exp.Table, find: TableFinder, number: int
+) -> TableReference | None:
+    """Return the reference at a node, or None if it does not name a table of the catalog."""
+    names = _get_name_parts(node)
+    first, last = (starts.get(name.meta.get("start", -1)) for name in (names[0], names[-1])) if names else (None, None)
+    if first is None or last is None:
+        return None
+    alias = node.args["alias"].this if node.args.get("alias") else None
+    cursor.position = last + 1
+    travel = parse_travel(cursor, None if alias is None else starts.get(alias.meta.get("start", -1)))
+    parts = tuple(str(name.this) for name in names)
+    table = find(parts, travel)
+    if table is None:
+        return None
+    start, end = cursor.tokens[first].start, cursor.tokens[cursor.position - 1].end + 1
+    if alias is not None:
+        return TableReference(number, parts, table, travel, start, end, str(alias.name), None, node)
+    if cursor.accept("TABLESAMPLE"):
+        cursor.take_until(*_CLAUSES - {"TABLESAMPLE"})
+    return TableReference(
+        number, parts, table, travel, start, end, None, cursor.tokens[cursor.position - 1].end + 1, node
+    )
 
 
 def _get_name_parts(table: exp.Table) -> list[exp.Identifier]:
@@ -172,55 +168,8 @@ def _are_names(parts: Sequence[exp.Expr]) -> bool:
     return bool(parts) and all(isinstance(part, exp.Identifier) and part.this for part in parts)
 
 
-@dataclass(frozen=True)
-class _NamePosition:
-    """The tokens of a table's name. `stop` is the token of its alias. With `bare`, no alias can follow."""
-
-    text: str
-    tokens: Sequence[Token]
-    first: int
-    last: int
-    stop: int | None = None
-    bare: bool = False
-
-
-def _build_reference(
-    position: _NamePosition, parts: tuple[str, ...], find: TableFinder, number: int, node: exp.Table | None
-) -> TableReference | None:
-    tokens, bare = position.tokens, position.bare
-    cursor = TokenCursor(position.text, list(tokens), position.last + 1)
-    travel = _parse_travel(cursor, position.stop)
-    query_table = find(parts, travel)
-    if query_table is None:
-        return None
-    end = tokens[cursor.position - 1].end + 1
-    if cursor.accept("TABLESAMPLE"):
-        cursor.take_until(*_CLAUSES - {"TABLESAMPLE"})
-    alias_at = tokens[cursor.position - 1].end + 1
-    alias: str | None = None
-    if node is not None:
-        alias_node = node.args.get("alias")
-        alias = alias_node.name if alias_node is not None and alias_node.this is not None else None
-    elif not bare:
-        cursor.accept("AS")
-        following = cursor.token
-        if following is not None and is_word(following) and _can_be_alias(following):
-            alias = following.text
-    needs_alias = alias is None and not bare
-    return TableReference(
-        number,
-        parts,
-        query_table,
-        travel,
-        tokens[position.first].start,
-        end,
-        alias,
-        alias_at if needs_alias else None,
-        node,
-    )
-
-
-def _parse_travel(cursor: TokenCursor, stop: int | None) -> TimeTravel | None:
+def parse_travel(cursor: TokenCursor, stop: int | None) -> TimeTravel | None:
+    """Parse the version clause of a table, or return None. `stop` is the number of the token of the alias, if known."""
     start = cursor.position
     cursor.accept("FOR")
     kind = cursor.accept_one(*_TRAVEL_KINDS)
@@ -238,75 +187,13 @@ def _parse_travel(cursor: TokenCursor, stop: int | None) -> TimeTravel | None:
     return TimeTravel(_TRAVEL_KINDS[kind], cursor.text[cursor.tokens[first].start : last.end + 1])
 
 
-def _can_be_alias(token: Token) -> bool:
-    return token.token_type is TokenType.IDENTIFIER or token.text.upper() not in _CLAUSES
-
-
-def _find_name_chains(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last token of each name."""
+def find_name_chains(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of the first and last token of each name, such as `a` or `a.b.c`."""
     number = 0
     while number < len(tokens):
-        if not is_word(tokens[number]) or (number and tokens[number - 1].token_type is TokenType.DOT):
-            number += 1
-            continue
         last = number
-        while last + 2 < len(tokens) and tokens[last + 1].token_type is TokenType.DOT and is_word(tokens[last + 2]):
-            last += 2
-        yield number, last
+        if is_word(tokens[number]):
+            while last + 2 < len(tokens) and tokens[last + 1].token_type is TokenType.DOT and is_word(tokens[last + 2]):
+                last += 2
+            yield number, last
         number = last + 1
-
-
-def _find_keyword(tokens: Sequence[Token], first: int) -> str | None:
-    """Return "TABLE" after TABLE, "FROM" after FROM, JOIN or a comma of FROM, or None if no table can be named here."""
-    if not first:
-        return None
-    before = tokens[first - 1]
-    word = before.text.upper() if before.token_type is not TokenType.IDENTIFIER else ""
-    if word == "TABLE" or (word == "(" and first > 1 and tokens[first - 2].text.upper() == "TABLE"):
-        return "TABLE"
-    if word == "JOIN" or (word == "USING" and tokens[0].text.upper() == "MERGE"):
-        return "FROM"
-    if word == "FROM":
-        return None if _find_enclosing_function(tokens, first - 1) in _FUNCTIONS_WITH_FROM else "FROM"
-    return "FROM" if word == "," and _is_in_from(tokens, first - 1) else None
-
-
-def _find_enclosing_function(tokens: Sequence[Token], at: int) -> str | None:
-    """Return the word before the innermost open parenthesis."""
-    depth = 0
-    for number in range(at - 1, -1, -1):
-        kind = tokens[number].token_type
-        depth += (kind is TokenType.R_PAREN) - (kind is TokenType.L_PAREN)
-        if depth < 0:
-            return tokens[number - 1].text.upper() if number else None
-    return None
-
-
-def _is_in_from(tokens: Sequence[Token], at: int) -> bool:
-    depth = 0
-    for number in range(at - 1, -1, -1):
-        token = tokens[number]
-        depth += (token.token_type is TokenType.R_PAREN) - (token.token_type is TokenType.L_PAREN)
-        if depth < 0:
-            return False
-        if depth == 0 and token.token_type is not TokenType.IDENTIFIER:
-            word = token.text.upper()
-            if word == "FROM":
-                return True
-            if word in _CLAUSES - {"AS", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "ON", "USING"}:
-                return False
-    return False
-
-
-def _find_cte_names(tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield the names before `AS (` or `(columns) AS (`."""
-    for number in range(1, len(tokens) - 1):
-        if tokens[number].text.upper() != "AS" or tokens[number + 1].token_type is not TokenType.L_PAREN:
-            continue
-        before = number - 1
-        if tokens[before].token_type is TokenType.R_PAREN:
-            while before and tokens[before].token_type is not TokenType.L_PAREN:
-                before -= 1
-            before -= 1
-        if before >= 0 and is_word(tokens[before]):
-            yield fold_name(tokens[before].text)

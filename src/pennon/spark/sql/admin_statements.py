@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.jobs.table_selection import TablePattern
     from pennon.spark.lake import Lake
-    from pennon.spark.query.execute import QueryRunner
+    from pennon.spark.query.runner import QueryRunner
     from pennon.spark.sql import statements
 
 _VECTOR_INDEX = "IVF_PQ"

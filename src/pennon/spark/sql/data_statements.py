@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
-    from pennon.spark.query.execute import QueryRunner
+    from pennon.spark.query.runner import QueryRunner
     from pennon.spark.sql import statements
 
 _SOURCE = "__pennon_source"

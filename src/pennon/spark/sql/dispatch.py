@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, UnsupportedOperationError
-from pennon.spark.query.execute import QueryRunner
 from pennon.spark.query.names import ForeignNameError, NameResolver
+from pennon.spark.query.runner import QueryRunner
 from pennon.spark.sql import (
     admin_statements,
     data_statements,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.lake import Lake
-    from pennon.spark.query.execute import QueryRunner
+    from pennon.spark.query.runner import QueryRunner
     from pennon.spark.sql import statements
 
 _COLUMNS = "col_name string, data_type string, comment string"

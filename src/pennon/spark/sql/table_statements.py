@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.lake import Lake
-    from pennon.spark.query.execute import QueryRunner
+    from pennon.spark.query.runner import QueryRunner
 
 
 def create_table(lake: Lake, statement: statements.CreateTable, runner: QueryRunner) -> DataFrame:
