@@ -20,6 +20,7 @@ from pennon.spark.commits import job_commits
 from pennon.spark.merging import conditions, rewrite, rewrite_operations
 from pennon.spark.merging.attempts import apply_once, find_earlier_change
 from pennon.spark.merging.row_changes import ACTION, ADDRESS, DELETE, UPDATE, VALUE, RowChange
+from pennon.spark.quoting import find_name
 from pennon.spark.reading import scan
 from pennon.spark.session_settings import is_case_sensitive
 
@@ -150,7 +151,7 @@ def _resolve_columns(lake: Lake, base: RewriteBase, given: Mapping[str, str]) ->
             raise InvalidInputError(
                 f"Columns of table {format_identifier(base.identifier)} are set to SQL, got {name!r}: {text!r}"
             )
-        column = conditions.find_column(name, base.schema.names, case_sensitive=exact)
+        column = find_name(name, base.schema.names, case_sensitive=exact)
         if column is None:
             raise TableColumnNotFoundError(
                 f"Table {format_identifier(base.identifier)} has no column {name!r} to set; it has "

@@ -14,11 +14,10 @@ from pennon.errors import InvalidInputError
 from pennon.spark.pipeline import sources
 from pennon.spark.pipeline.statements import THIS, is_this, parse_query
 from pennon.spark.query import execute
-from pennon.spark.query.constants import SessionSettings
 from pennon.spark.query.plan import QueryPlan, TableRead, plan_query
 from pennon.spark.query.references import QueryTable, TimeTravel
+from pennon.spark.query.settings import read_settings
 from pennon.spark.reading import scan as scanning
-from pennon.spark.session_settings import has_plain_names
 from pennon.spark.tokens import tokenize
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 _LOCAL = ""
 """The first part of the keys of sources, steps and checked data; no table name is empty."""
-_ZONE = "spark.sql.session.timeZone"
 
 
 def inline_queries(graph: Graph, sql: str, inlined: Mapping[str, str]) -> str:
@@ -119,8 +117,7 @@ class PipelineQueries:
 
         if scope.step is not None:
             sql = f"WITH `{THIS}` AS (SELECT * FROM `{scope.step}`) SELECT * FROM (\n{_trim(sql)}\n)"  # noqa: S608
-        session = SessionSettings(self.lake.spark.conf.get(_ZONE))
-        analyse = analyse and has_plain_names(self.lake.spark)
+        session = read_settings(self.lake.spark)
         return plan_query(inline_queries(self.graph, sql, self._inlined_queries(sql)), find, session, analyse=analyse)
 
     def _inlined_queries(self, sql: str) -> dict[str, str]:

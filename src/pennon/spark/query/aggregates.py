@@ -17,7 +17,7 @@ from pennon.spark.query.columns import index_identifiers
 from pennon.spark.query.conditions import find_spark_type
 from pennon.spark.query.edits import TextEdit
 from pennon.spark.query.predicates import join_predicates
-from pennon.spark.query.references import fold_name
+from pennon.spark.quoting import fold_name
 from pennon.spark.reading.partial_aggregates import COUNT, MAX, MIN, SUM, TOTAL, Measure, PartialAggregates
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from pennon.spark.query.columns import find_column_chains, index_identifiers
-from pennon.spark.query.references import TableReference, fold_name
-from pennon.spark.quoting import quote_name
+from pennon.spark.quoting import fold_name, quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sqlglot import Token
 
+    from pennon.spark.query.references import TableReference
     from pennon.spark.query.scopes import Scopes
 
 

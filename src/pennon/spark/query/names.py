@@ -9,8 +9,7 @@ from lance_namespace import NamespaceExistsRequest, TableExistsRequest
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import quote_identifier
 from pennon.spark.lake_listing import iterate_namespaces, iterate_tables
-from pennon.spark.query.references import fold_name
-from pennon.spark.quoting import quote_name
+from pennon.spark.quoting import fold_name, quote_name
 from pennon.spark.session_settings import is_case_sensitive
 
 if TYPE_CHECKING:

@@ -19,12 +19,13 @@ from sqlglot.errors import SqlglotError
 from pennon.spark.query.aggregates import PartialAggregation, split_aggregates
 from pennon.spark.query.columns import find_needed_columns
 from pennon.spark.query.conditions import Pushdown, is_row_by_row
-from pennon.spark.query.constants import SessionSettings
 from pennon.spark.query.edits import TextEdit, apply_edits, edit_names
 from pennon.spark.query.predicates import join_predicates
-from pennon.spark.query.references import TableFinder, TableReference, TimeTravel, find_references, fold_name
+from pennon.spark.query.references import TableFinder, TableReference, TimeTravel, find_references
 from pennon.spark.query.scopes import Scopes
+from pennon.spark.query.settings import SessionSettings
 from pennon.spark.query.whole_tables import WholeTables, find_query_start, find_whole_tables
+from pennon.spark.quoting import fold_name
 from pennon.spark.tokens import tokenize
 from pennon.table.expression_limits import find_excess
 
@@ -87,7 +88,8 @@ def plan_query(
     tokens = tokenize(text)
     if not tokens:
         return QueryPlan(text)
-    plan = _analyse(text, tokens, find, session or SessionSettings()) if analyse else None
+    session = session or SessionSettings()
+    plan = _analyse(text, tokens, find, session) if analyse and session.plain_names else None
     return _plan_whole_tables(text, tokens, find) if plan is None else plan
 
 
@@ -128,8 +130,7 @@ def _plan_tree(
     columns = find_needed_columns(text, tokens, scopes)
     if _is_random(tokens):
         return _build_plan(text, references, edits, columns=columns)
-    strings = _has_plain_strings(text, tokens)
-    pushdown = Pushdown(scopes, SessionSettings(session.zone, strings))
+    pushdown = Pushdown(scopes, replace(session, plain_strings=_has_plain_strings(text, tokens)))
     summary = _plan_summary(text, tokens, edits, scopes, pushdown, counts=alone)
     if summary is not None:
         return summary

@@ -32,7 +32,6 @@ from sqlglot import exp
 from pennon.spark.query.constants import (
     Bound,
     Constant,
-    SessionSettings,
     coerce_constant,
     find_fractional_value,
     parse_constant,
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
+
+    from pennon.spark.query.settings import SessionSettings
 
     Path = tuple[str, ...]
 

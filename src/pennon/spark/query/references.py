@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import Token, TokenType, exp
 
+from pennon.spark.quoting import fold_name
 from pennon.spark.tokens import TokenCursor, is_word
 
 if TYPE_CHECKING:
@@ -79,19 +80,6 @@ class TableReference:
     def name(self) -> str:
         """The name that may qualify the table's columns."""
         return self.parts[-1] if self.alias is None else self.alias
-
-
-def fold_name(name: str) -> str:
-    """Return a name in a form that ignores case. Names that Spark takes as equal are equal here; a few others too."""
-    return name.upper().casefold().replace("i\u0307", "i")
-
-
-def match_name(name: str, names: Sequence[str]) -> str | None:
-    """Return the only one of `names` that equals a name, else the only one that differs just in case, or None."""
-    matches = [other for other in names if other == name] or [
-        other for other in names if fold_name(other) == fold_name(name)
-    ]
-    return matches[0] if len(matches) == 1 else None
 
 
 def find_references(text: str, tokens: Sequence[Token], tree: exp.Expr, find: TableFinder) -> list[TableReference]:

@@ -12,12 +12,11 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.spark.query import execute, search
-from pennon.spark.query.constants import SessionSettings
 from pennon.spark.query.plan import QueryPlan, TableRead, plan_query
 from pennon.spark.query.references import QueryTable, TimeTravel
+from pennon.spark.query.settings import read_settings
 from pennon.spark.reading.pinned import PinnedTable, VersionOptions, pin
 from pennon.spark.reading.scan import Scan, scan_pinned
-from pennon.spark.session_settings import has_plain_names
 from pennon.spark.tokens import tokenize
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from pennon.spark.query.names import NameResolver
     from pennon.spark.query.search import TableSearch
 
-_ZONE = "spark.sql.session.timeZone"
 _ATTEMPTS = 5
 
 
@@ -60,8 +58,7 @@ class QueryRunner:
         Without `analyse`, the query reads whole tables.
         """
         text = self._replace_searches(text)
-        session = SessionSettings(self._get_setting(_ZONE))
-        analyse = analyse and has_plain_names(self._lake.spark)
+        session = read_settings(self._lake.spark)
         plan = plan_query(text, self.find_table, session, analyse=analyse)
         for _ in range(_ATTEMPTS):
             if not self._refresh_versions():
@@ -147,11 +144,3 @@ class QueryRunner:
                 moved = True
                 self._pinned[identifier, None] = pin(self._lake.address, identifier, VersionOptions(version=version))
         return moved
-
-    def _get_setting(self, key: str) -> str | None:
-        from pyspark.errors import PySparkException
-
-        try:
-            return self._lake.spark.conf.get(key)
-        except PySparkException:
-            return None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from pennon.spark.query.references import TableReference, find_cte, fold_name
+from pennon.spark.query.references import TableReference, find_cte
+from pennon.spark.quoting import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
 
-from pennon.spark.query.references import find_name_chains, fold_name, parse_travel
-from pennon.spark.quoting import quote_name
+from pennon.spark.query.references import find_name_chains, parse_travel
+from pennon.spark.quoting import fold_name, quote_name
 from pennon.spark.tokens import TokenCursor
 
 if TYPE_CHECKING:

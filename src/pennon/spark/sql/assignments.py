@@ -8,8 +8,7 @@ from pyspark.sql import types as spark_types
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.query.references import fold_name, match_name
-from pennon.spark.quoting import quote_name
+from pennon.spark.quoting import find_name, fold_name, quote_name
 from pennon.spark.sql.ddl import quote_string
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def _find_path(parts: Sequence[str], schema: spark_types.DataType) -> tuple[str,
     path: list[str] = []
     for part in parts:
         names = schema.names if isinstance(schema, spark_types.StructType) else []
-        name = match_name(part, names)
+        name = find_name(part, names)
         if name is None or not isinstance(schema, spark_types.StructType):
             return None
         path.append(name)

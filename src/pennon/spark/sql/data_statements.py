@@ -9,8 +9,7 @@ from pennon.identifiers import format_identifier
 from pennon.spark import types, writing
 from pennon.spark.merging import clauses, merge, mutation
 from pennon.spark.query.expressions import ExpressionRewriter
-from pennon.spark.query.references import fold_name, match_name
-from pennon.spark.quoting import quote_name
+from pennon.spark.quoting import find_name, fold_name, quote_name
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.assignments import align_columns, build_assignments
 
@@ -176,7 +175,7 @@ def _rename_by_position(
 
 
 def _match_column(statement: statements.InsertInto, name: str, schema: spark_types.StructType) -> str:
-    match = match_name(name, schema.names)
+    match = find_name(name, schema.names)
     if match is None or statement.columns is None or list(map(fold_name, statement.columns)).count(fold_name(name)) > 1:
         raise InvalidInputError(
             f"INSERT into table {format_identifier(statement.table)}: column {name!r} does not exist or is "

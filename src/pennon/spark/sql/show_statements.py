@@ -11,7 +11,7 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import lake_listing, types
 from pennon.spark.commits.destination import locate_table
-from pennon.spark.query.references import fold_name
+from pennon.spark.quoting import fold_name
 from pennon.spark.reading.pinned import pin
 from pennon.spark.sql.ddl import format_create_table
 from pennon.spark.sql.properties import get_table_properties

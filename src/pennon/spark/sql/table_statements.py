@@ -10,7 +10,7 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError, TableNotF
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import writing
 from pennon.spark.commits.destination import locate_table
-from pennon.spark.query.references import fold_name, match_name
+from pennon.spark.quoting import find_name, fold_name
 from pennon.spark.sql import ddl, statements
 from pennon.spark.sql.properties import change_properties
 
@@ -162,7 +162,7 @@ def _find_path(schema: pa.Schema, column: Sequence[str]) -> str | None:
     fields: list[pa.Field] = list(schema)
     path: list[str] = []
     for name in column:
-        match = match_name(name, [field.name for field in fields])
+        match = find_name(name, [field.name for field in fields])
         if match is None:
             return None
         path.append(match)
