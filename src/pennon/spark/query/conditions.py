@@ -42,46 +42,16 @@ class ColumnTarget:
 
 @dataclass(frozen=True)
 class JoinItem:
-    """One item of FROM or JOIN: its relations, its node, and how it is joined to the items before it."""
+    """One item of FROM or JOIN: its relations, and how it is joined to the items before it.
+
+    `conditions` are those of ON. `is_open` is True if conditions can be pushed below the item.
+    """
 
     relations: tuple[Relation, ...]
-    node: exp.Expr
-    join: exp.Join | None
-
-    @property
-    def nested(self) -> bool:
-        """Whether the item is a join in parentheses."""
-        return len(self.relations) > 1
-
-    @property
-    def side(self) -> str:
-        """The side whose rows all stay: LEFT, RIGHT, FULL or nothing."""
-        return "" if self.join is None else _join_word(self.join, "side")
-
-    @property
-    def kind(self) -> str:
-        """The kind of join, such as SEMI, or nothing."""
-        return "" if self.join is None else _join_word(self.join, "kind")
-
-    @property
-    def conditions(self) -> list[exp.Expr]:
-        """The conditions of ON, which are known to concern single items."""
-        return [] if self.join is None or self.nested else split_conjuncts(self.join.args.get("on"))
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether all relations here are visible outside: no sample, pivot, or semi or anti join in parentheses."""
-        node = self.node
-        if any(one.node.args.get(key) for one in self.relations for key in ("sample", "pivots")):
-            return False
-        if (
-            isinstance(node, exp.Subquery)
-            and isinstance(node.this, exp.Query)
-            and not isinstance(node.this, exp.Subquery)
-        ):
-            return not node.args.get("joins")
-        joins = list(node.find_all(exp.Join)) if isinstance(node, (exp.Table, exp.Subquery)) else []
-        return all(_is_supported(join) and _join_word(join, "kind") not in {"SEMI", "ANTI"} for join in joins)
+    side: str
+    kind: str
+    conditions: tuple[exp.Expr, ...]
+    is_open: bool
 
 
 class Pushdown:
@@ -210,8 +180,17 @@ class Pushdown:
         joins = list(select.args.get("joins") or ())
         if clause is None or not all(map(_is_supported, joins)) or _has_pivot(select) or select.args.get("sample"):
             return []
-        nodes = [(clause.this, None), *((join.this, join) for join in joins)]
-        return [JoinItem(tuple(self._scopes.relations_at(node)), node, join) for node, join in nodes]
+        return [self._build_item(clause.this, None), *(self._build_item(join.this, join) for join in joins)]
+
+    def _build_item(self, node: exp.Expr, join: exp.Join | None) -> JoinItem:
+        relations = tuple(self._scopes.relations_at(node))
+        open_ = _shows_relations(node) and not any(
+            one.node.args.get(key) for one in relations for key in ("sample", "pivots")
+        )
+        if join is None:
+            return JoinItem(relations, "", "", (), open_)
+        conditions = split_conjuncts(join.args.get("on")) if len(relations) == 1 else ()
+        return JoinItem(relations, _join_word(join, "side"), _join_word(join, "kind"), tuple(conditions), open_)
 
 
 def _conditions_on(
@@ -222,13 +201,13 @@ def _conditions_on(
     `always` takes the place of WHERE if it is given.
     """
     own = items[position]
-    if not own.is_simple:
+    if not own.is_open:
         return
     if own.side in {"", "LEFT"}:
         yield from ((condition, False) for condition in own.conditions)
     if own.kind in {"SEMI", "ANTI"}:
         return  # its columns are not visible after the join
-    missing = own.nested or own.side in {"LEFT", "FULL"}
+    missing = len(own.relations) > 1 or own.side in {"LEFT", "FULL"}
     for item in items[position + 1 :]:
         # ON decides about the rows before an inner or semi join, and about those before a right join, which lose.
         if item.kind == "SEMI" or (item.side in {"", "RIGHT"} and item.kind != "ANTI"):
@@ -268,6 +247,14 @@ def _is_supported(join: exp.Join) -> bool:
         and _join_word(join, "side") in {"", "LEFT", "RIGHT", "FULL"}
         and _join_word(join, "kind") in {"", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"}
     )
+
+
+def _shows_relations(node: exp.Expr) -> bool:
+    """Return True if all relations of an item are visible outside: no semi or anti join in parentheses."""
+    if isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Select, exp.SetOperation)):
+        return not node.args.get("joins")
+    joins = list(node.find_all(exp.Join)) if isinstance(node, (exp.Table, exp.Subquery)) else []
+    return all(_is_supported(join) and _join_word(join, "kind") not in {"SEMI", "ANTI"} for join in joins)
 
 
 def _has_pivot(select: exp.Select) -> bool:

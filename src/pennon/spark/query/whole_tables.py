@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from sqlglot import TokenType
 
 from pennon.spark.query.references import find_name_chains, parse_travel
-from pennon.spark.quoting import fold_name, quote_name
+from pennon.spark.quoting import find_name, fold_name, quote_name
 from pennon.spark.tokens import TokenCursor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlglot import Token
 
@@ -39,6 +39,27 @@ class NamedTable:
     name: str
     table: QueryTable
     travel: TimeTravel | None
+
+
+@dataclass(frozen=True)
+class _Mention:
+    """A name in the text that is a table of the catalog, with its version clause."""
+
+    parts: tuple[str, ...]
+    table: QueryTable
+    travel: TimeTravel | None
+    start: int
+    end: int
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What mentions of one table have in common."""
+        return self.table.identifier, self.travel, fold_name(self.parts[-1])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the text has just one name here."""
+        return len(self.parts) == 1 and self.travel is None
 
 
 @dataclass(frozen=True)
@@ -87,23 +108,23 @@ class WholeTables:
 
 def find_whole_tables(text: str, tokens: Sequence[Token], find: TableFinder) -> WholeTables | None:
     """Return the tables that a statement may read, or None if it reads none."""
-    found = list(_find_tables(text, tokens, find))
-    if not found:
+    mentions = list(_find_mentions(text, tokens, find))
+    if not mentions:
         return None
     tables: dict[tuple[object, ...], NamedTable] = {}
     # A table whose name is written without a namespace or version keeps this name.
-    for parts, table, travel, _, _ in sorted(found, key=lambda one: (len(one[0]) > 1, one[2] is not None)):
-        same = {one.name for one in tables.values() if fold_name(one.name) == fold_name(parts[-1])}
-        key = (table.identifier, travel, fold_name(parts[-1]))
-        tables.setdefault(key, NamedTable(f"__pennon_{len(tables)}" if same else parts[-1], table, travel))
-    replacements = []
-    for parts, table, travel, start, end in found:
-        name = tables[table.identifier, travel, fold_name(parts[-1])].name
-        if len(parts) > 1 or travel is not None or name != parts[-1]:
-            replacements.append((start, end, quote_name(name)))
-    replacements += _find_qualified_columns(tokens, found, tables)
+    for one in sorted(mentions, key=lambda one: not one.is_plain):
+        taken = any(fold_name(other.name) == fold_name(one.parts[-1]) for other in tables.values())
+        name = f"__pennon_{len(tables)}" if taken else one.parts[-1]
+        tables.setdefault(one.key, NamedTable(name, one.table, one.travel))
+    replacements = [
+        (one.start, one.end, quote_name(tables[one.key].name))
+        for one in mentions
+        if not one.is_plain or tables[one.key].name != one.parts[-1]
+    ]
+    replacements += _find_qualified_columns(tokens, mentions, tables)
     start, continues = _find_start(tokens)
-    return WholeTables(text, tuple(tables.values()), start, continues, tuple(sorted(set(replacements))))
+    return WholeTables(text, tuple(tables.values()), start, continues, tuple(sorted(replacements)))
 
 
 def find_query_start(tokens: Sequence[Token]) -> int:
@@ -134,10 +155,8 @@ def _find_start(tokens: Sequence[Token]) -> tuple[int, bool]:
     return tokens[number + recursive].end + 1, True
 
 
-def _find_tables(
-    text: str, tokens: Sequence[Token], find: TableFinder
-) -> Iterator[tuple[tuple[str, ...], QueryTable, TimeTravel | None, int, int]]:
-    """Yield the parts, the table, the version, the start and the end of each name that may be a table's."""
+def _find_mentions(text: str, tokens: Sequence[Token], find: TableFinder) -> Iterator[_Mention]:
+    """Yield the names that may be tables of the catalog."""
     defined = set(_find_cte_names(tokens))
     for first, last in find_name_chains(tokens):
         parts = tuple(token.text for token in tokens[first : last + 1 : 2])
@@ -148,7 +167,7 @@ def _find_tables(
         travel = parse_travel(cursor, None)
         table = find(parts, travel)
         if table is not None:
-            yield parts, table, travel, tokens[first].start, tokens[cursor.position - 1].end + 1
+            yield _Mention(parts, table, travel, tokens[first].start, tokens[cursor.position - 1].end + 1)
 
 
 def _can_name_table(tokens: Sequence[Token], at: int) -> bool:
@@ -186,28 +205,24 @@ def _find_cte_names(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def _find_qualified_columns(
-    tokens: Sequence[Token],
-    found: Sequence[tuple[tuple[str, ...], QueryTable, TimeTravel | None, int, int]],
-    tables: dict[tuple[object, ...], NamedTable],
+    tokens: Sequence[Token], mentions: Sequence[_Mention], tables: Mapping[tuple[object, ...], NamedTable]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the replacements of names before columns that have more parts than the name of the table."""
     named: dict[tuple[str, ...], NamedTable] = {}
-    for parts, table, travel, _, _ in found:
-        lake = () if table.lake is None else ((table.lake, *table.identifier),)
-        for names in (parts, table.identifier, *lake):
-            meant = tables[table.identifier, travel, fold_name(parts[-1])]
-            named.setdefault(tuple(map(fold_name, names)), meant)
-    starts = {start for _, _, _, start, _ in found}
+    for one in mentions:
+        lake = () if one.table.lake is None else ((one.table.lake, *one.table.identifier),)
+        for names in (one.parts, one.table.identifier, *lake):
+            named.setdefault(tuple(map(fold_name, names)), tables[one.key])
+    starts = {one.start for one in mentions}
     for first, last in find_name_chains(tokens):
         chain = tokens[first : last + 1 : 2]
         starred = last + 1 < len(tokens) and tokens[last + 1].token_type is TokenType.DOT
         for length in range(len(chain) - (not starred), 1, -1):
-            one = named.get(tuple(fold_name(token.text) for token in chain[:length]))
-            if one is None or chain[0].start in starts:
+            table = named.get(tuple(fold_name(token.text) for token in chain[:length]))
+            if table is None or chain[0].start in starts:
                 continue
-            columns = {fold_name(name) for name in one.table.schema.names}
-            if length == len(chain) or fold_name(chain[length].text) in columns:
-                yield chain[0].start, chain[length - 1].end + 1, quote_name(one.name)
+            if length == len(chain) or find_name(chain[length].text, table.table.schema.names) is not None:
+                yield chain[0].start, chain[length - 1].end + 1, quote_name(table.name)
                 break
 
 
