@@ -174,3 +174,14 @@ def test_with_clause_defines_whole_tables(text, expected):
     plan = plan_text(text)
     assert plan.text == expected
     assert all((read.columns, read.where, read.limit) == (None, None, None) for read in plan.reads)
+
+
+def test_subqueries_of_statements_read_whole_tables(lake):
+    for name in ("a", "b"):
+        create_table(lake.catalog, name, data=ipc(TABLES[name]))
+    assert lake.sql("DELETE FROM a WHERE a IN (FROM b |> WHERE b.a > 1 |> SELECT a)").first().deleted == 1
+    updated = lake.sql(
+        "UPDATE a SET av = (TABLE b |> AGGREGATE max(bv) AS m) WHERE a.a = (WITH q AS (TABLE b) SELECT min(a) FROM q)"
+    )
+    assert updated.first().updated == 1
+    assert sorted(tuple(row) for row in lake.sql("SELECT a, av FROM a").collect()) == [(1, 8), (3, 6)]

@@ -222,14 +222,8 @@ def _rescale(value: decimal.Decimal, precision: int, scale: int) -> decimal.Deci
 
 
 def _to_date(constant: Constant) -> Bound | None:
-    day = (
-        constant.value
-        if constant.kind == "date"
-        else _parse_date(constant.value)
-        if constant.kind == "string"
-        else None
-    )
-    return None if day is None else Bound(day)
+    day = _parse_date(constant.value) if constant.kind == "string" else constant.value
+    return None if day is None or constant.kind not in {"string", "date"} else Bound(day)
 
 
 def _to_timestamp(constant: Constant, session: SessionSettings) -> Bound | None:
