@@ -88,7 +88,8 @@ def _translate(spark: SparkSession, error: Any, text: str, plan: QueryPlan) -> E
     message = _REWRITTEN.split(str(error))[0].removeprefix(f"[{error.getCondition()}] ")
     position = _find_position(str(error), plan)
     if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
-        name = re.sub(r"`(\w+)`", r"\1", error.getMessageParameters()["relationName"])
+        parameters = error.getMessageParameters() or {}
+        name = re.sub(r"`(\w+)`", r"\1", parameters.get("relationName", message))
         return TableNotFoundError(f"Neither the lake nor Spark has the table {name}{position}")
     return AnalysisException(message + position, error.getCondition(), error.getMessageParameters())
 
