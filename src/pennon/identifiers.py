@@ -90,7 +90,7 @@ def quote_identifier(identifier: Identifier) -> str:
 
 def format_identifier(identifier: Identifier) -> str:
     """Return the identifier as it is written in messages."""
-    return f"'{quote_identifier(identifier)}'" if identifier else "the root namespace"
+    return f"'{object_id(identifier)}'" if identifier else "the root namespace"
 
 
 def namespace_not_found(identifier: Identifier) -> NamespaceNotFoundError:

@@ -167,7 +167,7 @@ def test_a_namespace_that_is_not_there_is_not_found(pennon, lake, command):
     result = pennon(command, "nope.inner", root=lake)
     assert (result.code, result.out) == (3, "")
     assert result.err == (
-        "Error: Namespace not found: 'nope.inner' (if the name itself contains dots, write /nope.inner)\n"
+        "Error: Namespace not found: 'nope$inner' (if the name itself contains dots, write /nope.inner)\n"
     )
 
 

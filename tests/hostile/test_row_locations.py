@@ -258,7 +258,7 @@ def test_table_below_a_dropped_one_can_be_used(catalog):
     lance.write_dataset(pa.table({"x": [5]}), catalog._store.location("outer"), storage_options=options)
     lance.write_dataset(pa.table({"x": [6]}), where, storage_options=options)
     add_rows(catalog, table_row("a$outer", "outer"), table_row("a$inner", "outer/inner"))
-    with fails(19, "inside the table 'a.outer'"):
+    with fails(19, "inside the table 'a$outer'"):
         describe_table(catalog, "a", "inner")
     drop_table(catalog, "a", "outer", ttl="0s")
     catalog.purge_tables()

@@ -111,7 +111,7 @@ def test_each_kind_of_error_has_its_exit_code(command, shop, tmp_path):
     (tmp_path / "gone.yaml").write_text(PIPELINE.replace("shop.log, version: 1", "shop.nothing"))
     code, _, err = command("--dry-run", file="gone.yaml")
     assert code == 3
-    assert "gone.yaml:10: sources.log.table: Table not found: 'shop.nothing'" in err
+    assert "gone.yaml:10: sources.log.table: Table not found: 'shop$nothing'" in err
     assert command("--var", "nope=1")[0] == 2
     assert command("--run-id", "../x")[0] == 2
     assert command("--discard")[0] == 2
