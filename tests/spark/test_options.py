@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pennon.spark import writing
+from pennon.spark import tables
 from pennon.spark.lake import Lake
 from pennon.spark.merging import merge, mutation
 from pennon.spark.options import OPTIONS, PLAN, SourceOptions
@@ -38,7 +38,7 @@ def test_documented_defaults_are_those_in_use():
 @pytest.mark.parametrize(
     ("method", "function"),
     [
-        (Lake.write, writing.write),
+        (Lake.write, tables.write),
         (Lake.merge, merge.merge),
         (Lake.update, mutation.update),
         (Lake.delete, mutation.delete),
@@ -49,7 +49,7 @@ def test_methods_of_the_lake_name_every_option(method, function):
     assert not [one for one in offered.values() if one.kind is inspect.Parameter.VAR_KEYWORD]
     accepted = inspect.signature(function).parameters
     named = {name for name, one in accepted.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
-    if function is writing.write:
+    if function is tables.write:
         named |= set(FileSettings.__dataclass_fields__)
     assert named <= set(offered)
     for name in named & set(accepted):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pennon.spark.sql.constants import SessionSettings
-from pennon.spark.sql.query_plan import plan_query
-from pennon.spark.sql.references import QueryTable
+from pennon.spark.query.plan import plan_query
+from pennon.spark.query.references import QueryTable
+from pennon.spark.query.settings import SessionSettings
 
 EVENTS = pa.schema(
     {

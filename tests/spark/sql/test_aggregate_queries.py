@@ -7,9 +7,9 @@ import random
 import pytest
 from pyspark.errors import AnalysisException
 
-from pennon.spark.sql import aggregation
-from pennon.spark.sql.name_resolution import NameResolver
-from pennon.spark.sql.query_runner import QueryRunner
+from pennon.spark.query import aggregates
+from pennon.spark.query.names import NameResolver
+from pennon.spark.query.runner import QueryRunner
 from tests.spark.sql.schemas import plan_text
 from tests.support import create_table, ipc
 
@@ -132,7 +132,7 @@ def test_rejected_aggregates_raise_the_error_of_spark(both, text):
 
 def test_query_that_spark_rejects_when_split_reads_whole_tables(both, monkeypatch):
     """Aggregates of partial results that Spark cannot resolve do not make a query fail."""
-    monkeypatch.setattr(aggregation, "_combine_partials", lambda _call, _measures: "max(__pennon_missing)")
+    monkeypatch.setattr(aggregates, "_combine_partials", lambda _call, _measures: "max(__pennon_missing)")
     assert require_same(both, "SELECT k, max(v) AS m FROM d GROUP BY k ORDER BY m, k")
 
 

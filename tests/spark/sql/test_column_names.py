@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pennon.spark.sql.query_plan import plan_query
-from pennon.spark.sql.references import QueryTable
+from pennon.spark.query.plan import plan_query
+from pennon.spark.query.references import QueryTable
 from tests.support import create_namespace, create_table, ipc
 
 PATTERNS = "spark.sql.parser.quotedRegexColumnNames"

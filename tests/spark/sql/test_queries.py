@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import ArithmeticException
 
+from pennon.spark.query.names import NameResolver
+from pennon.spark.query.runner import QueryRunner
 from pennon.spark.reading import scan
-from pennon.spark.sql.name_resolution import NameResolver
-from pennon.spark.sql.query_runner import QueryRunner
 from tests.support import create_table, ipc
 
 QUERIES = [

@@ -13,9 +13,9 @@ import pyarrow as pa
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
+from pennon.spark.query.plan import plan_query
+from pennon.spark.query.references import QueryTable
 from pennon.spark.reading.partial_aggregates import COUNT, MAX, MIN, SUM, TOTAL
-from pennon.spark.sql.query_plan import plan_query
-from pennon.spark.sql.references import QueryTable
 
 TABLES = {
     "t": {"a": "INT", "b": "TEXT", "c": "INT", "k": "INT"},

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from pennon.errors import InvalidInputError
-from pennon.spark.sql.name_resolution import ForeignNameError
-from pennon.spark.sql.references import TimeTravel
+from pennon.spark.query.names import ForeignNameError
+from pennon.spark.query.references import TimeTravel
 from pennon.spark.statements import data, indexes, namespaces, show, tables
 from pennon.spark.statements.assignments import Assignment, Target
 from pennon.spark.statements.data import MergeClause

@@ -21,8 +21,8 @@ from pennon.errors import (
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
-from pennon.spark.sql.name_resolution import NameResolver
-from pennon.spark.sql.query_runner import QueryRunner
+from pennon.spark.query.names import NameResolver
+from pennon.spark.query.runner import QueryRunner
 
 
 def run(lake, text):

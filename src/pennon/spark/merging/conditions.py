@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pennon.spark.query.plan import plan_query
+from pennon.spark.query.references import QueryTable
+from pennon.spark.query.settings import read_settings
 from pennon.spark.quoting import quote_name
-from pennon.spark.session_settings import has_plain_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_ZONE = "spark.sql.session.timeZone"
 _WORD = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 # A star that is not a multiplication.
 _STAR = re.compile(r"(?:^|[.(,])\s*\*")
@@ -33,14 +34,6 @@ def find_mentioned_columns(columns: Iterable[str], expressions: Iterable[str | N
     return [name for name in columns if name.lower() in words]
 
 
-def find_column(name: str, columns: Sequence[str], *, case_sensitive: bool) -> str | None:
-    """Return the column with a name, or the only one whose name differs just in case; None if there is none."""
-    if name in columns:
-        return name
-    like = [] if case_sensitive else [one for one in columns if one.lower() == name.lower()]
-    return like[0] if len(like) == 1 else None
-
-
 def find_predicate(spark: SparkSession, schema: pa.Schema, name: str, condition: str) -> str | None:
     """Return a Lance predicate that holds for all rows that meet a condition, or None if there is none.
 
@@ -56,12 +49,8 @@ def find_join_predicate(spark: SparkSession, schema: pa.Schema, name: str, other
 
 
 def _plan_predicate(spark: SparkSession, schema: pa.Schema, name: str, text: str) -> str | None:
-    from pennon.spark.sql.constants import SessionSettings
-    from pennon.spark.sql.query_plan import plan_query
-    from pennon.spark.sql.references import QueryTable
-
     def find(parts: tuple[str, ...], travel: object) -> QueryTable | None:
         return QueryTable((name,), schema) if parts == (name,) and travel is None else None
 
-    planned = plan_query(text, find, SessionSettings(spark.conf.get(_ZONE)), analyse=has_plain_names(spark))
+    planned = plan_query(text, find, read_settings(spark))
     return planned.reads[0].where if len(planned.reads) == 1 else None

@@ -22,6 +22,7 @@ from pennon.spark.merging.clause_selection import HERE, ClauseSelection, Numbere
 from pennon.spark.merging.clauses import assignments_of, kind_of
 from pennon.spark.merging.rewrite import EXPRESSION_ERRORS, RowActions, expression_error, with_columns
 from pennon.spark.merging.row_changes import ADDRESS, COPIED, VALUE, RowChange
+from pennon.spark.quoting import find_name
 from pennon.spark.reading import scan
 from pennon.spark.reading.splits import fragment_sizes
 from pennon.spark.session_settings import is_case_sensitive
@@ -122,7 +123,7 @@ class MergePlanner:
             seen.add(folded)
 
     def _find_name(self, name: str, names: Sequence[str]) -> str | None:
-        return conditions.find_column(name, names, case_sensitive=self._exact)
+        return find_name(name, names, case_sensitive=self._exact)
 
     def _find_key(self, name: str) -> str:
         found = self._find_name(name, self._columns)

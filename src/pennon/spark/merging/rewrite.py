@@ -20,9 +20,10 @@ from pyspark.sql.types import StructField, StructType
 from pennon.errors import InternalError, InvalidInputError, TableColumnNotFoundError, translate_errors
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark import types
-from pennon.spark.merging import conditions, deletions, row_changes
+from pennon.spark.merging import deletions, row_changes
 from pennon.spark.merging.clauses import DELETE, INSERT, UPDATE
 from pennon.spark.merging.row_changes import ADDRESS, RewriteTask, RowChange, RowChangedTwiceError
+from pennon.spark.quoting import find_name
 from pennon.spark.reading.pinned import declared_error
 from pennon.spark.tables.destination import Destination, locate_table
 from pennon.spark.tables.fragment_writer import FileSettings, FragmentWriter
@@ -81,7 +82,7 @@ class RewriteBase:
         own: list[str] = self.schema.names
         found: list[str] = []
         for name in names:
-            column = conditions.find_column(name, own, case_sensitive=case_sensitive)
+            column = find_name(name, own, case_sensitive=case_sensitive)
             if column is None:
                 raise TableColumnNotFoundError(
                     f"Table {self.name} has no column {name!r} to set; it has {', '.join(own)}"

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pennon.spark.lake import Lake
     from pennon.spark.pipeline.lease import Lease
     from pennon.spark.pipeline.model import Definition
+    from pennon.spark.query.references import TimeTravel
     from pennon.spark.reading.pinned import VersionOptions
-    from pennon.spark.sql.references import TimeTravel
 
 # These keys may change between two attempts of a run.
 _CIRCUMSTANCES = {"description", "catalog", "spark", "samples", "vars"}
@@ -226,7 +226,7 @@ class Pipeline:
 
 def _moment_resolver(lake: Lake) -> Callable[[Identifier, TimeTravel], VersionOptions]:
     """Return a function that evaluates `VERSION AS OF` and `TIMESTAMP AS OF` with Spark."""
-    from pennon.spark.sql.name_resolution import NameResolver
-    from pennon.spark.sql.query_runner import QueryRunner
+    from pennon.spark.query.names import NameResolver
+    from pennon.spark.query.runner import QueryRunner
 
     return QueryRunner(lake, NameResolver(lake)).resolve_travel

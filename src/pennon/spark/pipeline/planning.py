@@ -10,9 +10,9 @@ from pennon.spark.pipeline import pinned_reads
 from pennon.spark.pipeline.graph import Graph
 from pennon.spark.pipeline.report import Report
 from pennon.spark.pipeline.targets import look_up_targets, require_version_management
+from pennon.spark.query.plan import plan_query
+from pennon.spark.query.references import QueryTable, TimeTravel
 from pennon.spark.reading.pinned import VersionOptions
-from pennon.spark.sql.query_plan import plan_query
-from pennon.spark.sql.references import QueryTable, TimeTravel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

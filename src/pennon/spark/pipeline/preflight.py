@@ -12,8 +12,8 @@ from pennon.spark import types
 from pennon.spark.pipeline.check_runner import resolve_column
 from pennon.spark.pipeline.spark_errors import shorten_error
 from pennon.spark.pipeline.statements import THIS
-from pennon.spark.sql.query_plan import plan_query
-from pennon.spark.sql.references import QueryTable
+from pennon.spark.query.plan import plan_query
+from pennon.spark.query.references import QueryTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pennon.spark.pipeline.queries import PipelineQueries
     from pennon.spark.pipeline.statements import Name
     from pennon.spark.pipeline.targets import TargetTable
-    from pennon.spark.sql.references import TimeTravel
+    from pennon.spark.query.references import TimeTravel
 
 
 def find_unstageable_steps(

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from pennon.errors import InvalidInputError
 from pennon.spark.pipeline import sources
 from pennon.spark.pipeline.statements import THIS, is_this, parse_query
+from pennon.spark.query import execute
+from pennon.spark.query.plan import QueryPlan, TableRead, plan_query
+from pennon.spark.query.references import QueryTable, TimeTravel
+from pennon.spark.query.settings import read_settings
 from pennon.spark.reading import scan as scanning
-from pennon.spark.session_settings import has_plain_names
-from pennon.spark.sql.constants import SessionSettings
-from pennon.spark.sql.query_plan import QueryPlan, TableRead, plan_query
-from pennon.spark.sql.query_runner import evaluate_plan, translate_spark_errors
-from pennon.spark.sql.references import QueryTable, TimeTravel
 from pennon.spark.tokens import tokenize
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 _LOCAL = ""
 """The first part of the keys of sources, steps and checked data; no table name is empty."""
-_ZONE = "spark.sql.session.timeZone"
 
 
 def inline_queries(graph: Graph, sql: str, inlined: Mapping[str, str]) -> str:
@@ -94,24 +92,17 @@ class PipelineQueries:
 
     def dataframe(self, sql: str, scope: QueryScope = DEFAULT_SCOPE) -> DataFrame:
         """Return the result of a query over pinned tables and staged data."""
-        planned = self.plan_scoped(sql, scope)
-        if planned.count is not None and is_partial(self._scan(planned.count.identifier, planned.count.travel, scope)):
-            planned = self.plan_scoped(sql, scope, analyse=False)
-        with translate_spark_errors(self.lake, sql):
-            counting = planned.count
-            if counting is not None:
-                wanted = replace(self._scan(counting.identifier, counting.travel, scope), where=counting.where)
-                rows = scanning.count_rows(self.lake.spark, wanted)
-                shown = ", ".join(f"CAST({rows} AS BIGINT) AS `{one.replace('`', '``')}`" for one in counting.names)
-                return self.lake.spark.sql(f"SELECT {shown}")
-            if not planned.reads:
-                return self.lake.spark.sql(planned.text)
-            return evaluate_plan(
-                self.lake.spark,
-                planned,
-                lambda one: self._read(one, scope),
-                lambda: self.plan_scoped(sql, scope, analyse=False),
-            )
+
+        def plan(*, analyse: bool) -> QueryPlan:
+            planned = self.plan_scoped(sql, scope, analyse=analyse)
+            if planned.count is not None and is_partial(self._whole_scan(planned.count, scope)):
+                return self.plan_scoped(sql, scope, analyse=False)
+            return planned
+
+        def scan_of(read: TableRead) -> Scan:
+            return replace(self._whole_scan(read, scope), columns=read.columns, where=read.where, limit=read.limit)
+
+        return execute.run(self.lake.spark, sql, plan, scan_of)
 
     def read_local(self, name: str) -> DataFrame:
         """Return the rows of a source or step."""
@@ -126,8 +117,7 @@ class PipelineQueries:
 
         if scope.step is not None:
             sql = f"WITH `{THIS}` AS (SELECT * FROM `{scope.step}`) SELECT * FROM (\n{_trim(sql)}\n)"  # noqa: S608
-        session = SessionSettings(self.lake.spark.conf.get(_ZONE))
-        analyse = analyse and has_plain_names(self.lake.spark)
+        session = read_settings(self.lake.spark)
         return plan_query(inline_queries(self.graph, sql, self._inlined_queries(sql)), find, session, analyse=analyse)
 
     def _inlined_queries(self, sql: str) -> dict[str, str]:
@@ -162,10 +152,8 @@ class PipelineQueries:
             return scope.this
         return self.steps[name] if name in self.steps else scanning.scan_pinned(self.reads.sources[name])
 
-    def _read(self, wanted: TableRead, scope: QueryScope) -> DataFrame:
-        whole = self._scan(wanted.identifier, wanted.travel, scope)
-        made = replace(whole, columns=wanted.columns, where=wanted.where, limit=wanted.limit)
-        return scanning.to_dataframe(self.lake.spark, made, partials=wanted.partials)
+    def _whole_scan(self, read: TableRead, scope: QueryScope) -> Scan:
+        return self._scan(read.identifier, read.travel, scope)
 
 
 def is_partial(seen: Scan) -> bool:

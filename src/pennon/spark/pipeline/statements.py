@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from pennon.identifiers import Identifier, parse_identifier, table_identifier
-from pennon.spark.sql.references import TimeTravel, find_references
+from pennon.spark.query.references import TimeTravel, find_references
 from pennon.spark.tokens import tokenize
 
 DIALECT = "spark"

@@ -10,8 +10,7 @@ from pyspark.sql import types as spark_types
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
-from pennon.spark.quoting import quote_name
-from pennon.spark.sql.references import fold_name, match_name
+from pennon.spark.quoting import find_name, fold_name, quote_name
 from pennon.spark.statements import ddl
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def name_columns(
     subject = f"INSERT into table {format_identifier(table)}"
     wanted = list(names)
     if listed is not None:
-        matches = [match_name(name, names) for name in listed]
+        matches = [find_name(name, names) for name in listed]
         for name, match in zip(listed, matches, strict=True):
             if match is None or matches.count(match) > 1:
                 raise InvalidInputError(

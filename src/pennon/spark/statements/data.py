@@ -9,9 +9,9 @@ from pennon.errors import InvalidInputError
 from pennon.spark import tables, types
 from pennon.spark.lake_listing import ResultRows
 from pennon.spark.merging import clauses, merge, mutation
+from pennon.spark.query.expressions import ExpressionRewriter
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.pinned import pin
-from pennon.spark.sql.expressions import ExpressionRewriter
 from pennon.spark.statements.assignments import Assignment, Target, align_columns, build_assignments, name_columns
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.query_runner import QueryRunner
+    from pennon.spark.query.runner import QueryRunner
 
 _SOURCE = "__pennon_source"
 

@@ -11,8 +11,7 @@ from pyspark.sql import types as spark_types
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import types
-from pennon.spark.quoting import quote_name
-from pennon.spark.sql.references import match_name
+from pennon.spark.quoting import find_name, quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,7 +68,7 @@ def find_path(schema: pa.Schema, column: Sequence[str]) -> tuple[str, ...] | Non
     fields: list[pa.Field] = list(schema)
     path: list[str] = []
     for name in column:
-        match = match_name(name, [field.name for field in fields])
+        match = find_name(name, [field.name for field in fields])
         if match is None:
             return None
         path.append(match)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError, UnsupportedOperationError
-from pennon.spark.sql.name_resolution import ForeignNameError, NameResolver
-from pennon.spark.sql.query_runner import QueryRunner
+from pennon.spark.query.names import ForeignNameError, NameResolver
+from pennon.spark.query.runner import QueryRunner
 from pennon.spark.statements import data, grammar
 from pennon.spark.tokens import tokenize
 

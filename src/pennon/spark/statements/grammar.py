@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from sqlglot import Token, TokenType
 
 from pennon.errors import UnsupportedOperationError
-from pennon.spark.sql.name_resolution import ForeignNameError
-from pennon.spark.sql.references import TimeTravel
+from pennon.spark.query.names import ForeignNameError
+from pennon.spark.query.references import TimeTravel
 from pennon.spark.statements import data, indexes, namespaces, show, tables
 from pennon.spark.statements.assignments import Assignment, Target
 from pennon.spark.statements.data import MergeClause
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.lake import Lake
     from pennon.spark.lake_listing import ResultRows
-    from pennon.spark.sql.query_runner import QueryRunner
+    from pennon.spark.query.runner import QueryRunner
 
     StatementCall = partial[ResultRows]
 

@@ -13,8 +13,8 @@ from pennon.errors import (
 from pennon.identifiers import Identifier, format_identifier, quote_identifier
 from pennon.spark import tables, types
 from pennon.spark.lake_listing import ResultRows
+from pennon.spark.quoting import fold_name
 from pennon.spark.reading.pinned import pin
-from pennon.spark.sql.references import fold_name
 from pennon.spark.statements import ddl
 from pennon.spark.tables.destination import locate_table
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pennon.results import PurgeReport
     from pennon.spark.address import Address
     from pennon.spark.lake import Lake
-    from pennon.spark.sql.query_runner import QueryRunner
-    from pennon.spark.sql.references import TimeTravel
+    from pennon.spark.query.references import TimeTravel
+    from pennon.spark.query.runner import QueryRunner
     from pennon.spark.statements.ddl import ColumnDefinition
 
 

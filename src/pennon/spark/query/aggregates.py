@@ -7,24 +7,23 @@ of an aggregate is replaced by an expression that combines the partial results. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as spark_types
 from sqlglot import Token, TokenType, exp
 
+from pennon.spark.query.conditions import find_spark_type
+from pennon.spark.query.edits import TextEdit
+from pennon.spark.query.predicates import join_predicates
+from pennon.spark.quoting import fold_name
 from pennon.spark.reading.partial_aggregates import COUNT, MAX, MIN, SUM, TOTAL, Measure, PartialAggregates
-from pennon.spark.sql.predicates import join_predicates
-from pennon.spark.sql.pruning import index_identifiers
-from pennon.spark.sql.pushdown import find_spark_type
-from pennon.spark.sql.references import fold_name
-from pennon.spark.sql.text_edits import TextEdit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pennon.spark.sql.pushdown import Pushdown
-    from pennon.spark.sql.references import TableReference
+    from pennon.spark.query.conditions import Pushdown
+    from pennon.spark.query.references import TableReference
 
 _FUNCTIONS: dict[str, type[exp.AggFunc]] = {
     "SUM": exp.Sum,
@@ -124,72 +123,35 @@ def _find_column(tree: exp.Select, node: exp.Expr, pushdown: Pushdown) -> str | 
 
 
 def _find_calls(tokens: Sequence[Token], tree: exp.Select, pushdown: Pushdown) -> list[_AggregateCall] | None:
-    """Return the calls of aggregates in the order of the text, or None if one of them is not understood."""
-    identifiers = index_identifiers(tree)
-    # The tree has the start of each call. A query where tokens and tree disagree about the calls is not understood.
-    nodes = {node.meta.get("start"): node for node in tree.find_all(exp.AggFunc)}
-    positions = [
-        number
-        for number, (token, following) in enumerate(pairwise(tokens))
-        if token.text.upper() in _FUNCTIONS and following.token_type is TokenType.L_PAREN
-    ]
-    if nodes.keys() != {tokens[number].start for number in positions} or len(nodes) != len(positions):
-        return None
+    """Return the calls of aggregates, or None if one of them is not understood."""
+    numbers = {token.start: number for number, token in enumerate(tokens)}
     calls = []
-    for number in positions:
-        node = nodes[tokens[number].start]
-        call = _parse_call(tokens, number, node, lambda inside: _parse_argument(inside, identifiers, tree, pushdown))
+    for node in tree.find_all(exp.AggFunc):
+        call = _read_call(tokens, numbers.get(node.meta.get("start", -1)), node, tree, pushdown)
         if call is None:
             return None
         calls.append(call)
     return calls
 
 
-def _parse_call(
-    tokens: Sequence[Token], number: int, node: exp.AggFunc, column_of: Callable[[list[Token]], str | None]
+def _read_call(
+    tokens: Sequence[Token], number: int | None, node: exp.AggFunc, tree: exp.Select, pushdown: Pushdown
 ) -> _AggregateCall | None:
-    """Return the call that begins at a token, or None if it is not understood. `column_of` resolves its argument."""
-    function = tokens[number].text.upper()
-    inside, end = _take_argument(tokens, number + 2)
-    if end is None or type(node) is not _FUNCTIONS[function] or not _has_one_argument(node):
+    """Return the call at a node, whose name is a token, or None if it has more than one plain argument."""
+    if number is None or _FUNCTIONS.get(tokens[number].text.upper()) is not type(node) or node.expressions:
         return None
-    argument, column = "1", None
-    if function != "COUNT" or [one.text for one in inside] not in (["*"], ["1"]):
-        column = column_of(inside)
-        if column is None:
+    function, argument = tokens[number].text.upper(), node.this
+    inside = list(takewhile(lambda token: token.token_type is not TokenType.R_PAREN, tokens[number + 2 :]))
+    if function == "COUNT" and [token.text for token in inside] in (["*"], ["1"]):
+        column, shown = None, "1"
+    else:
+        column, shown = _find_column(tree, argument, pushdown), inside[-1].text if inside else ""
+        # The tree does not have all words of the text, such as ALL.
+        if column is None or len(inside) != 2 * len(argument.parts) - 1:
             return None
-        argument = inside[-1].text
     is_result = isinstance(node.parent, exp.Select) and node.arg_key == "expressions"
-    name = f"{function.lower()}({argument})" if is_result else None
-    return _AggregateCall(function, tokens[number].start, end.end + 1, column, name)
-
-
-def _parse_argument(
-    inside: Sequence[Token], identifiers: dict[int, exp.Identifier], tree: exp.Select, pushdown: Pushdown
-) -> str | None:
-    """Return the table's column if the tokens name exactly one column, or None."""
-    node = identifiers.get(inside[0].start) if inside else None
-    parent = None if node is None else node.parent
-    if not isinstance(parent, exp.Column) or len(inside) != 2 * len(parent.parts) - 1:
-        return None
-    return _find_column(tree, parent, pushdown)
-
-
-def _take_argument(tokens: Sequence[Token], at: int) -> tuple[list[Token], Token | None]:
-    """Return the tokens before the closing parenthesis, and that token; None instead if another one opens first."""
-    inside: list[Token] = []
-    for token in tokens[at:]:
-        if token.token_type is TokenType.R_PAREN:
-            return inside, token
-        if token.token_type is TokenType.L_PAREN:
-            break
-        inside.append(token)
-    return inside, None
-
-
-def _has_one_argument(node: exp.AggFunc) -> bool:
-    """Return True if an aggregate has one argument and nothing else."""
-    return not node.expressions and not isinstance(node.this, exp.Distinct)
+    name = f"{function.lower()}({shown})" if is_result else None
+    return _AggregateCall(function, tokens[number].start, tokens[number + 2 + len(inside)].end + 1, column, name)
 
 
 def _is_supported(tree: exp.Select, keys: Sequence[str], pushdown: Pushdown, reference: TableReference) -> bool:

@@ -13,15 +13,16 @@ import math
 import re
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as spark_types
 from sqlglot import exp
 
+if TYPE_CHECKING:
+    from pennon.spark.query.settings import SessionSettings
+
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _TIMESTAMP = re.compile(r"(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?(Z?)")
-_OFFSET = re.compile(r"([+-])(\d{2}):(\d{2})")
-_UTC = {"UTC", "ETC/UTC", "GMT", "Z", "UCT", "ETC/UCT", "ETC/GMT", "ZULU"}
 _INTEGERS = {exp.DataType.Type.TINYINT, exp.DataType.Type.SMALLINT, exp.DataType.Type.INT, exp.DataType.Type.BIGINT}
 _INTEGER_BITS: dict[Any, int] = {
     spark_types.ByteType: 8,
@@ -41,29 +42,6 @@ class Constant:
 
     kind: str
     value: Any
-
-
-@dataclass(frozen=True)
-class SessionSettings:
-    """The settings of a session that affect constants.
-
-    `zone` is the time zone. `plain_strings` is False if string literals may contain escapes.
-    """
-
-    zone: str | None = None
-    plain_strings: bool = True
-
-    def fixed_offset(self) -> dt.timezone | None:
-        """Return the session's offset from UTC, or None if its zone has no fixed offset."""
-        if self.zone is None:
-            return None
-        if self.zone.upper() in _UTC:
-            return dt.timezone.utc
-        match = _OFFSET.fullmatch(self.zone)
-        if match is None:
-            return None
-        distance = dt.timedelta(hours=int(match[2]), minutes=int(match[3]))
-        return dt.timezone(-distance if match[1] == "-" else distance)
 
 
 @dataclass(frozen=True)
@@ -244,14 +222,8 @@ def _rescale(value: decimal.Decimal, precision: int, scale: int) -> decimal.Deci
 
 
 def _to_date(constant: Constant) -> Bound | None:
-    day = (
-        constant.value
-        if constant.kind == "date"
-        else _parse_date(constant.value)
-        if constant.kind == "string"
-        else None
-    )
-    return None if day is None else Bound(day)
+    day = _parse_date(constant.value) if constant.kind == "string" else constant.value
+    return None if day is None or constant.kind not in {"string", "date"} else Bound(day)
 
 
 def _to_timestamp(constant: Constant, session: SessionSettings) -> Bound | None:

@@ -16,21 +16,16 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from pennon.spark.sql.aggregation import PartialAggregation, split_aggregates
-from pennon.spark.sql.constants import SessionSettings
-from pennon.spark.sql.predicates import join_predicates
-from pennon.spark.sql.pruning import find_needed_columns
-from pennon.spark.sql.pushdown import Pushdown, is_row_by_row
-from pennon.spark.sql.references import (
-    TableFinder,
-    TableReference,
-    TimeTravel,
-    find_references,
-    fold_name,
-    scan_references,
-)
-from pennon.spark.sql.scopes import Scopes
-from pennon.spark.sql.text_edits import TextEdit, apply_edits, edit_names, edit_tables, escape_braces
+from pennon.spark.query.aggregates import PartialAggregation, split_aggregates
+from pennon.spark.query.columns import find_needed_columns
+from pennon.spark.query.conditions import Pushdown, is_row_by_row
+from pennon.spark.query.edits import TextEdit, apply_edits, edit_names
+from pennon.spark.query.predicates import join_predicates
+from pennon.spark.query.references import TableFinder, TableReference, TimeTravel, find_references
+from pennon.spark.query.scopes import Scopes
+from pennon.spark.query.settings import SessionSettings
+from pennon.spark.query.whole_tables import WholeTables, find_query_start, find_whole_tables
+from pennon.spark.quoting import fold_name
 from pennon.spark.tokens import tokenize
 from pennon.table.expression_limits import find_excess
 
@@ -66,16 +61,6 @@ class TableRead:
 
 
 @dataclass(frozen=True)
-class CountQuery:
-    """A query that only counts the rows of a table that meet `where`. `names` are the names of its result columns."""
-
-    identifier: Identifier
-    travel: TimeTravel | None
-    where: str | None
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class QueryPlan:
     """The reads of a query, and its text with `{name}` in place of each table and other braces doubled.
 
@@ -84,9 +69,13 @@ class QueryPlan:
 
     text: str
     reads: tuple[TableRead, ...] = ()
-    count: CountQuery | None = None
+    count: TableRead | None = None
+    """The read whose number of rows is the result, under each of `count_names`, or None."""
+    count_names: tuple[str, ...] = ()
     direct_read: TableRead | None = None
     """The read that is the whole result, or None. Its name is the one that qualifies columns."""
+    whole: WholeTables | None = None
+    """How the text was changed if the query was not analysed and reads whole tables."""
 
 
 def plan_query(
@@ -96,48 +85,58 @@ def plan_query(
 
     A query that cannot be analysed reads whole tables. A query without tables of the catalog stays as it is.
     """
-    try:
-        plan = _plan(text, find, session, analyse=analyse)
-    except RecursionError:
-        if not analyse:
-            raise
-        plan = _plan(text, find, session, analyse=False)
-    pushed = [one.where for one in (*plan.reads, plan.count) if one is not None and one.where is not None]
-    # Spark has no such limits, so it evaluates conditions that are too long or too deep for Lance.
-    return _plan(text, find, session, analyse=False) if any(map(find_excess, pushed)) else plan
-
-
-def _plan(text: str, find: TableFinder, session: SessionSettings | None, *, analyse: bool) -> QueryPlan:
     tokens = tokenize(text)
     if not tokens:
         return QueryPlan(text)
-    tree = None if _has_unparsed_tables(tokens) else _parse_query(text, tokens)
-    if tree is None:
-        inner = _find_query_start(tokens)
-        if inner:
-            plan = plan_query(text[inner:], find, session, analyse=analyse)
-            if plan.reads and plan.count is None:
-                return QueryPlan(escape_braces(text[:inner]) + plan.text, plan.reads)
-        references = scan_references(text, tokens, find)
-        return _build_plan(text, references, edit_tables(references))
+    session = session or SessionSettings()
+    plan = _analyse(text, tokens, find, session) if analyse and session.plain_names else None
+    return _plan_whole_tables(text, tokens, find) if plan is None else plan
+
+
+def _analyse(text: str, tokens: list[Token], find: TableFinder, session: SessionSettings) -> QueryPlan | None:
+    """Return the plan of a query, or None if it is not certain what the query means."""
+    start = find_query_start(tokens)
+    if any(_is_uncertain(token, following) for token, following in pairwise([*tokens[start:], tokens[-1]])):
+        return None
+    try:
+        tree = _parse_query(text, tokens[start:])
+        plan = None if tree is None else _plan_tree(text, tokens[start:], tree, find, session, alone=not start)
+    except RecursionError:
+        return None
+    if plan is None:
+        return None
+    # Spark has no such limits, so it evaluates conditions that are too long or too deep for Lance.
+    pushed = [one.where for one in (*plan.reads, plan.count) if one is not None and one.where is not None]
+    return None if any(map(find_excess, pushed)) else plan
+
+
+def _plan_whole_tables(text: str, tokens: Sequence[Token], find: TableFinder) -> QueryPlan:
+    whole = find_whole_tables(text, tokens, find)
+    if whole is None:
+        return QueryPlan(text)
+    reads = tuple(TableRead(f"t{number}", one.table.identifier, one.travel) for number, one in enumerate(whole.tables))
+    return QueryPlan(whole.write([f"{{{read.name}}}" for read in reads]), reads, whole=whole)
+
+
+def _plan_tree(
+    text: str, tokens: Sequence[Token], tree: exp.Expr, find: TableFinder, session: SessionSettings, *, alone: bool
+) -> QueryPlan:
+    """Return the plan of a parsed query. `alone` is True if the statement has nothing before the query."""
     references = find_references(text, tokens, tree, find)
     if not references:
         return QueryPlan(text)
     scopes = Scopes(tree, references)
     edits = edit_names(tokens, scopes)
-    if not analyse or _calls_identifier(tokens):
-        return _build_plan(text, references, edits)
     columns = find_needed_columns(text, tokens, scopes)
     if _is_random(tokens):
         return _build_plan(text, references, edits, columns=columns)
-    strings = _has_plain_strings(text, tokens)
-    pushdown = Pushdown(scopes, SessionSettings((session or SessionSettings()).zone, strings))
-    summary = _plan_summary(text, tokens, edits, scopes, pushdown)
+    pushdown = Pushdown(scopes, replace(session, plain_strings=_has_plain_strings(text, tokens)))
+    summary = _plan_summary(text, tokens, edits, scopes, pushdown, counts=alone)
     if summary is not None:
         return summary
     where = {reference: join_predicates(predicates) for reference, predicates in pushdown.predicates.items()}
     plan = _build_plan(text, references, edits, columns=columns, where=where, limit=_find_limit(tree, scopes))
-    return replace(plan, direct_read=_plan_direct_read(scopes, pushdown))
+    return replace(plan, direct_read=_plan_direct_read(scopes, pushdown) if alone else None)
 
 
 def _build_plan(
@@ -160,16 +159,16 @@ def _build_plan(
 
 
 def _plan_summary(
-    text: str, tokens: Sequence[Token], edits: Sequence[TextEdit], scopes: Scopes, pushdown: Pushdown
+    text: str, tokens: Sequence[Token], edits: Sequence[TextEdit], scopes: Scopes, pushdown: Pushdown, *, counts: bool
 ) -> QueryPlan | None:
     """Return the plan of a query of one table that needs only counts or aggregates of it, or None."""
     tree = scopes.tree
     reference = _find_only_table(tree, scopes) if isinstance(tree, exp.Select) else None
     if reference is None or not isinstance(tree, exp.Select):
         return None
-    count = _plan_count(tree, reference, pushdown)
+    count = _plan_count(text, tree, reference, pushdown) if counts else None
     if count is not None:
-        return QueryPlan(text, (), count)
+        return count
     split = split_aggregates(tokens, tree, reference, pushdown)
     return None if split is None else _plan_aggregation(text, reference, edits, split)
 
@@ -188,27 +187,19 @@ def _plan_aggregation(
 
 
 def _parse_query(text: str, tokens: Sequence[Token]) -> exp.Expr | None:
+    """Return the syntax tree of the query that these tokens are, with positions in the whole text, or None."""
     if tokens[0].text.upper() not in _QUERY_STARTS:
         return None  # sqlglot logs a warning for statements that it does not know
+    padded = " " * tokens[0].start + text[tokens[0].start : tokens[-1].end + 1]
     for dialect in ("spark", "databricks"):
         try:
-            trees = sqlglot.parse(text[: tokens[-1].end + 1], dialect=dialect)
-        except (SqlglotError, RecursionError) as error:
+            trees = sqlglot.parse(padded, dialect=dialect)
+        except SqlglotError as error:
             _log.debug("sqlglot cannot parse the query as %s: %s", dialect, error)
             continue
         tree = trees[0] if len(trees) == 1 else None
         if isinstance(tree, exp.Query):
             return tree
-    return None
-
-
-def _find_query_start(tokens: Sequence[Token]) -> int | None:
-    """Return the start of the query in a statement with something before it, such as EXPLAIN, or None."""
-    depth = 0
-    for token in tokens[1:]:
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if depth == 0 and token.token_type in {TokenType.SELECT, TokenType.WITH}:
-            return token.start
     return None
 
 
@@ -247,7 +238,7 @@ def _has_only(tree: exp.Select, *clauses: str) -> bool:
     return not any(value and key not in clauses for key, value in tree.args.items())
 
 
-def _plan_count(tree: exp.Select, reference: TableReference, pushdown: Pushdown) -> CountQuery | None:
+def _plan_count(text: str, tree: exp.Select, reference: TableReference, pushdown: Pushdown) -> QueryPlan | None:
     if not _has_only(tree, "expressions", "from_", "where"):
         return None
     names = [_get_count_name(one) for one in tree.expressions]
@@ -256,8 +247,8 @@ def _plan_count(tree: exp.Select, reference: TableReference, pushdown: Pushdown)
     predicates = pushdown.translate_exactly(tree, reference)
     if predicates is None:
         return None
-    labels = tuple(str(name) for name in names)
-    return CountQuery(reference.table.identifier, reference.travel, join_predicates(predicates), labels)
+    read = TableRead(reference.name, reference.table.identifier, reference.travel, where=join_predicates(predicates))
+    return QueryPlan(text, count=read, count_names=tuple(str(name) for name in names))
 
 
 def _get_count_name(node: exp.Expr) -> str | None:
@@ -299,20 +290,12 @@ def _find_only_table(tree: exp.Select, scopes: Scopes) -> TableReference | None:
     return None if reference is None or reference.table.fixed_rows else reference
 
 
-def _has_unparsed_tables(tokens: Sequence[Token]) -> bool:
-    """Return True if tables occur where the parser misses them: `TABLE t`, `f(TABLE(t))`, `FROM t |> ...`."""
-    return any(
-        token.text == "|>" or (token.text.upper() == "TABLE" and token.token_type is TokenType.TABLE)
-        for token in tokens
-    )
-
-
-def _calls_identifier(tokens: Sequence[Token]) -> bool:
-    """Return True if IDENTIFIER('...') may name any column."""
-    return any(
-        token.text.upper() == "IDENTIFIER" and following.token_type is TokenType.L_PAREN
-        for token, following in pairwise(tokens)
-    )
+def _is_uncertain(token: Token, following: Token) -> bool:
+    """Return True at syntax with tables or columns that the parser misses: pipes, `TABLE t`, `IDENTIFIER(...)`."""
+    if token.token_type in {TokenType.IDENTIFIER, TokenType.STRING}:
+        return False
+    word = token.text.upper()
+    return word in {"|>", "TABLE"} or (word == "IDENTIFIER" and following.token_type is TokenType.L_PAREN)
 
 
 def _is_random(tokens: Sequence[Token]) -> bool:

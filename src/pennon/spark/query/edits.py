@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from pennon.spark.quoting import quote_name
-from pennon.spark.sql.pruning import find_name_chains, index_identifiers
-from pennon.spark.sql.references import TableReference, fold_name
+from pennon.spark.query.columns import find_column_chains, index_identifiers
+from pennon.spark.quoting import fold_name, quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sqlglot import Token
 
-    from pennon.spark.sql.scopes import Scopes
+    from pennon.spark.query.references import TableReference
+    from pennon.spark.query.scopes import Scopes
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,6 @@ class TextEdit:
     end: int
     table: int | None = None
     text: str = ""
-
-
-def edit_tables(references: Sequence[TableReference]) -> list[TextEdit]:
-    """Return the edits that replace the tables of a query without a syntax tree."""
-    return [edit for reference in references for edit in _edit_table(reference, reference.name)]
 
 
 def edit_names(tokens: Sequence[Token], scopes: Scopes) -> list[TextEdit]:
@@ -53,13 +48,13 @@ def apply_edits(text: str, edits: Sequence[TextEdit], views: Mapping[int, str]) 
     pieces: list[str] = []
     position = 0
     for edit in sorted(edits, key=lambda edit: edit.start):
-        pieces.append(escape_braces(text[position : edit.start]))
-        pieces.append(f"{{{views[edit.table]}}}" if edit.table is not None else escape_braces(edit.text))
+        pieces.append(_escape_braces(text[position : edit.start]))
+        pieces.append(f"{{{views[edit.table]}}}" if edit.table is not None else _escape_braces(edit.text))
         position = edit.end
-    return "".join([*pieces, escape_braces(text[position:])])
+    return "".join([*pieces, _escape_braces(text[position:])])
 
 
-def escape_braces(text: str) -> str:
+def _escape_braces(text: str) -> str:
     """Return a text that `str.format` leaves as it is."""
     return text.replace("{", "{{").replace("}", "}}")
 
@@ -74,7 +69,7 @@ def _find_qualified_columns(tokens: Sequence[Token], scopes: Scopes) -> Iterator
     """Yield the columns that are qualified with more than the last part of a table's name."""
     identifiers = index_identifiers(scopes.tree)
     tables = {reference.start for reference in scopes.references}
-    for chain in find_name_chains(tokens):
+    for chain in find_column_chains(tokens):
         node = identifiers.get(chain[0].start)
         select = None if node is None else node.find_ancestor(exp.Select)
         if select is None or chain[0].start in tables or _is_table(node):
@@ -106,7 +101,7 @@ def _precedes_star(node: exp.Expr | None) -> bool:
 
 
 def _has_namesake(reference: TableReference, scopes: Scopes) -> bool:
-    select = None if reference.node is None else reference.node.find_ancestor(exp.Select)
+    select = reference.node.find_ancestor(exp.Select)
     if select is None:
         return False
     names = [one.name for one in scopes.relations(select) if one.name is not None]

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from lance_namespace import NamespaceExistsRequest, TableExistsRequest
 
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
-from pennon.spark.quoting import quote_name
+from pennon.identifiers import quote_identifier
+from pennon.spark.lake_listing import iterate_namespaces, iterate_tables
+from pennon.spark.quoting import fold_name, quote_name
+from pennon.spark.session_settings import is_case_sensitive
 
 if TYPE_CHECKING:
     from pennon.identifiers import Identifier
@@ -21,7 +24,8 @@ class ForeignNameError(Exception):
 class NameResolver:
     """Resolves the names of one statement to identifiers of the catalog.
 
-    A name may begin with the name of the lake. A temporary view of Spark hides a table of the lake. A table of Spark
+    A name may begin with the name of the lake. As in Spark, case matters only if the session says so; a name that is
+    exactly a table's always means that table. A temporary view of Spark hides a table of the lake. A table of Spark
     does not; it can be reached as `spark_catalog.default.name`.
 
     Methods raise ForeignNameError if the name belongs to Spark.
@@ -85,12 +89,34 @@ class NameResolver:
     def _find_in_catalog(self, parts: tuple[str, ...]) -> Identifier | None:
         stripped = self.catalog_table(parts)
         for identifier in dict.fromkeys([stripped, parts]):
-            try:
-                self._lake.catalog.table_exists(TableExistsRequest(id=list(identifier)))
-            except (TableNotFoundError, NamespaceNotFoundError, InvalidInputError):
-                continue
-            return identifier
-        return None
+            if self._has_table(identifier):
+                return identifier
+        return None if is_case_sensitive(self._lake.spark) else self._find_ignoring_case(parts)
+
+    def _find_ignoring_case(self, parts: tuple[str, ...]) -> Identifier | None:
+        """Return the only table whose name differs just in case, or None.
+
+        Raises InvalidInputError if there are several.
+        """
+        names = parts[1:] if len(parts) > 1 and fold_name(parts[0]) == fold_name(self._lake.name) else parts
+        catalog = self._lake.catalog
+        parents: list[Identifier] = [()]
+        for name in names[:-1]:
+            below = [one for parent in parents for one in iterate_namespaces(catalog, parent, recursive=False)]
+            parents = [one for one in below if fold_name(one[-1]) == fold_name(name)]
+        tables = [one for parent in parents for one in iterate_tables(catalog, parent)]
+        found = [one for one in tables if fold_name(one[-1]) == fold_name(names[-1])]
+        if len(found) > 1:
+            listed = ", ".join(map(quote_identifier, sorted(found)))
+            raise InvalidInputError(f"The table name {quote_identifier(parts)} can mean any of {listed}")
+        return found[0] if found else None
+
+    def _has_table(self, identifier: Identifier) -> bool:
+        try:
+            self._lake.catalog.table_exists(TableExistsRequest(id=list(identifier)))
+        except (TableNotFoundError, NamespaceNotFoundError, InvalidInputError):
+            return False
+        return True
 
     def _has_namespace(self, identifier: Identifier) -> bool:
         try:

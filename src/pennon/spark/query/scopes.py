@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from pennon.spark.sql.references import TableReference, find_cte, fold_name
+from pennon.spark.query.references import TableReference, find_cte
+from pennon.spark.quoting import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,26 +74,23 @@ class Scopes:
     def enclosing_selects(self, select: exp.Select) -> list[exp.Select]:
         """Return the SELECT and those around it whose columns it may use, innermost first."""
         selects = [select]
-        child: exp.Expr = select
-        skipped = False
-        lateral = False
-        while child.parent is not None:
-            parent = child.parent
-            if isinstance(parent, exp.CTE):
+        node: exp.Expr = select
+        # A query in FROM or JOIN sees the columns of the SELECT around it only if it is lateral.
+        in_from = is_lateral = False
+        while node.parent is not None:
+            child, node = node, node.parent
+            if isinstance(node, exp.CTE):
                 # A CTE may use what its query may use, but not the columns of that query.
-                clause = parent.parent
-                child = parent if clause is None or clause.parent is None else clause.parent
-                skipped = lateral = False
-                continue
-            if isinstance(parent, exp.Lateral):
-                lateral = True
-            elif isinstance(parent, exp.From) or (isinstance(parent, exp.Join) and child.arg_key == "this"):
-                skipped = skipped or not lateral
-            elif isinstance(parent, exp.Select):
-                if not skipped:
-                    selects.append(parent)
-                skipped = lateral = False
-            child = parent
+                node = _find_query_of(node)
+                in_from = is_lateral = False
+            elif isinstance(node, exp.Lateral):
+                is_lateral = True
+            elif isinstance(node, exp.From) or (isinstance(node, exp.Join) and child.arg_key == "this"):
+                in_from = in_from or not is_lateral
+            elif isinstance(node, exp.Select):
+                if not in_from:
+                    selects.append(node)
+                in_from = is_lateral = False
         return selects
 
     def visible_tables(self, select: exp.Select) -> frozenset[TableReference]:
@@ -159,6 +157,12 @@ class Scopes:
                 cte = find_cte(table)
                 if cte is not None:
                     waiting.append(cte.this)
+
+
+def _find_query_of(cte: exp.CTE) -> exp.Expr:
+    """Return the query that a common table expression belongs to."""
+    clause = cte.parent
+    return cte if clause is None or clause.parent is None else clause.parent
 
 
 def _renames(alias: exp.Expr | None) -> bool:

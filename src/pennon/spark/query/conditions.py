@@ -16,16 +16,18 @@ from pyspark.sql import types as spark_types
 from sqlglot import exp
 
 from pennon.spark import types
-from pennon.spark.sql.predicates import LancePredicate, PredicateTranslator, split_conjuncts
-from pennon.spark.sql.references import TableReference, find_cte, fold_name
+from pennon.spark.query.predicates import LancePredicate, PredicateTranslator, split_conjuncts
+from pennon.spark.query.references import TableReference, find_cte
+from pennon.spark.quoting import fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pennon.spark.sql.constants import SessionSettings
-    from pennon.spark.sql.scopes import Relation, Scopes
+    from pennon.spark.query.scopes import Relation, Scopes
+    from pennon.spark.query.settings import SessionSettings
 
 _PASSES_FILTERS = {"expressions", "from_", "joins", "where", "with_", "hint", "laterals"}
+_ALWAYS = exp.true()
 _JOINS = {"this", "on", "using", "side", "kind", "hint", "method"}
 
 
@@ -39,14 +41,17 @@ class ColumnTarget:
 
 
 @dataclass(frozen=True)
-class JoinStep:
-    """One item of FROM or JOIN: its relations, and how it is joined to the items before it."""
+class JoinItem:
+    """One item of FROM or JOIN: its relations, and how it is joined to the items before it.
+
+    `conditions` are those of ON. `is_open` is True if conditions can be pushed below the item.
+    """
 
     relations: tuple[Relation, ...]
-    side: str = ""
-    kind: str = ""
-    on: exp.Expr | None = None
-    nested: bool = False
+    side: str
+    kind: str
+    conditions: tuple[exp.Expr, ...]
+    is_open: bool
 
 
 class Pushdown:
@@ -55,11 +60,13 @@ class Pushdown:
     def __init__(self, scopes: Scopes, session: SessionSettings) -> None:
         self._scopes = scopes
         self._session = session
-        self._steps: dict[int, list[JoinStep]] = {}
         self._uses = _count_cte_uses(scopes)
         self.predicates: dict[TableReference, list[LancePredicate]] = defaultdict(list)
         for select in scopes.selects:
-            self._push_conditions(select)
+            items = self._items_of(select)
+            for position in range(len(items)):
+                for condition, nullable in _conditions_on(select, items, position):
+                    self._push(select, items[position].relations, condition, nullable=nullable)
 
     def translate_exactly(self, select: exp.Select, reference: TableReference) -> list[LancePredicate] | None:
         """Return the predicates of a SELECT's WHERE if Lance can evaluate all of it exactly, or None."""
@@ -73,60 +80,27 @@ class Pushdown:
             predicates.append(predicate)
         return predicates
 
-    def _push_conditions(self, select: exp.Select) -> None:
-        steps = self._steps_of(select)
-        if not steps or select.args.get("sample"):
-            return
-        for condition in split_conjuncts(_get_where(select)):
-            self._push(select, condition, len(steps) - 1)
-        for number, step in enumerate(steps):
-            for condition in split_conjuncts(step.on):
-                self._push_join_condition(select, condition, number, step)
+    def _push(self, select: exp.Select, relations: Sequence[Relation], condition: exp.Expr, *, nullable: bool) -> None:
+        """Push a condition down to the tables below some relations of a SELECT.
 
-    def _push_join_condition(self, select: exp.Select, condition: exp.Expr, number: int, step: JoinStep) -> None:
-        left, right = range(number), range(number, number + 1)
-        if step.side == "FULL" or step.nested:
-            return
-        if step.side == "LEFT" and step.kind not in {"SEMI", "ANTI"}:
-            self._push(select, condition, number, right, own=True)
-        elif step.side == "RIGHT":
-            self._push(select, condition, number - 1, left)
-        elif step.kind == "ANTI":
-            self._push(select, condition, number, right, own=True)
-        else:
-            self._push(select, condition, number - 1, left)
-            self._push(select, condition, number, right, own=True)
-
-    def _push(
-        self,
-        select: exp.Select,
-        condition: exp.Expr,
-        last: int,
-        positions: range | None = None,
-        *,
-        own: bool = False,
-    ) -> None:
-        """Push a condition that holds after the steps up to `last` down to the tables among the steps `positions`.
-
-        `own` is True for the ON condition of the last step, which filters only the rows of that step.
+        With `nullable`, the relations may be missing in rows to which the condition applies.
         """
-        for reference, target in self._find_targets(select, condition):
-            relation = target.route[0][1]
-            position = self._find_step(select, relation)
-            if position is None or position > last or (positions is not None and position not in positions):
+        targets = [self.resolve_column(select, node) for node in condition.find_all(exp.Column)]
+        for target in {one.reference: one for one in targets if one is not None}.values():
+            if target.reference.table.fixed_rows or not any(one.node is target.route[0][1].node for one in relations):
                 continue
-            predicate = self._translate(select, condition, reference)
-            if predicate is not None and self._reaches(target, last, predicate, own=own):
-                self.predicates[reference].append(predicate)
+            predicate = self._translate(select, condition, target.reference)
+            below = [self._may_be_missing(*one) for one in target.route[1:]]
+            if predicate is not None and None not in below and (predicate.rejects_nulls or not any([nullable, *below])):
+                self.predicates[target.reference].append(predicate)
 
-    def _find_targets(self, select: exp.Select, condition: exp.Expr) -> Iterator[tuple[TableReference, ColumnTarget]]:
-        """Yield the tables that a condition refers to, each with the route to it."""
-        seen: set[TableReference] = set()
-        for node in condition.find_all(exp.Column):
-            target = self.resolve_column(select, node)
-            if target is not None and target.reference not in seen and not target.reference.table.fixed_rows:
-                seen.add(target.reference)
-                yield target.reference, target
+    def _may_be_missing(self, select: exp.Select, relation: Relation) -> bool | None:
+        """Return True if WHERE of a SELECT may apply to rows without the relation; None if no condition reaches it."""
+        items = self._items_of(select)
+        for position, item in enumerate(items):
+            if any(one.node is relation.node for one in item.relations):
+                return dict(_conditions_on(select, items, position, always=_ALWAYS)).get(_ALWAYS)
+        return None
 
     def _translate(self, select: exp.Select, condition: exp.Expr, reference: TableReference) -> LancePredicate | None:
         def path_of(node: exp.Expr) -> tuple[str, ...] | None:
@@ -136,19 +110,6 @@ class Pushdown:
         schema = reference.table.schema
         translator = PredicateTranslator(schema, path_of, lambda path: find_spark_type(schema, path), self._session)
         return translator.translate(condition)
-
-    def _reaches(self, target: ColumnTarget, last: int, predicate: LancePredicate, *, own: bool) -> bool:
-        for number, (select, relation) in enumerate(target.route):
-            steps = self._steps_of(select)
-            position = self._find_step(select, relation)
-            if position is None or relation.node.args.get("sample") or relation.node.args.get("pivots"):
-                return False
-            highest = last if number == 0 else len(steps) - 1
-            if not predicate.rejects_nulls and _may_be_null(steps, position, highest, own=own and number == 0):
-                return False
-            if steps[position].kind in {"SEMI", "ANTI"} and not (own and number == 0):
-                return False
-        return True
 
     # Resolving column names
 
@@ -213,29 +174,47 @@ class Pushdown:
             return False
         return is_row_by_row(select)
 
-    def _steps_of(self, select: exp.Select) -> list[JoinStep]:
-        if id(select) not in self._steps:
-            self._steps[id(select)] = list(self._build_steps(select))
-        return self._steps[id(select)]
-
-    def _build_steps(self, select: exp.Select) -> Iterator[JoinStep]:
+    def _items_of(self, select: exp.Select) -> list[JoinItem]:
+        """Return the items of FROM and JOIN, or nothing if conditions cannot be pushed below them."""
         clause = select.args.get("from_")
         joins = list(select.args.get("joins") or ())
-        if clause is None or not all(map(_is_supported, joins)) or _has_pivot(select):
-            return
-        relations = tuple(self._scopes.relations_at(clause.this))
-        yield JoinStep(relations if _is_simple(clause.this) else (), nested=len(relations) > 1)
-        for join in joins:
-            inside = tuple(self._scopes.relations_at(join.this))
-            side, kind = _join_word(join, "side"), _join_word(join, "kind")
-            simple = inside if _is_simple(join.this) else ()
-            yield JoinStep(simple, side, kind, join.args.get("on"), nested=len(inside) > 1)
+        if clause is None or not all(map(_is_supported, joins)) or _has_pivot(select) or select.args.get("sample"):
+            return []
+        return [self._build_item(clause.this, None), *(self._build_item(join.this, join) for join in joins)]
 
-    def _find_step(self, select: exp.Select, relation: Relation) -> int | None:
-        for number, step in enumerate(self._steps_of(select)):
-            if any(one.node is relation.node for one in step.relations):
-                return number
-        return None
+    def _build_item(self, node: exp.Expr, join: exp.Join | None) -> JoinItem:
+        relations = tuple(self._scopes.relations_at(node))
+        open_ = _shows_relations(node) and not any(
+            one.node.args.get(key) for one in relations for key in ("sample", "pivots")
+        )
+        if join is None:
+            return JoinItem(relations, "", "", (), open_)
+        conditions = split_conjuncts(join.args.get("on")) if len(relations) == 1 else ()
+        return JoinItem(relations, _join_word(join, "side"), _join_word(join, "kind"), tuple(conditions), open_)
+
+
+def _conditions_on(
+    select: exp.Select, items: Sequence[JoinItem], position: int, *, always: exp.Expr | None = None
+) -> Iterator[tuple[exp.Expr, bool]]:
+    """Yield the conditions that rows of an item must meet to matter, each with whether the item may be missing there.
+
+    `always` takes the place of WHERE if it is given.
+    """
+    own = items[position]
+    if not own.is_open:
+        return
+    if own.side in {"", "LEFT"}:
+        yield from ((condition, False) for condition in own.conditions)
+    if own.kind in {"SEMI", "ANTI"}:
+        return  # its columns are not visible after the join
+    missing = len(own.relations) > 1 or own.side in {"LEFT", "FULL"}
+    for item in items[position + 1 :]:
+        # ON decides about the rows before an inner or semi join, and about those before a right join, which lose.
+        if item.kind == "SEMI" or (item.side in {"", "RIGHT"} and item.kind != "ANTI"):
+            yield from ((condition, missing) for condition in item.conditions)
+        missing = missing or item.side in {"RIGHT", "FULL"}
+    where = split_conjuncts(_get_where(select)) if always is None else [always]
+    yield from ((condition, missing) for condition in where)
 
 
 def is_row_by_row(select: exp.Select) -> bool:
@@ -257,15 +236,6 @@ def find_spark_type(schema: pa.Schema, path: Sequence[str]) -> spark_types.DataT
     return kind
 
 
-def _may_be_null(steps: Sequence[JoinStep], position: int, last: int, *, own: bool) -> bool:
-    """Return True if the steps up to `last` can produce rows where the relation's columns are all null."""
-    if steps[position].nested:
-        return True
-    if steps[position].side in {"LEFT", "FULL"} and steps[position].kind not in {"SEMI", "ANTI"} and not own:
-        return True
-    return any(steps[number].side in {"RIGHT", "FULL"} for number in range(position + 1, last + 1))
-
-
 def _join_word(join: exp.Join, key: str) -> str:
     return str(join.args.get(key) or "").upper()
 
@@ -279,12 +249,12 @@ def _is_supported(join: exp.Join) -> bool:
     )
 
 
-def _is_simple(node: exp.Expr) -> bool:
-    """Return True if all relations here are visible outside: no semi or anti join in parentheses."""
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query) and not isinstance(node.this, exp.Subquery):
+def _shows_relations(node: exp.Expr) -> bool:
+    """Return True if all relations of an item are visible outside: no semi or anti join in parentheses."""
+    if isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Select, exp.SetOperation)):
         return not node.args.get("joins")
-    nested = list(node.find_all(exp.Join)) if isinstance(node, (exp.Table, exp.Subquery)) else []
-    return all(_is_supported(join) and _join_word(join, "kind") not in {"SEMI", "ANTI"} for join in nested)
+    joins = list(node.find_all(exp.Join)) if isinstance(node, (exp.Table, exp.Subquery)) else []
+    return all(_is_supported(join) and _join_word(join, "kind") not in {"SEMI", "ANTI"} for join in joins)
 
 
 def _has_pivot(select: exp.Select) -> bool:

@@ -29,20 +29,21 @@ from pyspark.sql.datasource import (
 )
 from sqlglot import exp
 
-from pennon.spark.reading import filters
-from pennon.spark.sql.constants import (
+from pennon.spark.query.constants import (
     Bound,
     Constant,
-    SessionSettings,
     coerce_constant,
     find_fractional_value,
     parse_constant,
 )
+from pennon.spark.reading import filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pyarrow as pa
+
+    from pennon.spark.query.settings import SessionSettings
 
     Path = tuple[str, ...]
 

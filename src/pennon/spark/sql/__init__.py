@@ -1,1 +1,0 @@
-"""Queries over the tables of a lake: planned here, evaluated by Spark."""
