@@ -31,10 +31,11 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from pennon.errors import InvalidInputError
 from pennon.spark import types
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.filters import translate_filter
-from pennon.spark.reading.literals import format_exact
+from pennon.spark.reading.literals import format_literal
 
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0000))[0]
 UTC = dt.timezone.utc
@@ -409,5 +410,6 @@ def test_columns_with_any_name_are_pushed_down(name, tmp_path) -> None:
     ],
     ids=str,
 )
-def test_value_outside_the_type_has_no_literal(value, kind) -> None:
-    assert format_exact(value, kind) is None
+def test_literal_outside_the_type_raises_invalid_input(value, kind) -> None:
+    with pytest.raises(InvalidInputError, match="is not a value of the Arrow type"):
+        format_literal(value, kind)

@@ -54,7 +54,8 @@ def _change(document: Any, change: Callable[[str], str], *, keys: bool = False) 
         return [_change(one, change, keys=keys) for one in document]
     if not isinstance(document, dict):
         return document
+    if keys:
+        return {change(key): _change(value, change, keys=True) for key, value in document.items()}
     return {
-        change(key) if keys else key: value if key in _OWN else _change(value, change, keys=keys or key == "samples")
-        for key, value in document.items()
+        key: value if key in _OWN else _change(value, change, keys=key == "samples") for key, value in document.items()
     }

@@ -12,7 +12,21 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import datasource as ds
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
 
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading.literals import MICROSECONDS, count_microseconds, format_exact, format_timestamp
@@ -24,17 +38,17 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
 _SIGNS: dict[type[Filter], str] = {
-    ds.EqualTo: "=",
-    ds.GreaterThan: ">",
-    ds.GreaterThanOrEqual: ">=",
-    ds.LessThan: "<",
-    ds.LessThanOrEqual: "<=",
+    EqualTo: "=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
 }
 _OPPOSITE = {"=": "<>", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}
 _TEXT: dict[type[Filter], str] = {
-    ds.StringStartsWith: "starts_with",
-    ds.StringEndsWith: "ends_with",
-    ds.StringContains: "contains",
+    StringStartsWith: "starts_with",
+    StringEndsWith: "ends_with",
+    StringContains: "contains",
 }
 _NEVER = "false"
 # PySpark rounds decimals with more digits than this when it passes them on, so the value may have changed.
@@ -50,18 +64,18 @@ def translate_filter(filter_: Filter, schema: pa.Schema) -> str | None:
 
 def _translate(filter_: Filter, schema: pa.Schema, *, wanted: bool) -> str | None:
     """Return a predicate that is true where the filter is `wanted`; where the filter is null, it is not true."""
-    if isinstance(filter_, ds.Not):
+    if isinstance(filter_, Not):
         return _translate(filter_.child, schema, wanted=not wanted)
     path = getattr(filter_, "attribute", ())
     field = _find_field(path, schema)
     if field is None:
         return None
     name = quote_name(*path)
-    if isinstance(filter_, (ds.IsNull, ds.IsNotNull)):
-        return f"{name} IS NULL" if isinstance(filter_, ds.IsNull) is wanted else f"{name} IS NOT NULL"
-    if isinstance(filter_, ds.In):
+    if isinstance(filter_, (IsNull, IsNotNull)):
+        return f"{name} IS NULL" if isinstance(filter_, IsNull) is wanted else f"{name} IS NOT NULL"
+    if isinstance(filter_, In):
         return _in(name, field, filter_.value, wanted=wanted)
-    if isinstance(filter_, ds.EqualNullSafe):
+    if isinstance(filter_, EqualNullSafe):
         return _null_safe(name, field, filter_.value, wanted=wanted)
     if type(filter_) in _TEXT:
         return _text(_TEXT[type(filter_)], name, field, getattr(filter_, "value", None), wanted=wanted)

@@ -9,6 +9,8 @@ import struct
 
 import pyarrow as pa
 
+from pennon.spark.types.lazy_errors import invalid_input
+
 _EPOCH = dt.date(1970, 1, 1)
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -19,6 +21,14 @@ MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NANOSECONDS = 1_000  # in a microsecond
 _INTEGER_DIGITS = 20  # of 64 bits
 _FLOATS = {16: "e", 32: "f", 64: "d"}
+
+
+def format_literal(value: object, arrow_type: pa.DataType) -> str:
+    """Return a value as a literal of an Arrow type; raises InvalidInputError if the type cannot hold it."""
+    written = format_exact(value, arrow_type)
+    if written is None:
+        raise invalid_input(f"{value!r} is not a value of the Arrow type {arrow_type}")
+    return written
 
 
 def format_exact(value: object, kind: pa.DataType) -> str | None:

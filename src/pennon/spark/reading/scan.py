@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+import re
 import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,10 +17,9 @@ from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.identifiers import format_identifier
 from pennon.spark import types
 from pennon.spark.address import Address
-from pennon.spark.reading.announced_size import numbers_per_split, size_to_announce
 from pennon.spark.reading.dense_vectors import DenseVectors, find_dense_vectors
 from pennon.spark.reading.pinned import LATEST, PinnedTable, VersionOptions, pin
-from pennon.spark.reading.splits import MAX_SPLIT_BYTES, FragmentSize, Split, fragment_sizes, plan_splits
+from pennon.spark.reading.splits import FragmentSize, Split, fragment_sizes, plan_splits
 from pennon.spark.session_settings import classic_context
 from pennon.spark.types.extension import plain_schema
 from pennon.spark.workers import freeze_imports, silence_closed_connections
@@ -42,11 +43,16 @@ _DRIVER_BYTES = 32 * 1024 * 1024
 # The driver counts the rows of a table of this size; Lance uses all of its cores.
 _DRIVER_COUNT_ROWS = 20_000_000
 _VARIABLE_WIDTH = 32
+# Spark assumes that a Python function returns as many rows as it gets, and broadcasts small inputs of a join. So the
+# function gets numbers that are as large as the table, and a filter keeps only one for each split. Numbers take time
+# too, so their size is at most this many times the threshold for broadcasts.
+_BEYOND_BROADCAST = 8
+_ALWAYS_LARGE = 256 * 1024 * 1024
+_NUMBER_BYTES = 8
 # What a row takes in Spark's memory besides its values, as Spark estimates it.
 _ROW_OVERHEAD = 8
-_ADDRESS_BYTES = 8
-# The rows that a predicate keeps are counted before a join is planned, if the table has at most this many rows.
-_COUNTED_ROWS = 2_000_000
+# Sizes in Spark's settings.
+_SIZE = re.compile(r"(-?\d+)\s*([kmgtp])?b?")
 ROW_ADDRESS = "_rowaddr"
 # The parts of Lance's plans that show that an index is used, and that no row needs to be read for the filter.
 _BY_INDEX, _WITHOUT_LOOKING = "ScalarIndexQuery", "refine_filter=--"
@@ -81,28 +87,37 @@ class Scan:
     def memory_bytes(self) -> int:
         """An estimate of the size of the result in Spark's memory. Files may be much smaller: they are compressed."""
         rows = self.rows if self.limit is None else min(self.limit, self.rows)
-        in_memory = _ROW_OVERHEAD + _row_bytes(self.projected_schema()) + (_ADDRESS_BYTES if self.row_address else 0)
-        return int(rows * max(self.bytes / max(self.rows, 1), in_memory))
+        return max(self.bytes, int(rows * (_ROW_OVERHEAD + _row_bytes(self.projected_schema()))))
 
     def projected_schema(self) -> pa.Schema:
         """Return the Arrow schema of the columns to read, with the types of the table."""
         fields = list(self.schema) if self.columns is None else [self.schema.field(name) for name in self.columns]
+        if self.row_address:
+            fields.append(pa.field(ROW_ADDRESS, pa.uint64(), nullable=False))
         return pa.schema(fields)
 
     def spark_schema(self) -> StructType:
-        """Return the schema for Spark, with the addresses of rows if they are read."""
-        schema = types.spark_schema(self.projected_schema())
-        return schema.add(ROW_ADDRESS, "long", nullable=False) if self.row_address else schema
+        """Return the schema for Spark."""
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        if not self.row_address:
+            return types.spark_schema(self.projected_schema())
+        shown_schema = types.spark_schema(replace(self, row_address=False).projected_schema())
+        return StructType([*shown_schema.fields, StructField(ROW_ADDRESS, LongType(), nullable=False)])
 
     def read_schema(self) -> pa.Schema:
-        """Return the Arrow schema of the batches for Spark, with the addresses of rows if they are read."""
-        schema = types.read_schema(self.projected_schema())
-        return schema.append(pa.field(ROW_ADDRESS, pa.int64(), nullable=False)) if self.row_address else schema
+        """Return the Arrow schema of the batches for Spark."""
+        if not self.row_address:
+            return types.read_schema(self.projected_schema())
+        shown_schema = types.read_schema(replace(self, row_address=False).projected_schema())
+        return shown_schema.append(pa.field(ROW_ADDRESS, pa.int64(), nullable=False))
 
     def splits(self, parallelism: int, *, max_bytes: int | None = None) -> list[Split]:
         """Return the splits of the scan, one for each task."""
-        most = MAX_SPLIT_BYTES if max_bytes is None else max_bytes
-        return plan_splits(self.fragments, parallelism=parallelism, share=self._share(), max_bytes=most)
+        share = self._share()
+        if max_bytes is None:
+            return plan_splits(self.fragments, parallelism=parallelism, share=share)
+        return plan_splits(self.fragments, parallelism=parallelism, share=share, max_bytes=max_bytes)
 
     def _share(self) -> float:
         return _row_bytes(self.projected_schema()) / _row_bytes(self.schema)
@@ -116,13 +131,21 @@ def plan_scan(
     columns: Sequence[str] | None = None,
     where: str | None = None,
     limit: int | None = None,
+    row_address: bool = False,
 ) -> Scan:
     """Return a scan of a table, resolved once for all tasks of a query.
 
     Raises the errors of `pin`, TableColumnNotFoundError for an unknown column, InvalidInputError for a bad predicate.
     """
     table, dataset = pin(address, identifier, selector)
-    return scan_pinned(table, dataset, columns=columns, where=where, limit=limit)
+    return scan_pinned(
+        table,
+        dataset,
+        columns=columns,
+        where=where,
+        limit=limit,
+        row_address=row_address,
+    )
 
 
 def scan_pinned(
@@ -147,11 +170,20 @@ def scan_pinned(
                 f"{', '.join(schema.names)}"
             )
     if limit is not None and limit < 0:
-        raise InvalidInputError(f"The limit of a read of {format_identifier(table.identifier)} is negative: {limit}")
+        raise InvalidInputError(
+            f"The limit of a read of table {format_identifier(table.identifier)} is negative: {limit}"
+        )
     plan = "" if where is None else check_predicate(dataset, table.identifier, where)
-    indexed = _is_answered_by_index(dataset, plan)
-    wanted = None if columns is None else tuple(columns)
-    return Scan(table, schema, fragment_sizes(dataset), wanted, where, limit, row_address, indexed)
+    return Scan(
+        table,
+        schema,
+        fragment_sizes(dataset),
+        None if columns is None else tuple(columns),
+        where,
+        limit,
+        row_address,
+        _is_answered_by_index(dataset, plan),
+    )
 
 
 def check_predicate(dataset: Any, identifier: Identifier, where: str) -> str:
@@ -175,18 +207,12 @@ def _is_answered_by_index(dataset: Any, plan: str) -> bool:
 
 
 def to_dataframe(
-    spark: SparkSession,
-    scan: Scan,
-    *,
-    parallelism: int | None = None,
-    partials: PartialAggregates | None = None,
-    joined: bool = False,
+    spark: SparkSession, scan: Scan, *, parallelism: int | None = None, partials: PartialAggregates | None = None
 ) -> DataFrame:
     """Return a DataFrame of a scan, which is planned now.
 
     The driver reads results that are known to be small, and small results of an index. Tasks read all others, one for
-    each split. With `partials`, the DataFrame contains these aggregates of the rows. If the rows are `joined` with
-    others, Spark learns how many of them the predicate keeps, if counting them is cheap.
+    each split. With `partials`, the DataFrame contains these aggregates of the rows.
     """
     schema = scan.spark_schema() if partials is None else partials.spark_schema(scan.spark_schema())
     here = _read_on_driver(scan, partials)
@@ -198,8 +224,7 @@ def to_dataframe(
 
     # Without keys, the aggregates are one row.
     size = scan.memory_bytes if partials is None or partials.keys else 0
-    announced = size_to_announce(spark, size, (lambda: _count_kept_bytes(scan)) if joined and size else None)
-    weight = numbers_per_split(announced, len(splits), schema)
+    weight = _numbers_per_split(min(size, _announced_bytes(spark)), len(splits))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark may close the connection before it has sent all numbers, when it has enough rows.
@@ -215,12 +240,22 @@ def to_dataframe(
     return frame if scan.limit is None else frame.limit(scan.limit)
 
 
-def _count_kept_bytes(scan: Scan) -> int:
-    """Return the size of the rows that the predicate keeps; if counting them is expensive, that of all rows."""
-    if scan.where is None or not (scan.indexed or scan.rows <= _COUNTED_ROWS):
-        return scan.memory_bytes
-    kept = int(scan.table.open().count_rows(scan.where))
-    return replace(scan, limit=kept if scan.limit is None else min(kept, scan.limit)).memory_bytes
+def _announced_bytes(spark: SparkSession) -> int:
+    """Return a size that Spark does not broadcast."""
+    # No default here: PySpark would return it instead of Spark's own default.
+    setting = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    size = _SIZE.fullmatch(str(setting).strip().lower())
+    if size is None:
+        return _ALWAYS_LARGE
+    return _BEYOND_BROADCAST * max(int(size[1]), 0) * int(1024 ** " kmgtp".index(size[2] or " "))
+
+
+def _numbers_per_split(size: int, splits: int) -> int:
+    """Return how many numbers represent a split, so that Spark assumes at least `size` bytes.
+
+    Spark assumes that the result of a Python function is as large as its input.
+    """
+    return max(math.ceil(size / _NUMBER_BYTES / splits), 1)
 
 
 def read_split(scan: Scan, split: Split, target: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -339,7 +374,7 @@ def _scanner(scan: Scan, split: Split) -> Any:
     conditions = [f"({one})" for one in (split.condition(), scan.where) if one is not None]
     projected = scan.projected_schema()
     return dataset.scanner(
-        columns=projected.names,
+        columns=[name for name in projected.names if name != ROW_ADDRESS],
         filter=" AND ".join(conditions) or None,
         fragments=[fragment for number in split.fragments if (fragment := dataset.get_fragment(number)) is not None],
         with_row_address=scan.row_address,

@@ -104,6 +104,7 @@ def _run_job(job: Callable[..., JobResults], lake: Lake, table: Identifier, *arg
     """
     from pennon.spark.jobs import SingleTable
 
+    locate_table(lake.address, table)
     return job(lake, SingleTable(table), *arguments, progress=False, **options).only()
 
 
