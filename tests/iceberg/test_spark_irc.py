@@ -216,8 +216,8 @@ def test_jobs_maintain_tables(spark, house, managed_by):
     assert (cleaned["versions_removed"], cleaned["versions_left"]) == (latest - 1, 1)
     assert run(jobs.verify)["versions"] == 1
     assert [row.version for row in lake.versions(name).collect()] == [latest]
-    house.write("t", 100)
-    assert house.ids("t") == [0, 1, 2, 10, 11, 12, 13, 99, 100]
+    lake.delete(name, "id = 99")
+    assert house.ids("t") == [0, 1, 2, 10, 11, 12, 13]
     assert lake.table(name, where="id = 12").first().twice == 24
     again = by_status(jobs.backfill(lake, name, expressions={"twice": "id * 2"}, job_id="night"))
     assert list(again) == ["skipped"]
@@ -273,7 +273,8 @@ def test_jobs_purge_tables_that_the_catalog_keeps(house, irc):
     house.write("t", 1)
     drop_table(house.lake.catalog, house.space, "t", ttl="0")
     if irc.root is not None:
-        assert jobs.purge(house.lake, house.space) == []
+        with fails(0, "purge them there"):
+            jobs.purge(house.lake, house.space)
         return
     (planned,) = jobs.purge(house.lake, house.space, dry_run=True)
     assert planned.status == "planned"
