@@ -86,7 +86,7 @@ RULES = [
         for suite in ("adoption", "contract", "tables", "versions")
     ),
     Rule("iceberg/test_spark_", ({"apache", "storage"},), "Spark commits through the same client as other tests"),
-    Rule("spark/sql/test_statements", ({"managed"},), "statements are parsed and checked in the same way"),
+    Rule("spark/statements/test_statements", ({"managed"},), "statements are parsed and checked in the same way"),
 ]
 
 
