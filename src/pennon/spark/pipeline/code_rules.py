@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import TokenType
 
-from pennon.spark.pipeline.problems import Path, PipelineProblem, Positions
 from pennon.spark.tokens import is_word, tokenize
+from pennon.yaml_documents.problems import FileProblem, Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pennon.spark.pipeline.model import Definition
     from pennon.spark.pipeline.pinned_reads import PinnedReads
+    from pennon.spark.pipeline.problems import Positions
 
 _FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 _CALLING = frozenset({"java_method", "reflect", "try_reflect"})
@@ -44,17 +45,17 @@ _SETTINGS = frozenset(
 )
 
 
-def find_code(definition: Definition, positions: Positions) -> list[PipelineProblem]:
+def find_code(definition: Definition, positions: Positions) -> list[FileProblem]:
     """Return a problem for everything that may run code or read files by path."""
     found = [*_settings_code(definition), *_source_code(definition), *_column_code(definition)]
     found += [(path, message) for path, sql in definition.queries() for message in _query_code(sql)]
     return [positions.problem(path, f"{message} (refused by --no-code)") for path, message in found]
 
 
-def find_unknown_names(reads: PinnedReads) -> list[PipelineProblem]:
+def find_unknown_names(reads: PinnedReads) -> list[FileProblem]:
     """Return a problem for each name that is not in the catalog, because Spark may resolve it to a file or view."""
     return [
-        PipelineProblem((), f"{'.'.join(name)!r} is no table of the catalog, source or step (refused by --no-code)")
+        FileProblem((), f"{'.'.join(name)!r} is no table of the catalog, source or step (refused by --no-code)")
         for name, found in reads.names.items()
         if found is None
     ]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Scalar = str | int | float | bool
+NAME_PATTERN = r"^[0-9A-Za-z][0-9A-Za-z_.-]{0,99}$"
 
 
 def _to_list(value: Any) -> Any:
@@ -233,7 +234,7 @@ class CheckGroup:
 class Definition(_Model):
     """The whole definition of a pipeline."""
 
-    name: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z_.-]{0,99}$")
+    name: str = Field(pattern=NAME_PATTERN)
     description: str | None = None
     vars: dict[str, Any] = {}
     catalog: CatalogSettings = CatalogSettings()

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
     from pennon.spark.pipeline.graph import Graph
-    from pennon.spark.pipeline.problems import Path
     from pennon.spark.pipeline.statements import Name
+    from pennon.yaml_documents.problems import Path
 
 
 @dataclass(frozen=True)

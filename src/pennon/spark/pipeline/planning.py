@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
     from pennon.spark.pipeline.model import Definition
-    from pennon.spark.pipeline.problems import Path
     from pennon.spark.pipeline.scrubbing import Scrubber
     from pennon.spark.pipeline.statements import Name
+    from pennon.yaml_documents.problems import Path
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
     from pennon.identifiers import Identifier
     from pennon.spark.pipeline.model import Check, Target
-    from pennon.spark.pipeline.problems import Path, PipelineProblem, Positions
+    from pennon.spark.pipeline.problems import Positions
     from pennon.spark.pipeline.queries import PipelineQueries
     from pennon.spark.pipeline.statements import Name
     from pennon.spark.pipeline.targets import TargetTable
     from pennon.spark.query.references import TimeTravel
+    from pennon.yaml_documents.problems import FileProblem, Path
 
 
 def find_unstageable_steps(
@@ -56,7 +57,7 @@ class _Preflight:
     after: dict[Identifier, StructType] = field(default_factory=dict)
     """The schemas of targets after the run."""
     unstageable: set[str] = field(default_factory=set)
-    problems: list[PipelineProblem] = field(default_factory=list)
+    problems: list[FileProblem] = field(default_factory=list)
 
     def analyze_sources(self) -> None:
         """Find the schemas of sources."""

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.spark.pipeline.problems import Path, PipelineProblem, suggest
 from pennon.spark.pipeline.statements import THIS, BadQueryError, Name, is_this, list_references, parse_table_name
+from pennon.yaml_documents.problems import FileProblem, Path, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ Fault = tuple[Path, str]
 _LOCAL_NAME = re.compile(r"[A-Za-z_][0-9A-Za-z_]{0,99}")
 
 
-def find_reference_problems(definition: Definition, positions: Positions) -> list[PipelineProblem]:
+def find_reference_problems(definition: Definition, positions: Positions) -> list[FileProblem]:
     """Return problems with names that are missing, too late or duplicate, and with texts that are not queries."""
     found = [*_check_names(definition, positions), *_check_tables(definition), *_check_checks(definition)]
     problems = [positions.problem(path, message) for path, message in found]
@@ -32,7 +32,7 @@ def find_reference_problems(definition: Definition, positions: Positions) -> lis
             line = positions.find_line(path)
             if line is not None and error.line is not None and {path, path[:-1]} & positions.blocks:
                 line += error.line
-            problems.append(PipelineProblem(path, str(error), line))
+            problems.append(FileProblem(path, str(error), line))
         else:
             problems += [positions.problem(path, message) for message in _check_query(definition, path, names)]
     return problems

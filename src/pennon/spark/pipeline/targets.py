@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address
     from pennon.spark.pipeline.model import Definition
-    from pennon.spark.pipeline.problems import Path
     from pennon.spark.pipeline.run_state import RunState
     from pennon.spark.tables.staged_write import StagedWrite
+    from pennon.yaml_documents.problems import Path
 
 _PUBLISHING = "publishing"
 

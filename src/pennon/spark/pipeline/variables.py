@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pennon.spark.pipeline.model import format_scalar
-from pennon.spark.pipeline.problems import suggest
+from pennon.yaml_documents.problems import suggest
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _ENVIRONMENT = re.compile(r"ENV:([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
