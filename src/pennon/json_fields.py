@@ -40,10 +40,6 @@ class FieldReader:
             raise self.wrong(f"{what}: {key!r}", "a whole number", value)
         return value
 
-    def numbers(self, container: Mapping[str, Any], key: str, what: str) -> list[int]:
-        """Return a list of integers."""
-        return [self.number({key: one}, key, what) for one in self.items(container, key, what)]
-
     def items(self, container: Mapping[str, Any], key: str, what: str, *, required: bool = True) -> list[Any]:
         """Return a list field; empty if it is missing or null and not `required`."""
         value = container.get(key)

@@ -102,6 +102,27 @@ def test_invalid_changes_are_refused(client, catalog, space, body):
     assert client.get(table_path(space, "t")).body == before
 
 
+def test_errors_name_the_field_and_not_its_value(client):
+    answer = client.post("/namespaces", {"namespace": ["fine"], "properties": {"note": 42424242}})
+    assert answer.error == (400, "BadRequestException")
+    assert "properties.note: " in answer.body["error"]["message"]
+    assert "42424242" not in answer.body["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"namespace": ["a"], "properties": {str(number): 1 for number in range(50_000)}},
+        {"namespace": ["a"], "properties": {"x" * 100_000: 1}},
+    ],
+    ids=["many", "long"],
+)
+def test_errors_stay_short(client, body):
+    answer = client.post("/namespaces", body)
+    assert answer.error == (400, "BadRequestException")
+    assert len(answer.body["error"]["message"]) < 2000
+
+
 def test_properties_that_are_set_and_removed(client, space):
     body = {"removals": ["a"], "updates": {"a": "b"}}
     answer = client.post(namespace_path(space) + "/properties", body)

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from pennon.errors import LanceNamespaceError
 from pennon.server.iceberg import errors, routes
 from pennon.server.iceberg.errors import ProtocolError
-from pennon.server.requests import Gate
+from pennon.server.requests import Gate, describe_faults
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -50,8 +50,7 @@ def _failed(request: Request, error: Exception) -> Response:
 
 def _invalid(_: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    message = "; ".join(f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in found)
-    return errors.answer(400, "BadRequestException", message or "The request is not valid")
+    return errors.answer(400, "BadRequestException", describe_faults(found) or "The request is not valid")
 
 
 def _no_route(request: Request, error: Exception) -> Response:

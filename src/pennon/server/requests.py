@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import anyio
 from anyio.lowlevel import RunVar
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotation
 
@@ -15,6 +16,8 @@ from pennon.errors import InvalidInputError
 from pennon.server.iceberg.errors import ProtocolError, answer
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from pennon.server.access import Access
@@ -25,6 +28,9 @@ LARGEST_BODY = 4 << 20
 MOST_VALUES = 250_000
 """Python's parser takes up to a microsecond per value, in which no other thread runs."""
 BODY_SECONDS = 30.0
+Model = TypeVar("Model", bound=BaseModel)
+_MOST_FAULTS = 20
+_LONGEST_TEXT = 1000
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("pennon_bodies")
 
 
@@ -60,11 +66,21 @@ def decoded(raw: bytes) -> str:
         raise InvalidInputError("The path of the request is not UTF-8") from error
 
 
-async def json_body(request: Request) -> dict[str, Any]:
-    """Return the JSON object in a body, within limits of size and time.
+def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
+    """Return a dependency that reads a JSON body as a model, within limits of size and time.
 
-    Raises an HTTP error with the status 400, 408, 413 or 415 otherwise.
+    It raises an HTTP error with the status 400, 408, 413 or 415 otherwise.
     """
+
+    async def read(request: Request) -> Model:
+        content = await _content(request)
+        # Not on the event loop, and one at a time: between two bodies, other requests have their turn.
+        return await anyio.to_thread.run_sync(parsed, content, model, limiter=_parsing())
+
+    return read
+
+
+async def _content(request: Request) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         # Browsers send other types, and none, to foreign servers without asking.
@@ -81,12 +97,14 @@ async def json_body(request: Request) -> dict[str, Any]:
                     raise _too_large()
     except TimeoutError as error:
         raise ProtocolError(408, "BadRequestException", "The body did not come in time") from error
-    # Not on the event loop, and one at a time: between two bodies, other requests have their turn.
-    return await anyio.to_thread.run_sync(parsed, bytes(content), limiter=_parsing())
+    return bytes(content)
 
 
-def parsed(content: bytes) -> dict[str, Any]:
-    """Return a JSON object. Raises InvalidInputError if a text is not Unicode or a number is not finite."""
+def parsed(content: bytes, model: type[Model]) -> Model:
+    """Return a model of a JSON object.
+
+    Raises InvalidInputError if a text is not Unicode, a number is not finite, or the object does not fit the model.
+    """
     if sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise InvalidInputError(f"The body holds more than {MOST_VALUES:,} values")
     try:
@@ -96,7 +114,19 @@ def parsed(content: bytes) -> dict[str, Any]:
         raise InvalidInputError(f"The body is no valid JSON: {type(error).__name__}") from error
     if not isinstance(body, dict):
         raise InvalidInputError(f"The body must be a JSON object, got {type(body).__name__}")
-    return body
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        if error.error_count() > _MOST_FAULTS:
+            raise InvalidInputError(f"The body has {error.error_count():,} fields that are not valid") from error
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise InvalidInputError(f"The body is not valid: {describe_faults(found)}") from error
+
+
+def describe_faults(found: Iterable[Mapping[str, Any]]) -> str:
+    """Return the errors of pydantic as one text, without the values that a client sent."""
+    text = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
 def _parsing() -> anyio.CapacityLimiter:

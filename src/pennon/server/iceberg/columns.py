@@ -6,18 +6,21 @@ A field's id is made of the one that Lance gave it, so it stays when fields are 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pennon.errors import InvalidInputError, UnsupportedOperationError
 from pennon.iceberg.schema import DOC, ELEMENT, KEY, VALUE, convert_schema, largest_id
-from pennon.server.iceberg import fields
+from pennon.server.iceberg.models import ListType, MapType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lance import LanceDataset
+
+    from pennon.server.iceberg.models import Schema, StructField
 
 SCHEMA_ID = 1
 _PARTS = 1_000_000_000
@@ -61,17 +64,19 @@ def empty() -> dict[str, Any]:
     return {"type": "struct", "schema-id": SCHEMA_ID, "fields": []}
 
 
-def same_columns(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return True if two Iceberg schemas have the same columns, regardless of their ids."""
-    return bool(_essence(one.get("fields")) == _essence(other.get("fields")))
+def same_columns(one: Schema, other: Mapping[str, Any]) -> bool:
+    """Return True if the schema that a client sent and a shown one have the same columns, regardless of their ids."""
+    return bool(_essence(one.model_dump(by_alias=True)["fields"]) == _essence(other["fields"]))
 
 
-def arrow_schema(schema: Mapping[str, Any]) -> pa.Schema:
-    """Make an Arrow schema of an Iceberg schema that a client sent; 13 if it is none, 0 for what Lance cannot keep."""
-    if schema.get("identifier-field-ids"):
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Return an Arrow schema for an Iceberg schema that a client sent.
+
+    Raises InvalidInputError if a column is not valid, UnsupportedOperationError for what Lance cannot keep.
+    """
+    if schema.identifier_field_ids:
         raise UnsupportedOperationError("A Lance table has no identifier fields: leave 'identifier-field-ids' out")
-    columns = _fields(fields.items(schema, "fields", "The schema"), 0)
-    return pa.schema(columns)
+    return pa.schema(_fields(schema.fields, 0))
 
 
 def _ids(column: Any, number: int, kind: pa.DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:  # noqa: ANN401 - a LanceField, or None
@@ -94,47 +99,33 @@ def _ids(column: Any, number: int, kind: pa.DataType, path: tuple[str, ...]) -> 
         yield from _ids(child, own, inner, (*path, name))
 
 
-def _fields(found: Iterable[object], depth: int) -> list[pa.Field]:
+def _fields(found: Iterable[StructField], depth: int) -> list[pa.Field]:
     columns: list[pa.Field] = []
-    for one in found:
-        field = fields.mapping(one, "A field of the schema")
-        name = fields.text(field, "name", "A field of the schema")
-        what = f"Column {name!r}"
-        if "initial-default" in field or "write-default" in field:
+    for field in found:
+        what = f"Column {field.name!r}"
+        if field.initial_default is not None or field.write_default is not None:
             raise UnsupportedOperationError(f"{what} has a default value, which a Lance table cannot keep")
-        comment = None if field.get("doc") is None else {DOC: fields.text(field, "doc", what)}
-        kind = _type(field.get("type"), what, depth)
-        columns.append(pa.field(name, kind, nullable=not _required(field, what), metadata=comment))
-    repeated = {column.name for column in columns if sum(one.name == column.name for one in columns) > 1}
+        comment = None if field.doc is None else {DOC: field.doc}
+        kind = _type(field.type, what, depth)
+        columns.append(pa.field(field.name, kind, nullable=not field.required, metadata=comment))
+    repeated = [name for name, times in Counter(column.name for column in columns).items() if times > 1]
     if repeated or any(not column.name for column in columns):
         raise InvalidInputError(f"The schema has columns of one name, or of none: {sorted(repeated)}")
     return columns
 
 
-def _required(field: Mapping[str, Any], what: str, key: str = "required") -> bool:
-    value = field.get(key, False)
-    if not isinstance(value, bool):
-        raise InvalidInputError(f"{what}: {key!r} must be true or false")
-    return value
-
-
-def _type(kind: object, what: str, depth: int) -> pa.DataType:
+def _type(kind: str | StructType | ListType | MapType, what: str, depth: int) -> pa.DataType:
     if depth > _DEEPEST:
         raise InvalidInputError(f"{what} is nested deeper than {_DEEPEST} levels")
-    if isinstance(kind, str):
-        return _primitive(kind.strip().lower(), what)
-    nested = fields.mapping(kind, f"{what}: the type")
-    name = nested.get("type")
-    if name == "struct":
-        return pa.struct(_fields(fields.items(nested, "fields", what), depth + 1))
-    if name == "list":
-        nullable = not _required(nested, what, "element-required")
-        return pa.list_(pa.field("item", _type(nested.get("element"), what, depth + 1), nullable=nullable))
-    if name == "map":
-        nullable = not _required(nested, what, "value-required")
-        value = pa.field("value", _type(nested.get("value"), what, depth + 1), nullable=nullable)
-        return pa.map_(_type(nested.get("key"), what, depth + 1), value)
-    raise InvalidInputError(f"{what} has the unknown type {name!r}")
+    if isinstance(kind, StructType):
+        return pa.struct(_fields(kind.fields, depth + 1))
+    if isinstance(kind, ListType):
+        element = _type(kind.element, what, depth + 1)
+        return pa.list_(pa.field("item", element, nullable=not kind.element_required))
+    if isinstance(kind, MapType):
+        value = pa.field("value", _type(kind.value, what, depth + 1), nullable=not kind.value_required)
+        return pa.map_(_type(kind.key, what, depth + 1), value)
+    return _primitive(kind.strip().lower(), what)
 
 
 def _primitive(kind: str, what: str) -> pa.DataType:

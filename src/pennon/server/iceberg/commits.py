@@ -8,7 +8,7 @@ crash after it leaves versions that the next client finishes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.directory.manifest import properties_json
@@ -20,17 +20,18 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, format_identifier, object_id
-from pennon.server.iceberg import documents, fields, requirements, updates
+from pennon.server.iceberg import documents, requirements, updates
 from pennon.server.iceberg.columns import same_columns
 from pennon.server.iceberg.tables import translate_not_found
 from pennon.table import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pennon.directory.catalog import Catalog
     from pennon.directory.manifest import Draft, Row, Snapshot
     from pennon.directory.versions.record import VersionRecord
+    from pennon.server.iceberg.models import CommitTableRequest, CommitTransactionRequest
     from pennon.server.iceberg.updates import RequestedChanges
 
 
@@ -51,44 +52,36 @@ class _TableChange:
         return service.managed_table(self.wanted.looked.found)
 
 
-def update_table(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) -> None:
+def update_table(catalog: Catalog, identifier: Identifier, body: CommitTableRequest) -> None:
     """Change one table.
 
     Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist,
     ConcurrentModificationError if a requirement fails, UnsupportedOperationError for a change that Lance cannot make.
     """
-    what = f"The change of {format_identifier(identifier)}"
-    if body.get("identifier") is not None and fields.identifier(body, "identifier", what) != identifier:
-        raise InvalidInputError(f"{what}: the body names another table than the path")
-    _commit(catalog, [_change(catalog, identifier, body, what)])
+    if body.identifier is not None and body.identifier.identifier != identifier:
+        raise InvalidInputError(
+            f"The change of {format_identifier(identifier)}: the body names another table than the path"
+        )
+    _commit(catalog, [_change(catalog, identifier, body)])
 
 
-def commit_transaction(catalog: Catalog, body: Mapping[str, Any]) -> None:
+def commit_transaction(catalog: Catalog, body: CommitTransactionRequest) -> None:
     """Change several tables, all or none. Raises the errors of `update_table`."""
-    parts = [
-        fields.mapping(one, "A change of the transaction")
-        for one in fields.items(body, "table-changes", "The transaction")
-    ]
-    if not parts:
-        raise InvalidInputError("The transaction has no changes")
-    identifiers = [fields.identifier(one, "identifier", "A change of the transaction") for one in parts]
+    identifiers = [one.identifier.identifier for one in body.table_changes]
     updates.require_each_once(identifiers)
     _commit(
         catalog,
-        [
-            _change(catalog, identifier, part, f"The change of {format_identifier(identifier)}")
-            for identifier, part in zip(identifiers, parts, strict=True)
-        ],
+        [_change(catalog, identifier, one) for identifier, one in zip(identifiers, body.table_changes, strict=True)],
     )
 
 
-def _change(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any], what: str) -> _TableChange:
+def _change(catalog: Catalog, identifier: Identifier, body: CommitTableRequest) -> _TableChange:
     # The rows are read first, so that a version committed in between is a conflict.
     newest = _newest_row(catalog, identifier)
     with translate_not_found(identifier):
         looked = documents.read_table(catalog, identifier)
-    is_pinned = requirements.require(looked, fields.items(body, "requirements", what))
-    wanted = updates.parse_updates(looked, fields.items(body, "updates", what))
+    is_pinned = requirements.require(looked, body.requirements)
+    wanted = updates.parse_updates(looked, body.updates)
     _require_own_schema(wanted)
     if wanted.version is not None and _is_there(wanted):
         wanted.version = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.directory import layout
 from pennon.directory.lifecycle import create, register
@@ -13,34 +13,35 @@ from pennon.iceberg.entry import LANCE, MANAGED_BY, TABLE_TYPE
 from pennon.iceberg.settings import IMPL, STORAGE
 from pennon.identifiers import Identifier, format_identifier, table_identifier
 from pennon.modes import CreateMode, RegisterMode
-from pennon.server.iceberg import columns, documents, fields
+from pennon.server.iceberg import columns, documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pennon.directory.catalog import Catalog
+    from pennon.server.iceberg.models import CreateTableRequest
 
 _FORMAT_VERSION = "format-version"
 
 
-def create_table(catalog: Catalog, namespace: Identifier, body: Mapping[str, Any]) -> Identifier:
+def create_table(catalog: Catalog, namespace: Identifier, body: CreateTableRequest) -> Identifier:
     """Create a table and return its identifier.
 
     The commit point is that of the directory's own operation: register if the location has a table, create if there
     are columns, else declare.
     """
-    identifier = table_identifier([*namespace, fields.text(body, "name", "The table")])
+    identifier = table_identifier([*namespace, body.name])
     what = f"Table {format_identifier(identifier)}"
-    schema = fields.mapping(body.get("schema"), f"{what}: 'schema'")
-    properties = _properties(catalog, what, fields.texts(body, "properties", what))
-    if body.get("stage-create"):
+    properties = _properties(catalog, what, body.properties)
+    if body.stage_create:
         raise UnsupportedOperationError(f"{what} cannot be staged: it is created at once or not at all")
-    for key, why in (("partition-spec", "partitions"), ("write-order", "sort order")):
-        if fields.mapping(body.get(key) or {}, f"{what}: {key!r}").get("fields"):
-            raise UnsupportedOperationError(f"{what} cannot have {key!r}: a Lance table has no {why}")
-    arrow = columns.arrow_schema(schema)
-    if body.get("location") is not None:
-        _at(catalog, identifier, fields.text(body, "location", what), properties, has_columns=bool(len(arrow)))
+    if body.partition_spec.fields:
+        raise UnsupportedOperationError(f"{what} cannot have 'partition-spec': a Lance table has no partitions")
+    if body.write_order.fields:
+        raise UnsupportedOperationError(f"{what} cannot have 'write-order': a Lance table has no sort order")
+    arrow = columns.arrow_schema(body.schema_)
+    if body.location is not None:
+        _at(catalog, identifier, body.location, properties, has_columns=bool(len(arrow)))
     elif len(arrow):
         create.create(catalog, identifier, arrow.empty_table(), CreateMode.CREATE, properties=properties)
     else:

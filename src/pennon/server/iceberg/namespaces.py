@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pennon.directory import namespaces
-from pennon.errors import InvalidInputError
-from pennon.identifiers import ROOT, Identifier, format_identifier, namespace_identifier
+from pennon.identifiers import Identifier, format_identifier, namespace_identifier
 from pennon.modes import CreateMode, DropBehavior, DropMode
-from pennon.server.iceberg import fields
 from pennon.server.iceberg.errors import UNPROCESSABLE, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pennon.directory.catalog import Catalog
+    from pennon.server.iceberg.models import CreateNamespaceRequest, UpdateNamespacePropertiesRequest
 
 
 def list_namespaces(catalog: Catalog, parent: Identifier, token: str | None, size: int | None) -> dict[str, Any]:
@@ -23,16 +20,13 @@ def list_namespaces(catalog: Catalog, parent: Identifier, token: str | None, siz
     return {"namespaces": [[*parent, name] for name in names], "next-page-token": following}
 
 
-def create(catalog: Catalog, body: Mapping[str, Any]) -> dict[str, Any]:
+def create(catalog: Catalog, body: CreateNamespaceRequest) -> dict[str, Any]:
     """Create a namespace.
 
     Raises NamespaceNotFoundError if the parent does not exist, NamespaceAlreadyExistsError if the namespace exists.
     """
-    identifier = namespace_identifier(fields.names(body, "namespace", "The namespace"))
-    if identifier == ROOT:
-        raise InvalidInputError("The namespace must have a name")
-    properties = fields.texts(body, "properties", f"Namespace {format_identifier(identifier)}")
-    made = namespaces.create(catalog, identifier, CreateMode.CREATE, properties)
+    identifier = namespace_identifier(body.namespace)
+    made = namespaces.create(catalog, identifier, CreateMode.CREATE, body.properties)
     return {"namespace": list(identifier), "properties": made}
 
 
@@ -41,10 +35,10 @@ def describe_namespace(catalog: Catalog, identifier: Identifier) -> dict[str, An
     return {"namespace": list(identifier), "properties": namespaces.describe(catalog, identifier) or {}}
 
 
-def update(catalog: Catalog, identifier: Identifier, body: Mapping[str, Any]) -> dict[str, Any]:
+def update(catalog: Catalog, identifier: Identifier, body: UpdateNamespacePropertiesRequest) -> dict[str, Any]:
     """Set and remove properties in one commit. Raises NamespaceNotFoundError if the namespace does not exist."""
     what = f"Namespace {format_identifier(identifier)}"
-    removals, updates = fields.names(body, "removals", what), fields.texts(body, "updates", what)
+    removals, updates = body.removals, body.updates
     both = sorted(set(removals) & updates.keys())
     if both:
         raise ProtocolError(

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pennon.directory.lookup import opening
 from pennon.directory.versions import service
 from pennon.errors import (
     ConcurrentModificationError,
-    InvalidInputError,
     TableIsOnlyDeclaredError,
     TableVersionNotFoundError,
 )
 from pennon.iceberg.entry import MAIN
 from pennon.identifiers import format_identifier
-from pennon.server.iceberg import columns, documents, fields
+from pennon.server.iceberg import columns, documents, models
 from pennon.table.version_selector import VersionSelector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pennon.server.iceberg.documents import LoadedTable
 
-_NUMBERS = {
-    "assert-current-schema-id": ("current-schema-id", columns.SCHEMA_ID),
-    "assert-last-assigned-partition-id": ("last-assigned-partition-id", documents.LAST_PARTITION_ID),
-    "assert-default-spec-id": ("default-spec-id", documents.UNPARTITIONED),
-    "assert-default-sort-order-id": ("default-sort-order-id", documents.UNSORTED),
-}
 
-
-def require(looked: LoadedTable, requirements: Sequence[object]) -> bool:
+def require(looked: LoadedTable, requirements: Sequence[models.TableRequirement]) -> bool:
     """Return True if the requirements name the current version.
 
     Raises ConcurrentModificationError if one does not hold.
@@ -38,32 +30,27 @@ def require(looked: LoadedTable, requirements: Sequence[object]) -> bool:
     is_pinned = False
     what = f"Table {format_identifier(looked.found.identifier)}"
     for one in requirements:
-        requirement = fields.mapping(one, f"{what}: a requirement")
-        kind = fields.text(requirement, "type", f"{what}: a requirement")
-        if kind == "assert-create":
-            raise ConcurrentModificationError(f"Requirement failed: table already exists: {what}")
-        if kind == "assert-table-uuid":
-            _require_same(what, "UUID", looked.uuid, fields.text(requirement, "uuid", what).lower())
-        elif kind == "assert-ref-snapshot-id":
-            _require_ref(looked, what, requirement)
-            is_pinned = True
-        elif kind == "assert-last-assigned-field-id":
-            wanted = fields.number(requirement, "last-assigned-field-id", what)
-            _require_same(what, "last-assigned-field-id", _last_field_id(looked), wanted)
-        elif kind in _NUMBERS:
-            key, there = _NUMBERS[kind]
-            _require_same(what, key, there, fields.number(requirement, key, what))
-        else:
-            raise InvalidInputError(f"{what}: unknown requirement {kind!r}")
+        match one:
+            case models.AssertCreate():
+                raise ConcurrentModificationError(f"Requirement failed: table already exists: {what}")
+            case models.AssertTableUUID():
+                _require_same(what, "UUID", looked.uuid, one.uuid.lower())
+            case models.AssertRefSnapshotId():
+                there = _current(looked) if one.ref == MAIN else None
+                _require_same(what, f"the snapshot of {one.ref!r}", there, one.snapshot_id)
+                is_pinned = True
+            case models.AssertLastAssignedFieldId():
+                _require_same(what, "last-assigned-field-id", _last_field_id(looked), one.last_assigned_field_id)
+            case models.AssertCurrentSchemaId():
+                _require_same(what, "current-schema-id", columns.SCHEMA_ID, one.current_schema_id)
+            case models.AssertLastAssignedPartitionId():
+                given = one.last_assigned_partition_id
+                _require_same(what, "last-assigned-partition-id", documents.LAST_PARTITION_ID, given)
+            case models.AssertDefaultSpecId():
+                _require_same(what, "default-spec-id", documents.UNPARTITIONED, one.default_spec_id)
+            case models.AssertDefaultSortOrderId():
+                _require_same(what, "default-sort-order-id", documents.UNSORTED, one.default_sort_order_id)
     return is_pinned
-
-
-def _require_ref(looked: LoadedTable, what: str, requirement: Mapping[str, Any]) -> None:
-    name = fields.text(requirement, "ref", what)
-    given = requirement.get("snapshot-id")
-    wanted = None if given is None else fields.number(requirement, "snapshot-id", what)
-    there = _current(looked) if name == MAIN else None
-    _require_same(what, f"the snapshot of {name!r}", there, wanted)
 
 
 def _current(looked: LoadedTable) -> int | None:

@@ -12,9 +12,9 @@ from pennon.errors import LanceNamespaceError, UnsupportedOperationError, transl
 from pennon.iceberg.server_promises import KEEPS_DROPPED, KEEPS_SNAPSHOTS, ONLY_LANCE, PURGE, TTL
 from pennon.identifiers import ROOT, format_identifier
 from pennon.paging import require_token
-from pennon.server.iceberg import commits, creation, documents, fields, namespaces, tables
+from pennon.server.iceberg import commits, creation, documents, models, namespaces, path_names, tables
 from pennon.server.iceberg.errors import ProtocolError
-from pennon.server.requests import json_body
+from pennon.server.requests import body_of
 
 _log = logging.getLogger(__name__)
 _NAMESPACES = "/namespaces"
@@ -39,7 +39,14 @@ ENDPOINTS = (
 )
 """The routes that `/v1/config` lists."""
 
-Body = Annotated[dict[str, Any], Depends(json_body)]
+CreateNamespace = Annotated[models.CreateNamespaceRequest, Depends(body_of(models.CreateNamespaceRequest))]
+UpdateProperties = Annotated[
+    models.UpdateNamespacePropertiesRequest, Depends(body_of(models.UpdateNamespacePropertiesRequest))
+]
+CreateTable = Annotated[models.CreateTableRequest, Depends(body_of(models.CreateTableRequest))]
+RenameTable = Annotated[models.RenameTableRequest, Depends(body_of(models.RenameTableRequest))]
+UpdateTable = Annotated[models.CommitTableRequest, Depends(body_of(models.CommitTableRequest))]
+CommitTransaction = Annotated[models.CommitTransactionRequest, Depends(body_of(models.CommitTransactionRequest))]
 PageToken = Annotated[str | None, Query(alias="pageToken")]
 PageSize = Annotated[int | None, Query(alias="pageSize", ge=1, le=1_000_000)]
 _NOTHING = 204
@@ -69,31 +76,31 @@ def _done() -> Response:
 def _add_namespaces(made: APIRouter, catalog: Catalog) -> None:
     def list_namespaces(token: PageToken = None, size: PageSize = None, parent: str | None = None) -> Response:
         with translate_errors("ListNamespaces"):
-            above = fields.namespace_of(parent) if parent else ROOT
+            above = path_names.namespace_of(parent) if parent else ROOT
             require_token(token)
             return _answer(namespaces.list_namespaces(catalog, above, token or None, size))
 
-    def create_namespace(body: Body) -> dict[str, Any]:
+    def create_namespace(body: CreateNamespace) -> dict[str, Any]:
         with translate_errors("CreateNamespace"):
             return namespaces.create(catalog, body)
 
     def load_namespace(namespace: str) -> Response:
         with translate_errors(f"LoadNamespace of {namespace!r}"):
-            return _answer(namespaces.describe_namespace(catalog, fields.namespace_of(namespace)))
+            return _answer(namespaces.describe_namespace(catalog, path_names.namespace_of(namespace)))
 
     def namespace_exists(namespace: str) -> Response:
         with translate_errors(f"NamespaceExists of {namespace!r}"):
-            catalog.resolver.require_namespace(fields.namespace_of(namespace))
+            catalog.resolver.require_namespace(path_names.namespace_of(namespace))
         return _done()
 
     def drop_namespace(namespace: str) -> Response:
         with translate_errors(f"DropNamespace of {namespace!r}"):
-            namespaces.drop(catalog, fields.namespace_of(namespace))
+            namespaces.drop(catalog, path_names.namespace_of(namespace))
         return _done()
 
-    def update_properties(namespace: str, body: Body) -> dict[str, Any]:
+    def update_properties(namespace: str, body: UpdateProperties) -> dict[str, Any]:
         with translate_errors(f"UpdateProperties of {namespace!r}"):
-            return namespaces.update(catalog, fields.namespace_of(namespace), body)
+            return namespaces.update(catalog, path_names.namespace_of(namespace), body)
 
     _add(made, "GET", _NAMESPACES, list_namespaces)
     _add(made, "POST", _NAMESPACES, create_namespace)
@@ -107,11 +114,11 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
     def list_tables(namespace: str, token: PageToken = None, size: PageSize = None) -> Response:
         with translate_errors(f"ListTables of {namespace!r}"):
             require_token(token)
-            return _answer(tables.list_tables(catalog, fields.namespace_of(namespace), token or None, size))
+            return _answer(tables.list_tables(catalog, path_names.namespace_of(namespace), token or None, size))
 
-    def create_table(namespace: str, body: Body) -> Response:
+    def create_table(namespace: str, body: CreateTable) -> Response:
         with translate_errors(f"CreateTable in {namespace!r}"):
-            identifier = creation.create_table(catalog, fields.namespace_of(namespace), body)
+            identifier = creation.create_table(catalog, path_names.namespace_of(namespace), body)
             return _loaded(documents.load_table(catalog, identifier))
 
     def load_table(
@@ -121,13 +128,13 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
         known: Annotated[str | None, Header(alias="If-None-Match")] = None,
     ) -> Response:
         with translate_errors(f"LoadTable of {table!r}"):
-            identifier = fields.table_of(namespace, table)
+            identifier = path_names.table_of(namespace, table)
             with tables.translate_not_found(identifier):
                 return _loaded(documents.load_table(catalog, identifier, all_snapshots=snapshots == "all"), known)
 
     def table_exists(namespace: str, table: str) -> Response:
         with translate_errors(f"TableExists of {table!r}"):
-            identifier = fields.table_of(namespace, table)
+            identifier = path_names.table_of(namespace, table)
             with tables.translate_not_found(identifier):
                 catalog.resolver.table(identifier)
         return _done()
@@ -141,12 +148,12 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
         purge: Annotated[bool, Query(alias=PURGE)] = False,
     ) -> Response:
         with translate_errors(f"DropTable of {table!r}"):
-            identifier = fields.table_of(namespace, table)
+            identifier = path_names.table_of(namespace, table)
             with tables.translate_not_found(identifier):
                 tables.drop(catalog, identifier, with_data=purge_requested, ttl_ms=ttl, now=purge)
         return _done()
 
-    def rename_table(body: Body) -> Response:
+    def rename_table(body: RenameTable) -> Response:
         with translate_errors("RenameTable"):
             tables.rename(catalog, body)
         return _done()
@@ -167,9 +174,9 @@ def _add_tables(made: APIRouter, catalog: Catalog) -> None:
 
 
 def _add_commits(made: APIRouter, catalog: Catalog) -> None:
-    def update_table(namespace: str, table: str, body: Body) -> Response:
+    def update_table(namespace: str, table: str, body: UpdateTable) -> Response:
         with translate_errors(f"UpdateTable of {table!r}"):
-            identifier = fields.table_of(namespace, table)
+            identifier = path_names.table_of(namespace, table)
             commits.update_table(catalog, identifier, body)
         try:
             with translate_errors(f"UpdateTable of {table!r}"):
@@ -178,7 +185,7 @@ def _add_commits(made: APIRouter, catalog: Catalog) -> None:
             _log.warning("table %s is changed, and cannot be shown: %s", format_identifier(identifier), error)
             raise ProtocolError(500, "CommitStateUnknownException", f"The table is changed, but: {error}") from error
 
-    def commit_transaction(body: Body) -> Response:
+    def commit_transaction(body: CommitTransaction) -> Response:
         with translate_errors("CommitTransaction"):
             commits.commit_transaction(catalog, body)
         return _done()

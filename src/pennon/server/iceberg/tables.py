@@ -10,12 +10,13 @@ from pennon.directory.lifecycle import drop as table_drop
 from pennon.directory.lookup import listing
 from pennon.errors import NamespaceNotFoundError, TableAlreadyExistsError
 from pennon.identifiers import Identifier, format_identifier, table_not_found
-from pennon.server.iceberg import documents, fields
+from pennon.server.iceberg import documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pennon.directory.catalog import Catalog
+    from pennon.server.iceberg.models import RenameTableRequest
 
 
 @contextmanager
@@ -47,14 +48,13 @@ def commit_result(catalog: Catalog, identifier: Identifier) -> dict[str, Any]:
     return {"metadata-location": "", "metadata": documents.load_table(catalog, identifier)}
 
 
-def rename(catalog: Catalog, body: Mapping[str, Any]) -> None:
+def rename(catalog: Catalog, body: RenameTableRequest) -> None:
     """Rename a table, also into another namespace.
 
     Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist,
     TableAlreadyExistsError if the new name is taken.
     """
-    source = fields.identifier(body, "source", "The renaming")
-    target = fields.identifier(body, "destination", "The renaming")
+    source, target = body.source.identifier, body.destination.identifier
     with translate_not_found(source):
         catalog.resolver.table(source)
     try:
