@@ -109,7 +109,9 @@ def serving(directory, certificate=None):
     root.mkdir()
     taken = running.listening("127.0.0.1", 0)
     with taken, DirectoryNamespace(root=str(root)) as namespace:
-        server = running.server(application.build(namespace._catalog, Access()), certificate=certificate)
+        server = running.server(
+            application.build(namespace, Access(), catalog=namespace.catalog), certificate=certificate
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]})
         thread.start()
         try:

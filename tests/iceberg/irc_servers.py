@@ -74,6 +74,11 @@ class Irc:
     clients: str | None = None
     """Below which roots of clients have to be in the bucket; the server chooses every place if there is none."""
 
+    @property
+    def lance(self) -> str:
+        """Where the same server speaks the Lance protocol, if it is our own."""
+        return self.uri.removesuffix("/iceberg")
+
     def table(self, space: str, name: str) -> dict[str, Any]:
         """Load the metadata of a table, as any client would."""
         return self.ask("GET", f"namespaces/{space}/tables/{name}").json()["metadata"]

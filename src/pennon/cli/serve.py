@@ -41,12 +41,13 @@ def serve(
     ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Log each request to stderr.")] = False,
 ) -> None:
-    """Serve the catalog as an Iceberg REST catalog, under /iceberg.
+    """Serve the catalog by the Lance REST namespace protocol, and a directory as an Iceberg REST catalog, too.
 
     Ctrl-C stops the server after it has finished the current requests.
     """
     try:
         from pennon.cli.table_access import translate_failures
+        from pennon.directory import DirectoryNamespace
         from pennon.directory.lookup import listing
         from pennon.identifiers import ROOT
         from pennon.server import access, running
@@ -63,7 +64,7 @@ def serve(
         certificate.require_usable()
     if rule.token is not None:
         session.hidden.add(rule.token)
-    with session.catalog() as catalog:
+    with session.namespace() as namespace:
         try:
             taken = running.listening(host, port)
         except OSError as error:
@@ -71,15 +72,29 @@ def serve(
         with taken, translate_failures("serve"):
             # Check the address that the name resolved to.
             access.chosen(taken.getsockname()[0], os.environ, token_file)
-            hidden = len(listing.list_tables(catalog, ROOT, None, None, include_declared=True)[0])
-            url, root = running.address(taken, certificate), catalog.store.identity()
-            iceberg = f"{url}{application.ICEBERG}"
-            app_ = application.build(catalog, rule)
+            catalog = namespace.catalog if isinstance(namespace, DirectoryNamespace) else None
+            hidden = (
+                0 if catalog is None else len(listing.list_tables(catalog, ROOT, None, None, include_declared=True)[0])
+            )
+            url = running.address(taken, certificate)
+            root = namespace.namespace_id() if catalog is None else catalog.store.identity()
+            iceberg = None if catalog is None else f"{url}{application.ICEBERG}"
+            app_ = application.build(namespace, rule, catalog=catalog)
             served = running.server(app_, certificate=certificate, log_requests=log_requests)
-            document = {"root": root, "url": url, "iceberg": iceberg, "token": rule.token is not None, "hidden": hidden}
+            document = {
+                "root": root,
+                "url": url,
+                "lance": url,
+                "iceberg": iceberg,
+                "token": rule.token is not None,
+                "hidden": hidden,
+            }
 
             def view() -> Iterable[Block]:
-                yield Note(f"serving {root} at {iceberg}; stop with Ctrl-C")
+                yield Note(f"serving {root}; stop with Ctrl-C")
+                yield Note(f"Lance REST namespace: {url}")
+                if iceberg is not None:
+                    yield Note(f"Iceberg REST catalog: {iceberg}")
                 if hidden:
                     yield Note(f"{hidden:,} root tables are not served: in Iceberg, every table is in a namespace")
 

@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pennon.cli import secrets
 from pennon.cli.failures import CommandFailure, ExitCode
@@ -16,6 +16,7 @@ from pennon.cli.settings import DEFAULT_IMPL, Connection, Options, resolve_conne
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pennon.catalog_namespace import CatalogNamespace
     from pennon.directory.catalog import Catalog
 
 
@@ -61,6 +62,18 @@ class Session:
             yield catalog
         finally:
             catalog.close()
+
+    @contextmanager
+    def namespace(self) -> Iterator[CatalogNamespace[Any]]:
+        """Open the namespace, and close it at the end. The root of a directory namespace must exist."""
+        connection = self.connection()
+        from pennon.connection import connect
+        from pennon.directory import DirectoryNamespace
+
+        with connect(connection.impl, connection.properties) as namespace:
+            if isinstance(namespace, DirectoryNamespace) and (store := namespace.catalog.store).is_local:
+                _require_directory(Path(store.identity()), creates=False)
+            yield namespace
 
 
 def _require_directory(root: Path, *, creates: bool) -> None:

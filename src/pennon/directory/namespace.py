@@ -84,6 +84,11 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
         self._store = open_store(self._properties["root"], self._settings.storage_options)
         self._ops_metrics = OperationCounter() if self._settings.ops_metrics_enabled else None
 
+    @property
+    def catalog(self) -> Catalog:
+        """The open catalog, for a server in this process. It is closed with the namespace."""
+        return self._catalog
+
     def namespace_id(self) -> str:
         """Return a readable id of this namespace. Namespaces with the same root have the same id."""
         return f'DirectoryNamespace {{ root: "{self._store.identity()}" }}'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -13,24 +13,39 @@ from starlette.requests import ClientDisconnect
 from pennon.errors import LanceNamespaceError
 from pennon.server.iceberg import errors, routes
 from pennon.server.iceberg.errors import ProtocolError
+from pennon.server.lance import routes as lance_routes
+from pennon.server.permissions.rights import OpenGuard
+from pennon.server.refusals import refuse
 from pennon.server.requests import Gate, describe_faults
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from pennon.catalog_namespace import CatalogNamespace
     from pennon.directory.catalog import Catalog
     from pennon.server.access import Access
+    from pennon.server.permissions.rights import Guard
 
 ICEBERG = "/iceberg"
 _log = logging.getLogger(__name__)
 _INTERNAL = 500
 
 
-def build(catalog: Catalog, access: Access) -> FastAPI:
-    """Make the application over a catalog, which the caller closes when nobody serves it any more."""
+LANCE = "/v1"
+
+
+def build(
+    namespace: CatalogNamespace[Any], access: Access, *, catalog: Catalog | None = None, guard: Guard | None = None
+) -> FastAPI:
+    """Make the application over a namespace, which the caller closes when nobody serves it any more.
+
+    The Iceberg protocol needs the catalog of a directory namespace.
+    """
     app = FastAPI(title="Pennon", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    app.include_router(routes.router(catalog), prefix=ICEBERG)
+    app.include_router(lance_routes.router(namespace, guard or OpenGuard()), prefix=LANCE)
+    if catalog is not None:
+        app.include_router(routes.router(catalog), prefix=ICEBERG)
     for kind in (LanceNamespaceError, ProtocolError):
         app.add_exception_handler(kind, _failed)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -57,13 +72,15 @@ def _no_route(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else _INTERNAL
     message = f"There is nothing that answers {request.method} {request.url.path}"
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    return errors.answer(status, "NoSuchEndpointException", message, headers)
+    return refuse(request.url.path, status, "NoSuchEndpointException", message, headers)
 
 
-def _hung_up(_: Request, __: Exception) -> Response:
-    return errors.answer(400, "BadRequestException", "The client hung up before its request was complete")
+def _hung_up(request: Request, __: Exception) -> Response:
+    message = "The client hung up before its request was complete"
+    return refuse(request.url.path, 400, "BadRequestException", message)
 
 
-def _broken(_: Request, error: Exception) -> Response:
+def _broken(request: Request, error: Exception) -> Response:
     # The server logs the error itself; what it says is not for everybody.
-    return errors.answer(500, "InternalServerErrorException", f"Something is broken: {type(error).__name__}")
+    message = f"Something is broken: {type(error).__name__}"
+    return refuse(request.url.path, 500, "InternalServerErrorException", message)

@@ -13,7 +13,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotation
 
 from pennon.errors import InvalidInputError
-from pennon.server.iceberg.errors import ProtocolError, answer
+from pennon.server.iceberg.errors import ProtocolError
+from pennon.server.refusals import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -47,12 +48,12 @@ class Gate:
             refused = self._access.refusal(Headers(scope=scope), scope["scheme"])
             if refused is not None:
                 challenge = {"WWW-Authenticate": "Bearer"} if refused[0] == 401 else None  # noqa: PLR2004 - needs proof
-                await answer(*refused, headers=challenge)(scope, receive, send)
+                await refuse(scope["path"], *refused, headers=challenge)(scope, receive, send)
                 return
             try:
                 scope = {**scope, "path": decoded(scope["raw_path"])}
             except InvalidInputError as error:
-                await answer(400, "BadRequestException", str(error))(scope, receive, send)
+                await refuse(scope["path"], 400, "BadRequestException", str(error))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -73,22 +74,25 @@ def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     """
 
     async def read(request: Request) -> Model:
-        content = await _content(request)
+        content = await read_body(request)
         # Not on the event loop, and one at a time: between two bodies, other requests have their turn.
         return await anyio.to_thread.run_sync(parsed, content, model, limiter=_parsing())
 
     return read
 
 
-async def _content(request: Request) -> bytes:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
-        # Browsers send other types, and none, to foreign servers without asking.
-        raise ProtocolError(415, "BadRequestException", f"The body must be application/json, not {kind!r}")
+async def read_object(request: Request) -> dict[str, Any]:
+    """Return the JSON object in a body, or an empty one if there is no body. Raises the errors of `read_body`."""
+    content = await read_body(request, may_be_empty=True)
+    return await anyio.to_thread.run_sync(parse_object, content, limiter=_parsing()) if content else {}
+
+
+async def read_body(request: Request, *, may_be_empty: bool = False) -> bytes:
+    """Return a JSON body, within limits of size and time. Raises ProtocolError with the status 408, 413 or 415."""
+    content = bytearray()
     length = request.headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > LARGEST_BODY:
         raise _too_large()
-    content = bytearray()
     try:
         with anyio.fail_after(BODY_SECONDS):
             async for chunk in request.stream():
@@ -97,14 +101,25 @@ async def _content(request: Request) -> bytes:
                     raise _too_large()
     except TimeoutError as error:
         raise ProtocolError(408, "BadRequestException", "The body did not come in time") from error
+    if content or not may_be_empty:
+        _require_json(request)
     return bytes(content)
 
 
-def parsed(content: bytes, model: type[Model]) -> Model:
-    """Return a model of a JSON object.
+def _require_json(request: Request) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        # Browsers send other types, and none, to foreign servers without asking.
+        raise ProtocolError(415, "BadRequestException", f"The body must be application/json, not {kind!r}")
 
-    Raises InvalidInputError if a text is not Unicode, a number is not finite, or the object does not fit the model.
-    """
+
+def parsed(content: bytes, model: type[Model]) -> Model:
+    """Return a model of a JSON object. Raises the errors of `parse_object`, also if it does not fit the model."""
+    return validate(parse_object(content), model, "The body")
+
+
+def parse_object(content: bytes) -> dict[str, Any]:
+    """Return a JSON object. Raises InvalidInputError if a text is not Unicode or a number is not finite."""
     if sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES:
         raise InvalidInputError(f"The body holds more than {MOST_VALUES:,} values")
     try:
@@ -114,13 +129,18 @@ def parsed(content: bytes, model: type[Model]) -> Model:
         raise InvalidInputError(f"The body is no valid JSON: {type(error).__name__}") from error
     if not isinstance(body, dict):
         raise InvalidInputError(f"The body must be a JSON object, got {type(body).__name__}")
+    return body
+
+
+def validate(body: Mapping[str, Any], model: type[Model], subject: str) -> Model:
+    """Return a model of an object. Raises InvalidInputError if it does not fit."""
     try:
         return model.model_validate(body)
     except ValidationError as error:
         if error.error_count() > _MOST_FAULTS:
-            raise InvalidInputError(f"The body has {error.error_count():,} fields that are not valid") from error
+            raise InvalidInputError(f"{subject} has {error.error_count():,} fields that are not valid") from error
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise InvalidInputError(f"The body is not valid: {describe_faults(found)}") from error
+        raise InvalidInputError(f"{subject} is not valid: {describe_faults(found)}") from error
 
 
 def describe_faults(found: Iterable[Mapping[str, Any]]) -> str:

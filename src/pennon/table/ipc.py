@@ -62,7 +62,7 @@ def open_ipc(data: object) -> pa.Table | pa.RecordBatchReader:
 def write_ipc(reader: pa.RecordBatchReader) -> bytes:
     """Return batches as an Arrow IPC file. Only the result is held in memory as a whole."""
     schema = reader.schema
-    if any(_has_dictionary(field.type) for field in schema):
+    if has_dictionaries(schema):
         # A file has one dictionary per column, but each batch has its own. A single batch has a common one.
         return _write_small_file(schema, reader.read_all().unify_dictionaries().combine_chunks().to_batches())
     batches = iter(reader)
@@ -83,6 +83,11 @@ def _write_small_file(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes
         for batch in batches:
             writer.write_batch(batch)
     return bytes(sink.getvalue())
+
+
+def has_dictionaries(schema: pa.Schema) -> bool:
+    """Return True if a column, or a part of one, is encoded by a dictionary."""
+    return any(_has_dictionary(field.type) for field in schema)
 
 
 def _has_dictionary(kind: pa.DataType) -> bool:

@@ -1,0 +1,1 @@
+"""The Lance REST namespace protocol, under `/v1`."""
