@@ -48,6 +48,9 @@ COMMANDS = (
     SubCommand("migrate", "pennon.cli.catalog", "Add root tables to the manifest (V1 to V2)."),
     SubCommand("manage-versions", "pennon.cli.versions", "Let the catalog manage the versions of its tables."),
     SubCommand("serve", "pennon.cli.serve", "Serve the catalog as an Iceberg REST catalog.", extra="server"),
+    SubCommand(
+        "access", "pennon.cli.access", "Make API keys; check and explain a policy.", extra="server", has_commands=True
+    ),
     SubCommand("run", "pennon.cli.run", "Run a pipeline.", extra="spark"),
     SubCommand("jobs", "pennon.cli.jobs", "Run maintenance jobs on Spark.", extra="spark", has_commands=True),
 )
