@@ -49,7 +49,11 @@ COMMANDS = (
     SubCommand("manage-versions", "pennon.cli.versions", "Let the catalog manage the versions of its tables."),
     SubCommand("serve", "pennon.cli.serve", "Serve the catalog as an Iceberg REST catalog.", extra="server"),
     SubCommand(
-        "access", "pennon.cli.access", "Make API keys; check and explain a policy.", extra="server", has_commands=True
+        "access",
+        "pennon.cli.access_policy",
+        "Make API keys; check and explain policies.",
+        extra="server",
+        has_commands=True,
     ),
     SubCommand("run", "pennon.cli.run", "Run a pipeline.", extra="spark"),
     SubCommand("jobs", "pennon.cli.jobs", "Run maintenance jobs on Spark.", extra="spark", has_commands=True),

@@ -54,7 +54,7 @@ def _message(
         return str(context["error"])
     # The input may be a secret, so the message has the value that may be shown.
     value = _shown_value(shown, path)
-    if kind == "literal_error":
+    if kind in {"literal_error", "enum"}:
         choices = context["expected"].replace(" or ", ", ")
         return f"must be one of {choices}, not {value}" + _choice_hint(error["input"], choices)
     if kind == "too_short":

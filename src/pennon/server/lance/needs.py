@@ -65,14 +65,14 @@ def on_table_of_transaction(right: Right) -> Needs:
 
 
 def to_create_namespace(request: CreateNamespaceRequest) -> Iterable[Need]:
-    """Need to create in the parent, and to manage the namespace that is overwritten."""
+    """Need to create the object, and to manage the namespace that is overwritten."""
     return _to_create(request, "namespace", namespace_identifier(request.id))
 
 
 def to_create_table(
     request: CreateTableRequest | CreateMaterializedViewRequest | DeclareTableRequest | RegisterTableRequest,
 ) -> Iterable[Need]:
-    """Need to create in the parent, and to manage the table that is overwritten."""
+    """Need to create the object, and to manage the table that is overwritten."""
     return _to_create(request, "table", table_identifier(request.id))
 
 
@@ -87,11 +87,11 @@ def to_drop_table(request: DropTableRequest) -> Iterable[Need]:
 
 
 def to_rename(request: RenameTableRequest) -> Iterable[Need]:
-    """Need to manage the table, and to create in its new namespace."""
+    """Need to manage the table, and to create the table of the new name."""
     identifier = table_identifier(request.id)
     yield Need(Right.MANAGE, "table", identifier)
     parent = identifier[:-1] if request.new_namespace_id is None else namespace_identifier(request.new_namespace_id)
-    yield Need(Right.CREATE, "namespace", parent)
+    yield Need(Right.CREATE, "table", table_identifier([*parent, request.new_table_name]))
 
 
 def to_create_versions(request: BatchCreateTableVersionsRequest) -> Iterable[Need]:
@@ -113,7 +113,7 @@ def to_commit_batch(request: BatchCommitTablesRequest) -> Iterable[Need]:
 
 
 def _to_create(request: BaseModel, kind: Kind, identifier: Identifier) -> Iterable[Need]:
-    yield Need(Right.CREATE, "namespace", identifier[:-1])
+    yield Need(Right.CREATE, kind, identifier)
     if str(getattr(request, "mode", None) or "").strip().lower() == _OVERWRITE:
         yield Need(Right.MANAGE, kind, identifier)
 

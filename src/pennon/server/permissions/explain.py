@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
 from pennon.identifiers import format_identifier
+from pennon.server.lance.operations import OPERATIONS
 from pennon.server.permissions.rights import Kind, Principal, Right
 from pennon.server.permissions.roles import Role
 
@@ -47,11 +48,19 @@ def explain(policy: Policy, principal: Principal, action: str, identifier: Ident
 
 
 def parse_action(action: str) -> Right:
-    """Return the right that an action names. Raises InvalidInputError if there is none."""
+    """Return the right that an action names, or that an operation needs on its table or namespace.
+
+    Raises InvalidInputError if there is none.
+    """
     known = [right.value for right in Right]
     if action.strip().lower() in known:
         return Right(action.strip().lower())
-    raise InvalidInputError(f"Unknown action {action!r}; known: {', '.join(known)}")
+    operation = next((one for one in OPERATIONS if one.id.lower() == action.strip().lower()), None)
+    if operation is not None and "{id}" in operation.path:
+        # A request may need rights on several objects: the first one is its own.
+        example = operation.request.model_construct(id=["namespace", "table"])
+        return next(need.right for need in operation.needs(example))
+    raise InvalidInputError(f"Unknown action {action!r}; known: {', '.join(known)}, and names such as 'QueryTable'")
 
 
 def _seen_from_below(policy: Policy, principal: Principal, identifier: Identifier) -> str:

@@ -14,7 +14,7 @@ from pennon.yaml_documents.nodes import read_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-POLICY_VARIABLE = "PENNON_SERVER_POLICY"
+POLICY_VARIABLE = "PENNON_SERVE_POLICY"
 CHECK_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ app = new_app()
 
 PolicyOption = Annotated[
     Path | None,
-    typer.Option("--policy", metavar="FILE", help="The policy file. The default is PENNON_SERVER_POLICY.", envvar=None),
+    typer.Option("--policy", metavar="FILE", help="The policy file. The default is PENNON_SERVE_POLICY.", envvar=None),
 ]
 
 
