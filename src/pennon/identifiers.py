@@ -83,6 +83,16 @@ def parse_identifier(text: str) -> Identifier:
     return _validate_identifier(names)
 
 
+def parse_table_name(name: str | Sequence[str]) -> Identifier:
+    """Return the identifier of a table that is named by a text, such as `prod.events`, or by a list of names."""
+    return table_identifier(parse_identifier(name) if isinstance(name, str) else name)
+
+
+def parse_namespace_name(name: str | Sequence[str]) -> Identifier:
+    """Return the identifier of a namespace that is named by a text or by a list; the empty name is the root."""
+    return namespace_identifier(parse_identifier(name) if isinstance(name, str) else name)
+
+
 def quote_identifier(identifier: Identifier) -> str:
     """Return the text that `parse_identifier` parses into this identifier."""
     return ".".join(name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`" for name in identifier)

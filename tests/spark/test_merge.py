@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pennon.spark.merging.merge import Delete, Insert, Update
+from pennon.spark.merging.clauses import Delete, Insert, Update
 from tests.spark.merging import assert_clean, list_files, open_latest, read_rows, write_table
 from tests.support import declare_table, fails
 

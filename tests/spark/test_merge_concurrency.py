@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from pennon.spark import tables
+from pennon.spark.merging.clauses import MergeSpec
 from pennon.spark.merging.merge import stage_merge
 from tests.spark.merging import assert_clean, open_latest, read_rows, write_table
 from tests.support import fails
@@ -23,7 +24,7 @@ def names(lake, name="t"):
 
 
 def staged(lake, *args, **options):
-    return stage_merge(lake, args[0], ("t",), on=["id"], **options)
+    return stage_merge(lake.address, args[0], ("t",), MergeSpec(on=["id"], **options))
 
 
 def interrupting(spark, tmp_path, uri, change):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from lance.blob import blob_array, blob_field
 
-from pennon.spark.merging.merge import Update
+from pennon.spark.merging.clauses import Update
 from tests.spark.merging import assert_clean, open_latest, read_rows, write_table
 
 COUNT = 12

@@ -37,7 +37,7 @@ def wide(ids, added=0):
 def test_spark_moves_one_struct_instead_of_all_columns(spark, lake, clauses, columns):
     write_table(lake, "t", wide(range(8)))
     source = spark.createDataFrame(wide(range(4, 12)))
-    planner = MergePlanner(open_base(lake, ("t",)), source, MergeSpec(on=["id"], **clauses))
+    planner = MergePlanner(open_base(lake.address, ("t",)), source, MergeSpec(on=["id"], **clauses))
     selected = planner.select_source(source)
     assert len(selected.columns) <= 5
     frame = planner.actions(MergeSource(selected)).frame
@@ -57,5 +57,5 @@ def test_all_columns_of_a_wide_source_are_merged(spark, lake):
 
 def test_the_schema_of_a_wide_table_is_converted_once(lake):
     write_table(lake, "t", wide(range(2)))
-    base = open_base(lake, ("t",))
+    base = open_base(lake.address, ("t",))
     assert base.schema is base.schema

@@ -10,9 +10,11 @@ import pytest
 from pennon.spark import tables
 from pennon.spark.lake import Lake
 from pennon.spark.merging import merge, mutation
+from pennon.spark.merging.clauses import MergeSpec
 from pennon.spark.options import OPTIONS, PLAN, SourceOptions
 from pennon.spark.reading.splits import MAX_SPLIT_BYTES
 from pennon.spark.source import DEFAULT_SPLITS
+from pennon.spark.streaming import merge_batches
 from pennon.spark.tables import FileSettings
 from tests.support import fails
 
@@ -42,15 +44,21 @@ def test_documented_defaults_are_those_in_use():
         (Lake.merge, merge.merge),
         (Lake.update, mutation.update),
         (Lake.delete, mutation.delete),
+        (merge_batches, merge.merge),
     ],
 )
-def test_methods_of_the_lake_name_every_option(method, function):
+def test_public_functions_name_every_option(method, function):
     offered = inspect.signature(method).parameters
     assert not [one for one in offered.values() if one.kind is inspect.Parameter.VAR_KEYWORD]
     accepted = inspect.signature(function).parameters
     named = {name for name, one in accepted.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
     if function is tables.write:
         named |= set(FileSettings.__dataclass_fields__)
+    if function is merge.merge:
+        named |= set(MergeSpec.__dataclass_fields__)
+    if method is merge_batches:
+        # Each epoch is a job, and rows are matched by keys.
+        named -= {"job_id", "on_condition"}
     assert named <= set(offered)
     for name in named & set(accepted):
         assert offered[name].default == accepted[name].default

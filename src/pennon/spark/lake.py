@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pennon.identifiers import (
-    Identifier,
-    namespace_identifier,
-    parse_identifier,
-    quote_identifier,
-    table_identifier,
-)
+from pennon.identifiers import parse_namespace_name, parse_table_name, quote_identifier
 from pennon.spark import lake_listing
 from pennon.spark.address import Address
 from pennon.spark.options import PLAN
@@ -190,11 +184,9 @@ class Lake:
         merge, unless `cache` is False. Raises InvalidInputError if several rows would change the same row.
         """
         from pennon.spark.merging import merge
+        from pennon.spark.merging.clauses import MergeSpec
 
-        return merge.merge(
-            self,
-            df,
-            parse_table_name(id),
+        spec = MergeSpec(
             on=[on] if isinstance(on, str) else list(on),
             on_condition=on_condition,
             when_matched=when_matched,
@@ -204,10 +196,9 @@ class Lake:
             target_alias=target_alias,
             source_alias=source_alias,
             merge_schema=merge_schema,
-            job_id=job_id,
-            branch=branch,
-            cache=cache,
         )
+        identifier = parse_table_name(id)
+        return merge.merge(self.address, df, identifier, spec, job_id=job_id, branch=branch, cache=cache)
 
     def update(
         self,
@@ -225,8 +216,9 @@ class Lake:
         """
         from pennon.spark.merging import mutation
 
+        identifier = parse_table_name(id)
         return mutation.update(
-            self, parse_table_name(id), dict(set), where=where, alias=alias, job_id=job_id, branch=branch
+            self.spark, self.address, identifier, set, where=where, alias=alias, job_id=job_id, branch=branch
         )
 
     def delete(
@@ -241,7 +233,9 @@ class Lake:
         """Delete the rows for which `where`, an expression in Spark's SQL, is true; `true` deletes all rows."""
         from pennon.spark.merging import mutation
 
-        return mutation.delete(self, parse_table_name(id), where, alias=alias, job_id=job_id, branch=branch)
+        return mutation.delete(
+            self.spark, self.address, parse_table_name(id), where, alias=alias, job_id=job_id, branch=branch
+        )
 
     # --- listing ---
 
@@ -282,13 +276,3 @@ class Lake:
 
     def _show(self, listing: ResultRows) -> DataFrame:
         return listing.to_dataframe(self.spark)
-
-
-def parse_table_name(name: Name) -> Identifier:
-    """Return the identifier for the name of a table, given as text or as a list."""
-    return table_identifier(parse_identifier(name) if isinstance(name, str) else name)
-
-
-def parse_namespace_name(name: Name) -> Identifier:
-    """Return the identifier for the name of a namespace, given as text or as a list; the empty name is the root."""
-    return namespace_identifier(parse_identifier(name) if isinstance(name, str) else name)

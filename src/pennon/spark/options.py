@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.identifiers import Identifier, parse_identifier, table_identifier
+from pennon.identifiers import Identifier, parse_table_name
 from pennon.spark.address import Address
 from pennon.spark.reading.pinned import VersionOptions
 
@@ -71,7 +71,7 @@ class SourceOptions:
         if not given.get("path"):
             raise InvalidInputError("Name the table: load('prod.events') or save('prod.events')")
         address = Address.of(given.get("impl", "dir"), properties)
-        return cls(address, table_identifier(parse_identifier(given["path"])), given)
+        return cls(address, parse_table_name(given["path"]), given)
 
     def text(self, name: str) -> str | None:
         """Return an option, or None if it is missing or empty."""

@@ -33,7 +33,7 @@ _OURS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# Only for Spark Connect: writes of a classic session set this themselves (writing/light_rows.py).
+# Only for Spark Connect: writes of a classic session set this themselves (tables/light_rows.py).
 _REMOTE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
 
 # Set if spark-submit started this process.

@@ -28,7 +28,7 @@ def signal_last_tasks(spark, signals):
 def merged(root, signals):
     """Update every twentieth row, insert as many, delete a few."""
     from pennon.spark import attach
-    from pennon.spark.merging.merge import Delete, Update
+    from pennon.spark.merging.clauses import Delete, Update
 
     hooks = Path(__file__).parent / "hooked"
     spark = session(

@@ -6,6 +6,7 @@ import pytest
 
 from pennon.spark.streaming import merge_batches
 from tests.spark.streaming.streams import Table, rows
+from tests.support import fails
 
 pytestmark = pytest.mark.timeout(900)  # a query starts five Python processes, which takes long on a busy machine
 
@@ -57,3 +58,20 @@ def test_complete_mode_and_merged_batches_keep_one_row_per_key(lake, table, tmp_
     assert sorted(tuple(row) for row in lake.table("last").collect()) == [(0, 4), (1, 5)]
     jobs = {(row.properties or {}).get("pennon.job") for row in lake.history("last").collect()}
     assert f"{query.id}/1" in jobs
+
+
+def test_the_first_merged_batch_creates_the_table_once(lake):
+    merge = merge_batches(lake, "fresh", on="k", query="q")
+    first = lake.spark.createDataFrame([(0, 1), (1, 1)], "k bigint, last bigint")
+    merge(first, 0)
+    merge(first, 0)
+    assert lake.count("fresh") == 2
+    merge(lake.spark.createDataFrame([(1, 2), (2, 2)], "k bigint, last bigint"), 1)
+    assert sorted(tuple(row) for row in lake.table("fresh").collect()) == [(0, 1), (1, 2), (2, 2)]
+    assert lake.versions("fresh").count() == 2
+
+
+def test_merged_batches_that_insert_no_rows_need_the_table(lake):
+    merge = merge_batches(lake, "fresh", on="k", query="q", when_not_matched="ignore")
+    with fails(4):
+        merge(lake.spark.createDataFrame([(0, 1)], "k bigint, last bigint"), 0)

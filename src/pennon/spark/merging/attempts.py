@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pennon.identifiers import Identifier
-    from pennon.spark.lake import Lake
+    from pennon.spark.address import Address
     from pennon.spark.tables.staged_write import StagedWrite
 
 ATTEMPTS = 5
@@ -32,7 +32,7 @@ class AppliedChange:
 
 
 def apply_once(
-    lake: Lake, identifier: Identifier, job_id: str | None, branch: str | None, stage: Callable[[], StagedWrite]
+    address: Address, identifier: Identifier, job_id: str | None, branch: str | None, stage: Callable[[], StagedWrite]
 ) -> AppliedChange:
     """Stage and publish a change, and retry if others changed the same fragments first.
 
@@ -40,7 +40,7 @@ def apply_once(
     ConcurrentModificationError after ATTEMPTS conflicts.
     """
     job_commits.require_job_id(job_id)
-    earlier = _find_earlier(lake, identifier, job_id, branch)
+    earlier = _find_earlier(address, identifier, job_id, branch)
     if earlier is not None:
         return earlier
     for attempt in range(ATTEMPTS):
@@ -51,13 +51,15 @@ def apply_once(
             if attempt == ATTEMPTS - 1:
                 raise
             continue
-        earlier = _find_earlier(lake, identifier, job_id, branch) if published.already else None
+        earlier = _find_earlier(address, identifier, job_id, branch) if published.already else None
         return earlier or AppliedChange(int(published.version or 0), _counts(staged.transaction))
     raise AssertionError
 
 
-def _find_earlier(lake: Lake, identifier: Identifier, job_id: str | None, branch: str | None) -> AppliedChange | None:
-    found = None if job_id is None else job_commits.find_job(lake.address, identifier, job_id, branch)
+def _find_earlier(
+    address: Address, identifier: Identifier, job_id: str | None, branch: str | None
+) -> AppliedChange | None:
+    found = None if job_id is None else job_commits.find_job(address, identifier, job_id, branch)
     if found is None:
         return None
     return AppliedChange(found.version, _counts(found.transaction.transaction_properties or {}), already=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Any
 
 from pennon.errors import InvalidInputError
 
@@ -84,6 +84,11 @@ class Clauses:
         """Return True if every match is deleted. Only then may a row match more than once."""
         return self.matched == (Delete(),)
 
+    @property
+    def inserts_all(self) -> bool:
+        """Return True if every row without a match is inserted as it is."""
+        return self.not_matched == (Insert(),)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MergeSpec:
@@ -118,19 +123,6 @@ class MergeSpec:
     def clauses(self) -> Clauses:
         """The parsed clauses."""
         return parse_clauses(self.when_matched, self.when_not_matched, self.when_not_matched_by_source)
-
-
-class MergeOptions(TypedDict, total=False):
-    """The fields of `MergeSpec` other than `on`, as arguments of functions."""
-
-    when_matched: ClauseSpec
-    when_not_matched: ClauseSpec
-    when_not_matched_by_source: ClauseSpec
-    on_condition: str | None
-    null_safe: bool
-    target_alias: str
-    source_alias: str
-    merge_schema: bool
 
 
 def parse_clauses(matched: ClauseSpec, not_matched: ClauseSpec, by_source: ClauseSpec) -> Clauses:

@@ -156,6 +156,12 @@ class MergePlanner:
         """
         if all(assignments_of(clause) is not None for clause in self._clauses.all()):
             return (), ()
+        unknown = [name for name in self._source_columns if self._find_name(name, self._columns) is None]
+        if unknown and not self._spec.merge_schema:
+            raise InvalidInputError(
+                f"Table {self._base.name} has no column {', '.join(map(repr, unknown))}, which a clause copies from "
+                f"the source; it has {', '.join(self._columns)}. Name the columns to set, or set merge_schema"
+            )
         present = [name for name in self._columns if self._find_name(name, self._source_columns) is not None]
         try:
             plan = types.plan_write(

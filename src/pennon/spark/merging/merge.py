@@ -16,7 +16,7 @@ from pennon.errors import InvalidInputError
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.merging import rewrite
 from pennon.spark.merging.attempts import apply_once
-from pennon.spark.merging.clauses import DELETE, INSERT, UPDATE, Delete, Insert, MergeSpec, Update
+from pennon.spark.merging.clauses import DELETE, INSERT, UPDATE
 from pennon.spark.merging.matching import MergePlanner, MergeSource
 from pennon.spark.merging.rewrite_operations import stage_rewrite
 from pennon.spark.merging.row_changes import RowChangedTwiceError
@@ -25,13 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
-    from typing_extensions import Unpack
 
-    from pennon.spark.lake import Lake
-    from pennon.spark.merging.clauses import MergeOptions
+    from pennon.spark.address import Address
+    from pennon.spark.merging.clauses import MergeSpec
     from pennon.spark.tables.staged_write import StagedWrite
-
-__all__ = ["Delete", "Insert", "MergeResult", "Update", "merge", "stage_merge"]
 
 _KEPT = "__pennon_kept"
 
@@ -49,17 +46,16 @@ class MergeResult:
 
 
 def merge(
-    lake: Lake,
+    address: Address,
     df: DataFrame,
     identifier: Identifier,
+    spec: MergeSpec,
     *,
-    on: Sequence[str] = (),
     job_id: str | None = None,
     branch: str | None = None,
     cache: bool = True,
-    **options: Unpack[MergeOptions],
 ) -> MergeResult:
-    """Merge a DataFrame into a table, in one commit or not at all; the options are those of `MergeSpec`.
+    """Merge a DataFrame into a table, in one commit or not at all.
 
     If others change the same fragments first, the merge is repeated on their version. A second merge with the same
     `job_id` changes nothing. The source is cached during the merge, unless `cache` is False.
@@ -68,33 +64,30 @@ def merge(
     not exist, InvalidInputError for bad clauses or if several rows of the source would change the same row, and
     ConcurrentModificationError after repeated conflicts.
     """
-    spec = MergeSpec(on=on, **options)
     with _hold_source(df, identifier, cache=cache) as source:
         done = apply_once(
-            lake, identifier, job_id, branch, lambda: _stage(lake, source, identifier, spec, branch=branch)
+            address, identifier, job_id, branch, lambda: _stage(address, source, identifier, spec, branch=branch)
         )
     return MergeResult(done.version, done.counts[INSERT], done.counts[UPDATE], done.counts[DELETE], done.already)
 
 
 def stage_merge(
-    lake: Lake,
+    address: Address,
     df: DataFrame,
     identifier: Identifier,
+    spec: MergeSpec,
     *,
-    on: Sequence[str] = (),
     branch: str | None = None,
     cache: bool = True,
     run: str | None = None,
-    **options: Unpack[MergeOptions],
 ) -> StagedWrite:
     """Write the files of a merge without publishing them; continue with `tables.publish` or `tables.discard`.
 
     Publishing raises ConcurrentModificationError if others have done more than append since. `run` is the name of the
     notes about the files (see `run_files`).
     """
-    spec = MergeSpec(on=on, **options)
     with _hold_source(df, identifier, cache=cache) as source:
-        return _stage(lake, source, identifier, spec, branch=branch, run=run)
+        return _stage(address, source, identifier, spec, branch=branch, run=run)
 
 
 @dataclass
@@ -137,7 +130,7 @@ def _hold_source(df: DataFrame, identifier: Identifier, *, cache: bool) -> Itera
 
 
 def _stage(
-    lake: Lake,
+    address: Address,
     source: _HeldSource,
     identifier: Identifier,
     spec: MergeSpec,
@@ -145,11 +138,11 @@ def _stage(
     branch: str | None,
     run: str | None = None,
 ) -> StagedWrite:
-    base = rewrite.open_base(lake, identifier, branch)
+    base = rewrite.open_base(address, identifier, branch)
     planner = MergePlanner(base, source.df, spec)
     actions = planner.actions(source.select(planner))
     try:
-        done = rewrite.rewrite_rows(lake.spark, base, actions, run)
+        done = rewrite.rewrite_rows(source.df.sparkSession, base, actions, run)
     except RowChangedTwiceError as error:
         raise InvalidInputError(
             f"Several rows of the source would change the same row of table {base.name}: "

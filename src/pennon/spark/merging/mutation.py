@@ -25,9 +25,9 @@ from pennon.spark.session_settings import is_case_sensitive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-    from pennon.spark.lake import Lake
+    from pennon.spark.address import Address
     from pennon.spark.merging.rewrite import RewriteBase
     from pennon.spark.tables.staged_write import StagedWrite
 
@@ -45,7 +45,8 @@ class MutationResult:
 
 
 def update(
-    lake: Lake,
+    spark: SparkSession,
+    address: Address,
     identifier: Identifier,
     set: Mapping[str, str],
     *,
@@ -64,12 +65,13 @@ def update(
     if not set:
         raise InvalidInputError(f"An update of table {format_identifier(identifier)} sets no column")
     check_expressions(f"Update of table {format_identifier(identifier)}", set)
-    selection = _RowSelection(lake, identifier, where, alias, branch)
+    selection = _RowSelection(spark, address, identifier, where, alias, branch)
     return selection.apply(UPDATE, lambda: selection.stage_update(set), job_id)
 
 
 def delete(
-    lake: Lake,
+    spark: SparkSession,
+    address: Address,
     identifier: Identifier,
     where: str,
     *,
@@ -86,7 +88,7 @@ def delete(
         raise InvalidInputError(
             f"Deleting rows of table {format_identifier(identifier)} needs a condition; use 'true' for all rows"
         )
-    selection = _RowSelection(lake, identifier, where, alias, branch)
+    selection = _RowSelection(spark, address, identifier, where, alias, branch)
     return selection.apply(DELETE, selection.stage_delete, job_id)
 
 
@@ -94,19 +96,20 @@ def delete(
 class _RowSelection:
     """The rows that an update or a delete affects."""
 
-    lake: Lake
+    spark: SparkSession
+    address: Address
     identifier: Identifier
     where: str | None
     alias: str
     branch: str | None
 
     def apply(self, kind: str, stage: Callable[[], StagedWrite], job_id: str | None) -> MutationResult:
-        done = apply_once(self.lake, self.identifier, job_id, self.branch, stage)
+        done = apply_once(self.address, self.identifier, job_id, self.branch, stage)
         return MutationResult(done.version, done.counts[kind], done.already)
 
     def stage_update(self, given: Mapping[str, str]) -> StagedWrite:
-        base = rewrite.open_base(self.lake, self.identifier, self.branch)
-        spark, schema = self.lake.spark, base.schema
+        base = rewrite.open_base(self.address, self.identifier, self.branch)
+        spark, schema = self.spark, base.schema
         columns = base.resolve_columns(given, case_sensitive=is_case_sensitive(spark))
         try:
             values = [F.expr(text).alias(f"{VALUE}{number}") for number, text in enumerate(given.values())]
@@ -120,20 +123,20 @@ class _RowSelection:
         return stage_rewrite(base, actions, rewrite.rewrite_rows(spark, base, actions))
 
     def stage_delete(self) -> StagedWrite:
-        base = rewrite.open_base(self.lake, self.identifier, self.branch)
+        base = rewrite.open_base(self.address, self.identifier, self.branch)
         try:
             frame = self._rows(base, ()).select(F.lit(0).alias(ACTION), ADDRESS)
             frame.schema  # noqa: B018 - Spark Connect analyses expressions only when it needs a result
         except rewrite.EXPRESSION_ERRORS as error:
             raise rewrite.expression_error(base, "deleted from", error) from error
         actions = RowActions(frame, (RowChange(DELETE),), ordered=True)
-        done = rewrite.rewrite_rows(self.lake.spark, base, actions)
+        done = rewrite.rewrite_rows(self.spark, base, actions)
         return stage_rewrite(base, actions, done, predicate=self.where)
 
     def _rows(self, base: RewriteBase, expressions: Iterable[str]) -> DataFrame:
         """Return the addresses of the rows, and the columns that expressions mention."""
         columns = conditions.find_mentioned_columns(base.schema.names, [self.where, *expressions])
-        spark, where = self.lake.spark, self.where
+        spark, where = self.spark, self.where
         pushed = None if where is None else conditions.find_predicate(spark, base.schema, self.alias, where)
         wanted = scan.scan_pinned(base.table, base.dataset, columns=columns, where=pushed, row_address=True)
         frame = scan.to_dataframe(spark, wanted).withColumnRenamed(scan.ROW_ADDRESS, ADDRESS).alias(self.alias)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-    from pennon.spark.lake import Lake
+    from pennon.spark.address import Address
     from pennon.spark.reading.pinned import PinnedTable
 
 EXPRESSION_ERRORS = (
@@ -129,12 +129,12 @@ class RewriteResult:
         return sum(self.counts.values())
 
 
-def open_base(lake: Lake, identifier: Identifier, branch: str | None = None) -> RewriteBase:
+def open_base(address: Address, identifier: Identifier, branch: str | None = None) -> RewriteBase:
     """Return the latest version of a table or branch.
 
     Raises NamespaceNotFoundError, TableNotFoundError or TableBranchNotFoundError.
     """
-    destination = locate_table(lake.address, identifier, branch)
+    destination = locate_table(address, identifier, branch)
     if destination.declared:
         raise declared_error(identifier)
     with translate_errors(f"Opening table {format_identifier(identifier)}"):

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidTableStateError, NamespaceNotFoundError, TableNotFoundError
-from pennon.identifiers import format_identifier, object_id
+from pennon.identifiers import format_identifier, object_id, parse_table_name
 from pennon.spark.jobs import version_scan
 from pennon.spark.pipeline import staged_notes
 from pennon.spark.pipeline.run_state import root_store
-from pennon.spark.pipeline.statements import parse_table_name
 from pennon.spark.pipeline.targets import find_published, has_versions
 from pennon.spark.tables import job_commits
 from pennon.spark.tables.destination import locate_table

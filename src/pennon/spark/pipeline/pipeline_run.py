@@ -21,8 +21,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pennon.errors import ConcurrentModificationError, TableAlreadyExistsError
+from pennon.identifiers import parse_table_name
 from pennon.spark import tables
 from pennon.spark.merging import merge
+from pennon.spark.merging.clauses import MergeSpec
 from pennon.spark.pipeline import cleanup, staged_notes, targets
 from pennon.spark.pipeline.check_subjects import CheckAudit
 from pennon.spark.pipeline.interrupts import defer_signals
@@ -37,7 +39,6 @@ from pennon.spark.pipeline.report import (
     TargetReport,
 )
 from pennon.spark.pipeline.staged_steps import open_staged_step, stage_step
-from pennon.spark.pipeline.statements import parse_table_name
 from pennon.spark.reading import scan
 from pennon.spark.reading.pinned import VersionOptions
 
@@ -199,18 +200,15 @@ class PipelineRun:
         if target.mode != "merge" or not targets.has_versions(self._address, identifier):
             mode = "overwrite" if target.mode == "overwrite" else "append"
             return tables.stage(self._address, frame, identifier, mode, merge_schema=target.merge_schema, run=run)
-        return merge.stage_merge(
-            self.queries.lake,
-            frame,
-            identifier,
-            on=list(target.on),
+        spec = MergeSpec(
+            on=target.on,
             when_matched=target.when_matched,
             when_not_matched=target.when_not_matched,
             when_not_matched_by_source=target.when_not_matched_by_source,
             null_safe=target.null_safe,
             merge_schema=target.merge_schema,
-            run=run,
         )
+        return merge.stage_merge(self._address, frame, identifier, spec, run=run)
 
     # Checks
 

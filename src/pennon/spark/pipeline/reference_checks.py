@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from pennon.errors import InvalidInputError
-from pennon.spark.pipeline.statements import THIS, BadQueryError, Name, is_this, list_references, parse_table_name
+from pennon.identifiers import parse_table_name
+from pennon.spark.pipeline.statements import THIS, BadQueryError, Name, is_this, list_references
 from pennon.yaml_documents.problems import FileProblem, Path, suggest
 
 if TYPE_CHECKING:

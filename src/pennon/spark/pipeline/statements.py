@@ -11,7 +11,6 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from pennon.identifiers import Identifier, parse_identifier, table_identifier
 from pennon.spark.query.references import TimeTravel, find_references
 from pennon.spark.tokens import tokenize
 
@@ -70,8 +69,3 @@ def parse_query(text: str) -> exp.Expression:
 def is_this(name: Name) -> bool:
     """Return True if a name in a query stands for the checked data."""
     return [part.lower() for part in name] == [THIS]
-
-
-def parse_table_name(text: str) -> Identifier:
-    """Parse the name of a table. Raises InvalidInputError if it is malformed."""
-    return table_identifier(parse_identifier(text))

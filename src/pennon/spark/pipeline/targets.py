@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pennon.errors import LanceNamespaceError, NamespaceNotFoundError, TableNotFoundError, UnsupportedOperationError
-from pennon.identifiers import format_identifier
+from pennon.identifiers import format_identifier, parse_table_name
 from pennon.spark import tables
-from pennon.spark.pipeline.statements import parse_table_name
 from pennon.spark.reading.pinned import pin
 from pennon.spark.tables import job_commits
 from pennon.spark.tables.destination import locate_table
@@ -57,7 +56,8 @@ def require_version_management(address: Address, definition: Definition) -> None
     try:
         address.connect().require_common_commits([parse_table_name(target.table) for target in definition.targets])
     except UnsupportedOperationError as error:
-        remedy = "call enable_table_version_management() once" if address.impl == "dir" else str(error)
+        once = "run 'pennon manage-versions' or call enable_table_version_management() once"
+        remedy = once if address.impl == "dir" else str(error)
         raise UnsupportedOperationError(
             f"To publish all targets in one commit, the catalog must manage versions: {remedy}, or set "
             "'publish: per-table' in the pipeline"

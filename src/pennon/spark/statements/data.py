@@ -72,7 +72,7 @@ def update(
     with ExpressionRewriter(lake, runner, target.relation) as expressions:
         values = build_assignments(target, dataset.schema, assignments, expressions.rewrite)
         condition = expressions.rewrite_optional(where)
-        done = mutation.update(lake, target.table, values, where=condition, alias=target.name)
+        done = mutation.update(lake.spark, lake.address, target.table, values, where=condition, alias=target.name)
     return ResultRows([(done.version, done.rows)], "version bigint, updated bigint")
 
 
@@ -80,7 +80,7 @@ def delete(lake: Lake, runner: QueryRunner, target: Target, where: str | None) -
     """Delete the rows that meet a condition, or all rows."""
     with ExpressionRewriter(lake, runner, target.relation) as expressions:
         condition = expressions.rewrite_optional(where) or "true"
-        done = mutation.delete(lake, target.table, condition, alias=target.name)
+        done = mutation.delete(lake.spark, lake.address, target.table, condition, alias=target.name)
     return ResultRows([(done.version, done.rows)], "version bigint, deleted bigint")
 
 
@@ -107,10 +107,7 @@ def merge_into(
             if clause.assignments is not None:
                 values = build_assignments(target, dataset.schema, clause.assignments, expressions.rewrite)
             converted.setdefault(clause.match, []).append(_create_clause(clause.action, condition, values))
-        done = merge.merge(
-            lake,
-            frame,
-            target.table,
+        spec = clauses.MergeSpec(
             on_condition=expressions.rewrite(on),
             when_matched=converted.get("matched"),
             when_not_matched=converted.get("missing"),
@@ -119,6 +116,7 @@ def merge_into(
             source_alias=source_name,
             merge_schema=evolve,
         )
+        done = merge.merge(lake.address, frame, target.table, spec)
     row = (done.version, done.inserted, done.updated, done.deleted)
     return ResultRows([row], "version bigint, inserted bigint, updated bigint, deleted bigint")
 
