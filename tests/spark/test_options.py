@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import pennon.spark
 from pennon.spark import tables
 from pennon.spark.lake import Lake
 from pennon.spark.merging import merge, mutation
@@ -62,6 +63,10 @@ def test_public_functions_name_every_option(method, function):
     assert named <= set(offered)
     for name in named & set(accepted):
         assert offered[name].default == accepted[name].default
+
+
+def test_the_package_lists_its_public_names():
+    assert set(pennon.spark.__all__) <= set(dir(pennon.spark))
 
 
 def test_options_are_separated_from_properties_case_insensitively():

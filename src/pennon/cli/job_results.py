@@ -22,18 +22,25 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_lake(session: Session, job: str, *, master: str | None, remote: str | None) -> Iterator[Lake]:
-    """Attach the catalog to Spark: to the session of spark-submit, to `master` or `remote`, or on this machine."""
+def open_lake(
+    session: Session, job: str, which: TableSelector = None, *, master: str | None, remote: str | None
+) -> Iterator[Lake]:
+    """Attach the catalog to Spark: to the session of spark-submit, to `master` or `remote`, or on this machine.
+
+    A missing directory or table is reported before Java starts. `which` are the tables that must exist.
+    """
     if master is not None and remote is not None:
         raise CommandFailure("--master and --remote exclude each other")
     connection = session.connection()
     if connection.impl != "iceberg":
-        # A missing directory is reported before Java starts.
         with session.catalog():
             pass
     from pennon.spark import attach
+    from pennon.spark.address import Address
+    from pennon.spark.jobs.table_selection import require_existing
 
-    with start_spark(f"pennon jobs {job}", master=master, remote=remote) as spark:
+    require_existing(Address.of(connection.impl, connection.properties).connect(), which)
+    with start_spark(f"pennon jobs {job}", master=master, remote=remote, verbose=session.debug) as spark:
         yield attach(spark, impl=connection.impl, **connection.properties)
 
 

@@ -14,7 +14,7 @@ from pennon.cli.failures import CommandFailure, ExitCode
 from pennon.cli.job_results import open_lake, parse_tables, show_result
 from pennon.cli.session import Session
 from pennon.cli.settings import parse_pairs
-from pennon.table.index_kinds import parse_parameter
+from pennon.table.index_kinds import parse_kind, parse_metric, parse_parameter
 
 app = new_app()
 
@@ -65,10 +65,11 @@ def stats(
     remote: Remote = None,
 ) -> ExitCode:
     """Show rows, bytes, fragments, versions and indexes of tables."""
-    with open_lake(session, "stats", master=master, remote=remote) as attached:
+    which = parse_tables(tables)
+    with open_lake(session, "stats", which, master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
-        results = run.stats(attached, parse_tables(tables), small_file_bytes=small_file_bytes)
+        results = run.stats(attached, which, small_file_bytes=small_file_bytes)
         return show_result(
             session, "stats", results, ["rows", "bytes", "fragments", "small_file_ratio", "versions", "indexes"]
         )
@@ -99,12 +100,13 @@ def verify(
     """Check that tables open and have all their files. Find files that no version refers to."""
     if remove_orphans and not dry_run:
         require_consent(f"Delete files older than {orphan_age} that no version refers to?", yes=yes)
-    with open_lake(session, "verify", master=master, remote=remote) as attached:
+    which = parse_tables(tables)
+    with open_lake(session, "verify", which, master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
         results = run.verify(
             attached,
-            parse_tables(tables),
+            which,
             deep=deep,
             remove_orphans=remove_orphans,
             orphan_age=orphan_age,
@@ -150,12 +152,13 @@ def compact(
     remote: Remote = None,
 ) -> ExitCode:
     """Merge small fragments, and remove deleted rows from the files."""
-    with open_lake(session, "compact", master=master, remote=remote) as attached:
+    which = parse_tables(tables)
+    with open_lake(session, "compact", which, master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
         results = run.compact(
             attached,
-            parse_tables(tables),
+            which,
             target_rows_per_fragment=target_rows,
             max_bytes_per_file=max_bytes_per_file,
             materialize_deletions_threshold=deletions,
@@ -194,12 +197,13 @@ def cleanup(
     """Delete old versions and the files that only they use. Tagged versions are kept."""
     if not dry_run:
         require_consent("Delete old versions permanently?", yes=yes)
-    with open_lake(session, "cleanup", master=master, remote=remote) as attached:
+    which = parse_tables(tables)
+    with open_lake(session, "cleanup", which, master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
         results = run.cleanup(
             attached,
-            parse_tables(tables),
+            which,
             older_than=older_than,
             retain_versions=retain,
             delete_rate_limit=rate_limit,
@@ -250,17 +254,20 @@ def index(
     """Build an index on a column, or add new rows to the existing indexes."""
     if optimize == (column is not None):
         raise CommandFailure("Use --column to build an index, or --optimize to update the existing indexes")
-    with open_lake(session, "index", master=master, remote=remote) as attached:
+    parse_kind(kind)
+    parse_metric(metric)
+    which = parse_tables(tables)
+    with open_lake(session, "index", which, master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
         common: dict[str, Any] = {"dry_run": dry_run, "job_id": job_id, "state": state}
         if column is None:
             names = None if name is None else [name]
-            results = run.optimize_indexes(attached, parse_tables(tables), names=names, **common)
+            results = run.optimize_indexes(attached, which, names=names, **common)
         else:
             results = run.index(
                 attached,
-                parse_tables(tables),
+                which,
                 column,
                 kind,
                 name=name,
@@ -303,12 +310,13 @@ def backfill(
     if bool(expressions) == (source is not None) or (source is not None) != (on is not None):
         raise CommandFailure("Use either --set, or --from and --on")
     values = parse_pairs(expressions or (), "--set")
-    with open_lake(session, "backfill", master=master, remote=remote) as attached:
+    which = parse_tables(tables)
+    with open_lake(session, "backfill", which, master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
         results = run.backfill(
             attached,
-            parse_tables(tables),
+            which,
             None if source is None else attached.spark.read.format(file_format).load(source),
             on=None if on is None else [key.strip() for key in on.split(",")],
             expressions=values or None,
@@ -325,10 +333,11 @@ def migrate(
     session: Session, tables: Tables = None, *, dry_run: DryRun = False, master: Master = None, remote: Remote = None
 ) -> ExitCode:
     """Add root tables to the manifest (V1 to V2), after a check of each table."""
+    which = parse_tables(tables)
     with open_lake(session, "migrate", master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
-        results = run.migrate(attached, parse_tables(tables), dry_run=dry_run)
+        results = run.migrate(attached, which, dry_run=dry_run)
         return show_result(session, "migrate", results, ["location", "rows", "seconds"], dry_run=dry_run)
 
 
@@ -352,9 +361,10 @@ def purge(
     """Delete dropped tables permanently."""
     if not dry_run:
         require_consent("Delete dropped tables permanently?", yes=yes)
+    which = parse_tables(tables)
     with open_lake(session, "purge", master=master, remote=remote) as attached:
         from pennon.spark import jobs as run
 
         moment = None if before is None else before.replace(tzinfo=before.tzinfo or timezone.utc)
-        results = run.purge(attached, parse_tables(tables), deleted_before=moment, force=force, dry_run=dry_run)
+        results = run.purge(attached, which, deleted_before=moment, force=force, dry_run=dry_run)
         return show_result(session, "purge", results, ["files_removed", "bytes_removed", "seconds"], dry_run=dry_run)

@@ -97,11 +97,13 @@ def run(
             return ExitCode.DONE
         if discard:
             return _discard_run(session, pipeline, address, named, take_over=take_over, state=state)
-        if no_code:
-            pipeline.plan(address, allow_code=False)
         settings = {**pipeline.definition.spark.conf, **parse_pairs(spark_conf or [], "--spark-conf")}
         master = master or pipeline.definition.spark.master
-        with start_spark(f"pennon run {pipeline.name}", master=master, settings=settings) as spark:
+        if run_id is None or not pipeline.is_begun(address, named, state=state):
+            # What needs no Spark is reported before it starts. A resumed run reads the versions that it began with.
+            pipeline.plan(address, allow_code=not no_code)
+        app = f"pennon run {pipeline.name}"
+        with start_spark(app, master=master, settings=settings, verbose=session.debug) as spark:
             done = _run_pipeline(
                 session, pipeline, spark, address, named, take_over=take_over, state=state, allow_code=not no_code
             )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
-from contextlib import contextmanager
+import sys
+import tempfile
+import warnings
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,18 +17,64 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TERMINATED = 128 + signal.SIGTERM
+_STDERR = 2
+_CLEARED_LINE = "\r\x1b[K"
 
 
 @contextmanager
 def start_spark(
-    app: str, *, master: str | None = None, remote: str | None = None, settings: Mapping[str, str] | None = None
+    app: str,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    verbose: bool = False,
 ) -> Iterator[SparkSession]:
-    """Start Spark as `start_session` does, and stop it at the end, also after SIGTERM."""
+    """Start Spark as `start_session` does, and stop it at the end, also after SIGTERM.
+
+    Messages of Java and of Spark's workers are shown only if Spark does not start, or if `verbose`.
+    """
     from pennon.spark.session import start_session
 
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    with _terminable(), start_session(app, master=master, remote=remote, settings=settings) as spark:
+    with _terminable(), ExitStack() as stack:
+        with ExitStack() as starting:
+            if not verbose and sys.stderr is not None:
+                # Py4J logs each interrupted call with a traceback, also by the root logger.
+                logging.getLogger("py4j").setLevel(logging.CRITICAL)
+                logging.getLogger().addFilter(_is_not_from_py4j)
+                starting.enter_context(_hide_messages_of_java())
+            spark = stack.enter_context(start_session(app, master=master, remote=remote, settings=settings))
         yield spark
+
+
+@contextmanager
+def _hide_messages_of_java() -> Iterator[None]:
+    """Give processes that start in this block a file as their stderr; show its content if the block fails."""
+    sys.stderr.flush()
+    terminal = os.dup(_STDERR)
+    with os.fdopen(terminal, "w") as shown, tempfile.TemporaryFile() as log, warnings.catch_warnings():
+        # Lance warns of every fork. Spark's launcher runs another program right after it.
+        warnings.filterwarnings("ignore", message="lance is not fork-safe")
+        os.dup2(log.fileno(), _STDERR)
+        try:
+            if shown.isatty():
+                shown.write("starting Spark ...")
+                shown.flush()
+            yield
+        except BaseException:
+            log.seek(0)
+            shown.write(log.read().decode(errors="replace"))
+            raise
+        finally:
+            if shown.isatty():
+                shown.write(_CLEARED_LINE)
+            shown.flush()
+            os.dup2(terminal, _STDERR)
+
+
+def _is_not_from_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
 
 
 class _Terminated(KeyboardInterrupt):

@@ -22,6 +22,11 @@ if str(getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "")).
     sdk_imports.defer()
 
 
+def __dir__() -> list[str]:
+    """Return the public names, including those that are not imported yet."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name on first use: executors import this package, but do not need the driver's modules."""
     if name in _CLAUSES:

@@ -47,6 +47,21 @@ def test_bad_input_fails_before_spark_starts(capsys, tmp_path, arguments, code, 
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["compact", "nope"], 3, "There is no table or namespace 'nope'"),
+        (["stats", "web.["], 2, "a '[' has no ']'"),
+        (["index", "nope", "--column", "k", "--type", "none"], 2, "Unknown kind of index 'none'"),
+    ],
+)
+def test_missing_tables_and_bad_patterns_fail_before_spark_starts(capsys, tmp_path, arguments, code, text):
+    assert run(["--root", str(tmp_path), "jobs", *arguments]) == code
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
 def test_jobs_take_the_same_addresses_and_patterns_as_other_commands():
     assert parse_tables(None) is None
     assert parse_tables("/") is None

@@ -63,10 +63,17 @@ def test_single_table_does_not_select_a_namespace(full):
             table_selection.find_tables(full.catalog, SingleTable(missing))
 
 
-@pytest.mark.parametrize("text", ["prod.", ".prod.*", "prod..*", "a***", "x.**y", "`open*", "*`a`"])
+@pytest.mark.parametrize(
+    "text", ["prod.", ".prod.*", "prod..*", "a***", "x.**y", "`open*", "*`a`", "a.[", "[]", "a[b]["]
+)
 def test_malformed_pattern_raises_invalid_input(text):
     with fails(13):
         TablePattern.parse(text)
+
+
+def test_sets_may_contain_brackets():
+    for text in ("[]a]", "[[a]", "[!b]"):
+        assert TablePattern.parse(text).matches(("a",))
 
 
 def test_wild_cards_in_backticks_are_literal():

@@ -292,3 +292,11 @@ def test_threads_with_separate_lakes_are_isolated(spark, tmp_path) -> None:
         thread.join()
     assert failures == []
     assert seen == {0: {(0, 0)}, 1: {(1, 1)}}
+
+
+def test_null_is_inserted_into_columns_of_any_type(lake):
+    run(lake, "CREATE TABLE t (id BIGINT, s STRING, v VECTOR(2), info STRUCT<a: INT>)")
+    for number, statement in enumerate(("INSERT INTO", "INSERT OVERWRITE")):
+        run(lake, f"{statement} t SELECT {number}, NULL, NULL, NULL")
+        assert run(lake, "SELECT * FROM t") == [(number, None, None, None)]
+    assert run(lake, "SHOW COLUMNS IN t") == [("id",), ("s",), ("v",), ("info",)]

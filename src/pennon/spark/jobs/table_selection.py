@@ -7,6 +7,7 @@ including none. Wild cards in backticks have no special meaning.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import translate
 from typing import TYPE_CHECKING, TypeAlias
@@ -28,6 +29,8 @@ _ANY_DEPTH = "**"
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 _PATTERN = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 _WILD = re.compile(r"[*?\[]")
+# As in fnmatch, a set has at least one character, which may be `]`.
+_SET = re.compile(r"\[!?.[^\]]*\]")
 
 
 @dataclass(frozen=True)
@@ -82,23 +85,31 @@ def find_tables(catalog: Client, which: TableSelector) -> list[Identifier]:
     A pattern may select no table. Raises TableNotFoundError if neither a table nor a namespace has the name, and
     InvalidInputError if the pattern is malformed.
     """
+    require_existing(catalog, which)
     selector = _parse(which)
     if isinstance(selector, TablePattern):
         return sorted(one for one in catalog_access.list_tables(catalog) if selector.matches(one))
     if isinstance(selector, SingleTable):
-        if not catalog_access.table_exists(catalog, selector.identifier):
-            raise TableNotFoundError(f"There is no table '{quote_identifier(selector.identifier)}'")
         return [selector.identifier]
     found = [selector] if selector and catalog_access.table_exists(catalog, selector) else []
-    try:
+    with suppress(NamespaceNotFoundError):
         found += catalog_access.list_tables(catalog, selector)
-        if not found:
-            # Some servers list nothing where there is no namespace.
-            catalog.namespace_exists(NamespaceExistsRequest(id=list(selector)))
-    except NamespaceNotFoundError as error:
-        if not found:
-            raise TableNotFoundError(f"There is no table or namespace '{quote_identifier(selector)}'") from error
     return sorted(found)
+
+
+def require_existing(catalog: Client, which: TableSelector) -> None:
+    """Raise the errors of `find_tables`, without listing tables."""
+    selector = _parse(which)
+    if isinstance(selector, TablePattern) or not selector:
+        return
+    if isinstance(selector, SingleTable):
+        if not catalog_access.table_exists(catalog, selector.identifier):
+            raise TableNotFoundError(f"There is no table '{quote_identifier(selector.identifier)}'")
+    elif not catalog_access.table_exists(catalog, selector):
+        try:
+            catalog.namespace_exists(NamespaceExistsRequest(id=list(selector)))
+        except NamespaceNotFoundError as error:
+            raise TableNotFoundError(f"There is no table or namespace '{quote_identifier(selector)}'") from error
 
 
 def is_selected(identifier: Identifier, which: TableSelector) -> bool:
@@ -128,6 +139,8 @@ def _compile_level(text: str, name: str) -> re.Pattern[str] | None:
         return None
     if _ANY_DEPTH in name:
         raise InvalidInputError(f"Bad pattern {text!r}: '**' must stand alone between dots")
+    if "[" in _SET.sub("", name):
+        raise InvalidInputError(f"Bad pattern {text!r}: a '[' has no ']'")
     return re.compile(translate(name))
 
 

@@ -143,6 +143,11 @@ class Pipeline:
             done = self._published_report(found)
             return done or self._run(lake, found, lease, observer or Observer(), allow_code=allow_code)
 
+    def is_begun(self, address: Address, run_id: str, *, state: str | None = None) -> bool:
+        """Return True if a run was recorded. Raises InvalidInputError if the id is malformed."""
+        found = RunState.open(address, self.name, run_id, state)
+        return found.read_start() is not None or found.read_outcome() is not None
+
     def discard(self, address: Address, run_id: str, *, take_over: bool = False, state: str | None = None) -> bool:
         """Delete what a run has staged and its state; return False if there is nothing to delete.
 

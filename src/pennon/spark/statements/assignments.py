@@ -151,12 +151,14 @@ def _convert_column(given: spark_types.StructField | None, field: spark_types.St
 def _needs_cast(source: spark_types.DataType, target: spark_types.DataType) -> bool:
     """Return True if INSERT casts a value that a plain write would reject.
 
-    As in Spark, INSERT casts simple values to strings, dates and timestamps to each other, and floating-point numbers
-    to integers and decimals. It never casts strings.
+    As in Spark, INSERT casts NULL to any type, simple values to strings, dates and timestamps to each other, and
+    floating-point numbers to integers and decimals. It never casts strings.
     """
+    if isinstance(source, spark_types.NullType):
+        return True
     if isinstance(target, spark_types.StringType):
-        uncast = (spark_types.ArrayType, spark_types.MapType, spark_types.StructType, spark_types.StringType)
-        return not isinstance(source, (*uncast, spark_types.NullType, spark_types.BinaryType))
+        uncast = (spark_types.ArrayType, spark_types.MapType, spark_types.StructType, spark_types.BinaryType)
+        return not isinstance(source, (*uncast, spark_types.StringType))
     if isinstance(source, _TIMES) and isinstance(target, _TIMES):
         return type(source) is not type(target)
     fractional = isinstance(source, (spark_types.FloatType, spark_types.DoubleType))
