@@ -58,7 +58,7 @@ from pennon import durations, identifiers, modes
 from pennon.errors import InvalidInputError, translate_errors
 from pennon.identifiers import Identifier, format_identifier
 from pennon.requests import operation
-from pennon.table.ipc import read_ipc
+from pennon.table.ipc_file import IpcFile, load_rows
 from pennon.table.operations import TableOperations
 
 if TYPE_CHECKING:
@@ -352,12 +352,13 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
     def create_table(self, request: CreateTableRequest, request_data: bytes) -> CreateTableResponse:
         """Create a table from Arrow IPC data, by the mode create, exist_ok or overwrite.
 
+        The data is a stream or file in memory, or an open file with a stream, which is read a batch at a time.
         Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the table exists,
         ConcurrentModificationError if another client changed it at the same time, InvalidInputError for bad data.
         """
         mode = modes.parse_mode(request.mode, modes.CreateMode.CREATE)
         identifier = self._table_identifier(request.id)
-        data = read_ipc(request_data)
+        data = load_rows(request_data)
         info = self._create_table(identifier, data, mode, request.properties, request.storage_options)
         return CreateTableResponse(
             location=info.location,
@@ -370,7 +371,7 @@ class CatalogNamespace(TableOperations, Generic[CatalogT]):
     def _create_table(
         self,
         identifier: Identifier,
-        data: pa.Table,
+        data: pa.Table | IpcFile,
         mode: modes.CreateMode,
         properties: Mapping[str, str] | None,
         storage_options: Mapping[str, str] | None,

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         PurgeReport,
         TableStatusReport,
     )
+    from pennon.table.ipc_file import IpcFile
     from pennon.table.mutations import ChangeResult
     from pennon.table_commits import NewTable, TableCommit
 
@@ -148,7 +149,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
     def _append_rows(self, identifier: Identifier, rows: pa.Table) -> ChangeResult | None:
         return managed_append.append(self._catalog, identifier, rows)
 
-    def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
+    def _fill_table(self, identifier: Identifier, data: pa.Table | IpcFile) -> int:
         return create.fill(self._catalog, identifier, data)
 
     def _claim_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[BranchClaim]:
@@ -226,7 +227,7 @@ class DirectoryNamespace(CatalogNamespace[Catalog]):
     def _create_table(
         self,
         identifier: Identifier,
-        data: pa.Table,
+        data: pa.Table | IpcFile,
         mode: modes.CreateMode,
         properties: Mapping[str, str] | None,
         storage_options: Mapping[str, str] | None,

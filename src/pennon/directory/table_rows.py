@@ -31,11 +31,9 @@ from pennon.table.naming import VERSIONS_FOLDER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import pyarrow as pa
-
     from pennon.directory.catalog import Catalog
     from pennon.store import Store
-    from pennon.table.writing import PreparedData
+    from pennon.table.writing import TableData
 
 Record_co = TypeVar("Record_co", covariant=True)
 
@@ -45,7 +43,7 @@ class TableSpec:
     """A table to create."""
 
     identifier: Identifier
-    data: pa.Table | PreparedData
+    data: TableData
     properties: Mapping[str, str] | None
     storage_options: dict[str, str] = field(repr=False)
 

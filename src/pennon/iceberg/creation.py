@@ -42,7 +42,7 @@ class EntrySpec:
     """A table to create. Lance calls `client` back if the server manages versions."""
 
     identifier: Identifier
-    data: pa.Table | writing.PreparedData
+    data: writing.TableData
     properties: Mapping[str, str] | None
     storage_options: Mapping[str, str] = field(repr=False)
     client: LanceNamespace

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pennon import modes
     from pennon.iceberg.entry import Entry
     from pennon.results import DroppedTable, PurgedTable, PurgeReport, TableStatusReport
+    from pennon.table.ipc_file import IpcFile
     from pennon.table.version_identity import BaseVersion
     from pennon.table_commits import NewTable, TableCommit
 
@@ -111,7 +112,7 @@ class IcebergNamespace(CatalogNamespace[Catalog]):
     def _delete_refused_files(self, dataset: LanceDataset, branch: str | None) -> None:
         late_commits.delete_refused_files(self._catalog, dataset, branch)
 
-    def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
+    def _fill_table(self, identifier: Identifier, data: pa.Table | IpcFile) -> int:
         return creation.fill(self._catalog, creation.EntrySpec(identifier, data, None, {}, self))
 
     def _claim_branch(self, identifier: Identifier, branch: str) -> AbstractContextManager[BranchClaim]:
@@ -170,7 +171,7 @@ class IcebergNamespace(CatalogNamespace[Catalog]):
     def _create_table(
         self,
         identifier: Identifier,
-        data: pa.Table,
+        data: pa.Table | IpcFile,
         mode: modes.CreateMode,
         properties: Mapping[str, str] | None,
         storage_options: Mapping[str, str] | None,

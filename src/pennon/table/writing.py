@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import lance
 from lance import LanceDataset, LanceOperation
@@ -21,6 +21,7 @@ from lance.fragment import LanceFragment, write_fragments
 
 from pennon.errors import InvalidInputError, is_commit_conflict, is_not_found
 from pennon.table import blobs
+from pennon.table.ipc_file import IpcFile
 from pennon.table.naming import SUFFIX, VERSIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from lance import FragmentMetadata
+
+    TableData: TypeAlias = "pa.Table | IpcFile | PreparedData"
 
 WRITTEN_ENTRIES = frozenset({"data", VERSIONS_FOLDER, "_transactions", "_deletions", "_indices", "_pennon"})
 """The entries that may be in the directory of a table that is written before it has a name."""
@@ -100,7 +103,7 @@ class Upload(Protocol):
 
 def write_version(
     location: str,
-    data: pa.Table | PreparedData,
+    data: TableData,
     storage_options: dict[str, str],
     *,
     after: int = 0,
@@ -152,7 +155,7 @@ def write_version(
 
 
 def _write_data_files(
-    data: pa.Table | PreparedData,
+    data: TableData,
     location: str,
     options: dict[str, str] | None,
     session: Any,
@@ -168,7 +171,7 @@ def _write_data_files(
         with _record_leftovers(_list_files(data.fragments)):
             data.bring(location)
         return data.fragments, data.schema
-    if staged is not None and data.nbytes <= _STAGED_BYTES:
+    if staged is not None and data.nbytes <= _STAGED_BYTES and not isinstance(data, IpcFile):
         found = staged.write(data)
         if found is not None:
             return found
@@ -179,10 +182,11 @@ def _write_data_files(
     options_for_files: dict[str, Any] = {"schema": data.schema, "storage_options": options}
     for remaining in reversed(range(_ATTEMPTS)):
         try:
+            rows = data.to_reader() if isinstance(data, IpcFile) else data
             if plain and data.num_rows <= _ROWS_PER_FILE:
-                fragment = LanceFragment.create(location, data, mode="create", session=session, **options_for_files)
+                fragment = LanceFragment.create(location, rows, mode="create", session=session, **options_for_files)
                 return [fragment], data.schema
-            written: Any = write_fragments(data, location, mode=mode, return_transaction=True, **options_for_files)
+            written: Any = write_fragments(rows, location, mode=mode, return_transaction=True, **options_for_files)
             return list(written.operation.fragments), written.operation.new_schema
         except OSError as error:
             # On a disk, another client may remove a directory that Lance has just created: it is still empty.
@@ -279,7 +283,7 @@ def _record_leftovers(files: tuple[str, ...]) -> Iterator[None]:
 
 def overwrite(
     location: str,
-    data: pa.Table,
+    data: TableData,
     storage_options: dict[str, str],
     *,
     session: Any = None,

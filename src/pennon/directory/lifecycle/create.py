@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pennon.directory.catalog import Catalog
-    from pennon.table.writing import PreparedData
+    from pennon.table.ipc_file import IpcFile
+    from pennon.table.writing import TableData
 
 _PATIENCE_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
@@ -66,7 +67,7 @@ def declare(
 def create(
     catalog: Catalog,
     identifier: Identifier,
-    data: pa.Table | PreparedData,
+    data: TableData,
     mode: CreateMode,
     *,
     properties: Mapping[str, str] | None,
@@ -82,7 +83,7 @@ def create(
     return retry_without_dead_row(catalog, identifier, lambda: _create(catalog, spec, mode))
 
 
-def fill(catalog: Catalog, identifier: Identifier, data: pa.Table) -> int:
+def fill(catalog: Catalog, identifier: Identifier, data: pa.Table | IpcFile) -> int:
     """Write the first version of a declared table and return its number.
 
     Raises NamespaceNotFoundError or TableNotFoundError if the table does not exist, TableAlreadyExistsError if it

@@ -23,14 +23,13 @@ from pennon.table.writing import TableGoneError, VersionExistsError, overwrite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
     from pennon.directory.catalog import Catalog
     from pennon.directory.lookup.resolve import ResolvedTable
     from pennon.store import Store
+    from pennon.table.writing import TableData
 
 
-def overwrite_table(catalog: Catalog, table: ResolvedTable, data: pa.Table, storage_options: dict[str, str]) -> int:
+def overwrite_table(catalog: Catalog, table: ResolvedTable, data: TableData, storage_options: dict[str, str]) -> int:
     """Write the next version of a table, which is the commit point, and return its number.
 
     Raises ConcurrentModificationError if the table was dropped or replaced.

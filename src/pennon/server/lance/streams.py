@@ -39,7 +39,7 @@ async def receive_rows(request: Request) -> AsyncIterator[bytes | IO[bytes]]:
     Raises InvalidInputError if it is of another type, or does not arrive.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in {STREAM, FILE}:
+    if kind != STREAM:
         # Browsers send only other types to foreign servers without asking.
         raise InvalidInputError(f"The body must be {STREAM}, not {kind!r}")
     chunks = request.stream()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lance import LanceDataset
 
     from pennon.table.branches import BranchClaim
+    from pennon.table.ipc_file import IpcFile
     from pennon.table.mutations import ChangeResult
 
 
@@ -144,7 +145,7 @@ class TableOpener(LanceNamespace):
         return None
 
     @abstractmethod
-    def _fill_table(self, identifier: Identifier, data: pa.Table) -> int:
+    def _fill_table(self, identifier: Identifier, data: pa.Table | IpcFile) -> int:
         """Write the first version of a declared table, and return it.
 
         Raises TableAlreadyExistsError if it has a version, TableNotFoundError or ConcurrentModificationError if it was

@@ -33,6 +33,7 @@ from pennon.errors import (
 from pennon.identifiers import Identifier, format_identifier, table_identifier
 from pennon.requests import operation
 from pennon.table import ipc, mutations, querying, requirements
+from pennon.table.ipc_file import IpcFile, is_file, load_rows
 from pennon.table.operations.opening import TableOpener
 from pennon.table.version_selector import normalize_branch
 
@@ -115,9 +116,11 @@ class RowOperations(TableOpener):
             # An insert does not move the dataset, so a shared one is enough.
             dataset = self._open_table(identifier, branch=request.branch, shared=True)
         except TableIsOnlyDeclaredError:
-            filled = self._write_first_version(identifier, data)
+            rows = _collect_rows(data, request_data)
+            filled = self._write_first_version(identifier, rows)
             if filled is not None:
                 return InsertIntoTableResponse(num_inserted_rows=filled.inserted, version=filled.version)
+            data = rows.to_reader() if isinstance(rows, IpcFile) else rows
             dataset = self._open_table(identifier, shared=True)
         with self._change_table(identifier, dataset, request.branch) as change:
             done, change.committed = mutations.insert(dataset, identifier, data, overwrite=overwrite)
@@ -142,9 +145,11 @@ class RowOperations(TableOpener):
             dataset = self._open_table(identifier, branch=request.branch)
         except TableIsOnlyDeclaredError:
             requirements.require_columns(identifier, data.schema, clauses.on)
-            filled = self._write_first_version(identifier, data)
+            rows = _collect_rows(data, request_data)
+            filled = self._write_first_version(identifier, rows)
             if filled is not None:
                 return _merge_response(filled)
+            data = rows.to_reader() if isinstance(rows, IpcFile) else rows
             dataset = self._open_table(identifier)
         with self._change_table(identifier, dataset, request.branch):
             return _merge_response(mutations.merge(dataset, identifier, data, clauses))
@@ -183,15 +188,17 @@ class RowOperations(TableOpener):
         dataset = self._open_table(identifier, version=request.version, branch=request.branch, shared=True)
         return querying.run_query(dataset, querying.parse_query(dataset, identifier, request))
 
-    def _write_first_version(
-        self, identifier: Identifier, data: pa.Table | pa.RecordBatchReader
-    ) -> mutations.ChangeResult | None:
+    def _write_first_version(self, identifier: Identifier, rows: pa.Table | IpcFile) -> mutations.ChangeResult | None:
         """Write the first version of a declared table. Returns None if another client has written it."""
-        rows = ipc.collect_rows(data)
         try:
             return mutations.ChangeResult(self._fill_table(identifier, rows), inserted=rows.num_rows)
         except TableAlreadyExistsError:
             return None
+
+
+def _collect_rows(data: pa.Table | pa.RecordBatchReader, source: object) -> pa.Table | IpcFile:
+    """Return all rows. If the source is a file, they are read from it again, so that they need not fit into memory."""
+    return load_rows(source) if is_file(source) else ipc.collect_rows(data)
 
 
 def _parse_clauses(request: MergeInsertIntoTableRequest) -> mutations.MergeClauses:
