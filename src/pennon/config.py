@@ -98,14 +98,15 @@ def _interval(key: str, value: object) -> int:
 
 def _require_no_vendor(key: str, value: object) -> None:
     """Raise InvalidInputError if the reference client's credential vendor is enabled; ignore its settings."""
-    if key == _VENDOR_SWITCH and _boolean(key, value):
+    if key == _VENDOR_SWITCH and parse_boolean(key, value):
         raise InvalidInputError(
             f"Property {_VENDOR_SWITCH!r} is not supported: the directory namespace cannot create temporary "
             "credentials. Remove it; 'vend_input_storage_options' returns the namespace's storage options to callers"
         )
 
 
-def _boolean(key: str, value: object) -> bool:
+def parse_boolean(key: str, value: object) -> bool:
+    """Return the boolean that is the value of a property. Raises InvalidInputError for any other value."""
     text = str(value).strip().lower()
     if text in _TRUE:
         return True
@@ -117,5 +118,5 @@ def _boolean(key: str, value: object) -> bool:
 _READERS: dict[str, Callable[[str, object], object]] = {
     "root": _root,
     "vend_input_storage_options_refresh_interval_millis": _interval,
-    **dict.fromkeys(_FLAGS, _boolean),
+    **dict.fromkeys(_FLAGS, parse_boolean),
 }

@@ -14,7 +14,6 @@ from pennon.spark.merging import merge, mutation
 from pennon.spark.merging.clauses import MergeSpec
 from pennon.spark.options import OPTIONS, PLAN, SourceOptions
 from pennon.spark.reading.splits import MAX_SPLIT_BYTES
-from pennon.spark.source import DEFAULT_SPLITS
 from pennon.spark.streaming import merge_batches
 from pennon.spark.tables import FileSettings
 from tests.support import fails
@@ -32,7 +31,7 @@ def test_every_option_is_documented_with_its_default():
 def test_documented_defaults_are_those_in_use():
     defaults = {name: default for name, (default, _) in OPTIONS.items()}
     files = FileSettings()
-    assert defaults["splits"] == str(DEFAULT_SPLITS)
+    assert defaults["splits"] == str(SourceOptions.of({"path": "t"}).splits)
     assert defaults["splitBytes"] == str(MAX_SPLIT_BYTES)
     assert defaults["maxRowsPerFile"] == str(files.max_rows_per_file)
     assert defaults["maxBytesPerFile"] == str(files.max_bytes_per_file)
@@ -54,7 +53,7 @@ def test_public_functions_name_every_option(method, function):
     accepted = inspect.signature(function).parameters
     named = {name for name, one in accepted.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
     if function is tables.write:
-        named |= set(FileSettings.__dataclass_fields__)
+        named = named - {"settings"} | set(FileSettings.__dataclass_fields__)
     if function is merge.merge:
         named |= set(MergeSpec.__dataclass_fields__)
     if method is merge_batches:

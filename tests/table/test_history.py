@@ -124,6 +124,21 @@ def test_a_transaction_has_the_properties_of_its_writer(ours):
     assert found["uuid"] != "mine"
 
 
+def test_transactions_before_the_compaction_of_an_indexed_table_are_found(ours):
+    """pylance cannot read the transaction of such a compaction."""
+    numbers(ours)
+    append(ours, "t", {"x": [20], "s": ["a"]})
+    first = describe(ours, "t", "1").properties["uuid"]
+    opened(ours).create_scalar_index("x", "BTREE")
+    opened(ours).optimize.compact_files()
+    latest = version(ours)
+    with pytest.raises(TypeError):
+        opened(ours).read_transaction(latest)
+    with fails(10):
+        describe(ours, "t", str(latest))
+    assert describe(ours, "t", first).properties["version"] == "1"
+
+
 def test_a_transaction_of_a_branch_is_found(ours):
     numbers(ours)
     ours.create_table_branch({"id": ["t"], "name": "side"})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pennon import durations
-from pennon.config import STORAGE_PREFIX
+from pennon.config import STORAGE_PREFIX, parse_boolean
 from pennon.errors import InvalidInputError
 from pennon.redaction import hide_secrets
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 STORAGE, IMPL = "storage", "impl"
 _HEADER_PREFIX = "header."
-_TRUE = {"true", "1", "yes", "on"}
-_FALSE = {"false", "0", "no", "off"}
 _LARGEST_PAGE = 100_000
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _TEXTS = {
@@ -154,7 +152,7 @@ def _value(key: str, value: object) -> dict[str, Any]:
     if key in _TEXTS:
         return {_TEXTS[key]: _text(key, value)}
     if key in _FLAGS:
-        return {_FLAGS[key]: _boolean(key, value)}
+        return {_FLAGS[key]: parse_boolean(key, value)}
     if key in _TIMES:
         return {_TIMES[key]: max(durations.parse_milliseconds(value, f"Property {key!r}"), 1) / 1000}
     if key in _NUMBERS:
@@ -194,12 +192,3 @@ def _number(key: str, value: object, largest: int) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= largest):
         raise InvalidInputError(f"Property {key!r} is a number from 1 to {largest}, got {value!r}")
     return int(text)
-
-
-def _boolean(key: str, value: object) -> bool:
-    text = str(value).strip().lower()
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise InvalidInputError(f"Property {key!r} is a boolean (true or false), got {value!r}")

@@ -152,9 +152,7 @@ class Lake:
             branch=branch,
             properties=properties,
             rebalance=rebalance,
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
-            data_storage_version=data_storage_version,
+            settings=tables.FileSettings.of(max_rows_per_file, max_bytes_per_file, data_storage_version),
         )
 
     def merge(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pennon.identifiers import Identifier, quote_identifier
+from pennon.identifiers import Identifier, quote_identifier, split_object_id
+from pennon.table.history import read_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lance import LanceDataset
+    from lance_namespace_urllib3_client.models.table_version import TableVersion
     from pyspark.sql import DataFrame, SparkSession
 
     from pennon.results import DroppedTable
@@ -57,16 +59,9 @@ def list_dropped_tables(catalog: Client, parent: Identifier) -> ResultRows:
 
 def list_versions(catalog: Client, identifier: Identifier) -> ResultRows:
     """Return the versions of a table."""
-    from lance_namespace import ListTableVersionsRequest
-
-    def fetch(token: str | None) -> tuple[Iterable[Any], str | None]:
-        request = ListTableVersionsRequest(id=list(identifier), limit=_PAGE, page_token=token)
-        page = catalog.list_table_versions(request)
-        return page.versions, page.page_token
-
     rows = [
         (one.version, None if one.timestamp_millis is None else _EPOCH + timedelta(milliseconds=one.timestamp_millis))
-        for one in _iterate_pages(fetch)
+        for one in iterate_versions(catalog, identifier)
     ]
     return ResultRows(rows, "version bigint, timestamp timestamp")
 
@@ -130,6 +125,32 @@ def iterate_tables(catalog: Client, namespace: Identifier) -> Iterator[Identifie
     return ((*namespace, name) for name in _iterate_pages(fetch))
 
 
+def iterate_all_tables(catalog: Client, namespace: Identifier) -> Iterator[Identifier]:
+    """Yield the tables below a namespace, including declared ones.
+
+    Raises NamespaceNotFoundError if the namespace does not exist.
+    """
+    from lance_namespace import ListTablesRequest
+
+    def fetch(token: str | None) -> tuple[Iterable[str], str | None]:
+        page = catalog.list_all_tables(ListTablesRequest(id=list(namespace), limit=_PAGE, page_token=token))
+        return page.tables, page.page_token
+
+    return map(split_object_id, _iterate_pages(fetch))
+
+
+def iterate_versions(catalog: Client, identifier: Identifier) -> Iterator[TableVersion]:
+    """Yield the versions of a table. Listing also finishes versions that a dead writer has committed."""
+    from lance_namespace import ListTableVersionsRequest
+
+    def fetch(token: str | None) -> tuple[Iterable[TableVersion], str | None]:
+        request = ListTableVersionsRequest(id=list(identifier), limit=_PAGE, page_token=token)
+        page = catalog.list_table_versions(request)
+        return page.versions, page.page_token
+
+    return _iterate_pages(fetch)
+
+
 def iterate_dropped_tables(catalog: Client, namespace: Identifier) -> Iterator[DroppedTable]:
     """Yield the dropped tables of a namespace."""
     return _iterate_pages(lambda token: catalog.list_dropped_tables(namespace, token, _PAGE))
@@ -147,7 +168,6 @@ def _iterate_pages(fetch: Callable[[str | None], tuple[Iterable[_Entry], str | N
 
 def _read_transaction(dataset: LanceDataset, version: int) -> Any:
     try:
-        return dataset.read_transaction(version)
-    except (ValueError, OSError, TypeError):
-        # Old writers recorded no transactions, and pylance cannot read the compaction of an indexed table.
-        return None
+        return read_transaction(dataset, version)
+    except (ValueError, OSError):
+        return None  # old writers recorded no transactions

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLAN = "_plan"
+DEFAULT_SPLITS = 8
 
 OPTIONS: dict[str, tuple[str, str]] = {
     "impl": ("dir", "The catalog's implementation, as `pennon.connect` takes it."),
@@ -25,7 +26,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "tag": ("", "Read: the tag whose version is read."),
     "branch": ("main", "Read and write: the branch."),
     "asOf": ("", "Read: the version that was current at this time (ISO 8601; UTC if it has no zone)."),
-    "splits": ("8", "Read: how many tasks to cut the table into, if it is large enough."),
+    "splits": (str(DEFAULT_SPLITS), "Read: how many tasks to cut the table into, if it is large enough."),
     "splitBytes": ("134217728", "Read: the most bytes that a task reads."),
     "mergeSchema": ("false", "Write: add columns that the table does not have."),
     "maxRowsPerFile": ("1048576", "Write: the most rows of a data file."),
@@ -101,6 +102,11 @@ class SourceOptions:
         """Return an option that is a list of names separated by commas."""
         text = self.text(name)
         return None if text is None else [one.strip() for one in text.split(",")]
+
+    @property
+    def splits(self) -> int:
+        """How many tasks to cut a read into."""
+        return self.number("splits", least=1) or DEFAULT_SPLITS
 
     def version_selector(self) -> VersionOptions:
         """Return which version to read."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-DEFAULT_SPLITS = 8
-
 
 class PennonDataSource(DataSource):
     """The data source for Lance tables of a Pennon catalog."""
@@ -79,8 +77,7 @@ class PennonDataSource(DataSource):
         if names != tuple(scan.projected_schema().names):
             scan = replace(scan, columns=names)
             scan.projected_schema()
-        splits = self._source_options.number("splits", least=1) or DEFAULT_SPLITS
-        return PennonReader(scan, splits, self._source_options.number("splitBytes", least=1))
+        return PennonReader(scan, self._source_options.splits, self._source_options.number("splitBytes", least=1))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
         """Return a writer to the table."""

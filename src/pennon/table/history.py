@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
 
 SUCCEEDED = "Succeeded"
+_UNREADABLE = "RewrittenIndex"
 _STATUSES = ("queued", "running", "succeeded", "failed", "canceled")
 
 
@@ -63,10 +64,23 @@ def restore(dataset: LanceDataset, identifier: Identifier) -> str | None:
     return read_transaction_id(dataset)
 
 
+def read_transaction(dataset: LanceDataset, version: int) -> Transaction | None:
+    """Return the transaction that committed a version, or None if it has no record or pylance cannot read it.
+
+    pylance 14 cannot read the compaction of an indexed table. Raises OSError or ValueError if the version is gone.
+    """
+    try:
+        return dataset.read_transaction(version)
+    except TypeError as error:
+        if _UNREADABLE not in str(error):
+            raise
+        return None
+
+
 def read_transaction_id(dataset: LanceDataset) -> str | None:
     """Return the id of the transaction that committed the open version, or None if there is no record of it."""
     try:
-        transaction = dataset.read_transaction(dataset.version)
+        transaction = read_transaction(dataset, int(dataset.version))
     except (OSError, ValueError):
         return None
     return None if transaction is None else str(transaction.uuid)
@@ -78,7 +92,7 @@ def find_transaction(dataset: LanceDataset, identifier: Identifier, name: str) -
     A uuid is searched from the newest version on, with one read for each. Raises TransactionNotFoundError.
     """
     if name.isascii() and name.isdecimal():
-        found = _read_transaction(dataset, int(name))
+        found = _read_committed(dataset, int(name))
     else:
         found = next((one for one in _list_transactions(dataset) if one.transaction.uuid == name), None)
     if found is None:
@@ -162,14 +176,14 @@ def _list_transactions(dataset: LanceDataset) -> Iterator[CommittedTransaction]:
 
 def _list_branch(dataset: LanceDataset, branch: str | None) -> Iterator[CommittedTransaction]:
     for version in sorted((int(ref["version"]) for ref in dataset.version_refs()), reverse=True):
-        found = _read_transaction(dataset, version, branch)
+        found = _read_committed(dataset, version, branch)
         if found is not None:
             yield found
 
 
-def _read_transaction(dataset: LanceDataset, version: int, branch: str | None = None) -> CommittedTransaction | None:
+def _read_committed(dataset: LanceDataset, version: int, branch: str | None = None) -> CommittedTransaction | None:
     try:
-        transaction = dataset.read_transaction(version)
+        transaction = read_transaction(dataset, version)
     except OverflowError:
         return None
     except (OSError, ValueError) as error:

@@ -21,6 +21,7 @@ from lance.fragment import LanceFragment, write_fragments
 
 from pennon.errors import InvalidInputError, is_commit_conflict, is_not_found
 from pennon.table import blobs
+from pennon.table.history import read_transaction
 from pennon.table.ipc_file import IpcFile
 from pennon.table.naming import SUFFIX, VERSIONS_FOLDER
 
@@ -361,7 +362,7 @@ def _was_committed(
             raise error from None
         return False
     try:
-        first = found.read_transaction(transaction.read_version + 1)
+        first = read_transaction(found, transaction.read_version + 1)
     except (OSError, ValueError):
         # Another client's table is there, which does not have that version.
         return False
@@ -385,7 +386,7 @@ def find_last_version_before(
     dataset = lance.dataset(location, storage_options=storage_options or None)
     for number in range(version + 1, latest + 1):
         try:
-            transaction = dataset.read_transaction(number)
+            transaction = read_transaction(dataset, number)
         except (OSError, ValueError) as error:
             if is_not_found(error):
                 continue

@@ -11,8 +11,8 @@ from lance import LanceOperation
 from pennon.spark.jobs import compact, index, optimize_indexes, verify
 from pennon.spark.jobs import index_building as building
 from pennon.spark.jobs.index_building import IndexJobSpec, IndexTask
-from pennon.spark.jobs.job_run import TableTask, group_fragments
-from pennon.spark.reading.splits import FragmentSize
+from pennon.spark.jobs.job_run import TableTask
+from pennon.spark.reading.splits import FragmentSize, group_fragments
 from tests.spark.jobs.stock import by_table
 from tests.support import create_table, fails, ipc
 

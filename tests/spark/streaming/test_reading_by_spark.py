@@ -113,3 +113,8 @@ def test_reader_for_older_pyspark_reads_the_same(lake, table, tmp_path):
     assert query.ids() == [[0, 1], [2]]
     table.write(rows(3, 4))
     assert Query(lake, checkpoint, "pennon_of_41").available() == [[3]]
+
+
+def test_changes_are_empty_if_there_are_none(lake, table):
+    source = lake.spark.read.format("pennon").options(root=table.root, changes="feed", startingVersion="latest")
+    assert source.load("t").collect() == []

@@ -23,6 +23,7 @@ from lance.fragment import write_fragments
 
 from pennon.directory.manifest.row import SCHEMA, Row, rows_to_table
 from pennon.errors import is_commit_conflict, is_not_found
+from pennon.table.history import read_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -287,7 +288,7 @@ def _commit_or_find(
 
 def _read_transaction_uuid(dataset: LanceDataset, version: int) -> str | None:
     try:
-        found = dataset.read_transaction(version)
+        found = read_transaction(dataset, version)
     except (OSError, ValueError) as error:
         if is_not_found(error):
             return None

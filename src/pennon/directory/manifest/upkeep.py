@@ -24,6 +24,7 @@ from pennon.directory import layout
 from pennon.directory.manifest import flags, history
 from pennon.directory.manifest.commit import COMMITTED_BY
 from pennon.errors import is_commit_conflict, is_not_found
+from pennon.table.history import read_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,7 +143,7 @@ class Upkeep:
             known = self._authors.get(version)
         if known is None:
             background.raise_if_ending()
-            known = _is_harmless(version, dataset.read_transaction(version))
+            known = _is_harmless(version, read_transaction(dataset, version))
             with self._lock:
                 self._authors[version] = known
         return known

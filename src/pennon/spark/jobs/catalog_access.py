@@ -7,20 +7,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lance_namespace_urllib3_client.models.batch_delete_table_versions_request import BatchDeleteTableVersionsRequest
-from lance_namespace_urllib3_client.models.list_table_versions_request import ListTableVersionsRequest
-from lance_namespace_urllib3_client.models.list_tables_request import ListTablesRequest
 from lance_namespace_urllib3_client.models.table_exists_request import TableExistsRequest
 from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 from pennon.errors import LanceNamespaceError, NamespaceNotFoundError, TableNotFoundError, translate_errors
-from pennon.identifiers import split_object_id
+from pennon.spark import lake_listing
 from pennon.spark.jobs.outcome import TableOutcome, skipped_outcome
 from pennon.spark.reading.pinned import PinnedTable, pin
 from pennon.spark.tables import job_commits
 from pennon.spark.tables.destination import Destination, locate_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from lance import LanceDataset
     from lance_namespace_urllib3_client.models.table_version import TableVersion
@@ -29,22 +27,7 @@ if TYPE_CHECKING:
     from pennon.identifiers import Identifier
     from pennon.spark.address import Address, Client
 
-_PAGE = 1000
 _log = logging.getLogger(__name__)
-
-
-def list_tables(catalog: Client, namespace: Identifier = ()) -> Iterator[Identifier]:
-    """Yield the identifiers of all tables below a namespace, including declared ones.
-
-    Raises NamespaceNotFoundError if the namespace does not exist.
-    """
-    token = None
-    while True:
-        page = catalog.list_all_tables(ListTablesRequest(id=list(namespace), limit=_PAGE, page_token=token))
-        yield from (split_object_id(joined) for joined in page.tables)
-        token = page.page_token
-        if not token:
-            return
 
 
 def table_exists(catalog: Client, identifier: Identifier) -> bool:
@@ -81,19 +64,8 @@ def skip_committed(pinned: PinnedTable, table: str, address: Address, job_id: st
 
 
 def list_versions(address: Address, identifier: Identifier) -> list[TableVersion]:
-    """Return the versions of a table that the catalog lists.
-
-    Listing also finishes versions that a dead writer has committed.
-    """
-    found: list[TableVersion] = []
-    token = None
-    while True:
-        request = ListTableVersionsRequest(id=list(identifier), limit=_PAGE, page_token=token)
-        page = address.connect().list_table_versions(request)
-        found += page.versions
-        token = page.page_token
-        if not token:
-            return found
+    """Return the versions of a table that the catalog lists."""
+    return list(lake_listing.iterate_versions(address.connect(), identifier))
 
 
 def delete_versions(address: Address, identifier: Identifier, spans: Sequence[tuple[int, int]]) -> int:

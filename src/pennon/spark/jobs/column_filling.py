@@ -15,6 +15,7 @@ from pennon.identifiers import quote_identifier
 from pennon.spark import types
 from pennon.spark.jobs.job_run import PinnedTask
 from pennon.spark.jobs.table_files import data_files
+from pennon.spark.merging.row_lookup import split_by_fragment
 from pennon.spark.quoting import quote_name
 from pennon.spark.reading import scan
 
@@ -176,11 +177,10 @@ def _group_by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int,
 
 def _split_by_fragment(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
     for batch in batches:
-        numbers = pc.run_end_encode(pc.shift_right(batch.column(batch.num_columns - 1), 32))
         start = 0
-        for number, end in zip(numbers.values.to_pylist(), numbers.run_ends.to_pylist(), strict=True):
-            yield number, batch.slice(start, end - start)
-            start = end
+        for number, addresses in split_by_fragment(batch.column(batch.num_columns - 1)):
+            yield number, batch.slice(start, len(addresses))
+            start += len(addresses)
 
 
 def _require_unique_addresses(rows: pa.Table, pinned: PinnedTable) -> None:

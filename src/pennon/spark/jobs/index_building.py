@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pennon.errors import InvalidInputError, TableColumnNotFoundError
 from pennon.spark.jobs.catalog_access import open_latest, skip_committed
-from pennon.spark.jobs.job_run import DECLARED, PinnedTask, TableTask, group_fragments
+from pennon.spark.jobs.job_run import DECLARED, PinnedTask, TableTask
 from pennon.spark.jobs.outcome import TableOutcome, skipped_outcome
-from pennon.spark.reading.splits import fragment_sizes
+from pennon.spark.reading.splits import fragment_sizes, group_fragments
 from pennon.table import index_kinds
 
 if TYPE_CHECKING:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pennon.spark.jobs.table_selection import TableSelector
     from pennon.spark.lake import Lake
     from pennon.spark.reading.pinned import PinnedTable
-    from pennon.spark.reading.splits import FragmentSize
 
 _CONFLICT = int(ConcurrentModificationError.code)
 DECLARED = "the table is declared, and nothing has been written to it yet"
@@ -214,18 +213,3 @@ def retry_conflicts(
             yield outcome
     if conflicts:
         yield from retry_conflicts(conflicts, run_round, rounds - 1)
-
-
-def group_fragments(
-    fragments: Iterable[FragmentSize], limit: int, size: Callable[[FragmentSize], int]
-) -> list[tuple[int, ...]]:
-    """Return groups of fragments, each at most as large as `limit`; a larger fragment is a group of its own."""
-    groups: list[list[int]] = []
-    held = 0
-    for fragment in fragments:
-        if not groups or held + size(fragment) > limit:
-            groups.append([])
-            held = 0
-        groups[-1].append(fragment.id)
-        held += size(fragment)
-    return [tuple(group) for group in groups]

@@ -17,6 +17,7 @@ from lance_namespace_urllib3_client.models.namespace_exists_request import Names
 from pennon.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from pennon.identifiers import Identifier, namespace_identifier, parse_identifier, quote_identifier
 from pennon.spark.jobs import catalog_access
+from pennon.spark.lake_listing import iterate_all_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,12 +89,12 @@ def find_tables(catalog: Client, which: TableSelector) -> list[Identifier]:
     require_existing(catalog, which)
     selector = _parse(which)
     if isinstance(selector, TablePattern):
-        return sorted(one for one in catalog_access.list_tables(catalog) if selector.matches(one))
+        return sorted(one for one in iterate_all_tables(catalog, ()) if selector.matches(one))
     if isinstance(selector, SingleTable):
         return [selector.identifier]
     found = [selector] if selector and catalog_access.table_exists(catalog, selector) else []
     with suppress(NamespaceNotFoundError):
-        found += catalog_access.list_tables(catalog, selector)
+        found += iterate_all_tables(catalog, selector)
     return sorted(found)
 
 

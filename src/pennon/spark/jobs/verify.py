@@ -16,10 +16,10 @@ from pennon.identifiers import Identifier, quote_identifier
 from pennon.spark import types
 from pennon.spark.jobs import table_files, version_scan
 from pennon.spark.jobs.catalog_access import list_versions, open_records
-from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, PinnedTask, TableTask, group_fragments
+from pennon.spark.jobs.job_run import DECLARED, JobRun, JobSettings, PinnedTask, TableTask
 from pennon.spark.jobs.outcome import DONE, FAILED, SKIPPED, JobResults, TableOutcome, first_line, skipped_outcome
 from pennon.spark.jobs.table_selection import is_selected
-from pennon.spark.reading.splits import fragment_sizes
+from pennon.spark.reading.splits import fragment_sizes, group_fragments
 from pennon.spark.tables.destination import Destination, locate_table
 from pennon.store import open_store
 from pennon.table import naming

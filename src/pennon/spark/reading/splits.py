@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lance import LanceDataset
 
@@ -62,6 +62,21 @@ def plan_splits(
     count = max(by_size, min(max(parallelism, 1), math.ceil(rows / _MIN_SPLIT_ROWS)))
     wanted = math.ceil(rows / count)
     return list(_cut(fragments, wanted))
+
+
+def group_fragments(
+    fragments: Iterable[FragmentSize], limit: int, size: Callable[[FragmentSize], int]
+) -> list[tuple[int, ...]]:
+    """Return groups of fragments, each at most as large as `limit`; a larger fragment is a group of its own."""
+    groups: list[list[int]] = []
+    held = 0
+    for fragment in fragments:
+        if not groups or held + size(fragment) > limit:
+            groups.append([])
+            held = 0
+        groups[-1].append(fragment.id)
+        held += size(fragment)
+    return [tuple(group) for group in groups]
 
 
 def _cut(fragments: Iterable[FragmentSize], wanted: int) -> Iterable[Split]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pennon.spark.streaming.stream_splits import group_fragments, split_fragments
+from pennon.spark.reading.splits import group_fragments
+from pennon.spark.streaming.stream_splits import split_fragments
 from pennon.spark.streaming.stream_tasks import (
     DELETE,
     INSERT,
@@ -68,7 +70,8 @@ class ChangeTasks:
         labels: tuple[str, str],
     ) -> Iterator[StreamTask]:
         in_both, others = _ids(self.change.marked), _ids(counterparts)
-        for group in group_fragments(fragments, self.settings):
+        share = math.ceil(sum(one.rows for one in fragments) / self.settings.parallelism)
+        for group in group_fragments(fragments, share, lambda fragment: fragment.rows):
             yield MovedRowsTask(self.columns, self.commit, here, group, there.table, in_both, others, labels)
 
     def _rewritten_row_tasks(self, *, images: bool) -> Iterator[StreamTask]:

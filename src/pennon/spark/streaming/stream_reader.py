@@ -49,14 +49,6 @@ def stream_reader(options: SourceOptions, schema: StructType) -> DataSourceStrea
     return (TableStreamReader if ADMISSION_CONTROL else PlainTableStreamReader)(StreamSettings.of(options), schema)
 
 
-class TaskPartition(InputPartition):
-    """One task of a micro-batch."""
-
-    def __init__(self, task: StreamTask) -> None:
-        super().__init__(task)
-        self.task = task
-
-
 class TableChangesReader(DataSourceReader):
     """Reads everything that a stream would read from its start until now."""
 
@@ -70,12 +62,17 @@ class TableChangesReader(DataSourceReader):
         with translate_errors(f"Reading changes of table {format_identifier(self._settings.identifier)}"):
             planner = BatchPlanner(self._settings, self._schema)
             tasks = planner.plan_tasks(planner.initial_position(), planner.last_seen_position())
-            return [TaskPartition(task) for task in tasks]
+            return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run one task."""
-        assert isinstance(partition, TaskPartition)
-        return partition.task.read()
+        return _read_task(partition)
+
+
+def _read_task(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    task: StreamTask | None = partition.value
+    # Spark runs one task even if there is nothing to read.
+    return iter(()) if task is None else task.read()
 
 
 class _StreamReader(DataSourceStreamReader):
@@ -96,12 +93,11 @@ class _StreamReader(DataSourceStreamReader):
         """Return the tasks between two offsets."""
         with self._translate_errors():
             tasks = self._planner.plan_tasks(StreamPosition.from_offset(start), StreamPosition.from_offset(end))
-            return [TaskPartition(task) for task in tasks]
+            return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Run one task."""
-        assert isinstance(partition, TaskPartition)
-        return partition.task.read()
+        return _read_task(partition)
 
     def stop(self) -> None:
         """Close the table."""

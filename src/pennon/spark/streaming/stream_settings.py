@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 EARLIEST, LATEST = "earliest", "latest"
 FAIL, IGNORE, FEED = "fail", "ignore", "feed"
-_DEFAULT_SPLITS = 8
 # These options select or limit a single version, which a stream does not have.
 _OF_ONE_VERSION = ("version", "tag", "asOf", "limit")
 
@@ -60,7 +59,7 @@ class StreamSettings:
             _parse_start(options),
             options.number("maxVersionsPerTrigger", least=1),
             options.number("maxRowsPerTrigger", least=1),
-            options.number("splits", least=1) or _DEFAULT_SPLITS,
+            options.splits,
             options.number("splitBytes", least=1),
         )
 

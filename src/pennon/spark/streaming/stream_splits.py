@@ -40,18 +40,3 @@ def split_window(
             begin, end = split.start or 0, piece.rows if split.stop is None else split.stop
             yield Split(split.fragments, start + begin, start + end)
     yield from split_fragments(wanted, whole, settings)
-
-
-def group_fragments(fragments: Sequence[FragmentSize], settings: StreamSettings) -> Iterator[tuple[int, ...]]:
-    """Yield groups of whole fragments, about as many as tasks can run at the same time."""
-    rows = sum(one.rows for one in fragments) / settings.parallelism
-    group: list[int] = []
-    held = 0
-    for fragment in fragments:
-        group.append(fragment.id)
-        held += fragment.rows
-        if held >= rows:
-            yield tuple(group)
-            group, held = [], 0
-    if group:
-        yield tuple(group)

@@ -15,7 +15,6 @@ from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.session_settings import is_case_sensitive
 from pennon.spark.tables import fragment_writer, job_commits, publishing
 from pennon.spark.tables.destination import Destination, locate_table
-from pennon.spark.tables.fragment_writer import FileSettings
 from pennon.spark.tables.prepared_write import prepare_write
 from pennon.spark.tables.staged_write import StagedWrite, WriteResult
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pennon.spark.address import Address
+    from pennon.spark.tables.fragment_writer import FileSettings
 
 
 class WriteMode(str, Enum):
@@ -58,9 +58,7 @@ def write(
     branch: str | None = None,
     properties: Mapping[str, str] | None = None,
     rebalance: bool = False,
-    max_rows_per_file: int | None = None,
-    max_bytes_per_file: int | None = None,
-    data_storage_version: str | None = None,
+    settings: FileSettings | None = None,
 ) -> WriteResult:
     """Write a DataFrame in one commit, or not at all.
 
@@ -73,7 +71,6 @@ def write(
     InvalidInputError if columns or values do not fit, and ConcurrentModificationError.
     """
     wanted = WriteMode.of(mode)
-    settings = FileSettings.of(max_rows_per_file, max_bytes_per_file, data_storage_version)
     job_commits.require_job_id(job_id)
     while True:
         destination = find_destination(address, identifier, branch)

@@ -31,6 +31,7 @@ from pennon.errors import (
 )
 from pennon.identifiers import Identifier, format_identifier
 from pennon.spark.tables.destination import Destination, locate_table
+from pennon.table.history import read_transaction
 from pennon.table.naming import VERSIONS_FOLDER
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def _search_versions(dataset: LanceDataset, job_id: str, after: int, until: int)
     """Return the version of a job after version `after`, the newest first, or None. Deleted versions are skipped."""
     for version in range(until, after, -1):
         try:
-            transaction = _read_transaction(dataset, version)
+            transaction = read_transaction(dataset, version)
         except (OSError, ValueError) as error:
             if is_not_found(error):
                 continue
@@ -206,14 +207,6 @@ def _search_versions(dataset: LanceDataset, job_id: str, after: int, until: int)
         if properties.get(JOB) == job_id:
             return CommittedVersion(version, already=True, transaction=transaction)
     return None
-
-
-def _read_transaction(dataset: LanceDataset, version: int) -> Transaction | None:
-    """Return the transaction of a version; None if pylance cannot read it, as for compactions of indexed tables."""
-    try:
-        return dataset.read_transaction(version)
-    except TypeError:
-        return None
 
 
 def _catalog_arguments(destination: Destination, guard: _JobGuard | None) -> dict[str, Any]:
@@ -232,7 +225,7 @@ def _resolve_outcome(destination: Destination, transaction: Transaction, error: 
     try:
         latest = destination.latest()
         for version in range(int(latest.version), transaction.read_version, -1):
-            other = _read_transaction(latest, version)
+            other = read_transaction(latest, version)
             if other is not None and other.uuid == transaction.uuid:
                 return CommittedVersion(version, transaction=transaction)
     except (OSError, ValueError, RuntimeError) as blind:

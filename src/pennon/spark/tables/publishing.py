@@ -333,20 +333,18 @@ class _JointCommit:
 
     def _require_first(self, versions: Mapping[Identifier, int]) -> None:
         """Stop the commit if the job, or a change to an `unchanged` table, was committed before these versions."""
-        latest = {identifier: version - 1 for identifier, version in versions.items()}
-        changed = [
-            one
-            for one in self.changes
-            if one.identifier in self.unchanged and latest.get(one.identifier, one.read_version) != one.read_version
-        ]
-        if changed or any(version > self.searched.get(one, version) for one, version in latest.items()):
-            found = self.find()
-            if found:
-                raise _JobIsCommittedError(found)
-        if changed:
+        before = {identifier: version - 1 for identifier, version in versions.items()}
+        fixed = [one for one in self.changes if one.identifier in self.unchanged and one.identifier in before]
+        changed = next((one for one in fixed if before[one.identifier] != one.read_version), None)
+        unsearched = [one for one, version in before.items() if version > self.searched.get(one, version)]
+        # Another run of the job may have committed the versions in between.
+        found = self.find() if unsearched or changed is not None else {}
+        if found:
+            raise _JobIsCommittedError(found)
+        if changed is not None:
             raise ConcurrentModificationError(
-                f"Table {format_identifier(changed[0].identifier)} was changed after a write was staged on its version "
-                f"{changed[0].read_version}"
+                f"Table {format_identifier(changed.identifier)} was changed after a write was staged on its version "
+                f"{changed.read_version}"
             )
 
 
