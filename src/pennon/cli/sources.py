@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -41,6 +41,7 @@ _PACKED = {".gz", ".bz2", ".zst", ".lz4"}
 _ARROW_MAGIC = b"ARROW1"
 _IN_MEMORY_BYTES = 64 << 20
 _BATCH_ROWS = 64 * 1024
+_CHUNK_BYTES = 256 << 10
 
 Batches = tuple[pa.Schema, "Iterator[pa.RecordBatch]"]
 
@@ -86,11 +87,12 @@ def _save_stdin(folder: str) -> Path:
     """Copy stdin to a file.
 
     pyarrow would read stdin in a thread of its own. Nothing ends such a thread: after Ctrl-C the process would wait for
-    the program that writes, or abort.
+    the program that writes, or abort. A file object would do several reads before it looks for Ctrl-C.
     """
     saved = Path(folder, "stdin")
     with saved.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
+        while chunk := os.read(sys.stdin.fileno(), _CHUNK_BYTES):
+            file.write(chunk)
     return saved
 
 
