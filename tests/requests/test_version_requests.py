@@ -14,7 +14,7 @@ from lance.fragment import write_fragments
 from pennon.directory.manifest import TABLE, Row
 from pennon.directory.multi_table.transactions import TableCommit
 from pennon.directory.versions.record import VersionRecord
-from tests.support import create_namespace, create_table, describe_table, ipc
+from tests.support import create_namespace, create_table, describe_table, ipc, wait_for_background_work
 
 pytestmark = pytest.mark.s3
 
@@ -46,6 +46,7 @@ def managed(ns, parent):
         create_table(ns, *parent, name, data=ipc({"who": ["first"]}))
     ns.enable_table_version_management()
     append(ns, [*parent, "a"])
+    wait_for_background_work()
 
 
 def options(ns):
@@ -93,10 +94,12 @@ def test_operations_on_versions_keep_to_their_budgets(mode, place, s3, s3_root, 
     commits = prepare(ns, parent)
     with s3.count() as count:
         ns.commit_tables(commits)
+        wait_for_background_work()
     assert count.total <= BATCH_OF_THREE[column], f"a batch, at most {BATCH_OF_THREE[column]}: {count.summary()}"
 
     with s3.count() as count:
         append(ns, [*parent, "a"])
+        wait_for_background_work()
     assert count.total <= APPEND[column], f"an append, at most {APPEND[column]}: {count.summary()}"
 
 

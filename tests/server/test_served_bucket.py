@@ -59,11 +59,15 @@ def test_more_versions_cost_no_more_requests(place, bucket):
         create_table(catalog, "a", "t")
 
         def cost() -> int:
-            client.get(table_path("a", "t"))
+            """Return the requests of a warm server: the fewest of three, because background work of both is counted."""
             wait_for_background_work()
-            with bucket.count() as count:
-                assert client.get(table_path("a", "t")).status == 200
-            return count.total
+            client.get(table_path("a", "t"))
+            counts = []
+            for _ in range(3):
+                with bucket.count() as count:
+                    assert client.get(table_path("a", "t")).status == 200
+                counts.append(count.total)
+            return min(counts)
 
         few = cost()
         dataset = catalog._open_table(("a", "t"))
