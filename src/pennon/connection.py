@@ -18,6 +18,8 @@ _IMPLEMENTATIONS = {
     "dir": ("pennon.directory", "DirectoryNamespace"),
     "iceberg": ("pennon.iceberg", "IcebergNamespace"),
 }
+KNOWN = ", ".join(sorted(_IMPLEMENTATIONS))
+"""The names of all implementations, for messages."""
 
 
 @overload
@@ -35,8 +37,7 @@ def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace | Ic
 def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace | IcebergNamespace:
     """Open the namespace `impl` ("dir" or "iceberg"). Raises InvalidInputError if it or a property is unknown."""
     if impl not in _IMPLEMENTATIONS:
-        known = ", ".join(sorted(_IMPLEMENTATIONS))
-        raise InvalidInputError(f"Unknown namespace implementation {impl!r}; known: {known}")
+        raise InvalidInputError(f"Unknown namespace implementation {impl!r}; known: {KNOWN}")
     module, name = _IMPLEMENTATIONS[impl]
     opened: DirectoryNamespace | IcebergNamespace = getattr(import_module(module), name)(**properties)
     return opened

@@ -70,7 +70,7 @@ def test_guide_documents_every_exit_code():
         (["ls", "--config", "nope.toml"], "The settings file 'nope.toml' does not exist"),
         (["ls", "--root", "ftp://x/y"], "'ftp'"),
         (["ls", "--root", "s3://"], "does not name a bucket"),
-        (["ls", "--root", ".", "--impl", "nope"], "Unknown namespace implementation 'nope'; known: dir"),
+        (["ls", "--root", ".", "--impl", "nope"], "Unknown namespace implementation 'nope'; known: dir, iceberg"),
         (["ls", "--root", ".", "-p", "nope=1"], "Unknown property 'nope'"),
         (["ls", "--root", ".", "-p", "drop_ttl=soon"], "drop_ttl"),
         (["ls", "--root", ".", "-p", "manifest_enabled=perhaps"], "'manifest_enabled' is a boolean"),

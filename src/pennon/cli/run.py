@@ -131,6 +131,7 @@ def _run_pipeline(
     allow_code: bool,
 ) -> "RunReport":
     from pennon.spark import attach
+    from pennon.spark.pipeline import InvalidPipelineError
 
     if not session.output.is_json:
         _print_line(f"run {run_id} of pipeline {pipeline.name}")
@@ -142,6 +143,8 @@ def _run_pipeline(
             )
     except KeyboardInterrupt:
         _print_line("interrupted: nothing was published, and the staged data was removed")
+        raise
+    except InvalidPipelineError:
         raise
     except Exception:
         _print_line(

@@ -41,6 +41,7 @@ class Session:
         """Open the catalog, and close it at the end. The root must exist unless the command `creates` objects."""
         connection = self.connection()
         from pennon.config import DirectorySettings
+        from pennon.connection import KNOWN
         from pennon.directory.catalog import open_catalog
         from pennon.errors import InvalidInputError, UnsupportedOperationError
         from pennon.store import open_store
@@ -52,7 +53,7 @@ class Session:
                 "and 'pennon jobs'"
             )
         if connection.impl != DEFAULT_IMPL:
-            raise InvalidInputError(f"Unknown namespace implementation {connection.impl!r}; known: {DEFAULT_IMPL}")
+            raise InvalidInputError(f"Unknown namespace implementation {connection.impl!r}; known: {KNOWN}")
         settings = DirectorySettings.from_properties(connection.properties)
         store = open_store(make_root_absolute(settings.root), settings.storage_options)
         if store.is_local:

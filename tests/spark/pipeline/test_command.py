@@ -112,6 +112,10 @@ def test_each_kind_of_error_has_its_exit_code(command, shop, tmp_path):
     code, _, err = command("--dry-run", file="gone.yaml")
     assert code == 3
     assert "gone.yaml:10: sources.log.table: Table not found: 'shop.nothing'" in err
+    (tmp_path / "analysed.yaml").write_text(PIPELINE.replace("status", "state"))
+    code, _, err = command(file="analysed.yaml")
+    assert code == 2
+    assert "--run-id" not in err
     assert command("--var", "nope=1")[0] == 2
     assert command("--run-id", "../x")[0] == 2
     assert command("--discard")[0] == 2

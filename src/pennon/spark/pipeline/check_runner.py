@@ -16,7 +16,7 @@ from pennon.spark.pipeline.model import format_scalar
 from pennon.spark.pipeline.report import CheckReport
 from pennon.spark.pipeline.scrubbing import Scrubber
 from pennon.spark.pipeline.spark_errors import shorten_error
-from pennon.spark.quoting import quote_name
+from pennon.spark.quoting import find_name, quote_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,15 +64,15 @@ class CheckSubject:
 
 def resolve_column(label: str, schema: StructType, column: str) -> tuple[str, str]:
     """Return the top-level column of a column in a check, and the rest. Raises InvalidInputError if there is none."""
-    names = {name.lower(): name for name in schema.names}
-    if column.lower() in names:
-        return names[column.lower()], ""
-    found = _FIRST_NAME.match(column)
-    first = "" if found is None else (found[1] or "").replace("``", "`") or found[2] or ""
-    if found is None or first.lower() not in names:
+    whole = find_name(column, schema.names)
+    if whole is not None:
+        return whole, ""
+    parsed = _FIRST_NAME.match(column)
+    first = None if parsed is None else find_name((parsed[1] or "").replace("``", "`") or parsed[2], schema.names)
+    if parsed is None or first is None:
         there = ", ".join(schema.names)
         raise InvalidInputError(f"A check of {label} names the column {column!r}, but the columns are {there}")
-    return names[first.lower()], column[found.end() :]
+    return first, column[parsed.end() :]
 
 
 def run_checks(subject: CheckSubject, checks: Sequence[Check], *, samples: int) -> list[CheckReport]:

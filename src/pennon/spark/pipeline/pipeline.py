@@ -87,6 +87,10 @@ class Pipeline:
         made._masked = read.masked
         return made
 
+    def __repr__(self) -> str:
+        """Return the name of the pipeline."""
+        return f"Pipeline({self.name!r})"
+
     @property
     def name(self) -> str:
         """The pipeline's name."""

@@ -9,7 +9,7 @@ from pennon.spark.reading.splits import FragmentSize, fragment_sizes
 from pennon.spark.types.field_ids import list_field_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from lance import LanceDataset
     from lance.fragment import FragmentMetadata
@@ -52,37 +52,48 @@ class VersionDifference:
         return self.added + self.deleted + 2 * _rows(self.rewritten)
 
 
+@dataclass(frozen=True)
+class _Fragment:
+    """What is compared of a fragment: the files of each column, and which rows are marked as deleted."""
+
+    size: FragmentSize
+    files: tuple[tuple[str, ...], ...]
+    marks: tuple[int, int, int] | None
+    rows: int
+    """The number of rows that are not deleted."""
+    deletions: int
+
+
 def compare_versions(
-    before: LanceDataset | None, after: LanceDataset, operation: str, columns: Iterable[str]
+    before: LanceDataset | None, after: LanceDataset, operation: str, columns: Sequence[str]
 ) -> VersionDifference:
     """Return the difference of two versions in these columns."""
-    old = {} if before is None else {one.fragment_id: one.metadata for one in before.get_fragments()}
-    new = {one.fragment_id: one.metadata for one in after.get_fragments()}
-    old_sizes = {} if before is None else {one.id: one for one in fragment_sizes(before)}
-    new_sizes = {one.id: one for one in fragment_sizes(after)}
-    in_place = operation in _IN_PLACE
-    old_ids, new_ids = {} if before is None else list_field_ids(before), list_field_ids(after)
-    fields = [(old_ids.get(name, ()), new_ids.get(name, ())) for name in columns]
-    gone, added, marked, rewritten, deleted = [], [], [], [], 0
-    for number in sorted(old.keys() | new.keys()):
-        if number not in new:
-            gone.append(old_sizes[number])
-            deleted += old[number].num_rows
-        elif number not in old:
-            added.append(new_sizes[number])
-        else:
-            same_files = all(_files(old[number], ours) == _files(new[number], theirs) for ours, theirs in fields)
-            if not same_files and not in_place:
-                gone.append(old_sizes[number])
-                added.append(new_sizes[number])
-                deleted += old[number].num_rows
-                continue
-            if not same_files:
-                rewritten.append(new_sizes[number])
-            if _marks(old[number]) != _marks(new[number]):
-                marked.append(new_sizes[number])
-                deleted += max(0, new[number].num_deletions - old[number].num_deletions)
-    return VersionDifference(tuple(gone), tuple(added), tuple(marked), tuple(rewritten), deleted)
+    old = {} if before is None else _describe_fragments(before, columns)
+    new = _describe_fragments(after, columns)
+    rewritten = {number for number in old.keys() & new.keys() if old[number].files != new[number].files}
+    # If the operation does not change values in place, a fragment with other files has other rows.
+    replaced = set() if operation in _IN_PLACE else rewritten
+    kept = (old.keys() & new.keys()) - replaced
+    gone, marked = old.keys() - kept, {number for number in kept if old[number].marks != new[number].marks}
+    deleted = sum(old[number].rows for number in gone)
+    deleted += sum(max(0, new[number].deletions - old[number].deletions) for number in marked)
+    return VersionDifference(
+        gone=_sizes(old, gone),
+        new=_sizes(new, new.keys() - kept),
+        marked=_sizes(new, marked),
+        rewritten=_sizes(new, rewritten - replaced),
+        deleted=deleted,
+    )
+
+
+def _describe_fragments(dataset: LanceDataset, columns: Sequence[str]) -> dict[int, _Fragment]:
+    ids = list_field_ids(dataset)
+    described = {}
+    for size, fragment in zip(fragment_sizes(dataset), dataset.get_fragments(), strict=True):
+        one = fragment.metadata
+        files = tuple(_files(one, ids.get(name, ())) for name in columns)
+        described[size.id] = _Fragment(size, files, _marks(one), one.num_rows, one.num_deletions)
+    return described
 
 
 def _files(fragment: FragmentMetadata, fields: Collection[int]) -> tuple[str, ...]:
@@ -94,6 +105,10 @@ def _files(fragment: FragmentMetadata, fields: Collection[int]) -> tuple[str, ..
 def _marks(fragment: FragmentMetadata) -> tuple[int, int, int] | None:
     file = fragment.deletion_file
     return None if file is None else (file.read_version, file.id, file.num_deleted_rows or 0)
+
+
+def _sizes(fragments: Mapping[int, _Fragment], numbers: Iterable[int]) -> tuple[FragmentSize, ...]:
+    return tuple(fragments[number].size for number in sorted(numbers))
 
 
 def _rows(fragments: Iterable[FragmentSize]) -> int:
