@@ -68,6 +68,7 @@ RULES = [
         for suite in ("arrow_data", "columns", "computed", "metadata", "pages", "querying", "table_indexes", "tags")
     ),
     Rule("table/", ({"pylance"},), "the results of another client change only with its releases"),
+    Rule("rest/test_contract_", ({"v1", "v2"},), "the client does not depend on the mode"),
     Rule("iceberg/", ({"apache"}, {"storage"}), "our own server covers the same, without a download"),
     Rule("iceberg/test_contract_", ({"storage"},), "it does not depend on who manages versions"),
     Rule("iceberg/test_object_store_", ({"storage"},), "the same"),

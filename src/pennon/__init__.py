@@ -1,7 +1,8 @@
 """Pennon: a catalog for Lance tables that needs no server.
 
 `connect("dir", {...})` opens the directory namespace; `DirectoryNamespace(root=...)` does the same directly.
-`connect("iceberg", {...})` and `IcebergNamespace(uri=...)` open a catalog on an Iceberg REST server.
+`connect("iceberg", {...})` and `IcebergNamespace(uri=...)` open a catalog on an Iceberg REST server,
+`connect("rest", {...})` and `RestNamespace(uri=...)` one behind a Lance REST namespace server, such as `pennon serve`.
 The other names are types that operations take and return. `__version__` is the installed version.
 """
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pennon.directory import DirectoryNamespace
     from pennon.directory.problems import Problem
     from pennon.iceberg import IcebergNamespace
+    from pennon.rest import RestNamespace
     from pennon.results import (
         DroppedTable,
         KeptTable,
@@ -43,6 +45,7 @@ __all__ = [
     "Problem",
     "PurgeReport",
     "PurgedTable",
+    "RestNamespace",
     "SkippedEntry",
     "TableCommit",
     "TableStatus",
@@ -58,6 +61,7 @@ _HOMES = {
     "IcebergNamespace": "pennon.iceberg",
     "NewTable": "pennon.table_commits",
     "Problem": "pennon.directory.problems",
+    "RestNamespace": "pennon.rest",
     "TableCommit": "pennon.table_commits",
     "connect": "pennon.connection",
 }

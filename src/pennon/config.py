@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pennon import durations
 from pennon.errors import InvalidInputError
+from pennon.property_values import parse_boolean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 STORAGE_PREFIX = "storage."
 EXPIRY = "expires_at_millis"
 """The storage option that tells Lance when the other options expire."""
-_TRUE = {"true", "1", "yes", "on"}
 _DEFAULT_TTL_MS = 7 * 24 * 3600 * 1000
-_FALSE = {"false", "0", "no", "off"}
 _FLAGS = (
     "manifest_enabled",
     "dir_listing_enabled",
@@ -103,16 +102,6 @@ def _require_no_vendor(key: str, value: object) -> None:
             f"Property {_VENDOR_SWITCH!r} is not supported: the directory namespace cannot create temporary "
             "credentials. Remove it; 'vend_input_storage_options' returns the namespace's storage options to callers"
         )
-
-
-def parse_boolean(key: str, value: object) -> bool:
-    """Return the boolean that is the value of a property. Raises InvalidInputError for any other value."""
-    text = str(value).strip().lower()
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise InvalidInputError(f"Property {key!r} is a boolean (true or false), got {value!r}")
 
 
 _READERS: dict[str, Callable[[str, object], object]] = {

@@ -9,14 +9,19 @@ from pennon.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
 
     from pennon.directory import DirectoryNamespace
     from pennon.iceberg import IcebergNamespace
+    from pennon.rest import RestNamespace
 
-# Imported on first use: hardly any program needs both.
+    AnyNamespace: TypeAlias = DirectoryNamespace | IcebergNamespace | RestNamespace
+
+# Imported on first use: hardly any program needs all.
 _IMPLEMENTATIONS = {
     "dir": ("pennon.directory", "DirectoryNamespace"),
     "iceberg": ("pennon.iceberg", "IcebergNamespace"),
+    "rest": ("pennon.rest", "RestNamespace"),
 }
 KNOWN = ", ".join(sorted(_IMPLEMENTATIONS))
 """The names of all implementations, for messages."""
@@ -31,13 +36,20 @@ def connect(impl: Literal["iceberg"], properties: Mapping[str, Any]) -> IcebergN
 
 
 @overload
-def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace | IcebergNamespace: ...
+def connect(impl: Literal["rest"], properties: Mapping[str, Any]) -> RestNamespace: ...
 
 
-def connect(impl: str, properties: Mapping[str, Any]) -> DirectoryNamespace | IcebergNamespace:
-    """Open the namespace `impl` ("dir" or "iceberg"). Raises InvalidInputError if it or a property is unknown."""
+@overload
+def connect(impl: str, properties: Mapping[str, Any]) -> AnyNamespace: ...
+
+
+def connect(impl: str, properties: Mapping[str, Any]) -> AnyNamespace:
+    """Open the namespace `impl` ("dir", "iceberg" or "rest").
+
+    Raises InvalidInputError if the implementation or a property is unknown.
+    """
     if impl not in _IMPLEMENTATIONS:
         raise InvalidInputError(f"Unknown namespace implementation {impl!r}; known: {KNOWN}")
     module, name = _IMPLEMENTATIONS[impl]
-    opened: DirectoryNamespace | IcebergNamespace = getattr(import_module(module), name)(**properties)
+    opened: AnyNamespace = getattr(import_module(module), name)(**properties)
     return opened

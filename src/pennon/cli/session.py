@@ -70,8 +70,12 @@ class Session:
         connection = self.connection()
         from pennon.connection import connect
         from pennon.directory import DirectoryNamespace
+        from pennon.errors import UnsupportedOperationError
+        from pennon.rest import RestNamespace
 
         with connect(connection.impl, connection.properties) as namespace:
+            if isinstance(namespace, RestNamespace):
+                raise UnsupportedOperationError(f"{namespace!r} is served already: name the catalog that it serves")
             if isinstance(namespace, DirectoryNamespace) and (store := namespace.catalog.store).is_local:
                 _require_directory(Path(store.identity()), creates=False)
             yield namespace

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pennon.errors import InternalError
+from pennon.http_transport import BadAnswerError
 from pennon.json_fields import FieldReader
 
 _SHOWN = 300
-
-
-class BadAnswerError(InternalError):
-    """The server's answer is not what the protocol says."""
 
 
 def _wrong(what: str, wanted: str, got: str) -> BadAnswerError:

@@ -15,10 +15,10 @@ from pennon.errors import (
     UnsupportedOperationError,
     is_not_found,
 )
+from pennon.http_transport import is_unknown_outcome
 from pennon.iceberg import entries, files, tables
 from pennon.iceberg.entry import CHOSEN, MANAGED_BY
 from pennon.iceberg.files import StagedManifest
-from pennon.iceberg.http import is_unknown_outcome
 from pennon.iceberg.preparing import PlacedVersion
 from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL

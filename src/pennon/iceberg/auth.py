@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from pennon.errors import UnauthenticatedError
 from pennon.iceberg import answers
-from pennon.iceberg.settings import require_no_downgrade
+from pennon.property_values import require_no_downgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,9 +22,9 @@ from pennon.errors import (
     UnsupportedOperationError,
     is_commit_conflict,
 )
+from pennon.http_transport import pause_before_retry
 from pennon.iceberg import arriving, managed, rest
 from pennon.iceberg.files import StagedManifest
-from pennon.iceberg.http import pause_before_retry
 from pennon.iceberg.reserved import table_identifier
 from pennon.iceberg.settings import IMPL
 from pennon.identifiers import Identifier, format_identifier

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import lance
 
 from pennon.errors import NamespaceNotFoundError, TableNotFoundError, UnsupportedOperationError
+from pennon.http_transport import UnknownOutcomeError, pause_before_retry
 from pennon.iceberg import answers, rest
 from pennon.iceberg.entry import Entry, parse_entry
-from pennon.iceberg.http import UnknownOutcomeError, pause_before_retry
 from pennon.iceberg.places import Places, check_location
 from pennon.iceberg.reserved import TRASHES, require_not_reserved
 from pennon.iceberg.server_promises import KEEPS_SNAPSHOTS, ONLY_LANCE

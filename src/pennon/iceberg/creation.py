@@ -17,9 +17,9 @@ from pennon.errors import (
     is_not_found,
     translate_errors,
 )
+from pennon.http_transport import is_unknown_outcome
 from pennon.iceberg import dropping, entries, evolution, files, preparing, tables
 from pennon.iceberg.entry import CHOSEN, MANAGED_BY
-from pennon.iceberg.http import is_unknown_outcome
 from pennon.iceberg.places import check_location, is_remote
 from pennon.iceberg.schema import convert_schema
 from pennon.iceberg.settings import IMPL

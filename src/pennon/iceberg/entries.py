@@ -16,9 +16,9 @@ from pennon.errors import (
     TableNotFoundError,
     UnsupportedOperationError,
 )
+from pennon.http_transport import UnknownOutcomeError, pause_before_retry
 from pennon.iceberg import rest
 from pennon.iceberg.entry import CHOSEN, CREATION_ID, LANCE, MANAGED_BY, OURS, TABLE_TYPE, Entry, parse_entry
-from pennon.iceberg.http import UnknownOutcomeError, pause_before_retry
 from pennon.iceberg.places import check_location
 from pennon.iceberg.settings import parse_manager
 from pennon.identifiers import Identifier, format_identifier, namespace_not_found, parent_not_found, table_not_found

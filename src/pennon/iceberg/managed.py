@@ -20,10 +20,10 @@ from pennon.errors import (
     TableVersionNotFoundError,
     translate_errors,
 )
+from pennon.http_transport import pause_before_retry
 from pennon.iceberg import files, rest
 from pennon.iceberg.catalog import commit_body
 from pennon.iceberg.files import StagedManifest, VersionFile
-from pennon.iceberg.http import pause_before_retry
 from pennon.iceberg.preparing import PlacedVersion, PreparedVersion, current_is, prepare, summary
 from pennon.iceberg.summaries import STAGED
 from pennon.identifiers import Identifier, format_identifier

@@ -10,8 +10,8 @@ from pennon.errors import (
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
 )
+from pennon.http_transport import UnknownOutcomeError
 from pennon.iceberg import answers, dropping, rest
-from pennon.iceberg.http import UnknownOutcomeError
 from pennon.identifiers import ROOT, Identifier, format_identifier, parent_not_found
 from pennon.modes import CreateMode, DropBehavior, DropMode
 from pennon.paging import select_page

@@ -25,11 +25,11 @@ from pennon.errors import (
     UnsupportedOperationError,
     from_error_code,
 )
+from pennon.http_transport import Answer, BadAnswerError, Transport, UnknownOutcomeError
 from pennon.iceberg import answers
 from pennon.iceberg.auth import create_authenticator
-from pennon.iceberg.http import Answer, Transport, UnknownOutcomeError
-from pennon.iceberg.settings import checked_uri, require_no_downgrade
 from pennon.identifiers import Identifier, format_identifier
+from pennon.property_values import parse_uri, require_no_downgrade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -175,7 +175,7 @@ class RestCatalog:
             if not token:
                 return
             if token in seen or len(seen) >= _MOST_PAGES:
-                raise answers.BadAnswerError(f"{what}: the server's pages do not end")
+                raise BadAnswerError(f"{what}: the server's pages do not end")
             seen.add(token)
 
     def _authenticated(self, auth: Authenticator, route: Route, url: str, body: bytes | None) -> Answer:
@@ -239,7 +239,7 @@ class RestCatalog:
         prefix = overrides.get("prefix") or settings.prefix or defaults.get("prefix")
         server = settings.uri
         if "uri" in overrides:
-            server = checked_uri(overrides["uri"], "The address that the server's configuration names")
+            server = parse_uri(overrides["uri"], "The address that the server's configuration names")
             require_no_downgrade(settings.uri, server, "The address that the server's configuration names")
         endpoints = None
         if config.get("endpoints") is not None:

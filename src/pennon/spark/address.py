@@ -10,14 +10,24 @@ from pennon.config import STORAGE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
 
     from pennon import DirectoryNamespace
     from pennon.catalog_namespace import CatalogNamespace
+    from pennon.rest import RestNamespace
 
-    Client = CatalogNamespace[Any]
+    Client: TypeAlias = CatalogNamespace[Any] | RestNamespace
 
 _SHOWN_PROPERTIES = {
-    *("assume-lance-tables", "connect_timeout", "dir_listing_enabled", "drop_ttl", "managed_by", "manifest_enabled"),
+    *(
+        "assume-lance-tables",
+        "connect_timeout",
+        "delimiter",
+        "dir_listing_enabled",
+        "drop_ttl",
+        "managed_by",
+        "manifest_enabled",
+    ),
     *("max_answer_bytes", "max_snapshots", "prefix", "read_timeout", "rest-page-size", "rest.signing-name"),
     *("rest.signing-region", "rest.sigv4-enabled", "retry_timeout", "root", "uri", "vended-credentials-enabled"),
     "warehouse",

@@ -1,0 +1,256 @@
+"""One server: requests of operations by their routes, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from pydantic import BaseModel, ValidationError
+
+from pennon.errors import InvalidInputError, LanceNamespaceError
+from pennon.http_transport import Answer, BadAnswerError, Transport
+from pennon.identifiers import format_identifier
+from pennon.rest import failures
+from pennon.rest.rows import STREAM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pennon.http_transport import StreamedBody
+    from pennon.rest.routes import Route
+    from pennon.rest.settings import RestSettings
+
+Answered = TypeVar("Answered", bound=BaseModel)
+
+JSON = "application/json"
+_HEADER = "header."
+_CONTEXT_HEADER = "x-pennon-context-"
+_IDEMPOTENCY_KEY = "Idempotency-Key"
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_IN_BODY = {"identity"}
+_OURS = {"content-length", "content-type", "host", "transfer-encoding", "idempotency-key", "connection"}
+"""Headers that a context cannot set."""
+_BUSY = frozenset({429, 503})
+
+
+class RestServer:
+    """A connection to a server."""
+
+    def __init__(self, settings: RestSettings) -> None:
+        self.settings = settings
+        self._transport = Transport(settings)
+        self._lock = Lock()
+        self._knows_keys: bool | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close all connections. No request can be sent afterwards."""
+        self._is_closed = True
+        self._transport.close()
+
+    def call(self, route: Route[Answered], request: BaseModel, rows: bytes | StreamedBody | None = None) -> Answered:
+        """Do an operation and return its response. `rows` are the body of a route that takes rows."""
+        what = describe_call(route.operation, getattr(request, "id", None))
+        answer = self.send(route, request, rows, accepts=JSON)
+        return parse_answer(route, answer, what)
+
+    def send(
+        self,
+        route: Route[Any],
+        request: BaseModel,
+        rows: bytes | StreamedBody | None = None,
+        *,
+        accepts: str,
+        streams: bool = False,
+    ) -> Answer:
+        """Request an operation and return the successful answer as it came."""
+        fields = request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NOT_IN_BODY)
+        identifier = fields.get("id") or []
+        context = fields.pop("context", None) or {}
+        headers = {"Accept": accepts} | _headers_of_identity(request) | _headers_of_context(context)
+        entries = {key: value for key, value in context.items() if not key.startswith(_HEADER)}
+        body: bytes | StreamedBody | None = None
+        if route.body == "request":
+            content = fields if route.body_field is None else fields.get(route.body_field) or {}
+            if entries and route.body_field is None:
+                content, entries = {**content, "context": entries}, {}
+            body = json.dumps(content).encode()
+            headers["Content-Type"] = JSON
+        elif route.body == "rows":
+            body = rows
+            headers["Content-Type"] = STREAM
+        headers |= {f"{_CONTEXT_HEADER}{_header_name(key)}": _header_value(key, text) for key, text in entries.items()}
+        path = self._path(route.path, fields, identifier)
+        query = {name: _parameter(fields[name]) for name in route.query if name in fields}
+        return self.exchange(
+            route.method,
+            path,
+            query,
+            headers,
+            body,
+            what=describe_call(route.operation, identifier),
+            subject=format_identifier(tuple(identifier)),
+            changes=route.changes,
+            streams=streams,
+        )
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str | list[str]],
+        headers: Mapping[str, str],
+        body: bytes | StreamedBody | None,
+        *,
+        what: str,
+        subject: str,
+        changes: bool,
+        streams: bool = False,
+    ) -> Answer:
+        """Send a request below `/v1` and return the answer. Raises the error that the server answers."""
+        if self._is_closed:
+            raise InvalidInputError(f"The client of {self.settings.uri} is closed")
+        parameters = urlencode({"delimiter": self.settings.delimiter, **query}, doseq=True)
+        url = f"{self.settings.uri}/v1/{path}?{parameters}"
+        sent = {"User-Agent": "pennon", **self._credentials(), **headers}
+        if changes:
+            sent[_IDEMPOTENCY_KEY] = uuid.uuid4().hex
+        answer = self._transport.send(
+            method,
+            url,
+            sent,
+            body,
+            repeatable=self._recognizes_repetitions if changes else True,
+            refusals=_BUSY,
+            streams=streams,
+        )
+        if not answer.is_success:
+            raise failures.parse_error(answer, what=what, subject=subject, settings=self.settings, changes=changes)
+        return answer
+
+    def _credentials(self) -> dict[str, str]:
+        token = {} if self.settings.token is None else {"Authorization": f"Bearer {self.settings.token}"}
+        return {**token, **self.settings.headers}
+
+    def _recognizes_repetitions(self) -> bool:
+        """Return True if the server recognizes a request that is sent again by its `Idempotency-Key`."""
+        with self._lock:
+            if self._knows_keys is None:
+                self._knows_keys = self._ask_for_keys()
+            return self._knows_keys
+
+    def _ask_for_keys(self) -> bool:
+        """Ask the server what it can do. A server that does not know the question recognizes nothing."""
+        what = f"the abilities of the server {self.settings.uri}"
+        try:
+            answer = self.exchange("GET", "pennon", {}, {"Accept": JSON}, None, what=what, subject=what, changes=False)
+            content = json.loads(answer.body)
+        except (LanceNamespaceError, ValueError, RecursionError):
+            return False
+        return isinstance(content, dict) and content.get("idempotency_keys") is True
+
+    def _path(self, template: str, fields: Mapping[str, Any], identifier: Sequence[str]) -> str:
+        path = template
+        if "{id}" in template:
+            path = path.replace("{id}", self.join(identifier))
+        if "{index_name}" in template:
+            path = path.replace("{index_name}", _quote(str(fields.get("index_name") or ""), "index name"))
+        return path
+
+    def join(self, identifier: Sequence[str]) -> str:
+        """Return an identifier as it is written in a path. Raises InvalidInputError if that is impossible."""
+        delimiter = self.settings.delimiter
+        for name in identifier:
+            if not name or delimiter in name:
+                raise InvalidInputError(
+                    f"Bad name {name!r} in identifier {list(identifier)!r}: it is empty or holds the delimiter "
+                    f"{delimiter!r}"
+                )
+        return _quote(delimiter.join(identifier) or delimiter, "identifier")
+
+
+def describe_call(operation: str, identifier: Sequence[str] | None) -> str:
+    """Return an operation and its object, for messages."""
+    return f"{operation} of {format_identifier(tuple(identifier or ()))}"
+
+
+def parse_answer(route: Route[Answered], answer: Answer, what: str) -> Answered:
+    """Return the response in an answer. Raises BadAnswerError if it is not what the protocol says."""
+    context = {f"{_HEADER}{name.lower()}": value for name, value in answer.headers.items()}
+    try:
+        content = json.loads(answer.body) if answer.body.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise BadAnswerError(f"{what}: the server's answer is not JSON ({len(answer.body)} bytes)") from error
+    if route.answer_field is not None:
+        content = {route.answer_field: content}
+    if not isinstance(content, dict):
+        raise BadAnswerError(f"{what}: the server should answer an object, got {type(content).__name__}")
+    if "context" in route.answer.model_fields:
+        own = content.get("context")
+        content["context"] = {**(own if isinstance(own, dict) else {}), **context}
+    try:
+        return route.answer.model_validate(content)
+    except (ValidationError, RecursionError) as error:
+        fields = (
+            ", ".join(".".join(map(str, one["loc"])) for one in error.errors()[:5])
+            if isinstance(error, ValidationError)
+            else "too deep"
+        )
+        raise BadAnswerError(f"{what}: the server's answer is not a valid {route.answer.__name__}: {fields}") from error
+
+
+def _headers_of_identity(request: BaseModel) -> dict[str, str]:
+    identity = getattr(request, "identity", None)
+    if identity is None:
+        return {}
+    headers = {}
+    if identity.api_key:
+        headers["x-api-key"] = _header_value("identity", identity.api_key)
+    if identity.auth_token:
+        headers["Authorization"] = _header_value("identity", f"Bearer {identity.auth_token}")
+    return headers
+
+
+def _headers_of_context(context: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for key, value in context.items():
+        if key.startswith(_HEADER):
+            name = _header_name(key[len(_HEADER) :])
+            if name.lower() in _OURS:
+                raise InvalidInputError(f"The context cannot set the header {name!r}")
+            found[name] = _header_value(key, value)
+    return found
+
+
+def _header_name(name: str) -> str:
+    if _TOKEN.fullmatch(name) is None:
+        raise InvalidInputError(f"The context entry {name!r} cannot be sent: it is no name of a header")
+    return name
+
+
+def _header_value(key: str, value: str) -> str:
+    if not value.isascii() or not value.isprintable():
+        raise InvalidInputError(f"The value of the context entry {key!r} cannot be sent in a header")
+    return value
+
+
+def _quote(text: str, what: str) -> str:
+    # These would be removed from the path on the way.
+    if text in {"", ".", ".."}:
+        raise InvalidInputError(f"Bad {what} {text!r}: it cannot be part of a path")
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"Bad {what} {text!r}: it is not valid text") from error
+
+
+def _parameter(value: object) -> str | list[str]:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return [str(one) for one in value]
+    return json.dumps(value) if isinstance(value, dict) else str(value)

@@ -1,0 +1,148 @@
+"""Lance and the rows of tables through the client: commits, streams, the shared operations."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+
+import lance
+import pyarrow as pa
+import pytest
+
+from tests.support import create_namespace, create_table, describe_table, fails, ipc
+
+ROWS = pa.table({"id": list(range(1000)), "name": [f"n{number}" for number in range(1000)]})
+
+
+@pytest.fixture
+def managed(root, open_namespace):
+    """Return a client of a catalog that manages versions."""
+    client = open_namespace(root, "v2")
+    client._directory.enable_table_version_management()
+    create_namespace(client, "a")
+    return client
+
+
+@pytest.fixture
+def plain(root, open_namespace):
+    """Return a client of a catalog whose tables' files decide about versions."""
+    client = open_namespace(root, "v2")
+    create_namespace(client, "a")
+    return client
+
+
+@pytest.fixture(params=["managed", "plain"])
+def client(request):
+    """Return a client of each kind of catalog."""
+    return request.getfixturevalue(request.param)
+
+
+def test_lance_writes_and_opens_tables_through_the_client(client):
+    where = {"namespace_client": client, "table_id": ["a", "t"]}
+    lance.write_dataset(ROWS, mode="create", **where)
+    lance.write_dataset(ROWS, mode="append", **where)
+    dataset = lance.dataset(**where)
+    assert dataset.count_rows() == 2000
+    dataset.delete("id >= 10")
+    assert client.count_table_rows({"id": ["a", "t"]}).count == 20
+    assert client._directory.count_table_rows({"id": ["a", "t"]}).count == 20
+
+
+def test_versions_that_lance_commits_are_those_of_the_server(managed):
+    where = {"namespace_client": managed, "table_id": ["a", "t"]}
+    lance.write_dataset(ROWS, mode="create", **where)
+    assert describe_table(managed, "a", "t").managed_versioning
+    lance.write_dataset(ROWS, mode="append", **where)
+    listed = managed.list_table_versions({"id": ["a", "t"]}).versions
+    assert [one.version for one in listed] == [2, 1]
+
+
+def test_concurrent_writers_lose_nothing(managed):
+    create_table(managed, "a", "t", data=ipc({"id": [-1]}))
+
+    def append(number: int) -> None:
+        rows = pa.table({"id": [number]})
+        lance.write_dataset(rows, mode="append", namespace_client=managed, table_id=["a", "t"])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(append, range(12)))
+    found = lance.dataset(namespace_client=managed, table_id=["a", "t"]).to_table()
+    assert sorted(found["id"].to_pylist()) == list(range(-1, 12))
+
+
+def as_file(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        ipc,
+        as_file,
+        lambda rows: memoryview(ipc(rows)),
+        lambda rows: io.BytesIO(ipc(rows)),
+        lambda rows: io.BytesIO(as_file(rows)),
+        lambda rows: rows.to_reader(),
+        lambda rows: rows,
+    ],
+    ids=["bytes", "file format", "memoryview", "open stream", "open file format", "reader", "table"],
+)
+def test_rows_are_taken_in_every_form(plain, make):
+    plain.create_table({"id": ["a", "t"]}, make(ROWS))
+    plain.insert_into_table({"id": ["a", "t"]}, make(ROWS))
+    done = plain.merge_insert_into_table(
+        {"id": ["a", "t"], "on": "id", "when_matched_update_all": True, "when_not_matched_insert_all": True},
+        make(pa.table({"id": [5000], "name": ["new"]})),
+    )
+    assert done.num_inserted_rows == 1
+    assert plain.count_table_rows({"id": ["a", "t"]}).count == 2001
+
+
+@pytest.mark.parametrize("data", [None, 5, b"", b"nonsense", io.BytesIO(b"nonsense")])
+def test_data_that_is_no_arrow_data_is_refused(plain, data):
+    with fails(13):
+        plain.create_table({"id": ["a", "t"]}, data)
+
+
+def test_results_are_read_as_a_stream_and_as_a_file(plain):
+    create_table(plain, "a", "t", data=ipc(ROWS))
+    query = {"id": ["a", "t"], "k": 10_000, "vector": {}, "filter": "id < 700"}
+    batches = plain.query_batches(query).read_all()
+    whole = pa.ipc.open_file(plain.query_table(query).data).read_all()
+    assert batches["id"].to_pylist() == whole["id"].to_pylist() == list(range(700))
+
+
+def test_a_reader_that_is_left_keeps_the_client_usable(plain):
+    create_table(plain, "a", "t", data=ipc(ROWS))
+    reader = plain.query_batches({"id": ["a", "t"], "k": 10_000, "vector": {}})
+    reader.read_next_batch()
+    reader.close()
+    assert plain.count_table_rows({"id": ["a", "t"]}).count == 1000
+
+
+def test_plans_metadata_indexes_tags_and_branches(plain):
+    create_table(plain, "a", "t", data=ipc(ROWS))
+    table = {"id": ["a", "t"]}
+    query = {**table, "k": 5, "vector": {}, "filter": "id = 3"}
+    assert "Lance" in plain.explain_table_query_plan({**table, "query": query})
+    assert "Lance" in plain.analyze_table_query_plan(query)
+    assert plain.update_table_schema_metadata({**table, "metadata": {"k": "v"}}).metadata == {"k": "v"}
+    plain.create_table_scalar_index({**table, "column": "id", "index_type": "BTREE", "name": "by id"})
+    stats = plain.describe_table_index_stats({**table, "index_name": "by id"})
+    assert stats.num_indexed_rows == 1000
+    assert [one.index_name for one in plain.list_table_indices(table).indexes] == ["by id"]
+    plain.drop_table_index({**table, "index_name": "by id"})
+    plain.create_table_tag({**table, "tag": "first", "version": 1})
+    assert plain.get_table_tag_version({**table, "tag": "first"}).version == 1
+    plain.create_table_branch({**table, "name": "b"})
+    assert list(plain.list_table_branches(table).branches) == ["b"]
+    assert plain.alter_table_add_columns({**table, "new_columns": [{"name": "n", "expression": "id + 1"}]}).version
+    plain.update_table({**table, "updates": [["n", "0"]], "predicate": "id < 10"})
+    assert plain.count_table_rows({**table, "predicate": "n = 0"}).count == 10
+    plain.delete_from_table({**table, "predicate": "n = 0"})
+    assert plain.get_table_stats(table).num_rows == 990
+    plain.restore_table({**table, "version": 1})
+    assert plain.count_table_rows(table).count == 1000
