@@ -66,6 +66,12 @@ def operation(
     return decorate
 
 
+def accept_single_column(fields: dict[str, Any]) -> dict[str, Any]:
+    """Accept `on` of a merge as a single path, as in the OpenAPI file. The SDK has a list."""
+    on = fields.get("on")
+    return {**fields, "on": [on]} if isinstance(on, str) else fields
+
+
 def _parse_request(
     kind: type[Request], request: object, upgrade: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> Request:

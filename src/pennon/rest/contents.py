@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pennon.errors import InvalidInputError
 from pennon.http_transport import BadAnswerError
-from pennon.requests import operation
+from pennon.requests import accept_single_column, operation
 from pennon.rest import routes
 from pennon.rest.rows import FILE, FILE_MAGIC, STREAM, make_body
 from pennon.rest.server import describe_call
@@ -71,7 +71,7 @@ class TableContents(sdk.LanceNamespace):
         """
         return self._server.call(routes.INSERT_INTO_TABLE, request, make_body(request_data))
 
-    @operation(sdk.MergeInsertIntoTableRequest)
+    @operation(sdk.MergeInsertIntoTableRequest, upgrade=accept_single_column)
     def merge_insert_into_table(
         self, request: sdk.MergeInsertIntoTableRequest, request_data: object
     ) -> sdk.MergeInsertIntoTableResponse:

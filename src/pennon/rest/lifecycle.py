@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lance_namespace as sdk
 from pydantic import TypeAdapter, ValidationError
 
-from pennon.errors import UnsupportedOperationError, translate_errors
+from pennon.errors import InvalidInputError, UnsupportedOperationError, translate_errors
 from pennon.http_transport import BadAnswerError
 from pennon.identifiers import Identifier, format_identifier, namespace_identifier, table_identifier
 from pennon.rest.server import JSON
@@ -154,7 +155,7 @@ class TableLifecycle(sdk.LanceNamespace):
 
     def table_status(self, id: Sequence[str]) -> TableStatusReport:
         """Return whether a table exists, is dropped, or neither."""
-        return self._read("table_status", "table/{id}/status", table_identifier(id), {}, TableStatusReport)
+        return self._ask("table_status", "table/{id}/status", table_identifier(id), {}, TableStatusReport)
 
     def set_table_protection(self, id: Sequence[str], protected: bool) -> None:  # noqa: FBT001 - a setter
         """Protect a table from being dropped and purged, or stop protecting it. Raises TableNotFoundError."""
@@ -171,6 +172,8 @@ class TableLifecycle(sdk.LanceNamespace):
 
         Raises NamespaceNotFoundError if the namespace does not exist.
         """
+        if not all(isinstance(key, str) and isinstance(value, (str, NoneType)) for key, value in changes.items()):
+            raise InvalidInputError(f"Properties are texts, got {dict(changes)!r}")
         identifier, body = namespace_identifier(id), {"changes": dict(changes)}
         path = "namespace/{id}/properties"
         return self._change("alter_namespace_properties", path, identifier, body, _Properties).properties
@@ -183,7 +186,7 @@ class TableLifecycle(sdk.LanceNamespace):
         Raises NamespaceNotFoundError if the parent does not exist, TableAlreadyExistsError if the name is taken.
         """
         identifier = table_identifier(id)
-        return self._change("new_table_location", "table/{id}/new-location", identifier, {}, _Location).location
+        return self._ask("new_table_location", "table/{id}/new-location", identifier, {}, _Location).location
 
     def adopt_table(self, id: Sequence[str], location: str, properties: Mapping[str, str] | None = None) -> int:
         """Add the table that was written at a new location to the catalog, and return its version.
@@ -197,7 +200,7 @@ class TableLifecycle(sdk.LanceNamespace):
     def require_new_table_location(self, id: Sequence[str], location: str) -> None:
         """Raise InvalidTableStateError unless a location was made for this table and no table refers to it."""
         path, body = "table/{id}/require-new-location", {"location": location}
-        self._change("require_new_table_location", path, table_identifier(id), body, _Nothing)
+        self._ask("require_new_table_location", path, table_identifier(id), body, _Nothing)
 
     def discard_table_location(self, id: Sequence[str], location: str) -> None:
         """Delete the files at a new location that did not become a table.
@@ -216,7 +219,7 @@ class TableLifecycle(sdk.LanceNamespace):
         catalog does not manage its versions.
         """
         body = {"ids": [list(table_identifier(one)) for one in ids]}
-        return self._change("latest_table_versions", "table/latest-versions", (), body, _Versions).versions
+        return self._ask("latest_table_versions", "table/latest-versions", (), body, _Versions).versions
 
     def require_common_commits(self, ids: Sequence[Sequence[str]]) -> None:
         """Raise UnsupportedOperationError: a REST namespace cannot commit transactions of several tables together."""
@@ -242,11 +245,13 @@ class TableLifecycle(sdk.LanceNamespace):
             for key, value in query.items()
             if value is not None
         }
-        return self._request(operation, path, identifier, answer, query=parameters)
+        return self._request(operation, path, identifier, answer, query=parameters, changes=False)
+
+    def _ask(self, operation: str, path: str, identifier: Identifier, body: Mapping[str, Any], answer: type[T]) -> T:
+        return self._request(operation, path, identifier, answer, body=body, changes=False)
 
     def _change(self, operation: str, path: str, identifier: Identifier, body: Mapping[str, Any], answer: type[T]) -> T:
-        content = {key: value for key, value in body.items() if value is not None}
-        return self._request(operation, path, identifier, answer, body=json.dumps(content).encode())
+        return self._request(operation, path, identifier, answer, body=body, changes=True)
 
     def _request(
         self,
@@ -255,24 +260,26 @@ class TableLifecycle(sdk.LanceNamespace):
         identifier: Identifier,
         answer: type[T],
         *,
+        changes: bool,
         query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
+        body: Mapping[str, Any] | None = None,
     ) -> T:
         """Request a route below `/v1/pennon`. Raises UnsupportedOperationError if the server has no such routes."""
         subject = format_identifier(identifier)
         what = f"{operation} of {subject}" if "{id}" in path else operation
         filled = path.replace("{id}", self._server.join(identifier))
         headers = {"Accept": JSON} | ({} if body is None else {"Content-Type": JSON})
+        given = {key: value for key, value in (body or {}).items() if value is not None}
         with translate_errors(what):
             answered = self._server.exchange(
                 "GET" if body is None else "POST",
                 f"pennon/{filled}",
                 query or {},
                 headers,
-                body,
+                None if body is None else json.dumps(given).encode(),
                 what=what,
                 subject=subject,
-                changes=body is not None,
+                changes=changes,
             )
             try:
                 return TypeAdapter(answer).validate_json(answered.body if answered.body.strip() else b"{}")

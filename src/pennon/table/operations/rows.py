@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pyarrow as pa
 from lance_namespace import (
@@ -31,7 +30,7 @@ from pennon.errors import (
     UnsupportedOperationError,
 )
 from pennon.identifiers import Identifier, format_identifier, table_identifier
-from pennon.requests import operation
+from pennon.requests import accept_single_column, operation
 from pennon.table import ipc, mutations, querying, requirements
 from pennon.table.ipc_file import IpcFile, is_file, load_rows
 from pennon.table.operations.opening import TableOpener
@@ -39,12 +38,6 @@ from pennon.table.version_selector import normalize_branch
 
 _MERGE_TIMEOUT = "30s"
 _MODES = {"append": False, "overwrite": True}
-
-
-def _accept_single_column(fields: dict[str, Any]) -> dict[str, Any]:
-    """Accept `on` as a single path, as in the OpenAPI file. The SDK has a list."""
-    on = fields.get("on")
-    return {**fields, "on": [on]} if isinstance(on, str) else fields
 
 
 class RowOperations(TableOpener):
@@ -127,7 +120,7 @@ class RowOperations(TableOpener):
         self._advance_handle(dataset, change.committed)
         return InsertIntoTableResponse(num_inserted_rows=done.inserted, version=done.version)
 
-    @operation(MergeInsertIntoTableRequest, upgrade=_accept_single_column)
+    @operation(MergeInsertIntoTableRequest, upgrade=accept_single_column)
     def merge_insert_into_table(
         self, request: MergeInsertIntoTableRequest, request_data: bytes
     ) -> MergeInsertIntoTableResponse:
