@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -46,9 +46,11 @@ class Hub:
 class ServedNamespace(RestNamespace):
     """A client of a server in this process, which knows what is served."""
 
+    served: ClassVar[dict[str, DirectoryNamespace]] = {}
+
     def __repr__(self) -> str:
         """Return the mode, too, for tests that depend on it."""
-        return f"{super().__repr__()} of {getattr(self, '_directory', None)!r}"
+        return f"{super().__repr__()} of {self.served[self._settings.uri]!r}"
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +83,7 @@ def open_namespace(hub) -> Iterator[Callable[..., RestNamespace]]:
             served = stack.enter_context(DirectoryNamespace(**where.properties, **MODES[mode], **properties))
             client = stack.enter_context(ServedNamespace(uri=hub.add(app.build(served, access.Access()))))
             client._store = served._store
-            client._directory = served
+            client._directory = client.served[client._settings.uri] = served
             return client
 
         yield open_one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pennon.errors import InvalidInputError, UnsupportedOperationError, translate_errors
 from pennon.http_transport import BadAnswerError
 from pennon.identifiers import Identifier, format_identifier, namespace_identifier, table_identifier
-from pennon.rest.server import JSON
+from pennon.rest.server import JSON, encode_json
 from pennon.results import DroppedTable, PurgedTable, PurgeReport, TableStatusReport
 
 if TYPE_CHECKING:
@@ -276,7 +275,7 @@ class TableLifecycle(sdk.LanceNamespace):
                 f"pennon/{filled}",
                 query or {},
                 headers,
-                None if body is None else json.dumps(given).encode(),
+                None if body is None else encode_json(given, what),
                 what=what,
                 subject=subject,
                 changes=changes,

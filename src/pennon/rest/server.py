@@ -68,7 +68,7 @@ class RestServer:
         streams: bool = False,
     ) -> Answer:
         """Request an operation and return the successful answer as it came."""
-        fields = request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NOT_IN_BODY)
+        fields = request.model_dump(by_alias=True, exclude_none=True, exclude=_NOT_IN_BODY)
         identifier = fields.get("id") or []
         context = fields.pop("context", None) or {}
         headers = {"Accept": accepts} | _headers_of_identity(request) | _headers_of_context(context)
@@ -78,7 +78,7 @@ class RestServer:
             content = fields if route.body_field is None else fields.get(route.body_field) or {}
             if entries and route.body_field is None:
                 content, entries = {**content, "context": entries}, {}
-            body = json.dumps(content).encode()
+            body = encode_json(content, describe_call(route.operation, identifier))
             headers["Content-Type"] = JSON
         elif route.body == "rows":
             body = rows
@@ -171,6 +171,14 @@ class RestServer:
                     f"{delimiter!r}"
                 )
         return _quote(delimiter.join(identifier) or delimiter, "identifier")
+
+
+def encode_json(content: Mapping[str, Any], what: str) -> bytes:
+    """Return the body of a request. Raises InvalidInputError if it has a text that is not valid."""
+    try:
+        return json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"{what}: the request has a text that is not valid: {error}") from error
 
 
 def describe_call(operation: str, identifier: Sequence[str] | None) -> str:
