@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SLASH = "\0"
 """Replaces a slash inside a name in the paths that routes get. No name can contain it."""
+LANCE_PATHS = b"/v1/"
 LARGEST_BODY = 4 << 20
 MOST_VALUES = 250_000
 """Python's parser takes up to a microsecond per value, in which no other thread runs."""
@@ -59,7 +60,12 @@ class Gate:
 
 
 def decoded(raw: bytes) -> str:
-    """Decode a path, part by part; 13 if it is no text."""
+    """Decode a path, part by part; 13 if it is no text.
+
+    In the Lance protocol, a plus is a space: its Rust and Java clients encode paths like forms. All encode a plus.
+    """
+    if raw.startswith(LANCE_PATHS):
+        raw = raw.replace(b"+", b"%20")
     parts = raw.partition(b"?")[0].split(b"/")
     try:
         return "/".join(unquote_to_bytes(part).decode().replace("/", SLASH) for part in parts)

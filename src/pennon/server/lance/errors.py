@@ -54,6 +54,7 @@ _CODE_BY_STATUS = {
     503: ErrorCode.SERVICE_UNAVAILABLE,
 }
 _STORAGE_REFUSED = "The storage of the server does not allow this; its log has the reason"
+_RETRY_SECONDS = "1"
 _BROKEN = "The server could not do this; its log has the reason"
 
 
@@ -68,7 +69,8 @@ def respond_to_error(error: Exception, *, instance: str, known: Collection[int])
         _log.error("%s: %s", instance, error, exc_info=error)
     if status not in known and status < INTERNAL:
         status = BAD_REQUEST
-    return respond(status, text, instance=instance, code=code)
+    headers = {"Retry-After": _RETRY_SECONDS} if code is ErrorCode.SERVICE_UNAVAILABLE else None
+    return respond(status, text, instance=instance, code=code, headers=headers)
 
 
 def respond(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import lance_namespace as sdk
 
@@ -18,6 +18,8 @@ from pennon.server.lance.needs import on_namespace, on_root, on_table, on_table_
 from pennon.server.permissions.rights import Right
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import BaseModel
 
     from pennon.server.lance.needs import Needs
@@ -47,6 +49,8 @@ class Operation:
     status: int = 200
     errors: frozenset[int] = _FINDS
     """The statuses of errors in the specification."""
+    perform: Callable[[Any, Any], Any] | None = None
+    """Does the operation with the namespace and a request; None if a method of the namespace does it."""
     takes_rows: bool = False
     """Whether the body is an Arrow IPC stream."""
     body_field: str | None = None

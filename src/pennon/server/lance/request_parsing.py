@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import types
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from pennon.errors import InvalidInputError
@@ -85,7 +86,7 @@ def _find_parser(annotation: Any) -> Callable[[str, list[str]], Any] | None:  # 
     kind = _strip_annotation(annotation)
     if get_origin(kind) is list and _strip_annotation(get_args(kind)[0]) is str:
         return lambda _, texts: texts
-    return {bool: _parse_flag, int: _parse_number, str: _parse_text}.get(
+    return {bool: _parse_flag, int: _parse_number, str: _parse_text, datetime: _parse_text}.get(
         kind, _parse_map if get_origin(kind) is dict else None
     )
 

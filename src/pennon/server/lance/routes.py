@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from typing import IO, TYPE_CHECKING, Any
 
 import anyio
 import pyarrow as pa
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from pennon.server.iceberg.errors import ProtocolError
-from pennon.server.lance import errors, listings, streams
+from pennon.server.lance import errors, idempotency, listings, streams
+from pennon.server.lance.extensions import EXTENSIONS
+from pennon.server.lance.idempotency import KeptAnswers
 from pennon.server.lance.operations import OPERATIONS
 from pennon.server.lance.request_parsing import RequestParser, parse_delimiter
 from pennon.server.permissions.rights import principal_of
 from pennon.server.requests import read_object
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 
+    from pydantic import BaseModel
     from starlette.requests import Request
 
     from pennon.catalog_namespace import CatalogNamespace
@@ -36,15 +39,16 @@ _JSON = "application/json"
 def router(namespace: CatalogNamespace[Any], guard: Guard) -> APIRouter:
     """Make the routes over a namespace. Each operation runs in a thread."""
     made = APIRouter()
-    for operation in OPERATIONS:
-        made.add_route(operation.path, _make_endpoint(operation, namespace, guard), methods=[operation.method])
+    answers = KeptAnswers()
+    for operation in (*OPERATIONS, *EXTENSIONS):
+        made.add_route(operation.path, _make_endpoint(operation, namespace, guard, answers), methods=[operation.method])
     return made
 
 
 def _make_endpoint(
-    operation: Operation, namespace: CatalogNamespace[Any], guard: Guard
+    operation: Operation, namespace: CatalogNamespace[Any], guard: Guard, answers: KeptAnswers
 ) -> Callable[[Request], Awaitable[Response]]:
-    handler = _Handler(operation, namespace, guard)
+    handler = _Handler(operation, namespace, guard, answers)
 
     async def answer(request: Request) -> Response:
         try:
@@ -67,45 +71,66 @@ async def _receive_body(request: Request, operation: Operation) -> AsyncIterator
         yield await read_object(request)
 
 
+def _find_call(operation: Operation, namespace: CatalogNamespace[Any]) -> Callable[..., Any]:
+    if operation.perform is not None:
+        return partial(operation.perform, namespace)
+    call: Callable[..., Any] = getattr(namespace, "query_batches" if operation.id == "QueryTable" else operation.call)
+    return call
+
+
+@cache
+def _serializer(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
 class _Handler:
     """Handles the requests of one operation."""
 
-    def __init__(self, operation: Operation, namespace: CatalogNamespace[Any], guard: Guard) -> None:
+    def __init__(
+        self, operation: Operation, namespace: CatalogNamespace[Any], guard: Guard, answers: KeptAnswers
+    ) -> None:
         self._operation = operation
         self._parser = RequestParser(operation)
-        self._call = getattr(namespace, "query_batches" if operation.id == "QueryTable" else operation.call)
+        self._call = _find_call(operation, namespace)
         self._guard = guard
+        self._answers = answers
 
     def handle(self, http: Request, body: Body) -> Response:
-        """Check the rights, do the operation and return its answer. Runs in a thread."""
+        """Check the rights, do the operation unless it was done before, and return its answer. Runs in a thread."""
         operation, principal = self._operation, principal_of(http.scope)
         fields = body if isinstance(body, dict) else {}
         request = self._parser.parse(http.path_params, http.query_params, http.headers, fields)
         for need in operation.needs(request):
             self._guard.require(principal, need.right, need.identifier, kind=need.kind)
+        key = http.headers.get(idempotency.HEADER) if operation.changes else None
+        if key is None:
+            return self._answer(http, request, body)
+        parts = [operation.id, http.url.path, http.url.query]
+        return self._answers.answer_once(
+            principal.name, key, idempotency.fingerprint(parts, body), lambda: self._answer(http, request, body)
+        )
+
+    def _answer(self, http: Request, request: BaseModel, body: Body) -> Response:
+        operation = self._operation
         if operation.lists is not None:
-            delimiter = None if "id" in http.path_params else parse_delimiter(http.query_params)
-            return self._respond(
-                listings.list_visible(
-                    self._call,
-                    request,
-                    guard=self._guard,
-                    principal=principal,
-                    lists=operation.lists,
-                    delimiter=delimiter,
-                )
+            page = listings.list_visible(
+                self._call,
+                request,
+                guard=self._guard,
+                principal=principal_of(http.scope),
+                lists=operation.lists,
+                delimiter=None if "id" in http.path_params else parse_delimiter(http.query_params),
             )
+            return self._respond(page)
         result = self._call(request, body) if operation.takes_rows else self._call(request)
         if isinstance(result, pa.RecordBatchReader):
             return streams.send_rows(result, http.headers.get("accept", ""))
         return self._respond(result)
 
-    def _respond(self, result: BaseModel | str) -> Response:
+    def _respond(self, result: object) -> Response:
         operation = self._operation
         if operation.is_empty:
             return Response(status_code=operation.status)
-        if isinstance(result, BaseModel) and operation.result_field is None:
-            content = result.model_dump_json(by_alias=True, exclude_none=True)
-        else:
-            content = json.dumps(result if isinstance(result, str) else getattr(result, operation.result_field or ""))
+        chosen = result if operation.result_field is None else getattr(result, operation.result_field)
+        content = _serializer(type(chosen)).dump_json(chosen, by_alias=True, exclude_none=True)
         return Response(content, operation.status, media_type=_JSON)
