@@ -22,7 +22,7 @@ from pennon.server.permissions.rights import principal_of
 from pennon.server.requests import read_object
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from pydantic import BaseModel
     from starlette.requests import Request
@@ -79,7 +79,7 @@ def _find_call(operation: Operation, namespace: CatalogNamespace[Any]) -> Callab
 
 
 @cache
-def _serializer(kind: Hashable) -> TypeAdapter[Any]:
+def _serializer(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type
     return TypeAdapter(kind)
 
 
@@ -132,5 +132,6 @@ class _Handler:
         if operation.is_empty:
             return Response(status_code=operation.status)
         chosen = result if operation.result_field is None else getattr(result, operation.result_field)
-        content = _serializer(type(chosen)).dump_json(chosen, by_alias=True, exclude_none=True)
+        kind: Any = type(chosen)
+        content = _serializer(kind).dump_json(chosen, by_alias=True, exclude_none=True)
         return Response(content, operation.status, media_type=_JSON)
