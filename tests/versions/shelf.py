@@ -100,7 +100,7 @@ class Shelf:
 
     def stage(self, name: str, rows: list[int] | None = None) -> dict[str, Any]:
         """Let pylance stage the manifest of an append, and return the request that it would send."""
-        recorder = _Recorder(self.ns)
+        recorder = CommitRecorder(self.ns)
         location = self.location(name)
         options = self.where.options or None
         fragments = write_fragments(
@@ -181,7 +181,7 @@ class Shelf:
         return [path for path, final in staged if path is not None and path != final]
 
 
-class _Recorder(LanceNamespace):
+class CommitRecorder(LanceNamespace):
     """Responds to pylance like the namespace, but only records which version is to be created."""
 
     def __init__(self, ns: DirectoryNamespace) -> None:
