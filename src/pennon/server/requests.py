@@ -27,6 +27,8 @@ SLASH = "\0"
 """Replaces a slash inside a name in the paths that routes get. No name can contain it."""
 LANCE_PATHS = b"/v1/"
 LARGEST_BODY = 4 << 20
+SMALL_BODY = 64 << 10
+"""Parsing a body of this size takes little longer than the way to another thread and back."""
 MOST_VALUES = 250_000
 """Python's parser takes up to a microsecond per value, in which no other thread runs."""
 BODY_SECONDS = 30.0
@@ -87,13 +89,21 @@ def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     return read
 
 
-async def read_object(request: Request) -> dict[str, Any]:
-    """Return the JSON object in a body, or an empty one if there is no body. Raises the errors of `read_body`."""
+async def read_object(request: Request) -> dict[str, Any] | bytes:
+    """Return the JSON object in a body; a small body is returned as it is, for `parse_small_object`.
+
+    Raises the errors of `read_body`.
+    """
     content = await read_body(request, may_be_empty=True)
-    # Lance's own client sends null where a listing has only query parameters.
-    if content in {b"", b"null"}:
-        return {}
+    if len(content) <= SMALL_BODY:
+        return content
     return await anyio.to_thread.run_sync(parse_object, content, limiter=_parsing())
+
+
+def parse_small_object(content: bytes) -> dict[str, Any]:
+    """Return the JSON object in a body, or an empty one if there is no body. Raises the errors of `parse_object`."""
+    # Lance's own client sends null where a listing has only query parameters.
+    return {} if content in {b"", b"null"} else parse_object(content)
 
 
 async def read_body(request: Request, *, may_be_empty: bool = False) -> bytes:

@@ -19,7 +19,7 @@ from pennon.server.lance.idempotency import KeptAnswers
 from pennon.server.lance.operations import OPERATIONS
 from pennon.server.lance.request_parsing import RequestParser, parse_delimiter
 from pennon.server.permissions.rights import principal_of
-from pennon.server.requests import read_object
+from pennon.server.requests import parse_small_object, read_object
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,13 +34,17 @@ if TYPE_CHECKING:
     Body = dict[str, Any] | bytes | IO[bytes]
 
 _JSON = "application/json"
+_FREQUENT = frozenset(
+    {"TableExists", "DescribeTable", "QueryTable", "InsertIntoTable", "ListTables", "ListTableVersions"}
+)
+"""Operations whose routes come first, because the router compares a path with one route after the other."""
 
 
 def router(namespace: CatalogNamespace[Any], guard: Guard) -> APIRouter:
     """Make the routes over a namespace. Each operation runs in a thread."""
     made = APIRouter()
     answers = KeptAnswers()
-    for operation in (*OPERATIONS, *EXTENSIONS):
+    for operation in sorted((*OPERATIONS, *EXTENSIONS), key=lambda one: one.id not in _FREQUENT):
         made.add_route(operation.path, _make_endpoint(operation, namespace, guard, answers), methods=[operation.method])
     return made
 
@@ -98,6 +102,8 @@ class _Handler:
     def handle(self, http: Request, body: Body) -> Response:
         """Check the rights, do the operation unless it was done before, and return its answer. Runs in a thread."""
         operation, principal = self._operation, principal_of(http.scope)
+        if isinstance(body, bytes) and not operation.takes_rows:
+            body = parse_small_object(body)
         fields = body if isinstance(body, dict) else {}
         request = self._parser.parse(http.path_params, http.query_params, http.headers, fields)
         for need in operation.needs(request):
