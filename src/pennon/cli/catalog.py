@@ -7,6 +7,7 @@ import typer
 
 from pennon.cli.arguments import DryRun, Namespace, Page
 from pennon.cli.commands import command, new_app
+from pennon.cli.failures import CommandFailure
 from pennon.cli.output import Block, Column, Fields, Lines, Note, Table
 from pennon.cli.session import Session
 
@@ -41,10 +42,21 @@ def ls(
     from pennon.cli.table_access import translate_failures
 
     most = limit or None if limit is not None or session.output.is_json else _SHOWN
-    with session.catalog() as catalog, translate_failures("ls", namespace):
+    with session.catalog_or_server() as opened, translate_failures("ls", namespace):
+        from pennon.directory.catalog import Catalog
+
         where = addresses.parse_namespace(namespace)
-        found, token = entries.list_entries(catalog, where, page, most, recursive=recursive)
-        details = entries.load_details(catalog, [entry for entry in found if entry.is_table]) if long else {}
+        details: dict[Any, entries.TableDetails] = {}
+        if isinstance(opened, Catalog):
+            found, token = entries.list_entries(opened, where, page, most, recursive=recursive)
+            if long:
+                details = entries.load_details(opened, [entry for entry in found if entry.is_table])
+        else:
+            from pennon.cli import remote
+
+            found, token = remote.list_entries(opened, where, page, most, recursive=recursive)
+            if long:
+                details = remote.load_details(opened, [entry for entry in found if entry.is_table])
 
     def document(entry: entries.ListingEntry) -> dict[str, Any]:
         content = {
@@ -109,9 +121,18 @@ def info(
     from pennon.cli import addresses, descriptions
     from pennon.cli.table_access import translate_failures
 
-    with session.catalog() as catalog, translate_failures("info", address):
+    with session.catalog_or_server() as opened, translate_failures("info", address):
+        from pennon.directory.catalog import Catalog
+
         identifier = addresses.parse_namespace(address)
-        found = descriptions.describe_object(catalog, identifier, with_size=size)
+        if isinstance(opened, Catalog):
+            found = descriptions.describe_object(opened, identifier, with_size=size)
+        else:
+            from pennon.cli import remote
+
+            if size:
+                raise CommandFailure("--size needs the catalog itself: a server does not add up files")
+            found = remote.describe_object(opened, identifier)
 
     def view() -> Iterable[Block]:
         yield Fields(found.fields)

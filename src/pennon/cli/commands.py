@@ -41,7 +41,11 @@ def shared_options(
         typer.Option("--property", "-p", metavar="KEY=VALUE", help="A property of the catalog; may be repeated."),
     ] = None,
     impl: Annotated[
-        str | None, typer.Option("--impl", metavar="NAME", help="The implementation of the catalog: dir or iceberg.")
+        str | None,
+        typer.Option("--impl", metavar="NAME", help="The implementation of the catalog: dir, iceberg or rest."),
+    ] = None,
+    uri: Annotated[
+        str | None, typer.Option("--uri", metavar="URI", help="The address of a server, for iceberg and rest.")
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="The settings file.")] = None,
     profile: Annotated[
@@ -115,13 +119,15 @@ def apply_options(
     root: str | None,
     property_: list[str] | None,
     impl: str | None,
+    uri: str | None,
     config: Path | None,
     profile: str | None,
     json: bool | None,
     debug: bool,
 ) -> None:
     """Override the options of the session by those that are given."""
-    given = Options(root, impl, tuple(property_ or ()), config, profile)
+    properties = [*(property_ or ()), *([] if uri is None else [f"uri={uri}"])]
+    given = Options(root, impl, tuple(properties), config, profile)
     session.options = given.over(session.options)
     if json is not None:
         session.output.json = json

@@ -42,7 +42,8 @@ class DropCommand:
     """The options of a drop."""
 
     cascade: bool
-    ttl_ms: int
+    ttl_ms: int | None
+    """How long what is dropped is kept; None if a server decides."""
     purge: bool
     force: bool
 
@@ -79,20 +80,17 @@ def require_droppable(
     return found
 
 
-def drop_object(
-    catalog: Catalog, identifier: Identifier, *, namespace: bool, options: DropCommand, dry_run: bool
-) -> dict[str, Any]:
+def drop_object(catalog: Catalog, identifier: Identifier, *, namespace: bool, options: DropCommand) -> dict[str, Any]:
     """Drop one object and return a document about it."""
-    if dry_run:
-        return {"id": list(identifier)}
+    ttl_ms = catalog.settings.drop_ttl_ms if options.ttl_ms is None else options.ttl_ms
     if namespace:
         behavior = DropBehavior.CASCADE if options.cascade else DropBehavior.RESTRICT
-        namespaces.drop(catalog, identifier, DropMode.FAIL, behavior, ttl_ms=options.ttl_ms, force=options.force)
+        namespaces.drop(catalog, identifier, DropMode.FAIL, behavior, ttl_ms=ttl_ms, force=options.force)
         return {"id": list(identifier)}
     if options.purge:
         gone = tables_dropping.drop_and_purge(catalog, identifier, force=options.force)
     else:
-        gone = tables_dropping.drop(catalog, identifier, options.ttl_ms, force=options.force)
+        gone = tables_dropping.drop(catalog, identifier, ttl_ms, force=options.force)
     return {
         "id": list(identifier),
         "location": catalog.format_location(gone.location),

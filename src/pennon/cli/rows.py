@@ -33,18 +33,27 @@ def head(
 ) -> None:
     """Show the first rows of a table."""
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
-    with session.catalog() as catalog:
+    with session.catalog_or_server() as opened:
         from pennon.cli import addresses
         from pennon.cli.table_access import open_table, translate_failures, translate_scan_errors
+        from pennon.directory.catalog import Catalog
         from pennon.table.requirements import require_bounded
 
         with translate_failures("head", table):
-            dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
-            _require_columns(wanted, dataset.schema)
-            require_bounded(addresses.parse_table(table), where)
-            with translate_scan_errors(where):
-                rows = dataset.scanner(columns=wanted, filter=where, limit=limit).to_table()
-        identifier, opened_version = addresses.parse_table(table), int(dataset.version)
+            identifier = addresses.parse_table(table)
+            if isinstance(opened, Catalog):
+                dataset = open_table(opened, table, version=version, tag=tag, branch=branch)
+                _require_columns(wanted, dataset.schema)
+                require_bounded(identifier, where)
+                with translate_scan_errors(where):
+                    rows = dataset.scanner(columns=wanted, filter=where, limit=limit).to_table()
+                opened_version: int | None = int(dataset.version)
+            else:
+                from pennon.cli import remote
+
+                rows, opened_version = remote.read_rows(
+                    opened, identifier, columns=wanted, where=where, limit=limit, selected=(version, tag, branch)
+                )
     names = rows.column_names
     values = [[column[index].as_py() for column in rows.columns] for index in range(rows.num_rows)]
 
@@ -76,17 +85,27 @@ def count(
     branch: Branch = None,
 ) -> None:
     """Count the rows of a table."""
-    with session.catalog() as catalog:
+    with session.catalog_or_server() as opened:
         from pennon.cli import addresses
         from pennon.cli.table_access import open_table, translate_failures, translate_scan_errors
+        from pennon.directory.catalog import Catalog
         from pennon.table.requirements import require_bounded
 
         with translate_failures("count", table):
-            dataset = open_table(catalog, table, version=version, tag=tag, branch=branch)
-            require_bounded(addresses.parse_table(table), where)
-            with translate_scan_errors(where):
-                rows = int(dataset.count_rows(filter=where))
-        document = {"id": list(addresses.parse_table(table)), "version": int(dataset.version), "rows": rows}
+            identifier = addresses.parse_table(table)
+            if isinstance(opened, Catalog):
+                dataset = open_table(opened, table, version=version, tag=tag, branch=branch)
+                require_bounded(identifier, where)
+                with translate_scan_errors(where):
+                    rows = int(dataset.count_rows(filter=where))
+                opened_version: int | None = int(dataset.version)
+            else:
+                from pennon.cli import remote
+
+                rows, opened_version = remote.count_rows(
+                    opened, identifier, where=where, selected=(version, tag, branch)
+                )
+        document = {"id": list(identifier), "version": opened_version, "rows": rows}
     session.output.show(document, lambda: [Note(f"{rows:,}")])
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from pennon.catalog_namespace import CatalogNamespace
     from pennon.directory.catalog import Catalog
+    from pennon.rest import RestNamespace
+
+REST = "rest"
 
 
 @dataclass
@@ -47,6 +50,11 @@ class Session:
         from pennon.store import open_store
         from pennon.store.root import make_root_absolute
 
+        if connection.impl == REST:
+            raise UnsupportedOperationError(
+                "This command needs the catalog itself ('dir'), not a server; on a server, use ls, info, head, count, "
+                "drop, undrop, trash, purge, and the commands of Spark"
+            )
         if connection.impl == "iceberg":
             raise UnsupportedOperationError(
                 "This command supports only directory namespaces ('dir'); on an Iceberg REST catalog, use 'pennon run' "
@@ -63,6 +71,19 @@ class Session:
             yield catalog
         finally:
             catalog.close()
+
+    @contextmanager
+    def catalog_or_server(self) -> Iterator[Catalog | RestNamespace]:
+        """Open the catalog, or the client of the server that has it, and close it at the end."""
+        connection = self.connection()
+        if connection.impl != REST:
+            with self.catalog() as catalog:
+                yield catalog
+            return
+        from pennon.connection import connect
+
+        with connect("rest", connection.properties) as client:
+            yield client
 
     @contextmanager
     def namespace(self) -> Iterator[CatalogNamespace[Any]]:

@@ -1,8 +1,8 @@
 """The commands `drop`, `undrop`, `trash` and `purge`."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from pennon.cli.failures import CommandFailure, ExitCode, exit_code_for
 from pennon.cli.output import Block, Column, Note, Table
 from pennon.cli.session import Session
 from pennon.cli.values import format_size, format_time
+
+if TYPE_CHECKING:
+    from pennon.results import PurgeReport
 
 app = new_app()
 
@@ -50,24 +53,38 @@ def drop(
         raise CommandFailure("--cascade is only for namespaces: use it with --namespace")
     if namespace and purge_:
         raise CommandFailure("--purge is only for tables: drop the namespace, then purge its tables")
-    with session.catalog() as catalog:
+    with session.catalog_or_server() as opened:
         from pennon import durations
         from pennon.cli import addresses, dropping
         from pennon.cli.table_access import translate_failures
+        from pennon.directory.catalog import Catalog
 
         with translate_failures("drop", addresses_[0] if len(addresses_) == 1 else None):
-            kept_ms = catalog.settings.drop_ttl_ms if ttl is None else durations.parse_milliseconds(ttl, "--ttl")
+            # The retention of a server is its own.
+            default_ms = opened.settings.drop_ttl_ms if isinstance(opened, Catalog) else None
+            kept_ms = default_ms if ttl is None else durations.parse_milliseconds(ttl, "--ttl")
             options = dropping.DropCommand(cascade=cascade, ttl_ms=kept_ms, purge=purge_, force=force)
             read = addresses.parse_namespace if namespace else addresses.parse_table
-            there = dropping.require_droppable(
-                catalog, [read(one) for one in addresses_], namespace=namespace, if_exists=if_exists, options=options
-            )
+            chosen = [read(one) for one in addresses_]
+            if isinstance(opened, Catalog):
+                there = dropping.require_droppable(
+                    opened, chosen, namespace=namespace, if_exists=if_exists, options=options
+                )
+            else:
+                from pennon.cli import remote
+
+                there = remote.require_droppable(opened, chosen, namespace=namespace, if_exists=if_exists)
             if there and not dry_run:
                 require_consent(_format_question(there, namespace=namespace, options=options), yes=yes)
             results: list[dict[str, Any]] = []
             try:
                 for one in there:
-                    done = dropping.drop_object(catalog, one, namespace=namespace, options=options, dry_run=dry_run)
+                    if dry_run:
+                        done: dict[str, Any] = {"id": list(one)}
+                    elif isinstance(opened, Catalog):
+                        done = dropping.drop_object(opened, one, namespace=namespace, options=options)
+                    else:
+                        done = remote.drop_object(opened, one, namespace=namespace, options=options, ttl=ttl)
                     results.append(done)
             finally:
                 # Report what was dropped, even if a later drop failed.
@@ -104,22 +121,29 @@ def undrop(
     """Restore a dropped table or namespace."""
     if namespace and as_ is not None:
         raise CommandFailure("--as is only for tables: a namespace is restored under its own name")
-    with session.catalog() as catalog:
+    with session.catalog_or_server() as opened:
         from pennon.cli import addresses, dropping
         from pennon.cli.table_access import translate_failures
+        from pennon.directory.catalog import Catalog
         from pennon.directory.lifecycle import undrop
 
         with translate_failures("undrop", table):
             identifier = addresses.parse_namespace(table) if namespace else addresses.parse_table(table)
             target = None if as_ is None else addresses.parse_table(as_)
             document: dict[str, Any] = {"id": list(target or identifier), "dry_run": dry_run}
-            if dry_run:
-                document |= dropping.require_restorable(catalog, identifier, target, drop_id, namespace=namespace)
+            if not isinstance(opened, Catalog):
+                from pennon.cli import remote
+
+                document |= remote.undrop_object(
+                    opened, identifier, target, drop_id, namespace=namespace, dry_run=dry_run
+                )
+            elif dry_run:
+                document |= dropping.require_restorable(opened, identifier, target, drop_id, namespace=namespace)
             elif namespace:
-                restored = undrop.undrop_namespace(catalog, identifier, drop_id)
+                restored = undrop.undrop_namespace(opened, identifier, drop_id)
                 document["tables"] = [list(one) for one in restored]
             else:
-                document["location"] = catalog.format_location(undrop.undrop(catalog, identifier, target, drop_id))
+                document["location"] = opened.format_location(undrop.undrop(opened, identifier, target, drop_id))
     word = "would be restored" if dry_run else "restored"
     text = f"{addresses.format_address(tuple(document['id']))} {word}"
     session.output.show(document, lambda: [Note(text)])
@@ -134,14 +158,20 @@ def trash(
     long: Annotated[bool, typer.Option("--long", "-l", help="Open each table, and show its rows and size.")] = False,
 ) -> None:
     """List dropped tables and namespaces."""
-    with session.catalog() as catalog:
+    with session.catalog_or_server() as opened:
         from pennon.cli import addresses, dropping
         from pennon.cli.table_access import translate_failures
+        from pennon.directory.catalog import Catalog
         from pennon.directory.retention import FIX
 
         with translate_failures("trash", namespace):
             below = addresses.parse_namespace(namespace)
-            found = dropping.list_trash(catalog, below, due=due, detailed=long)
+            if isinstance(opened, Catalog):
+                found = dropping.list_trash(opened, below, due=due, detailed=long)
+            else:
+                from pennon.cli import remote
+
+                found = remote.list_trash(opened, below, due=due, detailed=long)
 
     def view() -> Iterable[Block]:
         columns = [Column("address", whole=True), Column("type", "cyan"), Column("dropped (UTC)"), Column("kept until")]
@@ -192,25 +222,33 @@ def purge(
         raise CommandFailure("--id needs exactly one table")
     if force and not tables:
         raise CommandFailure("--force needs the names of tables")
-    with session.catalog() as catalog:
+    with session.catalog_or_server() as opened:
         from pennon.cli import addresses, dropping
         from pennon.cli.table_access import translate_failures
+        from pennon.directory.catalog import Catalog
         from pennon.progress import show_progress
+
+        def purge_selected(*, dry_run: bool, progress: Callable[..., None] | None = None) -> "PurgeReport":
+            if isinstance(opened, Catalog):
+                return dropping.purge_selected(opened, selection, dry_run=dry_run, progress=progress)
+            from pennon.cli import remote
+
+            return remote.purge_selected(opened, selection, dry_run=dry_run, progress=progress)
 
         with translate_failures("purge", tables[0] if tables and len(tables) == 1 else None):
             identifiers = [addresses.parse_table(one) for one in tables or ()]
             selection = dropping.PurgeSelection(identifiers, drop_id, _parse_time(before), force=force)
-            planned = dropping.purge_selected(catalog, selection, dry_run=True)
+            planned = purge_selected(dry_run=True)
             report = planned
             if planned.tables and not dry_run:
                 total = sum(one.bytes for one in planned.tables)
                 names = _format_names([one.id for one in planned.tables])
                 require_consent(f"Delete {names} permanently ({format_size(total)})?", yes=yes)
                 with show_progress("purging", len(planned.tables)) as advance:
-                    report = dropping.purge_selected(catalog, selection, dry_run=False, progress=lambda *_: advance(1))
+                    report = purge_selected(dry_run=False, progress=lambda *_: advance(1))
             elif not dry_run:
                 # This also purges dropped namespaces that are due.
-                report = dropping.purge_selected(catalog, selection, dry_run=False)
+                report = purge_selected(dry_run=False)
 
     def view() -> Iterable[Block]:
         columns = [
@@ -256,9 +294,12 @@ def _format_question(there: list[Any], *, namespace: bool, options: Any) -> str:
     if namespace and not options.cascade:
         return f"Drop {what}?"
     inside = " with all its contents" if namespace else ""
-    kept = (
-        f"It can be restored for {_format_duration(options.ttl_ms)}." if options.ttl_ms else "It may be purged at once."
-    )
+    if options.ttl_ms is None:
+        kept = "It can be restored as long as the server keeps it."
+    elif options.ttl_ms:
+        kept = f"It can be restored for {_format_duration(options.ttl_ms)}."
+    else:
+        kept = "It may be purged at once."
     return f"Drop {what}{inside}? {kept}"
 
 

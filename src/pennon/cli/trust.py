@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_SERVERS = {"uri", "oauth2-server-uri", "ssl.cabundle"}
+_SERVERS = {"uri", "oauth2-server-uri", "ssl.cabundle", "tls.ssl_ca_cert"}
 _HARMLESS_OPTIONS = {
     "account_name",
     "bucket",
