@@ -69,6 +69,16 @@ class Address:
             )
         return client
 
+    def lifecycle_client(self) -> DirectoryNamespace | RestNamespace:
+        """Return the client, which can protect objects and restore namespaces.
+
+        Raises UnsupportedOperationError if the implementation cannot.
+        """
+        from pennon.rest import RestNamespace
+
+        client = _client(self)
+        return client if isinstance(client, RestNamespace) else self.directory()
+
     @property
     def storage_options(self) -> dict[str, str]:
         """Return the storage options among the properties, as the user set them."""

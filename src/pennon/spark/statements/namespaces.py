@@ -59,11 +59,11 @@ def drop_namespace(address: Address, namespace: Identifier, *, if_exists: bool, 
 
 def undrop_namespace(address: Address, namespace: Identifier, deletion_id: str | None) -> ResultRows:
     """Restore a dropped namespace and list the tables that were restored with it."""
-    tables = address.directory().undrop_namespace(namespace, deletion_id)
+    tables = address.lifecycle_client().undrop_namespace(namespace, deletion_id)
     return ResultRows([(quote_identifier(tuple(table)),) for table in tables], "table string")
 
 
 def protect_namespace(address: Address, namespace: Identifier, *, protected: bool) -> ResultRows:
     """Protect a namespace from being dropped, or remove the protection."""
-    address.directory().set_namespace_protection(namespace, protected)
+    address.lifecycle_client().set_namespace_protection(namespace, protected)
     return ResultRows([(quote_identifier(namespace), protected)], "namespace string, protected boolean")

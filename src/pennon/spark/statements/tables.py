@@ -104,7 +104,7 @@ def _report_purge(report: PurgeReport) -> ResultRows:
 
 def protect_table(address: Address, table: Identifier, *, protected: bool) -> ResultRows:
     """Protect a table from being dropped, or remove the protection."""
-    address.directory().set_table_protection(table, protected)
+    address.lifecycle_client().set_table_protection(table, protected)
     return ResultRows([(quote_identifier(table), protected)], "table string, protected boolean")
 
 

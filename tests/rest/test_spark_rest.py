@@ -1,0 +1,81 @@
+"""Spark on a catalog behind a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.spark_session import spark
+from tests.support import create_namespace, declare_table, fails, list_tables
+
+assert spark
+
+
+@pytest.fixture(params=["plain", "managed"])
+def lake(request, spark, root, open_namespace) -> Any:
+    """Attach a served catalog with a namespace."""
+    from pennon.spark import attach
+
+    client = open_namespace(root, "v2")
+    if request.param == "managed":
+        client._directory.enable_table_version_management()
+    create_namespace(client, "a")
+    properties = {"uri": client._settings.uri, "token": "hidden-token-7", "header.x-key": "hidden-key-7"}
+    return attach(spark, impl="rest", **properties)
+
+
+def numbers(lake: Any, *values: int) -> Any:
+    return lake.spark.createDataFrame([(value, f"n{value}") for value in values], "id bigint, name string")
+
+
+def ids(lake: Any, table: str) -> list[int]:
+    return sorted(row.id for row in lake.table(table).select("id").collect())
+
+
+def test_tables_are_made_changed_and_read(lake):
+    assert lake.write(numbers(lake, 1, 2), "a.t").created
+    for _ in range(2):
+        lake.write(numbers(lake, 3), "a.t", job_id="night")
+    assert ids(lake, "a.t") == [1, 2, 3]
+    lake.merge(numbers(lake, 3, 4), "a.t", on="id", when_matched="update", when_not_matched="insert")
+    lake.update("a.t", {"name": "'changed'"}, where="id = 1")
+    lake.delete("a.t", "id = 2")
+    assert ids(lake, "a.t") == [1, 3, 4]
+    assert lake.table("a.t", version=1).count() == 2
+    declare_table(lake.catalog, "a", "declared")
+    lake.write(numbers(lake, 9), "a.declared")
+    assert ids(lake, "a.declared") == [9]
+    assert "hidden" not in repr(lake)
+
+
+def test_sql_and_the_data_source_reach_the_server(lake):
+    lake.write(numbers(lake, 1, 2), "a.t")
+    lake.sql("CREATE TABLE lake.a.u AS SELECT id * 10 AS id FROM lake.a.t")
+    lake.sql("INSERT INTO lake.a.u SELECT 5")
+    assert ids(lake, "a.u") == [5, 10, 20]
+    lake.sql("ALTER TABLE lake.a.u SET PROTECTION")
+    with fails(19, "protected"):
+        lake.sql("DROP TABLE lake.a.u")
+    lake.sql("ALTER TABLE lake.a.u UNSET PROTECTION")
+    lake.sql("DROP TABLE lake.a.u")
+    assert list_tables(lake.catalog, "a") == ["t"]
+    lake.sql("UNDROP TABLE lake.a.u")
+    options = {"impl": "rest", **dict(lake.address.properties)}
+    numbers(lake, 7).write.format("pennon").options(**options).mode("append").save("a.t")
+    read = lake.spark.read.format("pennon").options(**options).load("a.t")
+    assert sorted(row.id for row in read.where("id > 1").collect()) == [2, 7]
+
+
+def test_jobs_maintain_tables_and_common_commits_are_refused(lake):
+    from pennon.spark import jobs, tables
+
+    for value in range(3):
+        lake.write(numbers(lake, value), "a.t")
+    (done,) = jobs.compact(lake, "a.t")
+    assert (done.status, done["fragments_after"]) == ("done", 1), done.message
+    assert ids(lake, "a.t") == [0, 1, 2]
+    staged = [tables.stage(lake.address, numbers(lake, 1), ("a", name)) for name in ("x", "y")]
+    with fails(0, "one table at a time"):
+        tables.publish_together(staged)
+    assert list_tables(lake.catalog, "a") == ["t"]
