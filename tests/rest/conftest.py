@@ -10,12 +10,22 @@ import pytest
 
 from pennon import DirectoryNamespace, RestNamespace
 from pennon.server import access, app, running
-from tests.contract.conftest import PLACES
 from tests.iceberg.hostile import HostileServer
+from tests.spark_session import mark, spark
 from tests.support import MODES, Root, create_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+__all__ = ["spark"]
+PLACES = {"served": ("compatibility", ("a", "b")), "v1": ("v1", ()), "v2": ("v2", ())}
+
+
+@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
+def pytest_collection_modifyitems(items) -> None:
+    """Mark what uses Spark."""
+    mark(items, "tests/rest/")
 
 
 class Hub:
@@ -103,7 +113,7 @@ def namespace(root, mode, open_namespace) -> RestNamespace:
 
 @pytest.fixture(params=list(PLACES))
 def place(request, root, open_namespace) -> tuple[RestNamespace, tuple[str, ...]]:
-    """Return a catalog in each mode and a namespace for tables: the root, and a nested one except in V1."""
+    """Return a catalog in each mode and a namespace for tables: a nested one in compatibility mode."""
     mode, parent = PLACES[request.param]
     ns = open_namespace(root, mode)
     for depth in range(1, len(parent) + 1):

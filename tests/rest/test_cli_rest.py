@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from tests.cli.conftest import _nobodys_settings, pennon
@@ -13,10 +11,6 @@ assert _nobodys_settings
 assert pennon
 
 ROWS = {"id": [1, 2, 3], "name": ["a", "b", "c"]}
-needs_extensions = pytest.mark.skipif(
-    importlib.util.find_spec("pennon.server.lance.extensions") is None,
-    reason="the server has no operations beyond the specification",
-)
 
 
 @pytest.fixture
@@ -97,7 +91,6 @@ def test_head_and_count_read_rows_and_versions(remote, served):
     assert remote("count", "prod.events", "--where", "nonsense >").code == 2
 
 
-@needs_extensions
 def test_a_dropped_table_is_in_the_trash_and_can_be_restored(remote):
     assert remote("drop", "prod.events", "prod.none", "--yes").code == 3
     assert remote("drop", "prod.events", "--dry-run").json["tables"] == [{"id": ["prod", "events"]}]
@@ -111,7 +104,6 @@ def test_a_dropped_table_is_in_the_trash_and_can_be_restored(remote):
     assert remote("undrop", "prod.events").code == 3
 
 
-@needs_extensions
 def test_purge_deletes_what_was_dropped(remote):
     remote("drop", "prod.events", "--yes", "--ttl", "0")
     remote("drop", "prod.raw.clicks", "--yes")
@@ -125,7 +117,6 @@ def test_purge_deletes_what_was_dropped(remote):
     assert remote("trash").json["dropped"] == []
 
 
-@needs_extensions
 def test_a_namespace_is_dropped_and_restored_with_its_contents(remote):
     assert remote("drop", "prod", "--namespace", "--yes").code != 0
     assert remote("drop", "prod", "--namespace", "--cascade", "--yes").code == 0

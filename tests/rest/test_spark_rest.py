@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.spark_session import spark
 from tests.support import create_namespace, declare_table, fails, list_tables
 
-assert spark
+managed_only = pytest.mark.parametrize("lake", ["managed"], indirect=True)
 
 
 @pytest.fixture(params=["plain", "managed"])
@@ -49,6 +48,7 @@ def test_tables_are_made_changed_and_read(lake):
     assert "hidden" not in repr(lake)
 
 
+@managed_only
 def test_sql_and_the_data_source_reach_the_server(lake):
     lake.write(numbers(lake, 1, 2), "a.t")
     lake.sql("CREATE TABLE lake.a.u AS SELECT id * 10 AS id FROM lake.a.t")
@@ -67,6 +67,7 @@ def test_sql_and_the_data_source_reach_the_server(lake):
     assert sorted(row.id for row in read.where("id > 1").collect()) == [2, 7]
 
 
+@managed_only
 def test_jobs_maintain_tables_and_common_commits_are_refused(lake):
     from pennon.spark import jobs, tables
 
